@@ -1,0 +1,122 @@
+"""How much time and memory a piece of work may take, and how it tells where it is.
+
+Every long search takes a `Budget`. It asks `budget.spent()` between steps, reports with
+`budget.progress(...)`, and records in its result what stopped it (`budget.stopped_by`).
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from sfumato.errors import ParameterError
+
+__all__ = ["Budget", "parse_memory", "parse_time"]
+
+Progress = Callable[[str, float | None], None]
+"""Called with what is being done and the finished share in [0, 1] (None where it is unknown)."""
+
+_UNITS = {"": 1, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+_SECONDS = {"": 1.0, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+
+
+@dataclass
+class Budget:
+    """Limits of one piece of work, counted from the moment it is made.
+
+    Parameters
+    ----------
+    seconds
+        Wall-clock limit; None is no limit.
+    memory
+        Bytes the work may hold beyond what the process already holds; None leaves the choice to
+        the engine.
+    on_progress
+        Receives messages from the work.
+    threads
+        Upper limit for compiled loops and embedded engines; None means all cores.
+
+    Examples
+    --------
+    >>> budget = Budget(seconds=60)
+    >>> budget.spent()
+    False
+    >>> budget.cancel()
+    >>> budget.spent(), budget.stopped_by
+    (True, 'cancelled')
+    """
+
+    seconds: float | None = None
+    memory: int | None = None
+    on_progress: Progress | None = None
+    threads: int | None = None
+    stopped_by: str | None = field(default=None, init=False)
+    _started: float = field(default_factory=time.monotonic, init=False, repr=False)
+    _cancelled: threading.Event = field(default_factory=threading.Event, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.seconds is not None and not self.seconds >= 0:
+            raise ParameterError(f"a time budget of {self.seconds} s is not possible")
+        if self.memory is not None and self.memory <= 0:
+            raise ParameterError(f"a memory budget of {self.memory} bytes is not possible")
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the budget was made."""
+        return time.monotonic() - self._started
+
+    @property
+    def remaining(self) -> float:
+        """Seconds left; infinite without a limit."""
+        return float("inf") if self.seconds is None else max(0.0, self.seconds - self.elapsed)
+
+    def cancel(self) -> None:
+        """Ask the work to stop at its next step; safe from any thread or signal handler."""
+        self._cancelled.set()
+
+    def spent(self) -> bool:
+        """Whether the work must stop now; remembers why in `stopped_by`."""
+        if self._cancelled.is_set():
+            self.stopped_by = "cancelled"
+        elif self.seconds is not None and self.elapsed >= self.seconds:
+            self.stopped_by = "time"
+        return self.stopped_by is not None
+
+    def progress(self, doing: str, share: float | None = None) -> None:
+        """Tell whoever watches what is being done and how much of it is finished."""
+        if self.on_progress is not None:
+            self.on_progress(doing, share)
+
+
+def parse_memory(text: str) -> int:
+    """Read a memory size as people write it.
+
+    Examples
+    --------
+    >>> parse_memory("512MB"), parse_memory("4 GiB")
+    (536870912, 4294967296)
+    """
+    match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([kmgt]?)i?b?\s*", text, re.IGNORECASE)
+    if match is None:
+        raise ParameterError(f"`{text}` is not a memory size", remedy="Write e.g. 512MB or 4GiB.")
+    size = int(float(match[1]) * _UNITS[match[2].lower()])
+    if size <= 0:
+        raise ParameterError("a memory limit must be larger than zero")
+    return size
+
+
+def parse_time(text: str) -> float:
+    """Read a duration as people write it, in seconds.
+
+    Examples
+    --------
+    >>> parse_time("90"), parse_time("1.5m"), parse_time("2h")
+    (90.0, 90.0, 7200.0)
+    """
+    match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*(ms|s|min|m|h)?\s*", text, re.IGNORECASE)
+    if match is None:
+        raise ParameterError(f"`{text}` is not a duration", remedy="Write e.g. 30s, 5m or 1h.")
+    return float(match[1]) * _SECONDS[(match[2] or "").lower()]

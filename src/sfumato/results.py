@@ -1,0 +1,66 @@
+"""What every verb returns: small frozen records that know how to become JSON.
+
+Results compute nothing and draw nothing. The command line prints `to_dict()` under ``--json``;
+reports and notebooks draw the same fields.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+__all__ = ["Result", "plain"]
+
+
+class Result:
+    """Mixin of frozen dataclasses that are returned to users.
+
+    Fields whose metadata says ``{"private": True}`` are left out of JSON (table handles, arrays).
+    """
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result as plain Python values, fields named as in Python."""
+        assert dataclasses.is_dataclass(self)
+        return {
+            f.name: plain(getattr(self, f.name))
+            for f in dataclasses.fields(self)
+            if not f.metadata.get("private")
+        }
+
+    def to_json(self, indent: int | None = None) -> str:
+        """The result as one JSON object."""
+        return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False, indent=indent)
+
+
+def plain(value: Any) -> Any:
+    """Turn a result's value into what JSON can hold.
+
+    Not-a-number and infinities become null, sets are sorted, bytes are written in hexadecimal.
+
+    Examples
+    --------
+    >>> plain({"k": (1, 2), "ratio": float("nan")})
+    {'k': [1, 2], 'ratio': None}
+    """
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Result):
+        return value.to_dict()
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {f.name: plain(getattr(value, f.name)) for f in dataclasses.fields(value)}
+    if isinstance(value, Mapping):
+        return {str(key): plain(item) for key, item in value.items()}
+    if isinstance(value, (set, frozenset)):
+        return sorted(plain(item) for item in value)
+    if isinstance(value, (list, tuple)):
+        return [plain(item) for item in value]
+    if isinstance(value, bytes):
+        return value.hex()
+    if hasattr(value, "tolist"):  # numpy scalars and arrays, without importing numpy here
+        return plain(value.tolist())
+    return str(value)
