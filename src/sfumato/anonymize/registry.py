@@ -1,0 +1,48 @@
+"""The methods `anonymize` knows, by the names users give; each is loaded when it is asked for."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from sfumato.anonymize.problem import Problem, Solution
+from sfumato.errors import ParameterError, did_you_mean
+
+__all__ = ["METHODS", "Method", "method"]
+
+
+@dataclass(frozen=True)
+class Method:
+    """One way to anonymize.
+
+    Parameters
+    ----------
+    home
+        Module with a function ``solve(problem) -> Solution``.
+    says
+        One line for help texts.
+    options
+        Names of the options it understands.
+    """
+
+    home: str
+    says: str
+    options: tuple[str, ...] = ()
+
+    @property
+    def solve(self) -> Callable[[Problem], Solution]:
+        """The method itself."""
+        found: Callable[[Problem], Solution] = importlib.import_module(self.home).solve
+        return found
+
+
+METHODS: dict[str, Method] = {}
+"""All methods, in the order help texts list them."""
+
+
+def method(name: str) -> Method:
+    """The method of that name."""
+    if name not in METHODS:
+        raise ParameterError(f"there is no method `{name}`", remedy=did_you_mean(name, METHODS))
+    return METHODS[name]

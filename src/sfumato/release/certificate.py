@@ -1,0 +1,136 @@
+"""The certificate that lies beside a release: what was asked, what was measured, what was written.
+
+It carries a digest of itself, so that a changed byte is noticed, and on request a keyed one
+(HMAC-SHA256), so that nobody without the key can make another. It has no date: the same input and
+the same seed give the same bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sfumato._version import __version__
+from sfumato.errors import EngineError, PromiseError, SourceError
+from sfumato.results import plain
+
+__all__ = ["FORMAT", "Certificate", "certificate_path"]
+
+FORMAT = 1
+"""Version of the certificate's form; raised when old readers would misread a new one."""
+
+
+def certificate_path(output: str | os.PathLike[str]) -> Path:
+    """Where the certificate of an output lies.
+
+    Examples
+    --------
+    >>> certificate_path("out/release.parquet").as_posix()
+    'out/release.parquet.certificate.json'
+    """
+    text = os.fspath(output)
+    return Path(text.rstrip("/") + ".certificate.json")
+
+
+@dataclass(frozen=True)
+class Certificate:
+    """What is known about a release, and the proof that this record of it is untouched."""
+
+    body: Mapping[str, Any]
+
+    @classmethod
+    def of(cls, **fields: Any) -> Certificate:
+        """A new certificate with the given fields."""
+        return cls({"certificate": FORMAT, "sfumato": __version__, **plain(fields)})
+
+    def sealed(self, key: bytes | None = None) -> str:
+        """The certificate as JSON text with its digest, and its keyed digest if there is a key."""
+        body = dict(self.body)
+        canonical = _canonical(body)
+        body["digest"] = "sha256:" + hashlib.sha256(canonical).hexdigest()
+        if key is not None:
+            body["hmac"] = "sha256:" + hmac.new(key, canonical, hashlib.sha256).hexdigest()
+        return json.dumps(body, ensure_ascii=False, indent=2) + "\n"
+
+    def write(self, path: Path, key: bytes | None = None) -> None:
+        """Write the sealed certificate in one atomic step."""
+        try:
+            handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+            try:
+                with os.fdopen(handle, "w", encoding="utf-8") as file:
+                    file.write(self.sealed(key))
+                    file.flush()
+                    os.fsync(file.fileno())
+                os.chmod(temporary, 0o666 & ~_umask())
+                os.replace(temporary, path)
+            except BaseException:
+                Path(temporary).unlink(missing_ok=True)
+                raise
+        except OSError as error:
+            raise EngineError(
+                f"the certificate could not be written ({error.strerror})", where=str(path)
+            ) from error
+
+    @classmethod
+    def read(cls, path: Path, key: bytes | None = None) -> Certificate:
+        """Read a certificate and check that nobody changed it.
+
+        Raises
+        ------
+        SourceError
+            It is missing, unreadable, or of another form.
+        PromiseError
+            It was altered, or the key does not fit.
+        """
+        where = str(path)
+        try:
+            text = path.read_text(encoding="utf-8")
+        except FileNotFoundError as error:
+            raise SourceError(
+                "there is no certificate",
+                where=where,
+                remedy="Name it with --certificate, or say what to check (e.g. -k 5 --qi age,sex).",
+            ) from error
+        except (OSError, UnicodeDecodeError) as error:
+            raise SourceError("the certificate cannot be read", where=where) from error
+        try:
+            body = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise PromiseError(
+                f"the certificate is not whole (line {error.lineno})", where=where
+            ) from error
+        if not isinstance(body, dict) or "certificate" not in body:
+            raise SourceError("this is not a certificate of Sfumato", where=where)
+        if body["certificate"] != FORMAT:
+            raise SourceError(
+                f"the certificate has form {body['certificate']}, this version reads form {FORMAT}",
+                where=where,
+                remedy="Verify it with the version of Sfumato that made it.",
+            )
+        digest, keyed = body.pop("digest", None), body.pop("hmac", None)
+        canonical = _canonical(body)
+        if digest != "sha256:" + hashlib.sha256(canonical).hexdigest():
+            raise PromiseError("the certificate was altered: its digest differs", where=where)
+        if key is not None:
+            expected = "sha256:" + hmac.new(key, canonical, hashlib.sha256).hexdigest()
+            if not isinstance(keyed, str) or not hmac.compare_digest(keyed, expected):
+                raise PromiseError("the certificate was not sealed with this key", where=where)
+        return cls(body)
+
+
+def _canonical(body: Mapping[str, Any]) -> bytes:
+    text = json.dumps(body, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+    return text.encode("utf-8")
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
