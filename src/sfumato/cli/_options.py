@@ -1,0 +1,231 @@
+"""Options that mean the same in every verb, and how lists of columns are written."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import Annotated, Any
+
+import typer
+
+from sfumato.errors import ParameterError
+
+__all__ = [
+    "Columns",
+    "Delimiter",
+    "Encoding",
+    "EngineChoice",
+    "Exclude",
+    "Force",
+    "Json",
+    "Memory",
+    "NullText",
+    "Output",
+    "Quiet",
+    "Quote",
+    "Seed",
+    "Source",
+    "Threads",
+    "Time",
+    "UseEngine",
+    "examples",
+    "new_app",
+    "split_columns",
+]
+
+READING = "Reading the table"
+LIMITS = "Limits"
+PRINTING = "Printing"
+
+
+class EngineChoice(StrEnum):
+    """Where the rows of a local table are worked on."""
+
+    auto = "auto"
+    memory = "memory"
+    duckdb = "duckdb"
+
+
+Source = Annotated[
+    str,
+    typer.Argument(
+        metavar="TABLE",
+        show_default=False,
+        help="CSV, TSV, Parquet or Arrow file (also .gz, .zst; a folder or glob of Parquet), "
+        "[bold]-[/bold] for standard input, or postgresql://…#schema.table.",
+    ),
+]
+Columns = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--columns",
+        "-c",
+        metavar="A,B,…",
+        show_default=False,
+        help="Columns to look at, separated by commas. All if not given.",
+    ),
+]
+Exclude = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--exclude",
+        "-x",
+        metavar="A,B,…",
+        show_default=False,
+        rich_help_panel=READING,
+        help="Columns to leave out.",
+    ),
+]
+UseEngine = Annotated[
+    EngineChoice,
+    typer.Option(
+        "--engine",
+        rich_help_panel=READING,
+        help="Where a local table is worked on; [bold]auto[/bold] takes memory if it fits.",
+    ),
+]
+Delimiter = Annotated[
+    str | None,
+    typer.Option(
+        "--delimiter",
+        metavar="CHAR",
+        show_default=False,
+        rich_help_panel=READING,
+        help="What separates the cells of a text file. Found out if not given.",
+    ),
+]
+Quote = Annotated[
+    str | None,
+    typer.Option(
+        "--quote",
+        metavar="CHAR",
+        show_default=False,
+        rich_help_panel=READING,
+        help="What quotes the cells of a text file. Found out if not given.",
+    ),
+]
+Encoding = Annotated[
+    str | None,
+    typer.Option(
+        "--encoding",
+        metavar="NAME",
+        show_default=False,
+        rich_help_panel=READING,
+        help="How the characters of a text file are encoded. Found out if not given.",
+    ),
+]
+NullText = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--null",
+        metavar="TEXT",
+        show_default=False,
+        rich_help_panel=READING,
+        help="Text that stands for a missing cell in a text file, e.g. '?'. May be repeated.",
+    ),
+]
+Memory = Annotated[
+    str | None,
+    typer.Option(
+        "--memory",
+        metavar="SIZE",
+        show_default=False,
+        rich_help_panel=LIMITS,
+        help="How much memory the work may take, e.g. 512MB or 4GiB.",
+    ),
+]
+Threads = Annotated[
+    int | None,
+    typer.Option(
+        "--threads",
+        metavar="N",
+        min=1,
+        show_default=False,
+        rich_help_panel=LIMITS,
+        help="How many cores to use. All if not given.",
+    ),
+]
+Time = Annotated[
+    str | None,
+    typer.Option(
+        "--time",
+        metavar="DURATION",
+        show_default=False,
+        rich_help_panel=LIMITS,
+        help="Stop searching after this long, e.g. 30s, 5m or 1h.",
+    ),
+]
+Json = Annotated[
+    bool,
+    typer.Option(
+        "--json",
+        rich_help_panel=PRINTING,
+        help="Print one JSON object on standard output and nothing else.",
+    ),
+]
+Quiet = Annotated[
+    bool,
+    typer.Option("--quiet", "-q", rich_help_panel=PRINTING, help="No progress on standard error."),
+]
+Seed = Annotated[
+    int,
+    typer.Option(
+        "--seed", metavar="N", min=0, help="Same table and same seed: same answer, to the byte."
+    ),
+]
+Output = Annotated[
+    str | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        show_default=False,
+        help="Where to write the result; the ending decides the format.",
+    ),
+]
+Force = Annotated[bool, typer.Option("--force", help="Replace the output if it exists.")]
+
+
+def new_app(**settings: Any) -> typer.Typer:
+    """The `app` of a verb's module; verbs with several commands give their `help` here."""
+    return typer.Typer(
+        add_completion=False,
+        pretty_exceptions_enable=False,
+        rich_markup_mode="rich",
+        context_settings={"help_option_names": ["-h", "--help"]},
+        **settings,
+    )
+
+
+def examples(*lines: str) -> str:
+    """The end of a help text: commands to copy."""
+    shown = "\n\n".join(f"  {line}".replace("[", r"\[") for line in lines)
+    return f"[bold]Examples[/bold]\n\n{shown}"
+
+
+def split_columns(given: Sequence[str] | None, known: Sequence[str] = ()) -> list[str] | None:
+    """Column names from what was written after an option; None if the option was not used.
+
+    Names are separated by commas. A name that holds a comma itself is understood if it is written
+    alone, or in double quotes.
+
+    Examples
+    --------
+    >>> split_columns(["age,sex", "zip"])
+    ['age', 'sex', 'zip']
+    >>> split_columns(['"city, state",age']), split_columns(["a,b"], known=["a,b"])
+    (['city, state', 'age'], ['a,b'])
+    """
+    if given is None:
+        return None
+    names: list[str] = []
+    for text in given:
+        if text in known:
+            names.append(text)
+        else:
+            names.extend(next(csv.reader([text], skipinitialspace=True), []))
+    names = [name for name in names if name != "" or name in known]
+    if not names:
+        raise ParameterError("no columns were named", remedy="Name some, e.g. -c age,sex")
+    return names

@@ -1,0 +1,299 @@
+"""How every verb runs: opens its table, keeps its budget, prints, and ends with the right code.
+
+Exit codes: 0 done and guarantee met; 1 a guarantee is not met; 2 bad usage or bad input; 3 could
+not finish; 130 interrupted; 141 whoever read the output went away.
+"""
+
+from __future__ import annotations
+
+import errno
+import inspect
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from sfumato.budget import Budget, parse_memory, parse_time
+from sfumato.cli import _options
+from sfumato.cli._progress import ProgressLine
+from sfumato.errors import EngineError, SfumatoError, SourceError
+from sfumato.results import Result
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+    from sfumato.tables import Table
+
+__all__ = ["Run", "table_verb", "verb"]
+
+INTERRUPTED = 130
+TERMINATED = 143
+READER_GONE = 141
+UNEXPECTED = 3
+
+
+@dataclass
+class Run:
+    """One run of a verb.
+
+    `budget` goes into whatever takes one; `table` is the table named on the command line, opened
+    when first asked for; `show` prints the result.
+    """
+
+    budget: Budget
+    as_json: bool = False
+    source: str | None = None
+    exclude: Sequence[str] | None = None
+    reading: dict[str, Any] = field(default_factory=dict)
+    progress: ProgressLine = field(default_factory=ProgressLine)
+    _opened: list[Table] = field(default_factory=list)
+
+    @cached_property
+    def table(self) -> Table:
+        """The table named on the command line, without the excluded columns."""
+        assert self.source is not None
+        opened = self.open(self.source)
+        hidden = _options.split_columns(self.exclude, opened.columns if self.exclude else ())
+        return opened if hidden is None else opened.exclude(hidden)
+
+    @cached_property
+    def console(self) -> Console:
+        """Standard output, drawn by rich."""
+        from rich.console import Console
+
+        return Console(highlight=False)
+
+    def open(self, source: str) -> Table:
+        """Open any table with the options of this run; it is closed when the run ends."""
+        from sfumato.tables import table
+
+        opened: Table = table(source, budget=self.budget, **self.reading)
+        self._opened.append(opened)
+        return opened
+
+    def columns(self, given: Sequence[str] | None) -> tuple[str, ...] | None:
+        """The columns that an option names, all known to the table; None if it was not used."""
+        names = _options.split_columns(given, self.table.columns if given else ())
+        return None if names is None else self.table.require(names)
+
+    def show(self, result: Result, view: Callable[[Any], RenderableType]) -> None:
+        """Print a result: as one JSON object, or as `view` draws it."""
+        self.progress.close()
+        if self.as_json:
+            sys.stdout.write(result.to_json() + "\n")
+        else:
+            self.console.print(view(result))
+        sys.stdout.flush()
+
+    def close(self) -> None:
+        """Close every table this run opened."""
+        while self._opened:
+            self._opened.pop().close()
+
+
+def verb(function: Callable[..., None]) -> Callable[..., None]:
+    """Make a command of a function that takes a `Run` first and its own options after it.
+
+    Adds --json, --quiet, --time, --memory and --threads.
+    """
+    return _command(function, _COMMON)
+
+
+def table_verb(function: Callable[..., None]) -> Callable[..., None]:
+    """Like `verb`, for a verb whose first argument is a table, found in `run.table`.
+
+    Adds TABLE, --exclude, --engine and the options for reading text files.
+    """
+    return _command(function, _TABLE + _COMMON)
+
+
+def _parameter(name: str, kind: Any, default: Any = None) -> inspect.Parameter:
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
+
+
+_COMMON = (
+    _parameter("time", _options.Time),
+    _parameter("memory", _options.Memory),
+    _parameter("threads", _options.Threads),
+    _parameter("json", _options.Json, False),
+    _parameter("quiet", _options.Quiet, False),
+)
+_READING = {
+    "engine": _options.UseEngine,
+    "delimiter": _options.Delimiter,
+    "quote": _options.Quote,
+    "encoding": _options.Encoding,
+    "null": _options.NullText,
+}
+_TABLE = (
+    _parameter("source", _options.Source, inspect.Parameter.empty),
+    _parameter("exclude", _options.Exclude),
+    *(
+        _parameter(name, kind, _options.EngineChoice.auto if name == "engine" else None)
+        for name, kind in _READING.items()
+    ),
+)
+
+
+def _command(
+    function: Callable[..., None], added: Sequence[inspect.Parameter]
+) -> Callable[..., None]:
+    signature = inspect.signature(function, eval_str=True)
+    _, *own = signature.parameters.values()
+    shared = {parameter.name for parameter in added}
+
+    def command(**given: Any) -> None:
+        common = {name: given.pop(name) for name in shared}
+        with _guarded(as_json=common["json"]), ProgressLine(quiet=common["quiet"]) as progress:
+            run = Run(
+                budget=_budget(common, progress),
+                as_json=common["json"],
+                source=common.get("source"),
+                exclude=common.get("exclude"),
+                reading=_reading(common),
+                progress=progress,
+            )
+            try:
+                function(run, **given)
+            finally:
+                run.close()
+
+    # what typer reads; the table comes first, then the verb's own options, then the shared ones
+    ordered = sorted(
+        [*own, *added], key=lambda p: (p.default is not inspect.Parameter.empty, p not in own)
+    )
+    ordered = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in ordered]
+    command.__signature__ = inspect.Signature(ordered)  # type: ignore[attr-defined]
+    command.__annotations__ = {p.name: p.annotation for p in ordered}
+    command.__name__ = function.__name__
+    command.__doc__ = _flowing(inspect.getdoc(function) or "")
+    return command
+
+
+def _flowing(text: str) -> str:
+    """Paragraphs without the line ends of the source, so that they fill the terminal."""
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
+
+
+def _budget(common: dict[str, Any], progress: ProgressLine) -> Budget:
+    return Budget(
+        seconds=None if common["time"] is None else parse_time(common["time"]),
+        memory=None if common["memory"] is None else parse_memory(common["memory"]),
+        threads=common["threads"],
+        on_progress=progress,
+    )
+
+
+def _reading(common: dict[str, Any]) -> dict[str, Any]:
+    """What the user said about reading the table; what was left open is found out."""
+    given = {name: common[name] for name in _READING if common.get(name)}
+    if "engine" in given:
+        given["engine"] = given["engine"].value
+        if given["engine"] == "auto":
+            del given["engine"]
+    return given
+
+
+@contextmanager
+def _guarded(*, as_json: bool) -> Iterator[None]:
+    """Turn whatever goes wrong into a message on standard error and an exit code."""
+    before = _on_terminate(_terminate)
+    try:
+        yield
+    except SfumatoError as error:
+        _explain(error, as_json=as_json)
+        raise typer.Exit(error.exit_code) from None
+    except KeyboardInterrupt:
+        _write_error("Interrupted: nothing was written.")
+        raise typer.Exit(INTERRUPTED) from None
+    except BrokenPipeError:
+        # the interpreter would complain when it flushes standard output at its end
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise typer.Exit(READER_GONE) from None
+    except MemoryError:
+        _explain(
+            EngineError(
+                "there is not enough memory", remedy="Try --engine duckdb, or a lower --memory."
+            ),
+            as_json=as_json,
+        )
+        raise typer.Exit(UNEXPECTED) from None
+    except OSError as error:
+        told = _os_error(error)
+        _explain(told, as_json=as_json)
+        raise typer.Exit(told.exit_code) from None
+    except (typer.Exit, typer.Abort):
+        raise
+    except Exception as error:
+        if os.environ.get("SFUMATO_DEBUG"):
+            raise
+        _explain(_unexpected(error), as_json=as_json)
+        raise typer.Exit(UNEXPECTED) from None
+    finally:
+        _on_terminate(before)
+
+
+def _terminate(number: int, frame: FrameType | None) -> None:
+    raise SystemExit(TERMINATED)  # so that context managers remove what they hold
+
+
+def _on_terminate(handler: Any) -> Any:
+    """Set what happens on SIGTERM and return what happened before; only the main thread may."""
+    try:
+        return signal.signal(signal.SIGTERM, handler)
+    except ValueError:
+        return None
+
+
+def _os_error(error: OSError) -> SfumatoError:
+    where = None if error.filename is None else str(error.filename)
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return EngineError("the disk is full", where=where, remedy="Free some space and try again.")
+    reason = (error.strerror or type(error).__name__).lower()
+    if error.errno in (errno.ENOENT, errno.EACCES, errno.EISDIR, errno.ENOTDIR, errno.EEXIST):
+        return SourceError(reason, where=where)
+    return EngineError(reason, where=where)
+
+
+def _unexpected(error: Exception) -> SfumatoError:
+    """Say where, but not what: the messages of other libraries may quote cells."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    where = "?"
+    if trace is not None:
+        where = f"{os.path.basename(trace.tb_frame.f_code.co_filename)}:{trace.tb_lineno}"
+    return SfumatoError(
+        f"an unexpected {type(error).__name__} at {where}",
+        remedy="Please report it; SFUMATO_DEBUG=1 prints the whole story (it may quote cells).",
+    )
+
+
+def _explain(error: SfumatoError, *, as_json: bool) -> None:
+    if as_json:
+        story = {
+            "kind": type(error).__name__,
+            "what": error.what,
+            "where": error.where,
+            "remedy": error.remedy,
+            "exit_code": error.exit_code,
+        }
+        sys.stderr.write(json.dumps({"error": story}, ensure_ascii=False) + "\n")
+    else:
+        _write_error(str(error))
+
+
+def _write_error(message: str) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    console.print(Text.assemble(("sfumato: ", "bold red"), message))

@@ -1,0 +1,34 @@
+"""All verbs of the command line, in the order in which ``sfumato --help`` lists them.
+
+A verb is one line here and one module beside this one. The module is imported when its verb is
+used, so a verb costs nothing to those who use another.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+__all__ = ["VERBS", "Verb"]
+
+LOOK = "Who can be found"
+BLUR = "Blur it"
+PROVE = "Prove it"
+TOGETHER = "Compute together without showing it"
+HELPERS = "Helpers"
+
+
+@dataclass(frozen=True)
+class Verb:
+    """One verb: its name, the module in ``sfumato.cli`` that holds its `app`, and its place."""
+
+    name: str
+    module: str
+    panel: str
+    summary: str
+
+
+VERBS = (
+    Verb("scan", "scan", LOOK, "First look: who can be found, and by which columns."),
+    Verb("measure", "measure", LOOK, "How well a set of columns tells people apart."),
+    Verb("demo-data", "demo_data", HELPERS, "Make a synthetic hospital table to try things on."),
+)
