@@ -1,0 +1,6 @@
+"""One pass over rows that are never kept: uniform samples of rows and of pairs of rows."""
+
+from sfumato.streams.pairs import PairReservoir
+from sfumato.streams.rows import RowReservoir
+
+__all__ = ["PairReservoir", "RowReservoir"]
