@@ -1,0 +1,189 @@
+"""Rows that must be read more than once, kept in memory while small and in a private file beyond.
+
+Streams can be read only once, and CSV is slow to read again: a `Spool` takes their record batches
+and gives them back as often as asked. Its temporary folder is readable by nobody else and goes away
+on `close`, when the spool is forgotten, and when the process ends.
+"""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sfumato.engines.protocol import BATCH_ROWS
+from sfumato.errors import EngineError
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+__all__ = ["PrivateFolder", "Spool", "text_as_dictionary"]
+
+_ROW_GROUP = 8 * BATCH_ROWS
+
+
+class PrivateFolder:
+    """A temporary folder of our own that does not outlive the process."""
+
+    def __init__(self) -> None:
+        try:
+            self.path = Path(tempfile.mkdtemp(prefix="sfumato-"))
+        except OSError as error:
+            raise EngineError(
+                f"no temporary folder could be made: {error.strerror}",
+                where=tempfile.gettempdir(),
+                remedy="Free some space, or point TMPDIR to another disk.",
+            ) from error
+        self._remove = weakref.finalize(self, shutil.rmtree, str(self.path), ignore_errors=True)
+
+    def close(self) -> None:
+        """Remove the folder and everything in it."""
+        self._remove()
+
+
+class Spool:
+    """Record batches of one schema, to be read again and again.
+
+    Parameters
+    ----------
+    schema
+        Schema of the batches.
+    memory
+        Bytes to hold in memory before turning to a temporary Parquet file.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> batch = pa.record_batch({"age": [1, 2]})
+    >>> spool = Spool.of(batch.schema, [batch, batch])
+    >>> spool.rows, spool.table().column("age").to_pylist()
+    (4, [1, 2, 1, 2])
+    """
+
+    def __init__(self, schema: pa.Schema, memory: int) -> None:
+        self.schema = schema
+        self.rows = 0
+        self.path: Path | None = None
+        self._memory = memory
+        self._bytes = 0
+        self._held: list[pa.RecordBatch] = []
+        self._folder: PrivateFolder | None = None
+        self._writer: pq.ParquetWriter | None = None
+
+    @classmethod
+    def of(
+        cls, schema: pa.Schema, batches: Iterator[pa.RecordBatch] | Sequence[pa.RecordBatch],
+        memory: int = 1 << 28,
+    ) -> Spool:  # fmt: skip
+        """A spool filled with these batches; nothing is left behind if reading them fails."""
+        spool = cls(schema, memory)
+        try:
+            for batch in batches:
+                spool.append(batch)
+            spool.finish()
+        except BaseException:
+            spool.close()
+            raise
+        return spool
+
+    def append(self, batch: pa.RecordBatch) -> None:
+        """Add rows at the end."""
+        self._held.append(batch)
+        self._bytes += batch.nbytes
+        self.rows += batch.num_rows
+        if self._writer is None and self._bytes > self._memory:
+            self._start_file()
+        if self._writer is not None and sum(b.num_rows for b in self._held) >= _ROW_GROUP:
+            self._flush()
+
+    def finish(self) -> None:
+        """No more rows come."""
+        if self._writer is not None:
+            self._flush()
+            self._guarded(self._writer.close)
+            self._writer = None
+
+    def table(self) -> pa.Table | None:
+        """The rows if they are held in memory."""
+        import pyarrow as pa
+
+        return None if self.path else pa.Table.from_batches(self._held, self.schema)
+
+    def batches(
+        self, columns: Sequence[str] | None = None, rows: int = BATCH_ROWS
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows in the order they came in."""
+        names = list(self.schema.names) if columns is None else list(columns)
+        if self.path is None:
+            for batch in self._held:
+                chosen = batch.select(names)
+                for start in range(0, batch.num_rows, rows):
+                    yield chosen.slice(start, rows)
+            return
+        import pyarrow.parquet as pq
+
+        with pq.ParquetFile(self.path, read_dictionary=text_as_dictionary(self.schema)) as file:
+            for batch in file.iter_batches(rows, columns=names):
+                # Parquet answers in the file's order of columns.
+                yield batch.select(names)
+
+    def relation(self, connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
+        """The rows as DuckDB scans them."""
+        if self.path is None:
+            return connection.from_arrow(self.table())
+        return connection.read_parquet(str(self.path))
+
+    def close(self) -> None:
+        """Forget the rows and remove the temporary file."""
+        self._held.clear()
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+        if self._folder is not None:
+            self._folder.close()
+
+    def _start_file(self) -> None:
+        import pyarrow.parquet as pq
+
+        self._folder = PrivateFolder()
+        self.path = self._folder.path / "rows.parquet"
+        self._writer = self._guarded(
+            pq.ParquetWriter, str(self.path), self.schema, compression="zstd", compression_level=1
+        )
+
+    def _flush(self) -> None:
+        import pyarrow as pa
+
+        if self._held:
+            assert self._writer is not None
+            self._guarded(
+                self._writer.write_table, pa.Table.from_batches(self._held, self.schema), _ROW_GROUP
+            )
+            self._held.clear()
+
+    def _guarded(self, act: Callable[..., Any], *arguments: Any, **options: Any) -> Any:
+        try:
+            return act(*arguments, **options)
+        except OSError as error:
+            self.close()
+            raise EngineError(
+                f"the temporary copy of the table could not be written: {error.strerror or error}",
+                where=tempfile.gettempdir(),
+                remedy="Free some space, or point TMPDIR to a larger disk.",
+            ) from error
+
+
+def text_as_dictionary(schema: pa.Schema) -> list[str]:
+    """Text columns, which Parquet hands out dictionary-encoded almost for free."""
+    import pyarrow.types as t
+
+    return [
+        field.name for field in schema
+        if t.is_string(field.type) or t.is_large_string(field.type)
+        or (t.is_dictionary(field.type) and t.is_string(field.type.value_type))
+    ]  # fmt: skip

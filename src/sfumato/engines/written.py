@@ -1,0 +1,149 @@
+"""Reading back a file that was just written, with explicit settings and nothing guessed.
+
+A release is verified on what a reader finds in the file, so this reader shares no code path with
+the guessing one: delimiter, encoding, null and the type of every column are given.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sfumato.engines.csvtext import ONE_COLUMN_NULL, parsed
+from sfumato.engines.fingerprint import file_fingerprint
+from sfumato.engines.formats import FileFormat
+from sfumato.engines.protocol import BATCH_ROWS
+from sfumato.engines.schema import Column, column_of
+from sfumato.engines.spool import Spool, text_as_dictionary
+from sfumato.errors import EngineError
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow as pa
+
+__all__ = ["WrittenFile"]
+
+
+class WrittenFile:
+    """A file of known format and schema, as a `Source`.
+
+    Parameters
+    ----------
+    path
+        The file.
+    format
+        Its format.
+    schema
+        What its columns are.
+    name
+        How messages call it.
+    """
+
+    def __init__(self, path: Path, format: FileFormat, schema: pa.Schema, name: str) -> None:
+        self.name = name
+        self.path = path
+        self.paths = (path,)
+        self.format = format
+        self.arrow_schema = schema
+        self._spool: Spool | None = None
+
+    def schema(self) -> tuple[Column, ...]:
+        """The columns, as they were declared when the file was written."""
+        return tuple(column_of(f.name, f.type, where=self.name) for f in self.arrow_schema)
+
+    def row_count(self) -> int | None:
+        """Number of rows where the file states it."""
+        if self.format.kind != "parquet":
+            return None
+        import pyarrow.parquet as pq
+
+        return int(pq.read_metadata(self.path).num_rows)
+
+    def batches(
+        self, columns: Sequence[str] | None = None, rows: int = BATCH_ROWS
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows as they stand in the file."""
+        import pyarrow as pa
+
+        names = list(self.arrow_schema.names) if columns is None else list(columns)
+        read = {"parquet": self._parquet, "arrow": self._arrow}.get(self.format.kind, self._text)
+        try:
+            for batch in read(names, rows):
+                for start in range(0, batch.num_rows, rows):
+                    yield batch.slice(start, rows)
+        except (pa.ArrowException, OSError) as error:
+            # Arrow's own words may quote cells; they stay in the chained exception only.
+            raise EngineError(
+                "what was written cannot be read back as it should",
+                where=self.name,
+                remedy="Check the disk; this is not about the content of the table.",
+            ) from error
+
+    def relation(self, connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
+        """The rows as DuckDB scans them: Parquet directly, the others after one reading."""
+        if self.format.kind == "parquet":
+            return connection.read_parquet(str(self.path))
+        if self._spool is None:
+            self._spool = Spool.of(self.arrow_schema, map(self._declared, self.batches()))
+        return self._spool.relation(connection)
+
+    def fingerprint(self) -> str:
+        """SHA-256 of the file."""
+        return file_fingerprint(self.path)
+
+    def close(self) -> None:
+        """Remove temporary files; the file itself stays."""
+        if self._spool is not None:
+            self._spool.close()
+            self._spool = None
+
+    def _declared(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        return batch.cast(self.arrow_schema)
+
+    def _parquet(self, names: list[str], rows: int) -> Iterator[pa.RecordBatch]:
+        import pyarrow.parquet as pq
+
+        text = text_as_dictionary(self.arrow_schema)
+        with pq.ParquetFile(self.path, read_dictionary=text) as file:
+            for batch in file.iter_batches(rows, columns=names):
+                yield batch.select(names)
+
+    def _arrow(self, names: list[str], rows: int) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        with pa.memory_map(str(self.path)) as mapped, pa.ipc.open_file(mapped) as file:
+            for index in range(file.num_record_batches):
+                yield file.get_batch(index).select(names)
+
+    def _text(self, names: list[str], rows: int) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+        import pyarrow.csv
+
+        one = len(self.arrow_schema) == 1
+        reader = pa.csv.open_csv(
+            pa.input_stream(str(self.path), compression=self.format.compression),
+            read_options=pa.csv.ReadOptions(
+                column_names=self.arrow_schema.names, skip_rows=0, skip_rows_after_names=1,
+                block_size=_block_size(self.path), encoding="utf8",
+            ),
+            parse_options=pa.csv.ParseOptions(
+                delimiter=self.format.delimiter, quote_char='"', double_quote=True,
+                newlines_in_values=True, ignore_empty_lines=True,
+            ),
+            convert_options=pa.csv.ConvertOptions(
+                column_types=dict.fromkeys(self.arrow_schema.names, pa.string()),
+                null_values=[ONE_COLUMN_NULL if one else ""],
+                strings_can_be_null=True, quoted_strings_can_be_null=False,
+            ),
+        )  # fmt: skip
+        with reader:
+            for batch in reader:
+                fields = [self.arrow_schema.field(name) for name in names]
+                arrays = [parsed(batch.column(f.name), f.type) for f in fields]
+                yield pa.RecordBatch.from_arrays(arrays, names=names)
+
+
+def _block_size(path: Path) -> int:
+    """Large enough for the longest line: a line must lie within two blocks."""
+    return max(1 << 23, min(path.stat().st_size, 1 << 30))
