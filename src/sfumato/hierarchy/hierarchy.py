@@ -1,0 +1,245 @@
+"""A generalization hierarchy: values at the leaves, more general values above, one root."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato.errors import HierarchyError, did_you_mean
+from sfumato.hierarchy.bound import BoundHierarchy
+from sfumato.hierarchy.tree import Array, Tree
+
+__all__ = ["Hierarchy"]
+
+
+class Hierarchy:
+    """An immutable tree of labels over the values of a column.
+
+    A node is a label *on a level*: a label that a file repeats on several levels to pad a short
+    branch makes a chain of nodes over the same values, which cost the same and print the same.
+
+    Parameters
+    ----------
+    tree
+        The shape.
+    labels
+        Text of every node, in the order of the tree's ids.
+
+    Examples
+    --------
+    >>> places = Hierarchy.from_levels(
+    ...     [["San Diego", "Wichita", "Lincoln"], ["West", "Midwest", "Midwest"], ["US"] * 3]
+    ... )
+    >>> places.height, places.labels_of(places.tree.ancestors[1]).to_pylist()
+    (2, ['Wichita', 'Midwest', 'US'])
+    """
+
+    def __init__(self, tree: Tree, labels: pa.Array) -> None:
+        if len(labels) != tree.nodes:
+            raise ValueError("a hierarchy needs one label a node")
+        self.tree = tree
+        self.labels = labels
+
+    @classmethod
+    def from_levels(
+        cls, levels: Sequence[Any], *, where: str | None = None, lines: Array | None = None
+    ) -> Hierarchy:
+        """Build from the labels of every leaf on every level, leaves first.
+
+        Parameters
+        ----------
+        levels
+            One sequence of text a level, all of the same length; entry i of each is what leaf i
+            becomes on that level.
+        where
+            File or column, for error messages.
+        lines
+            Line of each leaf in its file, for error messages.
+        """
+        columns = [pa.array(level, type=pa.string()) for level in levels]
+        line = np.arange(1, len(columns[0]) + 1) if lines is None else lines
+        if len(columns) < 2:
+            raise HierarchyError(
+                "the hierarchy has values but nothing above them",
+                where=where,
+                remedy="Give each value at least one more general label, e.g. `*`.",
+            )
+        if len(columns[0]) == 0:
+            raise HierarchyError("the hierarchy is empty", where=where)
+        encoded = [column.dictionary_encode() for column in columns]
+        codes = [np.asarray(level.indices) for level in encoded]
+        _refuse_repeated_leaf(codes[0], line, where)
+        _refuse_two_roots(codes[-1], line, where)
+
+        starts = np.cumsum([0] + [len(level.dictionary) for level in encoded])
+        parent = np.full(starts[-1], -1, dtype=np.int64)
+        for step in range(len(codes) - 1):
+            _refuse_two_parents(codes[step], codes[step + 1], step, line, where)
+            parent[starts[step] + codes[step]] = starts[step + 1] + codes[step + 1]
+        level_of = np.repeat(np.arange(len(encoded)), np.diff(starts))
+        labels = pa.concat_arrays([level.dictionary for level in encoded])
+        return cls(Tree.grow(parent, len(columns[0]), level_of), labels)
+
+    @property
+    def leaves(self) -> pa.Array:
+        """Text of the leaves."""
+        return self.labels[: self.tree.size]
+
+    @property
+    def height(self) -> int:
+        """Number of steps from the leaves to the root."""
+        return self.tree.height
+
+    @property
+    def uniform(self) -> bool:
+        """Whether all leaves are equally deep."""
+        return self.tree.uniform
+
+    def __repr__(self) -> str:
+        return f"Hierarchy({self.tree.size} values, height {self.height})"
+
+    def labels_of(self, nodes: Any) -> pa.Array:
+        """Text of some nodes."""
+        return self.labels.take(pa.array(np.asarray(nodes)))
+
+    def node(self, label: str, *, where: str | None = None) -> int:
+        """The node with a label; ``level:label`` picks one where a label occurs more than once.
+
+        Of a chain that pads a short branch with one label, the topmost node is meant.
+
+        Examples
+        --------
+        >>> h = Hierarchy.from_levels([["a", "b", "c"], ["b", "b", "c"], ["*"] * 3])
+        >>> h.labels_of([h.node("1:b")]).to_pylist(), h.node("c") == h.node("1:c")
+        (['b'], True)
+        """
+        found = self._nodes_with(label)
+        if len(found) == 0 and ":" in label:
+            level, _, rest = label.partition(":")
+            if level.isascii() and level.isdigit():
+                found = self._nodes_with(rest)
+                found = found[self.tree.level[found] == int(level)]
+        if len(found) == 0:
+            inner = self.labels[self.tree.size :].to_pylist()
+            raise HierarchyError(
+                f"the hierarchy has no node `{label}`",
+                where=where,
+                remedy=did_you_mean(label, dict.fromkeys(inner)),
+            )
+        first, last = self.tree.first[found], self.tree.last[found]
+        if (first != first[0]).any() or (last != last[0]).any():
+            levels = ", ".join(f"`{level}:{label}`" for level in self.tree.level[found])
+            raise HierarchyError(
+                f"the label `{label}` stands for {len(found)} different nodes",
+                where=where,
+                remedy=f"Say which one is meant: {levels}.",
+            )
+        return int(found[-1])
+
+    def bind(self, values: pa.Array, name: str) -> BoundHierarchy:
+        """Align the hierarchy with the distinct values of a column.
+
+        Parameters
+        ----------
+        values
+            The column's distinct values, in the order of its codes; may hold one null, which
+            becomes a leaf directly below the root.
+        name
+            The column, for error messages.
+
+        Raises
+        ------
+        HierarchyError
+            If a value of the column is not a leaf.
+        """
+        if pa.types.is_dictionary(values.type):
+            values = values.cast(values.type.value_type)
+        leaf = self._find_leaves(values)
+        is_null = np.asarray(values.is_null())
+        missing = int(((leaf < 0) & ~is_null).sum())
+        if missing:
+            raise HierarchyError(
+                f"{missing} of the column's {len(values)} distinct values "
+                f"{'is' if missing == 1 else 'are'} not in the hierarchy",
+                where=f"column `{name}`",
+                remedy="Add a line for each of them, or leave the file out to have one inferred.",
+            )
+        tree, kept = self.tree.prune(leaf)
+        labels = pa.concat_arrays(
+            [values.cast(pa.string()), self.labels.take(pa.array(kept)).cast(pa.string())]
+        )
+        return BoundHierarchy(self, tree, np.concatenate([leaf, kept]), labels, values, name)
+
+    def _nodes_with(self, label: str) -> Array:
+        return np.flatnonzero(np.asarray(pc.equal(self.labels, label)))
+
+    def _find_leaves(self, values: pa.Array) -> Array:
+        """Leaf of each value; -1 where there is none."""
+
+        def lookup(wanted: pa.Array, known: pa.Array) -> Array:
+            found = pc.index_in(wanted, value_set=known, skip_nulls=True)
+            return np.asarray(found.fill_null(-1)).astype(np.int64)
+
+        leaf = lookup(values.cast(pa.string()), self.leaves)
+        if (leaf < 0).any() and not pa.types.is_string(values.type):
+            # `7.0` and `007` are the number 7, `2024-01-05` is a date: compare as the column does.
+            leaf = np.where(leaf < 0, lookup(values, _parsed(self.leaves, values.type)), leaf)
+        return leaf
+
+
+def _parsed(leaves: pa.Array, wanted: pa.DataType) -> pa.Array:
+    """Text as values of a type; null where it does not parse."""
+    try:
+        return leaves.cast(wanted)
+    except pa.ArrowInvalid:
+        pass
+    parsed = []
+    for text in leaves:
+        try:
+            parsed.append(text.cast(wanted))
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            parsed.append(pa.scalar(None, wanted))
+    return pa.array([item.as_py() for item in parsed], type=wanted)
+
+
+def _refuse_repeated_leaf(codes: Array, line: Array, where: str | None) -> None:
+    _, first, count = np.unique(codes, return_index=True, return_counts=True)
+    if len(first) < len(codes):
+        code = int(np.argmax(count > 1))
+        again = np.flatnonzero(codes == code)[1]
+        raise HierarchyError(
+            f"line {line[again]} repeats the value of line {line[first[code]]}",
+            where=where,
+            remedy="Keep one line a value.",
+        )
+
+
+def _refuse_two_roots(codes: Array, line: Array, where: str | None) -> None:
+    other = np.flatnonzero(codes != codes[0])
+    if len(other):
+        raise HierarchyError(
+            f"line {line[other[0]]} ends in another root than line {line[0]}",
+            where=where,
+            remedy="End every line with the same label, e.g. `*`.",
+        )
+
+
+def _refuse_two_parents(
+    codes: Array, above: Array, step: int, line: Array, where: str | None
+) -> None:
+    node, first = np.unique(codes, return_index=True)
+    expected = np.empty(int(node.max()) + 1, dtype=np.int64)
+    expected[node] = above[first]
+    wrong = np.flatnonzero(above != expected[codes])
+    if len(wrong):
+        earlier = first[np.searchsorted(node, codes[wrong[0]])]
+        raise HierarchyError(
+            f"line {line[wrong[0]]} puts its label of level {step} below another label of level "
+            f"{step + 1} than line {line[earlier]} does",
+            where=where,
+            remedy="Give the two groups different labels, or the same label above.",
+        )

@@ -1,0 +1,111 @@
+"""What one column of a release shows, whatever way it was generalized."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.hierarchy.tree import Array
+
+__all__ = ["Published"]
+
+
+@dataclass(frozen=True, eq=False)
+class Published:
+    """The distinct cells of a released column, and which of them each row (or group) shows.
+
+    A cell covers some of the column's original values: those at ``order[low] … order[high]``. For
+    a node of a tree that is the run of leaves below it, for a range the values inside it, for a
+    set its members.
+
+    Attributes
+    ----------
+    codes
+        Entry shown by each row or group; -1 where the row is suppressed.
+    labels
+        Text of each entry; null for a cell that shows a null.
+    loss
+        Normalized certainty penalty of a cell that shows the entry.
+    height_loss
+        Height of the entry in its tree over the height of the tree; for ranges and sets the same
+        as `loss`.
+    low, high, order
+        The original values each entry covers, as above.
+
+    Examples
+    --------
+    >>> from sfumato.hierarchy import Ranges
+    >>> age = Ranges(pa.array([21, 25, 34]), "age")
+    >>> shown = age.published([0, 2], [1, 2])
+    >>> shown.array().to_pylist()
+    ['[21, 26)', '34']
+    >>> shown.covered(np.array([True, False, False])).tolist()
+    [0.5, 0.0]
+    """
+
+    codes: Array
+    labels: pa.Array
+    loss: Array
+    height_loss: Array
+    low: Array
+    high: Array
+    order: Array
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    @property
+    def leaf_count(self) -> Array:
+        """Original values that each entry covers."""
+        return (self.high - self.low + 1).astype(np.int64)
+
+    def take(self, groups: Any) -> Published:
+        """From one entry a group to one entry a row; a negative group is a suppressed row."""
+        groups = np.asarray(groups)
+        codes = np.full(len(groups), -1, dtype=np.int32)
+        kept = groups >= 0
+        codes[kept] = self.codes[groups[kept]]
+        return replace(self, codes=codes)
+
+    def array(self) -> pa.Array:
+        """The column as text, suppressed rows left out."""
+        return self.labels.take(pa.array(self.codes[self.codes >= 0]))
+
+    def covers(self, original: Any) -> Array:
+        """Whether each row's entry covers the row's original code; suppressed rows count as yes."""
+        original = np.asarray(original, dtype=np.int64)
+        shown = self.codes >= 0
+        entry, code = self.codes[shown].astype(np.int64), original[shown]
+        base = max(int(self.order.max(initial=-1)), int(code.max(initial=-1))) + 1
+        answer = np.ones(len(self.codes), dtype=bool)
+        if len(np.unique(self.order)) == len(self.order):  # runs of one order of all values
+            position = np.full(base, -1, dtype=np.int64)
+            position[self.order] = np.arange(len(self.order))
+            answer[shown] = (position[code] >= self.low[entry]) & (
+                position[code] <= self.high[entry]
+            )
+        else:  # sets: each has its own stretch of `order`
+            owner = np.repeat(np.arange(len(self.low), dtype=np.int64), self.leaf_count)
+            answer[shown] = np.isin(entry * base + code, owner * base + self.order)
+        return answer
+
+    def covered(self, mask: Any, weights: Any = None) -> Array:
+        """Share of the values below each entry that lie in a set of original values.
+
+        Parameters
+        ----------
+        mask
+            For every original code, whether it is in the set.
+        weights
+            Weight of every original code; 1 each by default.
+        """
+        mask = np.asarray(mask, dtype=bool)
+        weight = np.ones(len(mask)) if weights is None else np.asarray(weights, dtype=float)
+        inside = np.concatenate([[0.0], np.cumsum((mask * weight)[self.order])])
+        everything = np.concatenate([[0.0], np.cumsum(weight[self.order])])
+        part = inside[self.high + 1] - inside[self.low]
+        whole = everything[self.high + 1] - everything[self.low]
+        return np.asarray(np.divide(part, whole, out=np.zeros(len(part)), where=whole > 0))

@@ -1,0 +1,210 @@
+"""Numbers and dates without a tree: a cell shows the range that its group spans."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Literal
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato.errors import ColumnError, HierarchyError
+from sfumato.hierarchy.published import Published
+from sfumato.hierarchy.tree import Array
+
+__all__ = ["Ranges", "numbers"]
+
+_INTERVAL = re.compile(r"\[(.+), (.+)([)\]])")
+
+
+class Ranges:
+    """A column of numbers or dates, generalized to ranges of neighbouring values.
+
+    Positions are ranks: the column's values in ascending order, then what has no place among
+    numbers (null, not-a-number, infinities). A range that mixes the two can only be shown as
+    ``*``, as if each of those stood directly below the root of a tree.
+
+    Parameters
+    ----------
+    values
+        Distinct values of the column, in the order of its codes.
+    name
+        The column, for error messages.
+
+    Attributes
+    ----------
+    position, order
+        Rank of each code, and the code at each rank.
+    points
+        The values as numbers, ascending.
+    width
+        Largest point minus smallest.
+
+    Examples
+    --------
+    >>> age = Ranges(pa.array([34, 21, 25, None]), "age")
+    >>> age.labels([0, 1, 0], [1, 1, 3]).to_pylist()
+    ['[21, 26)', '25', '*']
+    >>> age.loss([0, 1, 0], [1, 1, 3]).round(3).tolist()
+    [0.308, 0.0, 1.0]
+    """
+
+    kind: Literal["ranges"] = "ranges"
+
+    def __init__(self, values: pa.Array, name: str) -> None:
+        if pa.types.is_dictionary(values.type):
+            values = values.cast(values.type.value_type)
+        points = numbers(values, name)
+        finite = np.isfinite(points)
+        on_line = np.asarray(pc.sort_indices(values))
+        on_line = on_line[finite[on_line]]
+        self.values = values
+        self.name = name
+        self.size = len(values)
+        self.order = np.concatenate([on_line, np.flatnonzero(~finite)]).astype(np.int32)
+        self.position = np.empty(self.size, dtype=np.int32)
+        self.position[self.order] = np.arange(self.size, dtype=np.int32)
+        self.points = points[on_line]
+        self.width = float(self.points[-1] - self.points[0]) if len(on_line) else 0.0
+        nulls = np.flatnonzero(np.asarray(values.is_null()))
+        self.null_code: int | None = int(nulls[0]) if len(nulls) else None
+
+    def __repr__(self) -> str:
+        return f"Ranges(column `{self.name}`, {self.size} values)"
+
+    def spans(
+        self, codes: Any, groups: Any, n_groups: int, weights: Any = None
+    ) -> tuple[Array, Array]:
+        """Lowest and highest rank in each group; an empty group has high < low."""
+        from sfumato.hierarchy._kernels import spans
+
+        weights = np.empty(0) if weights is None else np.asarray(weights)
+        low, high = spans(
+            self.position, np.asarray(codes), np.asarray(groups), int(n_groups), weights
+        )
+        return low, high
+
+    def loss(self, low: Any, high: Any) -> Array:
+        """Width of each range over the width of the column; 1 for ``*``, 0 for single values."""
+        low, high = np.asarray(low), np.asarray(high)
+        if len(self.points) == 0:
+            return np.asarray(low != high, dtype=float)
+        last = len(self.points) - 1
+        spread = self.points[np.minimum(high, last)] - self.points[np.minimum(low, last)]
+        share = spread / (self.width or 1.0)
+        return np.where(low == high, 0.0, np.where(high > last, 1.0, share))
+
+    def labels(self, low: Any, high: Any, closed: bool = False) -> pa.Array:
+        """Text of ranges: a single value as itself, ``[20, 30)``, or ``*``.
+
+        The open end is the next whole number or day; for other types it is the next value of the
+        column, and the column's largest value closes its range. `closed` writes ``[20, 29]``.
+        """
+        low, high = np.asarray(low, dtype=np.int64), np.asarray(high, dtype=np.int64)
+        ranked = self.values.take(pa.array(self.order))
+        text = ranked.cast(pa.string())
+        line = ranked[: len(self.points)]
+        ends, bracket = _ends(line, closed)
+        inside = np.minimum(high, max(len(line) - 1, 0))
+        if len(line) == 0:
+            interval = pa.array(["*"] * len(low))
+        else:
+            interval = pc.binary_join_element_wise(
+                pa.scalar("["),
+                text.take(pa.array(np.minimum(low, len(line) - 1))),
+                pa.scalar(", "),
+                ends.take(pa.array(inside)),
+                bracket.take(pa.array(inside)),
+                "",
+            )
+            interval = pc.if_else(pa.array(high >= len(line)), "*", interval)
+        return pc.if_else(pa.array(low == high), text.take(pa.array(low)), interval)
+
+    def published(self, low: Any, high: Any, closed: bool = False) -> Published:
+        """What rows or groups that show these ranges publish; high < low is a suppressed row."""
+        low, high = np.asarray(low, dtype=np.int64), np.asarray(high, dtype=np.int64)
+        shown = high >= low
+        keys, inverse = np.unique(low[shown] * self.size + high[shown], return_inverse=True)
+        codes = np.full(len(low), -1, dtype=np.int32)
+        codes[shown] = inverse
+        low, high = np.divmod(keys, max(self.size, 1))
+        loss = self.loss(low, high)
+        mixed = (high >= len(self.points)) & (low != high)  # shown as `*`: covers everything
+        low, high = np.where(mixed, 0, low), np.where(mixed, self.size - 1, high)
+        return Published(codes, self.labels(low, high, closed), loss, loss, low, high, self.order)
+
+    def read(self, labels: pa.Array) -> tuple[Array, Array]:
+        """The ranks that each label of a release spans."""
+        if isinstance(labels, pa.ChunkedArray):
+            labels = labels.combine_chunks()
+        distinct = labels.cast(pa.string()).dictionary_encode(null_encoding="encode")
+        entries = [self._read(text) for text in distinct.dictionary.to_pylist()]
+        unknown = sum(entry is None or entry[1] < entry[0] for entry in entries)
+        if unknown:
+            raise HierarchyError(
+                f"{unknown} distinct labels of the release are no ranges of the original values",
+                where=f"column `{self.name}`",
+                remedy="Give the table that the release was made from.",
+            )
+        spans = np.array(entries, dtype=np.int64).reshape(-1, 2)[np.asarray(distinct.indices)]
+        return spans[:, 0], spans[:, 1]
+
+    def _read(self, text: str | None) -> tuple[int, int] | None:
+        """Ranks spanned by one label; None where it is neither a value nor a range."""
+        if text is None and self.null_code is not None:
+            rank = int(self.position[self.null_code])
+            return rank, rank
+        if text is None or text == "*":
+            return 0, self.size - 1
+        match = _INTERVAL.fullmatch(text)
+        try:
+            if match is None:
+                at = pc.index(self.values, pa.scalar(text).cast(self.values.type)).as_py()
+                return None if at < 0 else (int(self.position[at]),) * 2
+            ends = numbers(pa.array([match[1], match[2]]).cast(self.values.type), self.name)
+        except pa.ArrowInvalid:
+            return None
+        side: Literal["left", "right"] = "left" if match[3] == ")" else "right"
+        low = int(np.searchsorted(self.points, ends[0], "left"))
+        return low, int(np.searchsorted(self.points, ends[1], side)) - 1
+
+
+def numbers(values: pa.Array, name: str) -> Array:
+    """Numbers, or dates as numbers; not-a-number where there is none.
+
+    Raises
+    ------
+    ColumnError
+        If the values are neither numbers nor dates.
+    """
+    kind = values.type
+    if pa.types.is_date(kind):
+        values = values.cast(pa.date32()).cast(pa.int32())
+    elif pa.types.is_timestamp(kind) or pa.types.is_time64(kind) or pa.types.is_duration(kind):
+        values = values.cast(pa.int64())
+    elif pa.types.is_time32(kind):
+        values = values.cast(pa.int32())
+    elif not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
+        raise ColumnError(
+            f"ranges need numbers or dates, not {kind}",
+            where=f"column `{name}`",
+            remedy="Give the column a hierarchy.",
+        )
+    return np.asarray(values.cast(pa.float64(), safe=False).fill_null(np.nan))
+
+
+def _ends(line: pa.Array, closed: bool) -> tuple[pa.Array, pa.Array]:
+    """For each value, the text that ends a range at it, and the bracket that follows."""
+    if closed or len(line) == 0:
+        return line.cast(pa.string()), pa.array(["]"] * len(line))
+    if pa.types.is_integer(line.type):
+        following = pc.add(line.cast(pa.decimal128(20, 0)), 1)
+        return following.cast(pa.string()), pa.array([")"] * len(line))
+    if pa.types.is_date(line.type):
+        days = line.cast(pa.date32()).cast(pa.int32())
+        following = pc.add(days, 1).cast(pa.date32())
+        return following.cast(pa.string()), pa.array([")"] * len(line))
+    text = line.cast(pa.string())
+    brackets = pa.array([")"] * (len(line) - 1) + ["]"])
+    return pa.concat_arrays([text[1:], text[-1:]]), brackets
