@@ -1,0 +1,248 @@
+"""Privacy models as numbers, so that compiled anonymizers can ask them of any group of rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato.errors import ColumnError, ParameterError, did_you_mean
+from sfumato.hierarchy.tree import Array, Tree
+from sfumato.privacy.models import (
+    AlphaK,
+    Closeness,
+    DistinctDiversity,
+    EntropyDiversity,
+    KAnonymity,
+    KMap,
+    Model,
+    RecursiveDiversity,
+    Sensitivity,
+)
+
+__all__ = [
+    "ALPHA",
+    "CLOSE_EQUAL",
+    "CLOSE_ORDERED",
+    "CLOSE_TREE",
+    "DISTINCT",
+    "ENTROPY",
+    "RECURSIVE",
+    "TOLERANCE",
+    "Rules",
+    "SensitiveColumn",
+    "compile_rules",
+    "minimum_rows",
+]
+
+DISTINCT, ENTROPY, RECURSIVE, CLOSE_EQUAL, CLOSE_ORDERED, CLOSE_TREE, ALPHA = range(7)
+
+TOLERANCE = 1e-12
+"""How far rounding may push a share or distance over what was asked."""
+
+
+class Rules(NamedTuple):
+    """What every group must satisfy, as plain numbers and arrays.
+
+    A group is described by its number of rows and by the counts of its sensitive values: value c
+    of sensitive column j is counted at ``counts[offsets[j] + c]``.
+    ``sfumato.privacy._kernels.holds(size, counts, rules)`` answers whether the group satisfies all
+    rules. All rules are monotone: if two groups satisfy them, so does their union.
+
+    Attributes
+    ----------
+    k
+        Least number of rows.
+    kinds, columns, values, extras
+        One entry a rule: what is asked, of which sensitive column, its number (l, t or α), and a
+        second one (c of recursive diversity; the code α is asked of, or -1 for every code).
+    offsets
+        Where the counts of each sensitive column begin; the last entry is their total number.
+    reference
+        Share of each value in the table, laid out like the counts.
+    order, ranks
+        For each column, the codes that occur in order of their values, from `offsets` on, and how
+        many they are.
+    tree_offsets, tree_parent, tree_cost
+        For each column with a hierarchy, its nodes: parent (relative, -1 for the root) and height
+        over the height of the tree.
+    """
+
+    k: int
+    kinds: Array
+    columns: Array
+    values: Array
+    extras: Array
+    offsets: Array
+    reference: Array
+    order: Array
+    ranks: Array
+    tree_offsets: Array
+    tree_parent: Array
+    tree_cost: Array
+
+
+@dataclass(frozen=True, eq=False)
+class SensitiveColumn:
+    """A sensitive column as a whole table holds it.
+
+    Parameters
+    ----------
+    counts
+        Rows of the table that hold each code.
+    values
+        The distinct values in order of the codes; needed for hierarchies and for the value that
+        (α,k)-anonymity names. Codes are taken to be ranks: a smaller code is a smaller value.
+    """
+
+    counts: Array
+    values: pa.Array | None = None
+
+    @classmethod
+    def of(cls, codes: Any, counts: Any = None, values: pa.Array | None = None) -> SensitiveColumn:
+        """From the column's codes, with the rows each entry stands for."""
+        codes = np.asarray(codes)
+        size = 0 if values is None else len(values)
+        found = np.bincount(codes, weights=counts, minlength=size)
+        return cls(found.astype(np.int64), values)
+
+    @property
+    def distinct(self) -> int:
+        """Values that occur."""
+        return int((self.counts > 0).sum())
+
+    def tree(self, model: Closeness) -> Tree:
+        """The hierarchy of a model, over this column's codes."""
+        assert model.hierarchy is not None
+        if self.values is None:
+            raise ParameterError("a hierarchical distance needs the values of the column")
+        return model.hierarchy.bind(self.values, model.column).tree
+
+    def code_of(self, value: Any, column: str) -> int:
+        """The code of a value."""
+        if self.values is None:
+            raise ParameterError("a limit on one value needs the values of the column")
+        try:
+            wanted = pa.scalar(value).cast(self.values.type)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            wanted = None
+        found = -1 if wanted is None else pc.index(self.values, wanted).as_py()
+        if found < 0:
+            raise ParameterError(
+                "the value whose share is to be limited does not occur",
+                where=f"column `{column}`",
+                remedy="Write it as it stands in the table.",
+            )
+        return int(found)
+
+
+def minimum_rows(models: Sequence[Model]) -> int:
+    """The largest number of rows that any of the models asks of a class outright."""
+    sized = (KAnonymity, Sensitivity, AlphaK)
+    return max([1, *(int(model.k) for model in models if isinstance(model, sized))])
+
+
+def compile_rules(
+    models: Sequence[Model], sensitive: Mapping[str, SensitiveColumn] | None = None
+) -> Rules:
+    """Turn models into rules for compiled anonymizers.
+
+    Parameters
+    ----------
+    models
+        What must hold, all together.
+    sensitive
+        The sensitive columns, in the order in which the anonymizer counts them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sfumato.privacy import DistinctDiversity, KAnonymity
+    >>> from sfumato.privacy._kernels import holds
+    >>> illness = SensitiveColumn(np.array([5, 3, 2]))
+    >>> models = [KAnonymity(3), DistinctDiversity(2, "illness")]
+    >>> rules = compile_rules(models, {"illness": illness})
+    >>> holds(3, np.array([3, 0, 0]), rules), holds(3, np.array([1, 2, 0]), rules)
+    (False, True)
+    """
+    sensitive = dict(sensitive or {})
+    names = list(sensitive)
+    trees: dict[str, Tree] = {}
+    rules: list[tuple[int, int, float, float]] = []
+    for model in models:
+        if isinstance(model, KAnonymity):
+            continue
+        if isinstance(model, KMap):
+            raise ParameterError(
+                "k-map is checked on releases; it cannot steer this method",
+                remedy="Ask for k-anonymity: it implies k-map when the table is part of the "
+                "population.",
+            )
+        if model.column not in sensitive:
+            raise ColumnError(
+                f"{model.name} is asked of `{model.column}`, which is no sensitive column",
+                remedy=did_you_mean(model.column, names),
+            )
+        column = sensitive[model.column]
+        if isinstance(model, Closeness) and model.distance == "hierarchical":
+            trees[model.column] = column.tree(model)
+        kind, value, extra = _rule(model, column)
+        rules.append((kind, names.index(model.column), value, extra))
+
+    sizes = [len(column.counts) for column in sensitive.values()]
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    order = np.full(offsets[-1], -1, dtype=np.int64)
+    ranks = np.zeros(len(names), dtype=np.int64)
+    reference = np.zeros(offsets[-1])
+    for j, column in enumerate(sensitive.values()):
+        occurring = np.flatnonzero(column.counts > 0)
+        ranks[j] = len(occurring)
+        order[offsets[j] : offsets[j] + len(occurring)] = occurring
+        reference[offsets[j] : offsets[j + 1]] = column.counts / max(int(column.counts.sum()), 1)
+    grown = [trees.get(name) for name in names]
+    tree_sizes = [0 if tree is None else tree.nodes for tree in grown]
+    kinds, columns, values, extras = (
+        (np.array(part) for part in zip(*rules, strict=True)) if (rules) else (np.zeros(0),) * 4
+    )
+    return Rules(
+        k=minimum_rows(models),
+        kinds=kinds.astype(np.int64),
+        columns=columns.astype(np.int64),
+        values=values.astype(np.float64),
+        extras=extras.astype(np.float64),
+        offsets=offsets,
+        reference=reference,
+        order=order,
+        ranks=ranks,
+        tree_offsets=np.concatenate([[0], np.cumsum(tree_sizes)]).astype(np.int64),
+        tree_parent=_joined([tree.parent for tree in grown if tree is not None], np.int64),
+        tree_cost=_joined(
+            [tree.level / max(tree.height, 1) for tree in grown if tree is not None], np.float64
+        ),
+    )
+
+
+def _rule(model: Model, column: SensitiveColumn) -> tuple[int, float, float]:
+    """Kind, number and second number of a model."""
+    if isinstance(model, DistinctDiversity):
+        return DISTINCT, float(model.l), 0.0
+    if isinstance(model, EntropyDiversity):
+        return ENTROPY, float(np.log(model.l)), 0.0
+    if isinstance(model, RecursiveDiversity):
+        return RECURSIVE, float(model.l), float(model.c)
+    if isinstance(model, Sensitivity):
+        return DISTINCT, float(model.p), 0.0
+    if isinstance(model, AlphaK):
+        code = -1 if model.value is None else column.code_of(model.value, model.column)
+        return ALPHA, float(model.alpha), float(code)
+    assert isinstance(model, Closeness)
+    kinds = {"equal": CLOSE_EQUAL, "ordered": CLOSE_ORDERED, "hierarchical": CLOSE_TREE}
+    return kinds[model.distance], float(model.t), 0.0
+
+
+def _joined(parts: list[Array], dtype: type) -> Array:
+    return np.concatenate([part.astype(dtype) for part in parts] or [np.zeros(0, dtype)])
