@@ -1,0 +1,449 @@
+"""Every statement Sfumato sends to a database, built from syntax nodes.
+
+One function a question; each returns an expression that `text` writes in the dialect of its rows.
+Nothing is pasted into strings. Columns are addressed by position (``c0``, ``c1``, …), so reserved
+words, quotes, dots and names that differ in case only cannot confuse any engine; the user's own
+names appear only where a release is written, quoted.
+
+Values compare as everywhere in Sfumato: null equals null, -0.0 is 0.0, NaN is one value, and text
+is compared byte for byte whatever collation the database would use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from sqlglot import exp
+
+if TYPE_CHECKING:
+    from sfumato.engines.schema import Column, Kind
+
+__all__ = [
+    "Dialect",
+    "Mapping",
+    "Rows",
+    "at_positions",
+    "at_random",
+    "class_sizes",
+    "classes",
+    "entries",
+    "fingerprint",
+    "matched",
+    "recoded",
+    "row_count",
+    "text",
+    "unconstrained",
+]
+
+Dialect = Literal["duckdb", "postgres", "spark"]
+Node = exp.Expression
+
+POSITION = "position"
+TUPLE = "tuple"
+_ORIGIN = "origin"
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A relation whose columns are called c0, c1, … by position.
+
+    Parameters
+    ----------
+    source
+        A table, or a query in parentheses; its column names do not matter.
+    columns
+        The columns in the order of the source.
+    dialect
+        The language of the engine that holds it.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from sfumato.engines.schema import column_of
+    >>> people = Rows(table("people"), (column_of("age", pa.int64()),), "duckdb")
+    >>> text(class_sizes(people, ["age"]), "duckdb")  # doctest: +NORMALIZE_WHITESPACE
+    'SELECT "size", COUNT(*) AS "classes" FROM
+     (SELECT COUNT(*) AS "size" FROM "people" AS "origin"("c0") GROUP BY "origin"."c0") AS "sized"
+     GROUP BY "size"'
+    """
+
+    source: Node
+    columns: tuple[Column, ...]
+    dialect: Dialect
+
+    def relation(self) -> Node:
+        """The source under one alias, with positional column names."""
+        names = [_name(f"c{at}") for at in range(len(self.columns))]
+        source = self.source.copy()
+        source.set("alias", exp.TableAlias(this=_name(_ORIGIN), columns=names))
+        return source
+
+    def at(self, name: str) -> int:
+        """Position of a column."""
+        return next(at for at, column in enumerate(self.columns) if column.name == name)
+
+    def cell(self, name: str, relation: str = _ORIGIN) -> Node:
+        """A column's cell as it is stored."""
+        return _column(f"c{self.at(name)}", relation)
+
+    def key(self, name: str, relation: str = _ORIGIN) -> Node:
+        """A column's cell in the form in which equal values are equal in this dialect."""
+        column = self.columns[self.at(name)]
+        return comparable(self.cell(name, relation), column.kind, self.dialect)
+
+    def keys(self, names: Sequence[str], relation: str = _ORIGIN) -> list[Node]:
+        """The comparable cells of some columns."""
+        return [self.key(name, relation) for name in names]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All column names."""
+        return tuple(column.name for column in self.columns)
+
+
+@dataclass(frozen=True)
+class Mapping:
+    """An uploaded step of a recoding: keys ``k0``, …; ``first``, ``last``; ``keep``; ``v0``, ….
+
+    Parameters
+    ----------
+    relation
+        Where it was uploaded.
+    columns
+        Names of the columns its keys are compared with.
+    cells
+        Names of the columns its cells are written to.
+    ranged
+        Whether entries speak of ordinal ranges.
+    """
+
+    relation: str
+    columns: tuple[str, ...]
+    cells: tuple[str, ...]
+    ranged: bool
+
+
+def text(statement: Node, dialect: Dialect) -> str:
+    """A statement as the engine reads it."""
+    return statement.sql(dialect=dialect, identify=True, comments=False)
+
+
+def table(name: str, schema: str | None = None) -> exp.Table:
+    """A table by name, quoted."""
+    return exp.Table(this=_name(name), db=_name(schema) if schema is not None else None)
+
+
+def comparable(cell: Node, kind: Kind, dialect: Dialect) -> Node:
+    """A cell in the form in which equal values are equal.
+
+    Floats lose the sign of zero; Postgres compares text under the ``C`` collation.
+    """
+    if kind == "float":
+        zero = exp.Literal.number(0)
+        return exp.Case().when(exp.EQ(this=cell, expression=zero), zero.copy()).else_(cell.copy())
+    if kind == "text" and dialect == "postgres":
+        return exp.Collate(this=exp.cast(cell, "text"), expression=_name("C"))
+    return cell
+
+
+def row_count(rows: Rows) -> Node:
+    """Number of rows."""
+    return exp.select(_alias(_count(), "rows")).from_(rows.relation())
+
+
+def class_sizes(rows: Rows, names: Sequence[str]) -> Node:
+    """Histogram of class sizes: a group-by over a group-by."""
+    sized = exp.select(_alias(_count(), "size")).from_(rows.relation())
+    if names:
+        sized = sized.group_by(*rows.keys(names))
+    else:  # one class, unless there are no rows
+        sized = sized.having(exp.GT(this=_count(), expression=exp.Literal.number(0)))
+    return (
+        exp.select(_column("size"), _alias(_count(), "classes"))
+        .from_(sized.subquery(_name("sized")))
+        .group_by(_column("size"))
+    )
+
+
+def classes(rows: Rows, names: Sequence[str], limit: int | None = None) -> Node:
+    """The classes of a column set with their counts; one more than `limit` shows that it broke."""
+    cells = [
+        _alias(key, f"c{rows.at(name)}") for name, key in zip(names, rows.keys(names), strict=True)
+    ]
+    found = exp.select(*cells, _alias(_count(), "count")).from_(rows.relation())
+    if names:
+        found = found.group_by(*rows.keys(names))
+    else:
+        found = found.having(exp.GT(this=_count(), expression=exp.Literal.number(0)))
+    return found if limit is None else found.limit(limit + 1)
+
+
+def at_positions(rows: Rows, names: Sequence[str], wanted: str) -> Node:
+    """The rows at the positions listed in the table `wanted`, in their order.
+
+    Only for engines whose rows have an order of their own: an empty window numbers them in it.
+    """
+    numbered = exp.select(*_cells(rows, names), _alias(_numbered([], []), POSITION))
+    return (
+        exp.select(*[_column(f"c{rows.at(name)}") for name in names])
+        .from_(numbered.from_(rows.relation()).subquery(_name("numbered")))
+        .where(_column(POSITION).isin(query=exp.select(_column(POSITION)).from_(table(wanted))))
+        .order_by(_column(POSITION))
+    )
+
+
+def at_random(rows: Rows, names: Sequence[str], count: int, seed: int | None = None) -> Node:
+    """A uniform sample by random order, for engines whose rows have no order of their own."""
+    seeds = [] if seed is None else [exp.Literal.number(seed)]
+    return (
+        exp.select(*_cells(rows, names))
+        .from_(rows.relation())
+        .order_by(
+            exp.Anonymous(this="RAND" if rows.dialect == "spark" else "RANDOM", expressions=seeds)
+        )
+        .limit(count)
+    )
+
+
+def all_rows(rows: Rows, names: Sequence[str]) -> Node:
+    """Some columns of all rows."""
+    return exp.select(*_cells(rows, names)).from_(rows.relation())
+
+
+def matched(rows: Rows, mappings: Sequence[Mapping]) -> Node:
+    """For each row, in order, the number of the tuple it matches in each mapping, or null."""
+    needed = [name for name in rows.names if any(name in m.columns for m in mappings)]
+    numbered = exp.select(*_cells(rows, needed), _alias(_numbered([], []), POSITION))
+    found = exp.select(
+        *[_alias(_column(TUPLE, m.relation), f"t{at}") for at, m in enumerate(mappings)]
+    ).from_(numbered.from_(rows.relation()).subquery(_name(_ORIGIN)))
+    return _joined(found, rows, mappings).order_by(_column(POSITION, _ORIGIN))
+
+
+def entries(rows: Rows, mappings: Sequence[Mapping]) -> Node:
+    """How many rows come out of the joins of a recoding, and how many met an entry of each step.
+
+    All figures equal the row count exactly when every row matches one entry of every step.
+    """
+    met = [
+        _alias(exp.Count(this=_column("keep", m.relation)), f"met{at}")
+        for at, m in enumerate(mappings)
+    ]
+    found = exp.select(_alias(_count(), "rows"), *met).from_(_with_ordinals(rows, mappings, ()))
+    return _joined(found, rows, mappings)
+
+
+def recoded(rows: Rows, mappings: Sequence[Mapping], drop: Sequence[str]) -> Node:
+    """The rows of a release under their own names: one window and one join a step."""
+    written = {
+        name: _column(f"v{at}", mapping.relation)
+        for mapping in mappings
+        for at, name in enumerate(mapping.cells)
+    }
+    kept = [name for name in rows.names if name not in drop and name not in written]
+    outputs = [*rows.names, *(name for name in written if name not in rows.names)]
+    cells = [
+        _alias(written[name] if name in written else rows.cell(name), name)
+        for name in outputs
+        if name not in drop
+    ]
+    found = exp.select(*cells).from_(_with_ordinals(rows, mappings, kept))
+    found = _joined(found, rows, mappings)
+    for mapping in mappings:
+        found = found.where(_column("keep", mapping.relation))
+    return found
+
+
+def fingerprint(rows: Rows) -> Node:
+    """Row count and the order-free sum of 128-bit row hashes, in four chunks of 32 bits.
+
+    The hash is MD5 of all cells with their lengths; chunks are summed apart so that no engine's
+    integers overflow.
+    """
+    cells = [_written(rows.key(column.name), column, rows.dialect) for column in rows.columns]
+    row = _piped(cells) if cells else exp.Literal.string("")
+    hashed = exp.select(_alias(exp.MD5(this=row), "hash")).from_(rows.relation())
+    chunks = [
+        _alias(exp.Sum(this=_hex_number(chunk, rows.dialect)), f"sum{at}")
+        for at, chunk in enumerate(
+            exp.Substring(
+                this=_column("hash"),
+                start=exp.Literal.number(1 + 8 * at),
+                length=exp.Literal.number(8),
+            )
+            for at in range(4)
+        )
+    ]
+    return exp.select(_alias(_count(), "rows"), *chunks).from_(hashed.subquery(_name("hashed")))
+
+
+def unconstrained(rows: Rows, names: Sequence[str]) -> Node:
+    """For decimals of no declared size: digits after and before the point, and non-numbers."""
+    infinite = exp.cast(exp.Literal.string("Infinity"), "numeric")
+    figures: list[Node] = []
+    for name in names:
+        cell, at = rows.cell(name), rows.at(name)
+        size = exp.Abs(this=cell.copy())
+        finite = exp.Case().when(exp.LT(this=size, expression=infinite.copy()), cell.copy())
+        whole = exp.Anonymous(this="TRUNC", expressions=[exp.Max(this=exp.Abs(this=finite))])
+        all_finite = exp.EQ(
+            this=exp.Count(this=finite.copy()), expression=exp.Count(this=cell.copy())
+        )
+        figures += [
+            _alias(exp.Max(this=exp.Anonymous(this="SCALE", expressions=[cell])), f"scale{at}"),
+            _alias(exp.Length(this=exp.cast(whole, "text")), f"whole{at}"),
+            _alias(all_finite, f"finite{at}"),
+        ]
+    return exp.select(*figures).from_(rows.relation())
+
+
+def _with_ordinals(rows: Rows, mappings: Sequence[Mapping], kept: Sequence[str]) -> Node:
+    """The rows with their number among rows of equal keys, for each step that has ranges.
+
+    The order is that of all columns: rows that tie are equal in every cell, so whichever comes
+    first, the release is the same.
+    """
+    needed = [
+        name for name in rows.names if name in kept or any(name in m.columns for m in mappings)
+    ]
+    ordinals = [
+        _alias(_numbered(rows.keys(mapping.columns), rows.keys(rows.names)), f"ordinal{at}")
+        for at, mapping in enumerate(mappings)
+        if mapping.ranged
+    ]
+    cells = [*_cells(rows, needed), *ordinals] or [_alias(exp.Literal.number(1), "one")]
+    return exp.select(*cells).from_(rows.relation()).subquery(_name(_ORIGIN))
+
+
+def _joined(found: exp.Select, rows: Rows, mappings: Sequence[Mapping]) -> exp.Select:
+    for at, mapping in enumerate(mappings):
+        conditions = [
+            _same(
+                rows.key(name),
+                _column(f"k{nth}", mapping.relation),
+                rows.columns[rows.at(name)].kind,
+                rows.dialect,
+            )
+            for nth, name in enumerate(mapping.columns)
+        ]
+        if mapping.ranged:
+            ordinal = _column(f"ordinal{at}", _ORIGIN)
+            conditions += [
+                exp.GTE(this=ordinal, expression=_column("first", mapping.relation)),
+                exp.LT(this=ordinal.copy(), expression=_column("last", mapping.relation)),
+            ]
+        found = found.join(
+            table(mapping.relation),
+            on=exp.and_(*conditions) if conditions else exp.true(),
+            join_type="left",
+        )
+    return found
+
+
+def _same(left: Node, right: Node, kind: Kind, dialect: Dialect) -> Node:
+    """Equality in which null equals null.
+
+    Postgres can hash-join on ``=`` only, so there null is told apart by a condition of its own.
+    """
+    if dialect != "postgres":
+        return exp.NullSafeEQ(this=left, expression=right)
+    absent = exp.EQ(
+        this=exp.paren(left.is_(exp.null())), expression=exp.paren(right.is_(exp.null()))
+    )
+    zero = _ZEROS[kind]
+    present = exp.EQ(
+        this=exp.Coalesce(this=left.copy(), expressions=[zero.copy()]),
+        expression=exp.Coalesce(this=right.copy(), expressions=[zero.copy()]),
+    )
+    return exp.And(this=absent, expression=present)
+
+
+def _typed(value: str, kind: str) -> Node:
+    type_ = exp.DataType.build(kind, dialect="postgres")
+    return exp.Cast(this=exp.Literal.string(value), to=type_)
+
+
+_ZEROS: dict[Kind, Node] = {
+    "integer": exp.Literal.number(0),
+    "float": exp.Literal.number(0),
+    "decimal": exp.Literal.number(0),
+    "boolean": exp.false(),
+    "date": _typed("1970-01-01", "date"),
+    "time": _typed("00:00", "time"),
+    "timestamp": _typed("1970-01-01", "timestamp"),
+    "duration": _typed("0", "interval"),
+    "text": exp.Literal.string(""),
+    "binary": _typed("", "bytea"),
+    "null": exp.Literal.string(""),
+}
+"""Any value of each kind, to stand beside a null in a Postgres join."""
+
+
+def _written(key: Node, column: Column, dialect: Dialect) -> Node:
+    """A cell as text with its length, or a mark for null; no two rows concatenate alike."""
+    if column.kind == "binary":
+        plain: Node = (
+            exp.Anonymous(this="ENCODE", expressions=[key, exp.Literal.string("hex")])
+            if dialect == "postgres"
+            else exp.Hex(this=key)
+        )
+    else:
+        plain = exp.cast(key, "text")
+    length = exp.cast(exp.Length(this=plain), "text")
+    return exp.Coalesce(
+        this=_piped([length, exp.Literal.string(":"), plain.copy()]),
+        expressions=[exp.Literal.string("-")],
+    )
+
+
+def _piped(parts: Sequence[Node]) -> Node:
+    """Concatenation as a balanced tree: hundreds of columns must not nest hundreds deep."""
+    if len(parts) == 1:
+        return parts[0]
+    half = len(parts) // 2
+    return exp.DPipe(this=_piped(parts[:half]), expression=_piped(parts[half:]), safe=False)
+
+
+def _hex_number(digits: Node, dialect: Dialect) -> Node:
+    """Eight hexadecimal digits as a number."""
+    if dialect == "postgres":
+        marked = exp.DPipe(this=exp.Literal.string("x"), expression=digits, safe=False)
+        bits = exp.cast(exp.paren(marked), exp.DataType.build("bit(32)", dialect="postgres"))
+        return exp.cast(bits, "bigint")
+    converted = exp.Anonymous(
+        this="CONV", expressions=[digits, exp.Literal.number(16), exp.Literal.number(10)]
+    )
+    return exp.cast(converted, exp.DataType.build("decimal(20, 0)"))
+
+
+def _numbered(partition: Sequence[Node], order: Sequence[Node]) -> Node:
+    """Rows numbered from 0 within a partition."""
+    ordered = [exp.Ordered(this=node, nulls_first=False) for node in order]
+    window = exp.Window(
+        this=exp.RowNumber(),
+        partition_by=list(partition),
+        order=exp.Order(expressions=ordered) if ordered else None,
+    )
+    return exp.Sub(this=window, expression=exp.Literal.number(1))
+
+
+def _cells(rows: Rows, names: Sequence[str]) -> list[Node]:
+    return [_alias(rows.cell(name), f"c{rows.at(name)}") for name in names]
+
+
+def _name(name: str) -> exp.Identifier:
+    return exp.to_identifier(name, quoted=True)
+
+
+def _column(name: str, relation: str | None = None) -> exp.Column:
+    return exp.Column(this=_name(name), table=None if relation is None else _name(relation))
+
+
+def _alias(node: Node, name: str) -> Node:
+    return exp.Alias(this=node, alias=_name(name))
+
+
+def _count() -> Node:
+    return exp.Count(this=exp.Star())
