@@ -1,0 +1,114 @@
+"""Finding the files a path, folder or glob stands for, and telling what they are.
+
+What a file is, its first bytes say; its name only breaks ties between kinds of text.
+"""
+
+from __future__ import annotations
+
+import glob
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from sfumato.errors import SourceError, did_you_mean
+
+__all__ = ["FoundFiles", "Kind", "find_files", "kind_of"]
+
+Kind = Literal["text", "parquet", "arrow", "arrow stream"]
+Compression = Literal["gzip", "zstd", "bz2", "lz4"]
+
+_MAGIC: tuple[tuple[bytes, Kind], ...] = (
+    (b"PAR1", "parquet"),
+    (b"ARROW1", "arrow"),
+    (b"\xff\xff\xff\xff", "arrow stream"),
+)
+_COMPRESSED: tuple[tuple[bytes, Compression], ...] = (
+    (b"\x1f\x8b", "gzip"),
+    (b"\x28\xb5\x2f\xfd", "zstd"),
+    (b"BZh", "bz2"),
+    (b"\x04\x22\x4d\x18", "lz4"),
+)
+_KNOWN_OTHERS: tuple[tuple[bytes, str, str], ...] = (
+    (b"PK\x03\x04", "a ZIP archive or Excel workbook", "Unpack it, or save the sheet as CSV."),
+    (b"\xd0\xcf\x11\xe0", "an old Excel workbook", "Save the sheet as CSV."),
+    (b"SQLite format 3", "an SQLite database", "Export the table as CSV or Parquet."),
+    (b"%PDF", "a PDF document", "Export the table as CSV or Parquet."),
+    (b"ORC", "an ORC file", "Convert it to Parquet."),
+    (b"Obj\x01", "an Avro file", "Convert it to Parquet."),
+    (b"\x89HDF", "an HDF5 file", "Export the table as CSV or Parquet."),
+    (b"RDX", "an R data file", "Write it with write.csv or arrow::write_parquet."),
+    (b"<stata_dta>", "a Stata file", "Export the table as CSV or Parquet."),
+    (b"$FL2", "an SPSS file", "Export the table as CSV or Parquet."),
+)
+
+
+@dataclass(frozen=True)
+class FoundFiles:
+    """The files a user named: one, or Parquet files that make one table."""
+
+    paths: tuple[Path, ...]
+    root: Path | None = None
+    """The folder named, if it was a folder."""
+
+
+def find_files(given: str) -> FoundFiles:
+    """The files that a path, a folder or a glob stands for."""
+    path = Path(given).expanduser()
+    try:
+        if path.is_dir():
+            return FoundFiles(_parquet_below(path, given), path)
+        if path.exists():
+            if not path.is_file() and not path.is_fifo():
+                raise SourceError("this is not a regular file", where=given)
+            return FoundFiles((path,))
+    except OSError as error:
+        raise SourceError(f"cannot be opened: {error.strerror}", where=given[:200]) from error
+    if glob.has_magic(given):
+        matches = sorted(Path(p) for p in glob.glob(str(path), recursive=True) if Path(p).is_file())
+        if matches:
+            return FoundFiles(tuple(matches))
+        raise SourceError("no file matches this pattern", where=given)
+    raise _missing(path, given)
+
+
+def kind_of(first: bytes, where: str) -> tuple[Kind, Compression | None]:
+    """What kind of table a file's first bytes announce, and how it is compressed."""
+    for magic, compression in _COMPRESSED:
+        if first.startswith(magic):
+            return "text", compression
+    for magic, kind in _MAGIC:
+        if first.startswith(magic):
+            return kind, None
+    for magic, what, remedy in _KNOWN_OTHERS:
+        if first.startswith(magic):
+            raise SourceError(f"this is {what}, not a table", where=where, remedy=remedy)
+    return "text", None
+
+
+def _parquet_below(folder: Path, given: str) -> tuple[Path, ...]:
+    """Parquet files in a folder and its subfolders; hidden ones and markers are not data."""
+    found = []
+    for path in sorted(folder.rglob("*")):
+        inner = path.relative_to(folder).parts
+        hidden = any(part.startswith((".", "_")) for part in inner)
+        if not hidden and path.suffix in (".parquet", ".pq") and path.is_file():
+            found.append(path)
+    if not found:
+        raise SourceError(
+            "this folder holds no Parquet files",
+            where=given,
+            remedy="Name a file in it, or a pattern such as 'folder/*.parquet'.",
+        )
+    return tuple(found)
+
+
+def _missing(path: Path, given: str) -> SourceError:
+    folder = path.parent
+    if not folder.is_dir():
+        return SourceError("there is no such file, nor its folder", where=given)
+    siblings = [sibling.name for sibling in folder.iterdir() if not sibling.name.startswith(".")]
+    return SourceError(
+        "there is no such file",
+        where=given,
+        remedy=did_you_mean(path.name, siblings) if siblings else "The folder is empty.",
+    )

@@ -1,0 +1,222 @@
+"""Parquet: one file, several, or a folder of them, with columns in the folder names if any."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cached_property, reduce
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote
+
+from sfumato.engines.fingerprint import file_fingerprint
+from sfumato.engines.protocol import BATCH_ROWS
+from sfumato.engines.schema import Column, column_of
+from sfumato.engines.spool import text_as_dictionary
+from sfumato.errors import ColumnError, SourceError
+from sfumato.tables.columns import chosen
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+__all__ = ["ParquetSource"]
+
+_HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
+
+
+class ParquetSource:
+    """Parquet files of one schema, read one after the other, as a `Source`.
+
+    Parameters
+    ----------
+    paths
+        The files, in the order of their rows.
+    name
+        How messages call the table.
+    columns, exclude
+        Columns to show, or to leave out.
+    root
+        The folder that was named, if one was: names of folders below it may hold columns.
+    """
+
+    def __init__(
+        self,
+        paths: Sequence[Path],
+        name: str,
+        columns: Sequence[str] | None = None,
+        exclude: Sequence[str] | None = None,
+        root: Path | None = None,
+    ) -> None:
+        self.name = name
+        self.paths = tuple(paths)
+        self._metadata = [_metadata(path, name) for path in self.paths]
+        stored = _common_schema(self._metadata, self.paths, name)
+        self._folders = _folder_columns(self.paths, root, set(stored.names))
+        names = [*stored.names, *self._folders]
+        self._names = chosen(names, columns, exclude, name)
+        fields = {field.name: field.type for field in stored}
+        self._schema = tuple(
+            column_of(n, fields.get(n) or _text(), where=name) for n in self._names
+        )
+
+    def schema(self) -> tuple[Column, ...]:
+        """Columns and types, from the files' footers."""
+        return self._schema
+
+    def row_count(self) -> int:
+        """Number of rows, from the files' footers."""
+        return sum(metadata.num_rows for metadata in self._metadata)
+
+    def code_bytes(self) -> int:
+        """About how much memory the codes and the text values take."""
+        text = set(text_as_dictionary(self._arrow_schema))
+        held = 4 * self.row_count() * len(self._names)
+        for metadata in self._metadata:
+            for group in range(metadata.num_row_groups):
+                parts = metadata.row_group(group)
+                for at in range(parts.num_columns):
+                    part = parts.column(at)
+                    if part.path_in_schema in text:
+                        held += part.total_uncompressed_size
+        return held
+
+    @cached_property
+    def _arrow_schema(self) -> pa.Schema:
+        import pyarrow as pa
+
+        return pa.schema([(column.name, column.type) for column in self._schema])
+
+    def batches(
+        self, columns: Sequence[str] | None = None, rows: int = BATCH_ROWS
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows, file by file; text comes dictionary-encoded."""
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        names = self._names if columns is None else list(columns)
+        stored = [name for name in names if name not in self._folders]
+        text = text_as_dictionary(self._arrow_schema)
+        for index, path in enumerate(self.paths):
+            try:
+                with pq.ParquetFile(path, read_dictionary=text) as file:
+                    for batch in file.iter_batches(rows, columns=stored):
+                        yield self._arranged(batch, names, index)
+            except (pa.ArrowException, OSError) as error:
+                raise _damaged(path, self.name) from error
+
+    def relation(self, connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
+        """The files as DuckDB scans them."""
+        import duckdb
+
+        def shown(name: str, folder: tuple[str | None, ...]) -> duckdb.Expression:
+            if name not in self._folders:
+                return duckdb.ColumnExpression(name)
+            value = folder[list(self._folders).index(name)]
+            return duckdb.ConstantExpression(value).cast("VARCHAR").alias(name)
+
+        def folder_of(index: int) -> tuple[str | None, ...]:
+            return tuple(values[index] for values in self._folders.values())
+
+        parts = []
+        for folder, indices in groupby(range(len(self.paths)), folder_of):
+            files = connection.read_parquet(
+                [str(self.paths[index]) for index in indices],
+                union_by_name=True,
+                hive_partitioning=False,
+            )
+            parts.append(files.select(*(shown(name, folder) for name in self._names)))
+        return reduce(lambda above, below: above.union(below), parts)
+
+    def fingerprint(self) -> str:
+        """SHA-256 of the file, or of the files' fingerprints."""
+        return file_fingerprint(*self.paths)
+
+    def close(self) -> None:
+        """Nothing to release."""
+
+    def _arranged(self, batch: pa.RecordBatch, names: list[str], index: int) -> pa.RecordBatch:
+        """Columns in the order asked for, of the table's types, with those of the folder names."""
+        import pyarrow as pa
+
+        types = {column.name: column.type for column in self._schema}
+        arrays = []
+        for name in names:
+            if name in self._folders:
+                value = pa.scalar(self._folders[name][index], pa.string())
+                arrays.append(pa.repeat(value, batch.num_rows))
+                continue
+            array = batch.column(name)
+            held = array.type.value_type if pa.types.is_dictionary(array.type) else array.type
+            wanted = types[name]
+            if pa.types.is_dictionary(wanted):
+                wanted = wanted.value_type
+            arrays.append(array if held == wanted else array.cast(wanted))
+        return pa.RecordBatch.from_arrays(arrays, names=names)
+
+
+def _text() -> pa.DataType:
+    import pyarrow as pa
+
+    return pa.string()
+
+
+def _metadata(path: Path, name: str) -> pq.FileMetaData:
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return pq.read_metadata(path)
+    except (pa.ArrowException, OSError) as error:
+        raise _damaged(path, name) from error
+
+
+def _damaged(path: Path, name: str) -> SourceError:
+    return SourceError(
+        "this Parquet file is damaged, incomplete or unreadable",
+        where=str(path) if str(path) != name else name,
+        remedy="Export it again, or check that the copy finished.",
+    )
+
+
+def _common_schema(metadata: list[Any], paths: Sequence[Path], name: str) -> pa.Schema:
+    """One schema for all files: the same names, and types that fit together."""
+    import pyarrow as pa
+
+    schemas = [m.schema.to_arrow_schema().remove_metadata() for m in metadata]
+    first = schemas[0]
+    for path, schema in zip(paths[1:], schemas[1:], strict=True):
+        for column in sorted(set(first.names) ^ set(schema.names)):
+            lacking = path if column in first.names else paths[0]
+            raise ColumnError(
+                f"column `{column}` is missing in some of the files, e.g. in {lacking}",
+                where=name,
+                remedy="Read files of one kind together, e.g. with a narrower glob.",
+            )
+    if all(schema.equals(first) for schema in schemas):
+        return first
+    try:
+        unified = pa.unify_schemas(schemas, promote_options="permissive")
+    except pa.ArrowException:
+        raise ColumnError(
+            "the files disagree about the types of their columns",
+            where=name,
+            remedy="Write them again with one schema.",
+        ) from None
+    return pa.schema([unified.field(column) for column in first.names])
+
+
+def _folder_columns(
+    paths: Sequence[Path], root: Path | None, stored: set[str]
+) -> dict[str, list[str | None]]:
+    """Columns in folder names such as ``year=2020``, one value a file; stored columns win."""
+    found: dict[str, list[str | None]] = {}
+    if root is None:
+        return found
+    for path in paths:
+        for part in path.relative_to(root).parent.parts:
+            key, equals, value = part.partition("=")
+            if equals and key and key not in stored:
+                found.setdefault(key, []).append(None if value == _HIVE_NULL else unquote(value))
+    return {key: values for key, values in found.items() if len(values) == len(paths)}
