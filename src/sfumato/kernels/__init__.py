@@ -1,0 +1,86 @@
+"""Compiled loops over codes: classes, partitions, reductions and look-ups.
+
+Private to the package. Importing this package costs nothing; the first use of one of its names
+loads the compiler's runtime and the loops, from its cache on disk where they have run before.
+
+Entries are rows, or distinct combinations with a weight (the number of rows they stand for). Codes
+are uint8/16/32 arrays, class numbers are dense uint32 arrays: what comes out of one function is
+a column for the next. Every answer is exact for any number of columns and independent of the
+number of threads.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sfumato.kernels.classes import (
+        class_ids,
+        refine,
+        representatives,
+        size_histogram,
+        unseparated_pairs,
+    )
+    from sfumato.kernels.compiled import cold, warm
+    from sfumato.kernels.groups import (
+        group_distinct,
+        group_max,
+        group_min,
+        group_rows,
+        group_sums,
+    )
+    from sfumato.kernels.lookup import Lookup
+    from sfumato.kernels.partition import (
+        Partition,
+        pairs_after,
+        partition_of,
+        renumbered,
+        split,
+        whole,
+    )
+
+__all__ = [
+    "Lookup",
+    "Partition",
+    "class_ids",
+    "cold",
+    "group_distinct",
+    "group_max",
+    "group_min",
+    "group_rows",
+    "group_sums",
+    "pairs_after",
+    "partition_of",
+    "refine",
+    "renumbered",
+    "representatives",
+    "size_histogram",
+    "split",
+    "unseparated_pairs",
+    "warm",
+    "whole",
+]
+
+_HOMES = {
+    **dict.fromkeys(
+        ("class_ids", "refine", "representatives", "size_histogram", "unseparated_pairs"),
+        "classes",
+    ),
+    **dict.fromkeys(("cold", "warm"), "compiled"),
+    **dict.fromkeys(
+        ("group_distinct", "group_max", "group_min", "group_rows", "group_sums"), "groups"
+    ),
+    "Lookup": "lookup",
+    **dict.fromkeys(
+        ("Partition", "pairs_after", "partition_of", "renumbered", "split", "whole"), "partition"
+    ),
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value

@@ -1,0 +1,392 @@
+"""From Arrow columns to codes: dense ranks of values, a batch at a time.
+
+Each column is read once. While batches pass, values are numbered as they first appear; at the end
+the distinct values are sorted and the numbers become ranks, in the narrowest type that holds them.
+Nothing is ever held as wide as it was read, except distinct values.
+
+Two ways of numbering exist: whole numbers, dates, times and floats travel as 64-bit integers in the
+order of their values (`_Numbers`); text and everything else keeps the dictionary of each batch and
+unifies dictionaries at the end (`_Dictionaries`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.budget import Budget
+from sfumato.engines.codes import CodeArray, Codes, smallest_dtype
+from sfumato.engines.schema import Column, column_of
+from sfumato.errors import BudgetError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["codes_from_arrow", "codes_of_table", "encode_batches"]
+
+_WIDEST_TABLE = 1 << 20
+_NOT_A_NUMBER = np.iinfo(np.int64).max
+_ALL_BUT_SIGN = np.int64(0x7FFFFFFFFFFFFFFF)
+_ALL_VALID = np.empty(0, np.bool_)
+
+
+def encode_batches(
+    batches: Iterable[pa.RecordBatch],
+    columns: Sequence[Column],
+    *,
+    rows: int | None = None,
+    limit: int | None = None,
+    budget: Budget | None = None,
+    where: str | None = None,
+) -> tuple[tuple[CodeArray, ...], tuple[pa.Array, ...], int]:
+    """Codes and distinct values of each column, and the number of rows.
+
+    Parameters
+    ----------
+    batches
+        Record batches with exactly these columns, in this order.
+    columns
+        What the columns are; distinct values come back in these types.
+    rows
+        How many rows are expected, for progress; None where unknown.
+    limit
+        Bytes the codes may take.
+    budget, where
+        Time, progress, and the name of the table for messages.
+    """
+    encoders = [_encoder(column) for column in columns]
+    length = 0
+    for batch in batches:
+        if budget is not None:
+            if budget.spent():
+                raise BudgetError(
+                    f"reading stopped after {length} rows ({budget.stopped_by})",
+                    where=where,
+                    remedy="Allow more time.",
+                )
+            budget.progress("reading", min(1.0, length / rows) if rows else None)
+        for encoder, array in zip(encoders, batch.columns, strict=True):
+            encoder.add(array)
+        length += batch.num_rows
+        held = sum(encoder.held for encoder in encoders)
+        if limit is not None and held > limit:
+            raise BudgetError(
+                f"the first {length} rows already take {held >> 20} MiB as codes",
+                where=where,
+                remedy="Raise --memory, or use the DuckDB engine, which works out of core.",
+            )
+    finished = []
+    for at, encoder in enumerate(encoders):
+        finished.append(encoder.finish())
+        encoders[at] = None  # type: ignore[call-overload]
+    arrays = tuple(array for array, _ in finished)
+    return arrays, tuple(values for _, values in finished), length
+
+
+def codes_of_table(table: pa.Table) -> Codes:
+    """Rows of an Arrow table as codes, in their order.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> codes = codes_of_table(pa.table({"age": [30, None, 20]}))
+    >>> codes.arrays[0].tolist(), codes.values[0].to_pylist()
+    ([1, 2, 0], [20, 30, None])
+    """
+    columns = [column_of(field.name, _plain(field.type)) for field in table.schema]
+    arrays, values, length = encode_batches(table.to_batches(), columns)
+    return Codes(tuple(table.column_names), arrays, values, None, length or table.num_rows)
+
+
+def codes_from_arrow(table: pa.Table, count_column: str) -> Codes:
+    """Distinct combinations with their counts as codes, ascending.
+
+    Parameters
+    ----------
+    table
+        One row a combination, in any order.
+    count_column
+        The column with the number of rows that each combination stands for.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> codes = codes_from_arrow(pa.table({"sex": ["M", "F"], "rows": [3, 4]}), "rows")
+    >>> codes.arrays[0].tolist(), codes.counts.tolist(), codes.values[0].to_pylist()
+    ([0, 1], [4, 3], ['F', 'M'])
+    """
+    import pyarrow as pa
+
+    from sfumato import kernels
+
+    counts = table.column(count_column).cast(pa.int64()).to_numpy()
+    codes = codes_of_table(table.drop_columns([count_column]))
+    ids, count = kernels.class_ids(codes.arrays, codes.cardinalities, entries=codes.entries)
+    order, _ = kernels.group_rows(ids, count)
+    sorted_ = codes.take(order)
+    return Codes(sorted_.columns, sorted_.arrays, sorted_.values, counts[order], codes.entries)
+
+
+def _plain(type_: pa.DataType) -> pa.DataType:
+    """The type in which values are compared: no dictionary, no runs, no views."""
+    import pyarrow as pa
+    import pyarrow.types as t
+
+    if t.is_dictionary(type_) or t.is_run_end_encoded(type_):
+        return _plain(type_.value_type)
+    if t.is_string_view(type_):
+        return pa.large_string()
+    return pa.large_binary() if t.is_binary_view(type_) else type_
+
+
+def _encoder(column: Column) -> _Numbers | _Dictionaries:
+    numeric = ("integer", "float", "boolean", "date", "time", "timestamp", "duration")
+    return _Numbers(column) if column.kind in numeric else _Dictionaries(column)
+
+
+class _Parts:
+    """Numbers of the batches so far, each as narrow as its batch allows; 0 is null."""
+
+    def __init__(self) -> None:
+        self.parts: list[CodeArray] = []
+        self.held = 0
+
+    def add(self, numbers: npt.NDArray[Any], largest: int) -> None:
+        part = numbers.astype(smallest_dtype(largest + 1))
+        self.parts.append(part)
+        self.held += part.nbytes
+
+    def codes(self, ranks: Sequence[npt.NDArray[Any]], cardinality: int) -> CodeArray:
+        """All numbers as ranks, one table for each part; the parts are given up on the way."""
+        from sfumato.kernels.seen import translate
+
+        out = np.empty(sum(map(len, self.parts)), smallest_dtype(cardinality))
+        at = 0
+        for i, part in enumerate(self.parts):
+            translate(part, ranks[i].astype(out.dtype), out[at : at + len(part)])
+            at += len(part)
+            self.parts[i] = part[:0]
+        return out
+
+
+class _Numbers:
+    """Encodes a column whose values are numbers on a line."""
+
+    def __init__(self, column: Column) -> None:
+        self.column = column
+        self.numbers = _Parts()
+        self.nulls = False
+        self.seen = np.empty(256, np.int64)
+        self.found = 0
+        self.base = 0
+        self.table: npt.NDArray[np.uint32] | None = np.zeros(0, np.uint32)
+        self.slots = np.empty(0, np.uint32)
+
+    @property
+    def held(self) -> int:
+        return self.numbers.held + self.seen.nbytes
+
+    def add(self, array: pa.Array) -> None:
+        from sfumato.kernels.seen import grown, number_hashed, number_nearby
+
+        values, valid = _sortable(array)
+        self.nulls |= len(valid) > 0
+        numbers = np.empty(len(values), np.uint32)
+        at = 0
+        while at < len(values):
+            if self.table is not None:
+                at, self.found = number_nearby(
+                    values, valid, self.base, self.table, self.seen, self.found, at, numbers
+                )
+            else:
+                at, self.found = number_hashed(
+                    values, valid, self.slots, self.seen, self.found, at, numbers
+                )
+            if at == len(values):
+                break
+            if self.found == len(self.seen):
+                self.seen = np.concatenate([self.seen, np.empty(3 * self.found, np.int64)])
+            elif self.table is not None:
+                self._widen(values[at:], valid[at:])
+                if self.table is None:
+                    self.slots = grown(self.seen, self.found, _slots_for(self.found))
+            else:
+                self.slots = grown(self.seen, self.found, _slots_for(self.found))
+        self.numbers.add(numbers, self.found)
+
+    def _widen(self, values: npt.NDArray[np.int64], valid: npt.NDArray[np.bool_]) -> None:
+        """Make the table cover these values too, or give it up if that is too wide."""
+        new = values[valid] if len(valid) else values
+        low, high = int(new.min()), int(new.max())
+        if self.found:
+            known = self.seen[: self.found]
+            low, high = min(low, int(known.min())), max(high, int(known.max()))
+        width = high - low + 1
+        if width > _WIDEST_TABLE:
+            self.table = None
+            return
+        slack = min(width, (_WIDEST_TABLE - width) // 2)
+        self.base = max(low - slack, -(1 << 63))
+        table = np.zeros(high + slack + 1 - self.base, np.uint32)
+        table[self.seen[: self.found] - self.base] = np.arange(1, self.found + 1, dtype=np.uint32)
+        self.table = table
+
+    def finish(self) -> tuple[CodeArray, pa.Array]:
+        seen = self.seen[: self.found]
+        order = np.argsort(seen)
+        ranks = np.empty(self.found + 1, np.uint32)
+        ranks[order + 1] = np.arange(self.found, dtype=np.uint32)
+        ranks[0] = self.found
+        cardinality = self.found + self.nulls
+        codes = self.numbers.codes([ranks] * len(self.numbers.parts), cardinality)
+        return codes, _values(seen[order], self.column.type, self.nulls)
+
+
+def _slots_for(found: int) -> int:
+    return 1 << max(12, (4 * found + 1).bit_length())
+
+
+def _sortable(array: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """Values as integers in the same order, and which are not null (empty when all are)."""
+    import pyarrow.types as t
+
+    type_ = _plain(array.type)
+    if type_ != array.type:
+        array = array.cast(type_)
+    valid = array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else _ALL_VALID
+    if t.is_boolean(type_):
+        array = array.cast("uint8")
+    # Cells under a null may hold anything; `valid` keeps them from being looked at.
+    dtype = _stored_as(array.type)
+    stored = np.empty(0, dtype)
+    if len(array):
+        stored = np.frombuffer(array.buffers()[1], dtype, len(array), array.offset * dtype.itemsize)
+    if t.is_floating(type_):
+        floats = stored.astype(np.float64) + 0.0  # -0.0 becomes 0.0
+        bits = floats.view(np.int64)
+        keys = bits ^ ((bits >> 63) & _ALL_BUT_SIGN)
+        keys[np.isnan(floats)] = _NOT_A_NUMBER
+        return keys, valid
+    if stored.dtype == np.uint64:
+        return (stored ^ np.uint64(1 << 63)).view(np.int64), valid
+    return stored.astype(np.int64, copy=False), valid
+
+
+def _stored_as(type_: pa.DataType) -> np.dtype[Any]:
+    """How Arrow keeps values of a type: dates, times and durations as integers."""
+    import pyarrow.types as t
+
+    own = t.is_integer(type_) or t.is_floating(type_)
+    dtype: np.dtype[Any] = np.dtype(type_.to_pandas_dtype() if own else f"int{type_.bit_width}")
+    return dtype
+
+
+def _values(keys: npt.NDArray[np.int64], type_: pa.DataType, nulls: bool) -> pa.Array:
+    """Distinct values again, from their integers; null last."""
+    import pyarrow as pa
+    import pyarrow.types as t
+
+    type_ = _plain(type_)
+    if t.is_floating(type_):
+        bits = keys ^ ((keys >> 63) & _ALL_BUT_SIGN)
+        bits[keys == _NOT_A_NUMBER] = np.array(np.nan).view(np.int64)
+        values = pa.array(bits.view(np.float64).astype(_stored_as(type_)), type_)
+    elif t.is_boolean(type_):
+        values = pa.array(keys.astype(np.bool_))
+    elif t.is_uint64(type_):
+        values = pa.array(keys.view(np.uint64) ^ np.uint64(1 << 63))
+    else:
+        values = pa.array(keys.astype(_stored_as(type_))).view(type_)
+    return pa.concat_arrays([values, pa.nulls(1, values.type)]) if nulls else values
+
+
+class _Dictionaries:
+    """Encodes a column of text, or of anything else that Arrow can compare."""
+
+    def __init__(self, column: Column) -> None:
+        self.column = column
+        self.numbers = _Parts()
+        self.nulls = False
+        self.dictionaries: list[pa.Array] = []
+        self.dictionary_of: list[int] = []
+        self.dictionary_bytes = 0
+
+    @property
+    def held(self) -> int:
+        return self.numbers.held + self.dictionary_bytes
+
+    def add(self, array: pa.Array) -> None:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+        import pyarrow.types as t
+
+        if len(array) == 0:
+            return
+        if t.is_null(array.type):
+            array = array.cast(pa.bool_())
+        if not t.is_dictionary(array.type):
+            array = array.cast(_plain(array.type)).dictionary_encode()
+        dictionary = array.dictionary.cast(_plain(array.type))
+        if not (self.dictionaries and dictionary.equals(self.dictionaries[-1])):
+            self.dictionaries.append(dictionary)
+            self.dictionary_bytes += dictionary.nbytes
+        self.dictionary_of.append(len(self.dictionaries) - 1)
+        indices = array.indices
+        if indices.null_count:
+            indices = pc.fill_null(indices, pa.scalar(0, indices.type))
+        numbers = indices.to_numpy().astype(np.uint32) + np.uint32(1)
+        if array.indices.null_count:
+            numbers[array.indices.is_null().to_numpy(zero_copy_only=False)] = 0
+        self.numbers.add(numbers, len(dictionary))
+
+    def finish(self) -> tuple[CodeArray, pa.Array]:
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        type_ = _plain(self.column.type)
+        if not self.dictionaries:
+            return np.empty(0, np.uint8), pa.array([], type_)
+        together = _joined(self.dictionaries, self.dictionary_bytes).dictionary_encode()
+        distinct = together.dictionary
+        order = pc.sort_indices(distinct).to_numpy()
+        ranks = np.empty(len(distinct), np.int64)
+        ranks[order] = np.arange(len(distinct))
+        local = np.full(len(together), -1, np.int64)
+        real = together.indices.is_valid().to_numpy(zero_copy_only=False)
+        local[real] = ranks[together.indices.drop_null().to_numpy()]
+        # A dictionary may hold entries that no row uses: ranks count only values that occur.
+        ends = np.cumsum([len(dictionary) for dictionary in self.dictionaries])
+        tables = [
+            np.concatenate([[-1], local[end - len(dictionary) : end]])
+            for end, dictionary in zip(ends, self.dictionaries, strict=True)
+        ]
+        occurs = np.zeros(len(distinct) + 1, np.bool_)  # the last cell is null
+        for part, which in zip(self.numbers.parts, self.dictionary_of, strict=True):
+            used = np.zeros(len(tables[which]), np.bool_)
+            used[part] = True
+            occurs[tables[which][used]] = True
+        final = np.cumsum(occurs) - 1
+        nulls = bool(occurs[-1])
+        tables = [final[table] for table in tables]
+        codes = self.numbers.codes(
+            [tables[which] for which in self.dictionary_of], int(np.count_nonzero(occurs))
+        )
+        values = pa.nulls(0, type_)
+        if len(distinct):
+            values = distinct.take(pa.array(order[occurs[:-1]])).cast(type_)
+        return codes, pa.concat_arrays([values, pa.nulls(1, type_)]) if nulls else values
+
+
+def _joined(dictionaries: list[pa.Array], size: int) -> pa.Array:
+    """All dictionaries in one array, with wide offsets where narrow ones would overflow."""
+    import pyarrow as pa
+    import pyarrow.types as t
+
+    wide = {t.is_string: pa.large_string(), t.is_binary: pa.large_binary()}
+    for narrow, type_ in wide.items():
+        if size >= 1 << 31 and narrow(dictionaries[0].type):
+            dictionaries = [dictionary.cast(type_) for dictionary in dictionaries]
+    return pa.concat_arrays(dictionaries)

@@ -1,0 +1,285 @@
+"""The engine for tables that fit: every column as codes, every question a compiled loop."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato import kernels
+from sfumato.budget import Budget
+from sfumato.engines.codes import CodeArray, Codes
+from sfumato.engines.encoding import codes_of_table, encode_batches
+from sfumato.engines.protocol import BATCH_ROWS, Source, Staged
+from sfumato.engines.recoding import Recoding, Step
+from sfumato.engines.schema import Column
+from sfumato.engines.sizes import ClassSizes
+from sfumato.errors import BudgetError, EngineError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["MemoryEngine"]
+
+_REMEMBERED = 256
+"""Histograms kept for column sets asked again."""
+
+
+class MemoryEngine:
+    """A source whose columns are held as codes, each read when it is first asked for.
+
+    Parameters
+    ----------
+    source
+        Where the rows come from.
+    threads
+        Upper limit for compiled loops; None means all cores.
+    memory
+        Bytes that the codes may take; None is no limit.
+    """
+
+    kind: Literal["memory", "duckdb", "postgres", "spark", "stream"] = "memory"
+    exact_order = True
+
+    def __init__(
+        self, source: Source, threads: int | None = None, memory: int | None = None
+    ) -> None:
+        self.source = source
+        self.name = source.name
+        self.threads = threads
+        self.memory = memory
+        self._rows: int | None = None
+        self._encoded: dict[str, tuple[CodeArray, pa.Array]] = {}
+        self._sizes: OrderedDict[frozenset[str], ClassSizes] = OrderedDict()
+
+    def schema(self) -> tuple[Column, ...]:
+        """Columns and types."""
+        return self.source.schema()
+
+    def row_count(self) -> int:
+        """Number of rows; counted by reading them where the source does not know it."""
+        if self._rows is None:
+            self._rows = self.source.row_count()
+        if self._rows is None:
+            columns = self.schema()
+            if columns:
+                self.codes([column.name for column in columns])
+            else:
+                self._rows = sum(batch.num_rows for batch in self.source.batches())
+        assert self._rows is not None
+        return self._rows
+
+    def codes(self, columns: Sequence[str], budget: Budget | None = None) -> Codes:
+        """The rows as codes, in the source's order; nothing is copied."""
+        self._read(columns, budget)
+        return Codes(
+            tuple(columns),
+            tuple(self._encoded[name][0] for name in columns),
+            tuple(self._encoded[name][1] for name in columns),
+            None,
+            None if columns else self.row_count(),
+        )
+
+    def class_sizes(self, columns: Sequence[str], budget: Budget | None = None) -> ClassSizes:
+        """Histogram of the sizes of the classes of a column set."""
+        asked = frozenset(columns)
+        if asked in self._sizes:
+            self._sizes.move_to_end(asked)
+            return self._sizes[asked]
+        codes = self.codes(columns, budget)
+        sizes = ClassSizes(
+            *kernels.size_histogram(
+                codes.arrays,
+                codes.cardinalities,
+                entries=codes.entries,
+                threads=self._threads(budget),
+            )
+        )
+        self._sizes[asked] = sizes
+        if len(self._sizes) > _REMEMBERED:
+            self._sizes.popitem(last=False)
+        return sizes
+
+    def classes(
+        self, columns: Sequence[str], limit: int | None = None, budget: Budget | None = None
+    ) -> Codes:
+        """The classes with their counts, in ascending order of their codes."""
+        codes = self.codes(columns, budget)
+        ids, count = kernels.class_ids(
+            codes.arrays,
+            codes.cardinalities,
+            entries=codes.entries,
+            threads=self._threads(budget),
+        )
+        if limit is not None and count > limit:
+            raise EngineError(
+                f"the columns {', '.join(f'`{name}`' for name in columns)} have {count} classes, "
+                f"more than the limit of {limit}",
+                where=self.name,
+                remedy="Choose fewer columns or raise the limit.",
+            )
+        first = kernels.representatives(ids, count)
+        return Codes(
+            codes.columns,
+            tuple(array[first] for array in codes.arrays),
+            codes.values,
+            kernels.group_sums(ids, count),
+            count,
+        )
+
+    def values(self, column: str, limit: int | None = None) -> Codes:
+        """One column's values with their counts."""
+        return self.classes([column], limit)
+
+    def sample(self, rows: int, columns: Sequence[str] | None = None, seed: int = 0) -> pa.Table:
+        """Rows at seeded positions, in the order of the table."""
+        import pyarrow as pa
+
+        names = self._names(columns)
+        total = self.row_count()
+        codes = self.codes(names)
+        if rows < total:
+            chosen = np.random.default_rng(seed).choice(total, rows, replace=False, shuffle=False)
+            codes = codes.take(np.sort(chosen))
+        taken = [
+            values.take(pa.array(array))
+            for array, values in zip(codes.arrays, codes.values, strict=True)
+        ]
+        return pa.Table.from_arrays(taken, names=list(names))
+
+    def stage(
+        self,
+        recoding: Recoding,
+        destination: str,
+        *,
+        format: str | None = None,
+        budget: Budget | None = None,
+    ) -> Staged:
+        """Apply a recoding batch by batch and write the result beside its final place."""
+        from sfumato.engines.lookup import output_schema
+        from sfumato.engines.writing import stage_batches
+
+        schema = output_schema(self.schema(), recoding)
+        return stage_batches(
+            self._recoded(recoding, schema, budget),
+            schema,
+            destination,
+            format,
+            reopen=self._reopened,
+            inputs=getattr(self.source, "paths", ()),
+        )
+
+    def fingerprint(self) -> str:
+        """Identity of the source's content."""
+        return self.source.fingerprint()
+
+    def batches(
+        self, columns: Sequence[str] | None = None, rows: int = BATCH_ROWS
+    ) -> Iterator[pa.RecordBatch]:
+        """The source's own rows."""
+        return self.source.batches(columns, rows)
+
+    def close(self) -> None:
+        """Forget the codes and remove temporary files."""
+        self._encoded.clear()
+        self._sizes.clear()
+        self.source.close()
+
+    def _names(self, columns: Sequence[str] | None) -> tuple[str, ...]:
+        if columns is None:
+            return tuple(column.name for column in self.schema())
+        return tuple(columns)
+
+    def _reopened(self, source: Source) -> MemoryEngine:
+        return MemoryEngine(source, self.threads, self.memory)
+
+    def _recoded(
+        self, recoding: Recoding, schema: pa.Schema, budget: Budget | None
+    ) -> Iterator[pa.RecordBatch]:
+        """The output of a recoding, batch by batch."""
+        from sfumato.engines.lookup import recoded_batch, unmatched
+
+        looked_at = [self.codes(step.match.columns, budget) for step in recoding.steps]
+        lookups = [
+            _lookup(step, codes) for step, codes in zip(recoding.steps, looked_at, strict=True)
+        ]
+        # A batch without columns would not know its rows, so one column is always read.
+        untouched = [column.name for column in self.schema() if column.name in schema.names]
+        written = {name for step in recoding.steps for name in step.cells}
+        read = [name for name in untouched if name not in written]
+        read = read or [column.name for column in self.schema()[:1]]
+        done = 0
+        for batch in self.source.batches(read):
+            if budget is not None:
+                if budget.spent():
+                    raise BudgetError(
+                        f"writing stopped after {done} rows ({budget.stopped_by})",
+                        where=self.name,
+                        remedy="Allow more time.",
+                    )
+                budget.progress("writing", done / max(1, self.row_count()))
+            rows = slice(done, done + batch.num_rows)
+            done += batch.num_rows
+            entries = [
+                lookup.find([array[rows] for array in codes.arrays], entries=batch.num_rows)
+                for lookup, codes in zip(lookups, looked_at, strict=True)
+            ]
+            if any((found < 0).any() for found in entries):
+                raise unmatched(self.name)
+            yield recoded_batch(batch, recoding, entries, schema)
+
+    def _threads(self, budget: Budget | None) -> int | None:
+        asked = [t for t in (self.threads, budget.threads if budget else None) if t is not None]
+        return min(asked) if asked else None
+
+    def _read(self, columns: Sequence[str], budget: Budget | None) -> None:
+        """Encode the columns that have not been asked for before, in one pass."""
+        missing = [name for name in dict.fromkeys(columns) if name not in self._encoded]
+        if not missing:
+            return
+        if kernels.cold():
+            if budget is not None:
+                budget.progress("compiling, once on this machine", None)
+            kernels.warm()
+        known = {column.name: column for column in self.schema()}
+        held = sum(array.nbytes for array, _ in self._encoded.values())
+        arrays, values, length = encode_batches(
+            self.source.batches(missing),
+            [known[name] for name in missing],
+            rows=self.source.row_count() if self._rows is None else self._rows,
+            limit=None if self.memory is None else self.memory - held,
+            budget=budget,
+            where=self.name,
+        )
+        self._rows = length
+        self._encoded.update(zip(missing, zip(arrays, values, strict=True), strict=True))
+
+
+def _lookup(step: Step, codes: Codes) -> kernels.Lookup:
+    """The combinations of a step, in the codes of the rows."""
+    match = step.match
+    arrays, cardinalities = [], []
+    for at, (array, values) in enumerate(zip(match.arrays, match.values, strict=True)):
+        known = codes.values[at]
+        if values is known or values.equals(known):
+            arrays.append(array)
+            cardinalities.append(len(known))
+        else:
+            translated = _translation(values, known)[array]
+            arrays.append(translated)
+            cardinalities.append(len(known) + 1)
+    return kernels.Lookup(arrays, cardinalities, step.first, step.last, entries=match.entries)
+
+
+def _translation(values: pa.Array, known: pa.Array) -> npt.NDArray[np.uint32]:
+    """The code of each value among the known ones; one above the last for a value unknown."""
+    import pyarrow as pa
+
+    both = codes_of_table(pa.table({"value": pa.chunked_array([known, values.cast(known.type)])}))
+    ranks = both.arrays[0]
+    code = np.full(both.cardinalities[0], len(known), np.uint32)
+    code[ranks[: len(known)]] = np.arange(len(known), dtype=np.uint32)
+    return code[ranks[len(known) :]]

@@ -1,0 +1,271 @@
+"""Classes of a column set: their numbers and the histogram of their sizes.
+
+Rows that agree on a set of columns form a class. With few possible combinations there is a table
+cell for each (`dense`), with many the keys are dealt into buckets (`scattered`); a set whose
+combinations outrun 64 bits is folded: the classes of its first columns become one column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.kernels.dense import count_cells, number_cells
+from sfumato.kernels.groups import group_sums
+from sfumato.kernels.keys import LARGEST_SPACE, Columns
+from sfumato.kernels.parallel import usable_threads
+from sfumato.kernels.scattered import count_keys, number_keys
+
+__all__ = [
+    "class_ids",
+    "fitting",
+    "refine",
+    "representatives",
+    "size_histogram",
+    "unseparated_pairs",
+]
+
+CodeArray = npt.NDArray[Any]
+Weights = npt.NDArray[np.int64] | None
+
+_MOST_CELLS = 1 << 22
+_COMMON_SIZES = 1 << 14
+
+
+@numba.njit(nogil=True, cache=True)
+def _common_sizes(counts, table, large):  # type: ignore[no-untyped-def]
+    """Histogram of small counts; the large ones are listed. Returns how many are listed."""
+    listed = 0
+    for i in range(len(counts)):
+        count = np.int64(counts[i])
+        if count < len(table):
+            table[count] += 1
+        else:
+            if listed < len(large):
+                large[listed] = count
+            listed += 1
+    return listed
+
+
+@numba.njit(nogil=True, cache=True)
+def _first_entries(ids, first):  # type: ignore[no-untyped-def]
+    for i in range(len(ids) - 1, -1, -1):
+        first[np.int64(ids[i])] = i
+
+
+def class_ids(
+    arrays: Sequence[CodeArray],
+    cardinalities: Sequence[int],
+    *,
+    entries: int | None = None,
+    ordered: bool = True,
+    threads: int | None = None,
+) -> tuple[npt.NDArray[np.uint32], int]:
+    """Class number of every entry, and the number of classes.
+
+    Parameters
+    ----------
+    arrays, cardinalities
+        The columns: codes, and how many different codes each may have.
+    entries
+        Number of entries; needed only where there are no columns.
+    ordered
+        Number classes in ascending order of their codes, the first column first. Otherwise in
+        some order that depends on the codes alone, which is cheaper for very many classes.
+    threads
+        Upper limit; None means all cores.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> sex, age = np.array([1, 0, 1, 1], np.uint8), np.array([0, 2, 0, 1], np.uint8)
+    >>> ids, count = class_ids((sex, age), (2, 3))
+    >>> ids.tolist(), count
+    ([1, 0, 1, 2], 3)
+    """
+    columns = Columns.of(arrays, cardinalities, entries)
+    if columns.entries == 0 or columns.space == 1:
+        return np.zeros(columns.entries, np.uint32), min(columns.entries, 1)
+    workers = usable_threads(threads, columns.entries)
+    if columns.space > LARGEST_SPACE:
+        fit = fitting(columns.cardinalities)
+        ids, count = class_ids(
+            columns.arrays[:fit], columns.cardinalities[:fit], ordered=ordered, threads=threads
+        )
+        if count == columns.entries:
+            return ids, count
+        return class_ids(
+            (ids, *columns.arrays[fit:]),
+            (count, *columns.cardinalities[fit:]),
+            ordered=ordered,
+            threads=threads,
+        )
+    if columns.space <= _cells_worthwhile(columns.entries):
+        return number_cells(columns, workers)
+    return number_keys(columns, ordered, workers)
+
+
+def refine(
+    groups: CodeArray,
+    group_count: int,
+    codes: CodeArray,
+    cardinality: int,
+    *,
+    ordered: bool = True,
+    threads: int | None = None,
+) -> tuple[npt.NDArray[np.uint32], int]:
+    """Split existing classes by one more column.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> ids, count = refine(np.array([0, 0, 1], np.uint32), 2, np.array([5, 4, 4], np.uint8), 6)
+    >>> ids.tolist(), count
+    ([1, 0, 2], 3)
+    """
+    return class_ids((groups, codes), (group_count, cardinality), ordered=ordered, threads=threads)
+
+
+def representatives(ids: npt.NDArray[np.uint32], count: int) -> npt.NDArray[np.uint32]:
+    """First entry of every class.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> representatives(np.array([1, 0, 1], np.uint32), 2).tolist()
+    [1, 0]
+    """
+    first = np.zeros(count, np.uint32)
+    _first_entries(ids, first)
+    return first
+
+
+def size_histogram(
+    arrays: Sequence[CodeArray],
+    cardinalities: Sequence[int],
+    weights: Weights = None,
+    *,
+    entries: int | None = None,
+    threads: int | None = None,
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Sizes of classes that occur, ascending, and how many classes have each.
+
+    Parameters
+    ----------
+    arrays, cardinalities, entries, threads
+        As for `class_ids`.
+    weights
+        Rows each entry stands for; None when every entry is one row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> sizes, classes = size_histogram((np.array([1, 0, 1, 1], np.uint8),), (2,))
+    >>> sizes.tolist(), classes.tolist()
+    ([1, 3], [1, 1])
+    """
+    columns = Columns.of(arrays, cardinalities, entries)
+    if columns.entries == 0:
+        return np.empty(0, np.int64), np.empty(0, np.int64)
+    if columns.space == 1:
+        total = columns.entries if weights is None else int(weights.sum())
+        return np.array([total], np.int64), np.array([1], np.int64)
+    if columns.space > LARGEST_SPACE:
+        return _folded_histogram(columns, weights, threads)
+    workers = usable_threads(threads, columns.entries)
+    if columns.space <= _cells_worthwhile(columns.entries):
+        return _histogram(count_cells(columns, weights, workers))
+    if weights is None:
+        return _histogram(count_keys(columns, workers))
+    ids, count = number_keys(columns, False, workers)
+    return _histogram(group_sums(ids, count, weights))
+
+
+def unseparated_pairs(
+    arrays: Sequence[CodeArray],
+    cardinalities: Sequence[int],
+    weights: Weights = None,
+    *,
+    entries: int | None = None,
+    threads: int | None = None,
+) -> int:
+    """Pairs of rows in a common class, an exact integer of any size.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> unseparated_pairs((np.array([1, 0, 1, 1], np.uint8),), (2,))
+    3
+    """
+    sizes, classes = size_histogram(
+        arrays, cardinalities, weights, entries=entries, threads=threads
+    )
+    pairs = zip(sizes.tolist(), classes.tolist(), strict=True)
+    return sum(size * (size - 1) // 2 * many for size, many in pairs)
+
+
+def _cells_worthwhile(entries: int) -> int:
+    """Up to how many possible combinations a table cell for each is the faster way."""
+    return min(max(8 * entries, 1 << 10), _MOST_CELLS)
+
+
+def fitting(cardinalities: Sequence[int]) -> int:
+    """How many leading columns make keys of 62 bits; at least one more than a folded column."""
+    space = 1
+    for at, cardinality in enumerate(cardinalities):
+        space *= max(cardinality, 1)
+        if space > LARGEST_SPACE:
+            return at
+    return len(cardinalities)
+
+
+def _histogram(
+    counts: npt.NDArray[Any],
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Histogram of class sizes from the sizes, zeros left out."""
+    table = np.zeros(_COMMON_SIZES, np.int64)
+    large = np.empty(1 << 12, np.int64)
+    listed = _common_sizes(counts, table, large)
+    if listed > len(large):
+        large = np.empty(listed, np.int64)
+        _common_sizes(counts, np.zeros_like(table), large)
+    table[0] = 0
+    common = np.flatnonzero(table)
+    sizes, classes = np.unique(large[:listed], return_counts=True)
+    return np.concatenate([common, sizes]), np.concatenate([table[common], classes])
+
+
+def _folded_histogram(
+    columns: Columns, weights: Weights, threads: int | None
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Histogram of a set whose combinations outrun 62 bits, dropping lone entries on the way."""
+    # Wide columns first: they leave the fewest entries for the columns after them.
+    order = np.argsort([-cardinality for cardinality in columns.cardinalities], kind="stable")
+    arrays = [columns.arrays[at] for at in order]
+    cardinalities = [columns.cardinalities[at] for at in order]
+    lone: list[npt.NDArray[np.int64]] = []
+    while True:
+        fit = fitting(cardinalities)
+        ids, count = class_ids(arrays[:fit], cardinalities[:fit], ordered=False, threads=threads)
+        if fit == len(arrays):
+            lone.append(group_sums(ids, count, weights))
+            break
+        shared = group_sums(ids, count) > 1
+        stay = shared[ids]
+        lone.append(
+            np.ones(len(ids) - np.count_nonzero(stay), np.int64)
+            if weights is None
+            else weights[~stay]
+        )
+        if not stay.any():
+            break
+        kept = np.flatnonzero(stay)
+        renumbered = (np.cumsum(shared) - 1).astype(np.uint32)[ids[kept]]
+        arrays = [renumbered, *(array[kept] for array in arrays[fit:])]
+        cardinalities = [int(np.count_nonzero(shared)), *cardinalities[fit:]]
+        weights = None if weights is None else weights[kept]
+    return _histogram(np.concatenate(lone))

@@ -1,0 +1,138 @@
+"""Reductions over groups of entries."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+__all__ = ["group_distinct", "group_max", "group_min", "group_rows", "group_sums"]
+
+CodeArray = npt.NDArray[Any]
+
+
+@numba.njit(nogil=True, cache=True)
+def _count(groups, sums):  # type: ignore[no-untyped-def]
+    for i in range(len(groups)):
+        sums[np.int64(groups[i])] += 1
+
+
+@numba.njit(nogil=True, cache=True)
+def _sum(groups, weights, sums):  # type: ignore[no-untyped-def]
+    for i in range(len(groups)):
+        sums[np.int64(groups[i])] += weights[i]
+
+
+@numba.njit(nogil=True, cache=True)
+def _rows(groups, places, order):  # type: ignore[no-untyped-def]
+    for i in range(len(groups)):
+        group = np.int64(groups[i])
+        place = places[group]
+        order[place] = i
+        places[group] = place + 1
+
+
+@numba.njit(nogil=True, cache=True)
+def _min(groups, codes, least):  # type: ignore[no-untyped-def]
+    for i in range(len(groups)):
+        group = np.int64(groups[i])
+        least[group] = min(least[group], codes[i])
+
+
+@numba.njit(nogil=True, cache=True)
+def _max(groups, codes, most):  # type: ignore[no-untyped-def]
+    for i in range(len(groups)):
+        group = np.int64(groups[i])
+        most[group] = max(most[group], codes[i])
+
+
+def _numbers(groups: CodeArray) -> npt.NDArray[np.uint32]:
+    """Group numbers and codes in the one width the loops are compiled for."""
+    return np.ascontiguousarray(groups, dtype=np.uint32)
+
+
+def group_sums(
+    groups: CodeArray, count: int, weights: npt.NDArray[np.int64] | None = None
+) -> npt.NDArray[np.int64]:
+    """Entries in each group, or the sum of their weights.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> group_sums(np.array([0, 2, 0], np.uint32), 3).tolist()
+    [2, 0, 1]
+    """
+    sums = np.zeros(count, np.int64)
+    if weights is None:
+        _count(_numbers(groups), sums)
+    else:
+        _sum(_numbers(groups), np.ascontiguousarray(weights, dtype=np.int64), sums)
+    return sums
+
+
+def group_rows(
+    groups: CodeArray, count: int
+) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
+    """Entries group after group, in their own order, and where each group begins.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> order, starts = group_rows(np.array([1, 0, 1], np.uint32), 2)
+    >>> order.tolist(), starts.tolist()
+    ([1, 0, 2], [0, 1, 3])
+    """
+    numbers = _numbers(groups)
+    starts = np.zeros(count + 1, np.int64)
+    np.cumsum(group_sums(numbers, count), out=starts[1:])
+    order = np.empty(len(numbers), np.uint32)
+    _rows(numbers, starts[:-1].copy(), order)
+    return order, starts
+
+
+def group_min(groups: CodeArray, count: int, codes: CodeArray) -> npt.NDArray[np.uint32]:
+    """Smallest code of each group; 2^32 - 1 for an empty one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> group_min(np.array([0, 0], np.uint32), 1, np.array([7, 4], np.uint8)).tolist()
+    [4]
+    """
+    least = np.full(count, np.iinfo(np.uint32).max, np.uint32)
+    _min(_numbers(groups), _numbers(codes), least)
+    return least
+
+
+def group_max(groups: CodeArray, count: int, codes: CodeArray) -> npt.NDArray[np.uint32]:
+    """Largest code of each group; 0 for an empty one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> group_max(np.array([0, 0], np.uint32), 1, np.array([7, 4], np.uint8)).tolist()
+    [7]
+    """
+    most = np.zeros(count, np.uint32)
+    _max(_numbers(groups), _numbers(codes), most)
+    return most
+
+
+def group_distinct(
+    groups: CodeArray, count: int, codes: CodeArray, cardinality: int
+) -> npt.NDArray[np.int64]:
+    """How many different codes each group holds.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> group_distinct(np.array([0, 0, 1], np.uint32), 2, np.array([3, 5, 3], np.uint8), 6).tolist()
+    [2, 1]
+    """
+    from sfumato.kernels.classes import refine, representatives
+
+    numbers = _numbers(groups)
+    ids, found = refine(numbers, count, codes, cardinality, ordered=False)
+    return group_sums(numbers[representatives(ids, found)], count)

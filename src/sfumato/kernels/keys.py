@@ -1,0 +1,121 @@
+"""Several columns as one: the mixed-radix number of an entry.
+
+An entry with codes c₁, c₂, … under cardinalities K₁, K₂, … has the key (c₁·K₂ + c₂)·K₃ + …: equal
+entries have equal keys, different ones different keys, and keys order entries as their codes do.
+
+Loops take any number of columns of any width through their addresses, so that each is compiled
+once and not once for every mixture of types.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numba
+import numpy as np
+import numpy.typing as npt
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+__all__ = ["BLOCK", "LARGEST_SPACE", "Columns", "fill_keys"]
+
+BLOCK = 8192
+"""Entries whose keys are made at a time: small enough to stay in the nearest cache."""
+
+LARGEST_SPACE = 1 << 62
+"""Keys stay below this number; more columns are folded into class numbers first."""
+
+CodeArray = npt.NDArray[Any]
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _pointer(typing: Any, address: Any) -> Any:
+    """The memory at an address, for `numba.carray`."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.inttoptr(arguments[0], ir.IntType(8).as_pointer())
+
+    return types.voidptr(types.uint64), generate
+
+
+@numba.njit(nogil=True, cache=True)
+def _add(codes, radix, keys):  # type: ignore[no-untyped-def]
+    for i in range(len(codes)):
+        keys[i] += keys.dtype.type(codes[i]) * radix
+
+
+@numba.njit(nogil=True, cache=True)
+def fill_keys(addresses, widths, radices, start, stop, keys):  # type: ignore[no-untyped-def]
+    """Keys of the entries start … stop."""
+    entries = stop - start
+    for i in range(entries):
+        keys[i] = 0
+    for column in range(len(addresses)):
+        # The radix in the keys' own width keeps the loops in vector registers.
+        radix = keys.dtype.type(radices[column])
+        pointer = _pointer(addresses[column] + np.uint64(start) * np.uint64(widths[column]))
+        if widths[column] == 1:
+            _add(numba.carray(pointer, (entries,), np.uint8), radix, keys)
+        elif widths[column] == 2:
+            _add(numba.carray(pointer, (entries,), np.uint16), radix, keys)
+        else:
+            _add(numba.carray(pointer, (entries,), np.uint32), radix, keys)
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """Code arrays prepared for compiled loops; keeps them alive while their addresses are used."""
+
+    arrays: tuple[CodeArray, ...]
+    cardinalities: tuple[int, ...]
+    entries: int
+    addresses: npt.NDArray[np.uint64]
+    widths: npt.NDArray[np.uint8]
+    radices: npt.NDArray[np.uint64]
+    space: int
+    """Number of possible keys."""
+
+    @classmethod
+    def of(
+        cls,
+        arrays: Sequence[CodeArray],
+        cardinalities: Sequence[int],
+        entries: int | None = None,
+    ) -> Columns:
+        """Check and describe code arrays."""
+        if len(arrays) != len(cardinalities):
+            raise ValueError(f"{len(arrays)} columns but {len(cardinalities)} cardinalities")
+        entries = len(arrays[0]) if arrays else int(entries or 0)
+        ready = tuple(_ready(array, entries) for array in arrays)
+        space = 1
+        radices = []
+        for cardinality in reversed(cardinalities):
+            radices.append(space)
+            space *= max(int(cardinality), 1)
+        if space > LARGEST_SPACE:
+            radices = [0] * len(radices)
+        return cls(
+            ready,
+            tuple(int(cardinality) for cardinality in cardinalities),
+            entries,
+            np.array([array.ctypes.data for array in ready], np.uint64),
+            np.array([array.itemsize for array in ready], np.uint8),
+            np.array(radices[::-1], np.uint64),
+            space,
+        )
+
+    @property
+    def layout(self) -> tuple[npt.NDArray[np.uint64], ...]:
+        """What compiled loops take: addresses, widths and radices."""
+        return self.addresses, self.widths, self.radices  # type: ignore[return-value]
+
+
+def _ready(array: CodeArray, entries: int) -> CodeArray:
+    if len(array) != entries:
+        raise ValueError(f"a column has {len(array)} entries, another {entries}")
+    if array.dtype.kind != "u" or array.itemsize > 4:
+        raise TypeError(f"codes must be uint8, uint16 or uint32, not {array.dtype}")
+    return np.ascontiguousarray(array)

@@ -1,0 +1,266 @@
+"""Stripped partitions: the classes that still hold more than one entry, and nothing else.
+
+Greedy searches add one column after the other. What matters is how many pairs of rows remain
+together, and only classes with at least two entries hold any: lone entries are dropped as they
+appear, so that each step is cheaper than the one before. A candidate column is abandoned as soon as
+it is sure to leave more pairs than the best one so far.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.kernels.classes import class_ids
+from sfumato.kernels.groups import group_sums
+
+__all__ = ["Partition", "pairs_after", "partition_of", "renumbered", "split", "whole"]
+
+CodeArray = npt.NDArray[Any]
+Weights = npt.NDArray[np.int64] | None
+
+_UNBOUNDED = np.iinfo(np.int64).max
+_UNWEIGHTED = np.empty(0, np.int64)
+_MOST_ROWS = 1 << 32
+"""Above this many rows, pairs outrun a 64-bit integer."""
+
+
+@dataclass(frozen=True, eq=False)
+class Partition:
+    """Classes with at least two entries.
+
+    Parameters
+    ----------
+    rows
+        Their entries, class after class.
+    starts
+        Where each class begins in `rows`, and the end of the last.
+    pairs
+        Pairs of rows in a common class but in different entries. Rows of one entry agree on every
+        column, so these are the pairs that more columns may still separate.
+    weights
+        Rows that each entry of the table stands for; None when every entry is one row.
+    """
+
+    rows: npt.NDArray[np.uint32]
+    starts: npt.NDArray[np.int64]
+    pairs: int
+    weights: Weights = None
+
+    @property
+    def classes(self) -> int:
+        """Number of classes with at least two entries."""
+        return len(self.starts) - 1
+
+
+@numba.njit(nogil=True, cache=True)
+def _pairs_after(rows, starts, codes, weights, together, bound):  # type: ignore[no-untyped-def]
+    """Pairs left after a split; `together` is zeroed scratch, one cell a code."""
+    pairs = np.int64(0)
+    weighted = len(weights) > 0
+    for at in range(len(starts) - 1):
+        begin, end = starts[at], starts[at + 1]
+        if end - begin == 2:
+            first, second = rows[begin], rows[begin + 1]
+            if codes[first] == codes[second]:
+                pairs += weights[first] * weights[second] if weighted else 1
+        else:
+            # In stretches, so that a single giant class is abandoned in time too.
+            for stretch in range(begin, end, 65536):
+                for i in range(stretch, min(end, stretch + 65536)):
+                    row = rows[i]
+                    code = np.int64(codes[row])
+                    weight = weights[row] if weighted else 1
+                    pairs += together[code] * weight
+                    together[code] += weight
+                if pairs > bound:
+                    return pairs
+            if end - begin < len(together):
+                for i in range(begin, end):
+                    together[np.int64(codes[rows[i]])] = 0
+            else:
+                together[:] = 0
+        if pairs > bound:
+            return pairs
+    return pairs
+
+
+@numba.njit(nogil=True, cache=True)
+def _split(rows, starts, codes, sizes, places, appeared, new_rows, new_starts):  # type: ignore[no-untyped-def]
+    """Entries and starts of the finer classes; `sizes` is zeroed scratch, one cell a code."""
+    written = np.int64(0)
+    classes = 0
+    for at in range(len(starts) - 1):
+        begin, end = starts[at], starts[at + 1]
+        different = 0
+        for i in range(begin, end):
+            code = np.int64(codes[rows[i]])
+            if sizes[code] == 0:
+                appeared[different] = code
+                different += 1
+            sizes[code] += 1
+        for i in range(different):
+            code = appeared[i]
+            if sizes[code] > 1:
+                places[code] = written
+                new_starts[classes] = written
+                classes += 1
+                written += sizes[code]
+            else:
+                places[code] = -1
+        for i in range(begin, end):
+            code = np.int64(codes[rows[i]])
+            place = places[code]
+            if place >= 0:
+                new_rows[place] = rows[i]
+                places[code] = place + 1
+        for i in range(different):
+            sizes[appeared[i]] = 0
+    new_starts[classes] = written
+    return classes, written
+
+
+@numba.njit(nogil=True, cache=True)
+def _pairs_within(rows, starts, weights):  # type: ignore[no-untyped-def]
+    """Pairs of rows in a common class and in different entries."""
+    pairs = np.int64(0)
+    for at in range(len(starts) - 1):
+        so_far = np.int64(0)
+        for i in range(starts[at], starts[at + 1]):
+            pairs += so_far * weights[rows[i]]
+            so_far += weights[rows[i]]
+    return pairs
+
+
+@numba.njit(nogil=True, cache=True)
+def _collect(ids, places, rows):  # type: ignore[no-untyped-def]
+    for i in range(len(ids)):
+        place = places[ids[i]]
+        if place >= 0:
+            rows[place] = i
+            places[ids[i]] = place + 1
+
+
+def whole(entries: int, weights: Weights = None) -> Partition:
+    """All entries in one class.
+
+    Examples
+    --------
+    >>> whole(4).pairs
+    6
+    """
+    if entries < 2:
+        return _weighed(np.empty(0, np.uint32), np.zeros(1, np.int64), weights)
+    return _weighed(np.arange(entries, dtype=np.uint32), np.array([0, entries], np.int64), weights)
+
+
+def partition_of(
+    arrays: Sequence[CodeArray], cardinalities: Sequence[int], weights: Weights = None
+) -> Partition:
+    """The classes of a column set.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> classes = partition_of((np.array([0, 1, 0, 2], np.uint8),), (3,))
+    >>> classes.rows.tolist(), classes.starts.tolist(), classes.pairs
+    ([0, 2], [0, 2], 1)
+    """
+    ids, count = class_ids(arrays, cardinalities)
+    sizes = group_sums(ids, count)
+    shared = sizes > 1
+    starts = np.concatenate([[0], np.cumsum(sizes[shared])]).astype(np.int64)
+    places = np.full(count, -1, np.int64)
+    places[shared] = starts[:-1]
+    rows = np.empty(int(starts[-1]), np.uint32)
+    _collect(ids, places, rows)
+    return _weighed(rows, starts, weights)
+
+
+def split(partition: Partition, codes: CodeArray, cardinality: int) -> Partition:
+    """The partition refined by one more column; classes stay in order, parts as they appear.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> split(whole(4), np.array([1, 0, 1, 2], np.uint8), 3).rows.tolist()
+    [0, 2]
+    """
+    rows, starts = partition.rows, partition.starts
+    new_rows = np.empty(len(rows), np.uint32)
+    new_starts = np.empty(len(rows) // 2 + 1, np.int64)
+    classes, written = _split(
+        rows,
+        starts,
+        codes,
+        np.zeros(cardinality, np.int64),
+        np.empty(cardinality, np.int64),
+        np.empty(cardinality, np.int64),
+        new_rows,
+        new_starts,
+    )
+    return _weighed(new_rows[:written].copy(), new_starts[: classes + 1].copy(), partition.weights)
+
+
+def pairs_after(
+    partition: Partition, codes: CodeArray, cardinality: int, bound: int | None = None
+) -> int:
+    """What `pairs` would be after a split by this column.
+
+    Parameters
+    ----------
+    partition
+        The classes so far.
+    codes, cardinality
+        The column.
+    bound
+        Stop as soon as the number is sure to be larger than this, and return some larger number.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> pairs_after(whole(4), np.array([1, 0, 1, 2], np.uint8), 3)
+    1
+    """
+    weights = _UNWEIGHTED if partition.weights is None else partition.weights
+    limit = _UNBOUNDED if bound is None else bound
+    together = np.zeros(cardinality, np.int64)
+    return int(_pairs_after(partition.rows, partition.starts, codes, weights, together, limit))
+
+
+def renumbered(partition: Partition) -> Partition:
+    """The same classes over columns gathered as ``array[partition.rows]``.
+
+    Once most entries are alone, gathering the rest makes every later loop run through memory in
+    order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> renumbered(split(whole(3), np.array([1, 0, 1], np.uint8), 2)).rows.tolist()
+    [0, 1]
+    """
+    weights = partition.weights
+    return replace(
+        partition,
+        rows=np.arange(len(partition.rows), dtype=np.uint32),
+        weights=None if weights is None else weights[partition.rows],
+    )
+
+
+def _weighed(
+    rows: npt.NDArray[np.uint32], starts: npt.NDArray[np.int64], weights: Weights
+) -> Partition:
+    """A partition with its pairs counted."""
+    if weights is None:
+        sizes = np.diff(starts)
+        return Partition(rows, starts, int((sizes * (sizes - 1) // 2).sum()))
+    weights = np.ascontiguousarray(weights, dtype=np.int64)
+    if int(weights.sum()) > _MOST_ROWS:
+        raise OverflowError("pairs of more than 2^32 rows cannot be counted in 64 bits")
+    return Partition(rows, starts, int(_pairs_within(rows, starts, weights)), weights)
