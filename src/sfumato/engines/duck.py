@@ -38,8 +38,8 @@ _ROWS = "rows"
 _MEGABYTE = 1 << 20
 _LEAST_MEMORY = 64 * _MEGABYTE
 _MEMORY_OF_A_THREAD = 128 * _MEGABYTE
-_SHARE_OF_DUCKDB = 0.75
-"""The rest of the limit is for record batches on their way and for what DuckDB does not count."""
+_MEMORY_OF_THE_REST = 256 * _MEGABYTE
+"""What compiled loops, record batches on their way and DuckDB's own uncounted buffers take."""
 
 
 class DuckEngine:
@@ -55,7 +55,7 @@ class DuckEngine:
         Threads it may use; None means all cores.
     """
 
-    kind: Literal["memory", "duckdb", "postgres", "spark"] = "duckdb"
+    kind: Literal["memory", "duckdb", "postgres", "spark", "stream"] = "duckdb"
     exact_order = True
 
     def __init__(
@@ -262,7 +262,7 @@ class DuckEngine:
             }
             threads = self.threads
             if self.memory is not None:
-                limit = max(int(self.memory * _SHARE_OF_DUCKDB), _LEAST_MEMORY)
+                limit = max(self.memory - _MEMORY_OF_THE_REST, self.memory // 2, _LEAST_MEMORY)
                 settings["memory_limit"] = f"{limit // _MEGABYTE}MiB"
                 most = max(1, limit // _MEMORY_OF_A_THREAD)
                 threads = most if threads is None else min(threads, most)
