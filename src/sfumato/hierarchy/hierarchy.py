@@ -28,6 +28,8 @@ class Hierarchy:
         The shape.
     labels
         Text of every node, in the order of the tree's ids.
+    source
+        File it was read from, for error messages.
 
     Examples
     --------
@@ -38,11 +40,12 @@ class Hierarchy:
     (2, ['Wichita', 'Midwest', 'US'])
     """
 
-    def __init__(self, tree: Tree, labels: pa.Array) -> None:
+    def __init__(self, tree: Tree, labels: pa.Array, source: str | None = None) -> None:
         if len(labels) != tree.nodes:
             raise ValueError("a hierarchy needs one label a node")
         self.tree = tree
         self.labels = labels
+        self.source = source
 
     @classmethod
     def from_levels(
@@ -82,7 +85,7 @@ class Hierarchy:
             parent[starts[step] + codes[step]] = starts[step + 1] + codes[step + 1]
         level_of = np.repeat(np.arange(len(encoded)), np.diff(starts))
         labels = pa.concat_arrays([level.dictionary for level in encoded])
-        return cls(Tree.grow(parent, len(columns[0]), level_of), labels)
+        return cls(Tree.grow(parent, len(columns[0]), level_of), labels, where)
 
     @property
     def leaves(self) -> pa.Array:
@@ -101,6 +104,10 @@ class Hierarchy:
 
     def __repr__(self) -> str:
         return f"Hierarchy({self.tree.size} values, height {self.height})"
+
+    def levels(self) -> list[pa.Array]:
+        """The labels of every leaf on every level, leaves first; what `from_levels` takes."""
+        return [self.labels_of(column) for column in self.tree.ancestors.T]
 
     def labels_of(self, nodes: Any) -> pa.Array:
         """Text of some nodes."""
@@ -165,7 +172,7 @@ class Hierarchy:
             raise HierarchyError(
                 f"{missing} of the column's {len(values)} distinct values "
                 f"{'is' if missing == 1 else 'are'} not in the hierarchy",
-                where=f"column `{name}`",
+                where=f"column `{name}`" if self.source is None else self.source,
                 remedy="Add a line for each of them, or leave the file out to have one inferred.",
             )
         tree, kept = self.tree.prune(leaf)

@@ -203,7 +203,7 @@ def _ends(line: pa.Array, closed: bool) -> tuple[pa.Array, pa.Array]:
         return following.cast(pa.string()), pa.array([")"] * len(line))
     if pa.types.is_date(line.type):
         days = line.cast(pa.date32()).cast(pa.int32())
-        following = pc.add(days, 1).cast(pa.date32())
+        following = pc.add(days, pa.scalar(1, pa.int32())).cast(pa.date32())
         return following.cast(pa.string()), pa.array([")"] * len(line))
     text = line.cast(pa.string())
     brackets = pa.array([")"] * (len(line) - 1) + ["]"])

@@ -1,0 +1,227 @@
+"""Hierarchies of numbers and dates: intervals, then wider intervals, then everything."""
+
+from __future__ import annotations
+
+import datetime
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from sfumato.errors import ParameterError
+from sfumato.hierarchy.hierarchy import Hierarchy
+from sfumato.hierarchy.ranges import numbers
+from sfumato.hierarchy.tree import Array
+
+__all__ = ["equal_frequency", "intervals"]
+
+_MOST_INTERVALS = 1_000_000
+
+
+def intervals(
+    values: pa.Array,
+    *,
+    width: float | None = None,
+    count: int | None = None,
+    edges: Sequence[float] | None = None,
+    fanout: int = 2,
+    name: str = "values",
+) -> Hierarchy:
+    """Cut numbers (or dates, in days) into intervals, and those into wider ones.
+
+    Parameters
+    ----------
+    values
+        Distinct values of the column; nulls are left out, a column's null gets its own place when
+        the hierarchy is bound.
+    width, count, edges
+        One of them: the width of the finest intervals, aligned to multiples of itself; how many of
+        equal width; or the edges between them, with an open interval at either end.
+    fanout
+        How many intervals become one on the next level.
+
+    Examples
+    --------
+    >>> ages = intervals(pa.array([17, 23, 38]), width=5)
+    >>> [level.to_pylist() for level in ages.levels()][1:3]
+    [['[15, 20)', '[20, 25)', '[35, 40)'], ['[10, 20)', '[20, 30)', '[30, 40)']]
+    """
+    if sum(given is not None for given in (width, count, edges)) != 1:
+        raise ParameterError("intervals need exactly one of width, count and edges")
+    _refuse_fanout(fanout)
+    points, kept = _points(values, name)
+    finite = points[np.isfinite(points)]
+    if edges is not None:
+        levels = _between(points, np.asarray(edges, dtype=float), fanout, values.type)
+    elif len(finite) == 0 or finite.min() == finite.max():
+        levels = []
+    elif width is not None:
+        levels = _aligned(points, float(width), fanout, values.type, name)
+    else:
+        assert count is not None
+        levels = _equal_width(points, count, fanout, values.type)
+    return _hierarchy(kept, points, levels)
+
+
+def equal_frequency(
+    values: pa.Array,
+    counts: Any = None,
+    *,
+    groups: int,
+    fanout: int = 2,
+    name: str = "values",
+) -> Hierarchy:
+    """Cut numbers (or dates) into intervals that hold about equally many rows.
+
+    Equal values stay together, so there may be fewer intervals than asked where one value is very
+    common.
+
+    Parameters
+    ----------
+    counts
+        Rows that hold each value; 1 each by default.
+    groups
+        How many intervals on the finest level.
+
+    Examples
+    --------
+    >>> incomes = equal_frequency(pa.array([1, 2, 3, 1000]), groups=2)
+    >>> incomes.levels()[1].to_pylist()
+    ['[1, 3)', '[1, 3)', '[3, 1000]', '[3, 1000]']
+    """
+    if groups < 1:
+        raise ParameterError(f"{groups} groups are not possible", remedy="Give at least 1.")
+    _refuse_fanout(fanout)
+    weight = np.ones(len(values)) if counts is None else np.asarray(counts, dtype=float)
+    points, kept = _points(values, name)
+    weight = weight[np.asarray(values.is_valid())]
+    finite = np.flatnonzero(np.isfinite(points))
+    order = finite[np.argsort(points[finite], kind="stable")]
+    if len(order) == 0:
+        return _hierarchy(kept, points, [])
+    before = np.cumsum(weight[order]) - weight[order] / 2
+    share = np.minimum((before / weight[order].sum() * groups).astype(int), groups - 1)
+    begins = order[np.flatnonzero(np.r_[True, np.diff(share) > 0])]
+    cuts = np.append(np.unique(points[begins]), np.inf)
+    return _hierarchy(kept, points, _merging(points, cuts, fanout, values.type))
+
+
+def _aligned(
+    points: Array, width: float, fanout: int, kind: pa.DataType, name: str
+) -> list[list[str]]:
+    """Intervals between multiples of a width, then of `fanout` times that width, …"""
+    if not (width > 0 and np.isfinite(width)):
+        raise ParameterError(f"a width of {width:g} is not possible")
+    finite = points[np.isfinite(points)]
+    lowest, highest = float(finite.min()), float(finite.max())
+    levels: list[list[str]] = []
+    while True:
+        first, last = np.floor(lowest / width), np.floor(highest / width) + 2
+        if last - first > _MOST_INTERVALS:
+            raise ParameterError(
+                f"a width of {width:g} makes {int(last - first):,} intervals",
+                where=f"column `{name}`",
+                remedy="Give a larger width.",
+            )
+        # Rounding to 15 digits makes 3 * 0.1 the number people write.
+        cuts = np.array([float(f"{i * width:.15g}") for i in np.arange(first, last + 1)])
+        if (np.diff(cuts) <= 0).any():
+            raise ParameterError(
+                f"a width of {width:g} is lost among numbers of this size",
+                where=f"column `{name}`",
+            )
+        used = np.unique(np.searchsorted(cuts, finite, "right"))
+        if len(used) == 1:
+            return levels
+        levels.append(_labels(points, cuts, kind))
+        if len(used) == 2 and lowest < 0 <= highest and -lowest <= width and highest < width:
+            return levels  # the intervals on either side of zero never become one
+        width *= fanout
+
+
+def _equal_width(points: Array, count: int, fanout: int, kind: pa.DataType) -> list[list[str]]:
+    """So many intervals of equal width from the smallest value to the largest."""
+    if count < 1:
+        raise ParameterError(f"{count} intervals are not possible", remedy="Give at least 1.")
+    finite = points[np.isfinite(points)]
+    lowest, highest = float(finite.min()), float(finite.max())
+    width = (highest - lowest) / count
+    if not pa.types.is_floating(kind) and not pa.types.is_decimal(kind):
+        width = float(np.ceil(width))
+    cuts = np.array([lowest, *(float(f"{lowest + i * width:.15g}") for i in range(1, count))])
+    cuts = np.unique(cuts[(cuts >= lowest) & (cuts <= highest)])
+    return _merging(points, np.append(cuts, np.inf), fanout, kind)
+
+
+def _between(points: Array, edges: Array, fanout: int, kind: pa.DataType) -> list[list[str]]:
+    """Intervals between given edges, open at either end."""
+    if len(edges) == 0 or not np.isfinite(edges).all() or (np.diff(edges) <= 0).any():
+        raise ParameterError("edges must be finite and ascending", remedy="Write e.g. 18,30,65.")
+    levels = []
+    while len(edges):
+        levels.append(_labels(points, np.concatenate([[-np.inf], edges, [np.inf]]), kind))
+        edges = edges[fanout - 1 :: fanout]
+    return levels
+
+
+def _merging(points: Array, cuts: Array, fanout: int, kind: pa.DataType) -> list[list[str]]:
+    """Intervals that begin at the cuts, then ever `fanout` neighbours together."""
+    closing = float(points[np.isfinite(points)].max())
+    levels = []
+    while len(cuts) > 2:
+        levels.append(_labels(points, cuts, kind, closing))
+        cuts = np.append(cuts[:-1][::fanout], np.inf)
+    return levels
+
+
+def _points(values: pa.Array, name: str) -> tuple[Array, pa.Array]:
+    """The values without nulls, as numbers and as text."""
+    if pa.types.is_dictionary(values.type):
+        values = values.cast(values.type.value_type)
+    values = values.drop_null()
+    return numbers(values, name), values.cast(pa.string())
+
+
+def _labels(
+    points: Array, cuts: Array, kind: pa.DataType, closing: float | None = None
+) -> list[str]:
+    """Label of the interval that each point lies in; what is no finite number stays itself."""
+    texts = []
+    for low, high in pairwise(cuts):
+        if low == -np.inf:
+            texts.append(f"< {_text(high, kind)}")
+        elif high == np.inf and closing is None:
+            texts.append(f">= {_text(low, kind)}")
+        elif high == np.inf:
+            assert closing is not None
+            texts.append(f"[{_text(low, kind)}, {_text(closing, kind)}]")
+        else:
+            texts.append(f"[{_text(low, kind)}, {_text(high, kind)})")
+    at = np.clip(np.searchsorted(cuts, points, "right") - 1, 0, len(texts) - 1)
+    return [texts[i] if np.isfinite(x) else "" for i, x in zip(at, points, strict=True)]
+
+
+def _hierarchy(kept: pa.Array, points: Array, levels: list[list[str]]) -> Hierarchy:
+    """Leaves, the levels, and the root; not-a-number and infinities repeat their own label."""
+    text = kept.to_pylist()
+    odd = np.flatnonzero(~np.isfinite(points))
+    for level in levels:
+        for i in odd:
+            level[i] = text[i]
+    return Hierarchy.from_levels([text, *levels, ["*"] * len(text)])
+
+
+def _text(point: float, kind: pa.DataType) -> str:
+    if pa.types.is_date(kind):
+        day = datetime.date(1970, 1, 1) + datetime.timedelta(days=int(np.ceil(point)))
+        return day.isoformat()
+    if pa.types.is_timestamp(kind):
+        return str(pa.scalar(int(point), pa.int64()).cast(kind).cast(pa.string()).as_py())
+    return f"{point:.15g}" if abs(point) < 1e15 else str(int(point))
+
+
+def _refuse_fanout(fanout: int) -> None:
+    if fanout < 2:
+        raise ParameterError(f"a fanout of {fanout} never ends", remedy="Give at least 2.")
