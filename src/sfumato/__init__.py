@@ -13,13 +13,15 @@ from sfumato._version import __version__
 _HOMES = {
     "Budget": "sfumato.budget",
     "Table": "sfumato.tables",
+    "mask": "sfumato.quasi.mask",
     "measure": "sfumato.quasi.measure",
+    "minimum_key": "sfumato.quasi.key",
     "scan": "sfumato.quasi.scan",
     "table": "sfumato.tables",
 }
 """Where each public name lives."""
 
-__all__ = ["Budget", "Table", "__version__", "measure", "scan", "table"]
+__all__ = ["Budget", "Table", "__version__", "mask", "measure", "minimum_key", "scan", "table"]
 
 
 def __getattr__(name: str) -> Any:

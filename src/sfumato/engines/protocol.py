@@ -81,7 +81,7 @@ class Engine(Protocol):
 
     name: str
     """The table as the user named it."""
-    kind: Literal["memory", "duckdb", "postgres", "spark"]
+    kind: Literal["memory", "duckdb", "postgres", "spark", "stream"]
     exact_order: bool
     """Whether rows have an order of their own, so that a seed alone decides a sample."""
 

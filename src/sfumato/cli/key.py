@@ -1,0 +1,172 @@
+"""``sfumato key``: one smallest set of columns that identifies rows."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sfumato.cli._options import Columns, Seed, examples, new_app
+from sfumato.cli._running import Run, table_verb
+from sfumato.cli._weights import Weights, parse_weights
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from sfumato.quasi.answer import Key
+
+app = new_app()
+SAMPLING = "Sampling"
+
+
+class Measure(StrEnum):
+    """What the columns must do."""
+
+    key = "key"
+    distinct = "distinct"
+    separation = "separation"
+
+
+class Unit(StrEnum):
+    """What a sample is made of."""
+
+    rows = "rows"
+    pairs = "pairs"
+
+
+@app.command(
+    epilog=examples(
+        "sfumato key people.csv",
+        "sfumato key people.csv --proven",
+        "sfumato key people.parquet --eps 0.001",
+        "sfumato key people.parquet --measure distinct --beta 0.9 --weights ssn=10",
+    )
+)
+@table_verb
+def key(
+    run: Run,
+    columns: Columns = None,
+    measure: Annotated[
+        Measure, typer.Option(help="Tell all rows apart, or reach a ratio of classes or pairs.")
+    ] = Measure.key,
+    beta: Annotated[
+        float | None,
+        typer.Option(
+            metavar="RATIO", show_default=False, help="The ratio to reach, instead of all of it."
+        ),
+    ] = None,
+    weights: Weights = None,
+    proven: Annotated[
+        bool, typer.Option("--proven", help="Find the minimum and prove that it is one.")
+    ] = False,
+    max_size: Annotated[
+        int | None,
+        typer.Option(metavar="N", show_default=False, help="Only sets of at most N columns."),
+    ] = None,
+    eps: Annotated[
+        float | None,
+        typer.Option(
+            metavar="SHARE",
+            show_default=False,
+            rich_help_panel=SAMPLING,
+            help="Answer from a sample that may miss this share of rows or pairs.",
+        ),
+    ] = None,
+    delta: Annotated[
+        float,
+        typer.Option(
+            metavar="SHARE",
+            rich_help_panel=SAMPLING,
+            help="Probability with which the promise may fail.",
+        ),
+    ] = 0.01,
+    by: Annotated[Unit, typer.Option(rich_help_panel=SAMPLING, help="What to sample.")] = Unit.rows,
+    sample: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N",
+            show_default=False,
+            rich_help_panel=SAMPLING,
+            help="Draw N rows or pairs instead of what the promise needs.",
+        ),
+    ] = None,
+    verify: Annotated[
+        bool | None,
+        typer.Option(
+            "--verify/--no-verify",
+            show_default=False,
+            rich_help_panel=SAMPLING,
+            help="Check a sampled answer on all rows; by default where the rows are local.",
+        ),
+    ] = None,
+    seed: Seed = 0,
+) -> None:
+    """A smallest set of columns that tells people apart.
+
+    Without options the search is exact: it adds the column that separates most pairs of rows, and
+    drops what became redundant. With --proven the answer is the minimum, and the proof is printed.
+    With --eps only a sample is looked at, and the answer says what it promises.
+    """
+    from sfumato.quasi.key import minimum_key
+
+    found = minimum_key(
+        run.table,
+        columns=run.columns(columns),
+        measure=measure.value,
+        eps=eps,
+        delta=delta,
+        beta=beta,
+        weights=parse_weights(weights),
+        proven=proven,
+        by=by.value,
+        sample=sample,
+        max_size=max_size,
+        verify=verify,
+        seed=seed,
+        budget=run.budget,
+    )
+    run.show(found, view)
+
+
+def view(found: Key) -> RenderableType:
+    """The column set as a person reads it."""
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    title = Text(", ".join(found.columns) or "no columns at all", style="bold")
+    lines = Table.grid(padding=(0, 2))
+    lines.add_column(justify="right", style="bold")
+    lines.add_column()
+    weight = "" if found.weight == found.size else f", weight {found.weight:g}"
+    lines.add_row(f"{found.size}", f"column{'s' if found.size != 1 else ''}{weight}")
+    if found.proven_minimum:
+        lines.add_row("proven", "no cheaper set does it")
+    elif found.lower_bound is not None:
+        lines.add_row(f"{found.lower_bound:g}", "is the least any set can weigh")
+    if found.sample is not None:
+        kept = f"{found.sample.measure} ratio at least {found.sample.promised:g}"
+        lines.add_row(
+            f"{found.sample.size:,}",
+            f"sampled {found.sample.unit}: {kept} with probability {1 - found.sample.delta:g}",
+        )
+    if found.measures is not None:
+        lines.add_row(f"{found.measures.unique:.2%}", "of rows are alone in their class")
+        lines.add_row(f"{found.measures.distinct:.6g}", "distinct ratio")
+        lines.add_row(f"{found.measures.separation:.9g}", "separation ratio")
+    if found.stopped_by:
+        lines.add_row("stopped", f"by {found.stopped_by}: this is the best found so far")
+    notes = [Text(note) for note in found.notes]
+    return Group(title, "", lines, "", *notes, _verdict(found))
+
+
+def _verdict(found: Key) -> str:
+    if not found.columns:
+        return "Nothing needs to be told apart."
+    if found.is_key:
+        return "Whoever knows these columns of a person finds exactly one row."
+    if found.measures is not None:
+        alone = found.measures.unique_rows
+        return f"Whoever knows these columns finds {alone:,} of {found.measures.rows:,} rows alone."
+    return "Whoever knows these columns can tell almost any two people apart."

@@ -1,0 +1,147 @@
+"""Rows that pass by once: an engine that can only draw one sample.
+
+The pass happens when the sample is drawn. What needs the rows a second time (class sizes, an exact
+check, a release) is refused with the reason.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Literal, NoReturn
+
+import pyarrow as pa
+
+from sfumato.budget import Budget
+from sfumato.engines.codes import Codes
+from sfumato.engines.protocol import BATCH_ROWS, Staged
+from sfumato.engines.recoding import Recoding
+from sfumato.engines.schema import Column, column_of
+from sfumato.engines.sizes import ClassSizes
+from sfumato.errors import EngineError, SourceError
+from sfumato.streams.pairs import PairReservoir
+from sfumato.streams.rows import RowReservoir
+
+__all__ = ["StreamEngine"]
+
+
+class StreamEngine:
+    """A stream of record batches as a table of which one sample can be had.
+
+    Parameters
+    ----------
+    batches
+        Record batches of one schema, or a function that returns them.
+    name
+        What to call the stream in messages.
+
+    Examples
+    --------
+    >>> batches = (pa.record_batch({"x": [i, i + 1]}) for i in range(0, 1000, 2))
+    >>> engine = StreamEngine(batches)
+    >>> engine.sample(10, ["x"]).num_rows, engine.row_count()
+    (10, 1000)
+    """
+
+    kind: Literal["stream"] = "stream"
+    exact_order = True
+
+    def __init__(
+        self,
+        batches: Iterable[pa.RecordBatch] | Callable[[], Iterable[pa.RecordBatch]],
+        name: str = "the stream",
+    ) -> None:
+        self.name = name
+        self._batches = iter(batches() if callable(batches) else batches)
+        self._first: list[pa.RecordBatch] = []
+        self._rows: int | None = None
+
+    def schema(self) -> tuple[Column, ...]:
+        """Columns and types, from the first batch."""
+        if not self._first:
+            first = next(self._batches, None)
+            if first is None:
+                raise SourceError("the stream is empty", where=self.name)
+            self._first = [first]
+        schema = self._first[0].schema
+        return tuple(column_of(field.name, field.type, where=self.name) for field in schema)
+
+    def row_count(self) -> int:
+        """Number of rows, once the stream has passed."""
+        if self._rows is None:
+            self._refuse("its length is not known before it has passed")
+        return self._rows
+
+    @property
+    def passed(self) -> bool:
+        """Whether the stream has passed."""
+        return self._rows is not None
+
+    def sample(self, rows: int, columns: Sequence[str] | None = None, seed: int = 0) -> pa.Table:
+        """Uniform sample of rows, drawn while the stream passes."""
+        reservoir = RowReservoir(rows, seed)
+        for batch in self.batches(columns):
+            reservoir.add(batch)
+        return reservoir.sample()
+
+    def pairs(
+        self, pairs: int, columns: Sequence[str] | None = None, seed: int = 0
+    ) -> tuple[pa.Table, pa.Table]:
+        """Independent uniform pairs of rows, drawn while the stream passes."""
+        reservoir = PairReservoir(pairs, seed)
+        for batch in self.batches(columns):
+            reservoir.add(batch)
+        return reservoir.pairs()
+
+    def batches(
+        self, columns: Sequence[str] | None = None, rows: int = BATCH_ROWS
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows, once."""
+        names = [column.name for column in self.schema()] if columns is None else list(columns)
+        if self._rows is not None:
+            self._refuse("it has passed already")
+        seen = 0
+        for batch in itertools.chain(self._first, self._batches):
+            seen += batch.num_rows
+            yield batch.select(names)
+        self._rows = seen
+
+    def class_sizes(self, columns: Sequence[str], budget: Budget | None = None) -> ClassSizes:
+        """Refused: exact figures need all rows."""
+        self._refuse("exact figures need all of its rows")
+
+    def classes(
+        self, columns: Sequence[str], limit: int | None = None, budget: Budget | None = None
+    ) -> Codes:
+        """Refused: exact figures need all rows."""
+        self._refuse("exact figures need all of its rows")
+
+    def values(self, column: str, limit: int | None = None) -> Codes:
+        """Refused: exact figures need all rows."""
+        self._refuse("exact figures need all of its rows")
+
+    def stage(
+        self,
+        recoding: Recoding,
+        destination: str,
+        *,
+        format: str | None = None,
+        budget: Budget | None = None,
+    ) -> Staged:
+        """Refused: a release needs the rows again."""
+        self._refuse("a release needs its rows a second time")
+
+    def fingerprint(self) -> str:
+        """Refused: the rows are gone."""
+        self._refuse("its content is not kept")
+
+    def close(self) -> None:
+        """Let go of what has not been read."""
+        self._batches = iter(())
+
+    def _refuse(self, why: str) -> NoReturn:
+        raise EngineError(
+            f"a stream passes only once: {why}",
+            where=self.name,
+            remedy="Save it to a file first, or ask for an answer from a sample (--eps, --sample).",
+        )

@@ -1,0 +1,243 @@
+"""Smallest keys and quasi-identifiers: the papers' examples, brute force, guarantees."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import sfumato as sf
+from brute import as_table, classes, column_sets, small_tables, together
+from samples import sample_path
+from sfumato.errors import ParameterError
+from sfumato.quasi import samples
+
+PEOPLE = pa.table(
+    {
+        "age": [20, 30, 40, 20, 40],
+        "sex": ["F", "F", "F", "M", "M"],
+        "state": ["CA", "CA", "TX", "NY", "CA"],
+    }
+)
+
+
+def positions(names: tuple[str, ...]) -> list[int]:
+    return [ord(name) - ord("a") for name in names]
+
+
+def cheapest(width, costs, reached):
+    return min(sum(costs[c] for c in s) for s in column_sets(width) if reached(s))
+
+
+def test_the_example_of_motwani_and_xu():
+    found = sf.minimum_key(PEOPLE, proven=True)
+    assert found.columns in (("age", "sex"), ("age", "state"))
+    assert found.proven_minimum
+    assert found.lower_bound == 2
+    assert found.is_key
+    assert found.duplicate_rows == 0
+
+
+@given(small_tables(), st.integers(0, 3))
+@settings(max_examples=150)
+def test_proven_key_equals_brute_force(drawn, seed):
+    rows, width = drawn
+    costs = [1 + (seed * (c + 1)) % 3 for c in range(width)]
+    all_columns = range(width)
+    found = sf.minimum_key(
+        as_table(rows, width), proven=True, weights=dict(zip("abcde", costs, strict=False))
+    )
+    best = cheapest(width, costs, lambda s: classes(rows, s) == classes(rows, all_columns))
+    assert found.weight == best == found.lower_bound
+    assert classes(rows, positions(found.columns)) == classes(rows, all_columns)
+    assert found.duplicate_rows == len(rows) - classes(rows, all_columns)
+
+
+@given(small_tables(min_rows=2), st.sampled_from(["distinct", "separation"]), st.integers(1, 19))
+@settings(max_examples=150)
+def test_proven_beta_set_equals_brute_force(drawn, measure, twentieths):
+    rows, width = drawn
+    beta = twentieths / 20
+    n, pairs = len(rows), len(rows) * (len(rows) - 1) // 2
+
+    def reached(columns):
+        if measure == "distinct":
+            return 20 * classes(rows, columns) >= twentieths * n
+        return 20 * (pairs - together(rows, columns)) >= twentieths * pairs
+
+    found = sf.minimum_key(as_table(rows, width), measure=measure, beta=beta, proven=True)
+    if not reached(range(width)):
+        assert not found.proven_minimum
+        assert "do not reach" in found.notes[0]
+        return
+    assert found.weight == cheapest(width, [1] * width, reached) == found.lower_bound
+    assert reached(positions(found.columns))
+
+
+@given(small_tables(max_rows=30, max_columns=6))
+@settings(max_examples=100)
+def test_greedy_reaches_the_goal_within_its_bound_and_without_redundancy(drawn):
+    rows, width = drawn
+    found = sf.minimum_key(as_table(rows, width))
+    chosen = positions(found.columns)
+    everything = classes(rows, range(width))
+    assert classes(rows, chosen) == everything
+    for column in chosen:
+        assert classes(rows, [c for c in chosen if c != column]) < everything
+    least = cheapest(width, [1] * width, lambda s: classes(rows, s) == everything)
+    assert found.size <= (1 + 2 * math.log(max(2, len(rows)))) * max(1, least)
+
+
+def test_steps_tell_how_many_pairs_are_left():
+    found = sf.minimum_key(PEOPLE)
+    assert [step["unseparated_pairs"] for step in found.steps] == [2, 0]
+
+
+def test_a_spent_budget_gives_the_best_so_far():
+    opened = sf.table(PEOPLE)
+    opened.codes()
+    found = sf.minimum_key(opened, proven=True, budget=sf.Budget(seconds=0))
+    assert found.stopped_by == "time"
+    assert not found.proven_minimum
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"eps": 0.0}, "ε"),
+        ({"eps": 1.5}, "ε"),
+        ({"eps": 0.1, "delta": 0}, "δ"),
+        ({"beta": 0}, "β"),
+        ({"beta": 1.1}, "β"),
+        ({"eps": 0.1, "proven": True}, "proven"),
+        ({"measure": "sepparation"}, "Did you mean `separation`"),
+        ({"weights": {"age": -1}}, "weight of `age`"),
+        ({"weights": {"agge": 1}}, "Did you mean `age`"),
+        ({"sample": 10}, "ε"),
+        ({"eps": 0.1, "measure": "distinct", "by": "pairs"}, "distinct"),
+        ({"max_size": 0}, "max_size"),
+    ],
+)
+def test_bad_parameters_are_refused(arguments, words):
+    with pytest.raises(ParameterError, match=words):
+        sf.minimum_key(PEOPLE, **arguments)
+
+
+def test_a_sample_as_large_as_the_table_is_answered_exactly():
+    found = sf.minimum_key(PEOPLE, eps=0.01)
+    assert found.sample is None
+    assert found.is_key
+    assert "answered exactly" in found.notes[-1]
+
+
+def big_table(seed: int = 0, rows: int = 5000, width: int = 8) -> pa.Table:
+    random = np.random.default_rng(seed)
+    return pa.table({f"c{i}": random.integers(0, 3 + i, rows) for i in range(width)})
+
+
+@pytest.mark.parametrize("by", ["rows", "pairs"])
+def test_sampled_separation_keeps_its_promise(by):
+    found = sf.minimum_key(big_table(), eps=0.01, by=by, columns=[f"c{i}" for i in range(6)])
+    assert found.sample.unit == by or found.notes
+    assert found.verified
+    assert found.measures.separation >= 0.99
+
+
+def test_equal_rows_in_a_sample_fall_back_to_pairs():
+    table = pa.table({"a": [0] * 4000 + [1] * 4000, "b": [0, 1] * 4000})
+    found = sf.minimum_key(table, eps=0.1)
+    assert found.sample.unit == "pairs"
+    assert set(found.columns) == {"a", "b"}
+    assert "equal rows" in found.notes[0]
+
+
+def test_sampled_beta_set():
+    found = sf.minimum_key(big_table(rows=50_000), eps=0.1, beta=0.9)
+    assert found.measures.separation >= 0.81
+    assert found.sample.unit == "pairs"
+
+
+def test_sampled_distinct():
+    random = np.random.default_rng(1)
+    rows = 40_000
+    table = pa.table({"id": np.arange(rows), "x": random.integers(0, 50, rows)})
+    found = sf.minimum_key(table, eps=0.5, measure="distinct")
+    assert found.sample.unit == "rows"
+    assert found.sample.size < rows
+    assert found.columns == ("id",)
+    assert found.measures.distinct >= 0.5
+
+
+def test_sample_sizes_printed_in_the_literature():
+    assert [samples.pairs_for_separation(m, 0.001, 0.01) for m in (14, 41, 54)] == [
+        14_303,
+        33_008,
+        42_015,
+    ]
+    assert [samples.rows_for_separation(m, 0.001, 0.01) for m in (14, 41, 54)] == [537, 1142, 1429]
+
+
+@given(st.integers(1, 30), st.integers(1, 30))
+def test_a_size_cap_never_needs_a_larger_sample(width, cap):
+    assert samples.rows_for_separation(width, 0.01, 0.01, cap) <= samples.rows_for_separation(
+        width, 0.01, 0.01
+    )
+
+
+def adult() -> pa.Table:
+    """Adult as in Motwani & Xu: training rows without `fnlwgt`, each different row once."""
+    table = pq.read_table(sample_path("adult.parquet")).drop(["fnlwgt"])
+    return table.group_by(table.column_names).aggregate([])
+
+
+def test_adult_has_a_minimum_key_of_thirteen_columns():
+    table = adult()
+    assert (table.num_rows, table.num_columns) == (29_096, 14)
+    assert sf.minimum_key(table).size == 13
+    proven = sf.minimum_key(table, proven=True)
+    assert (proven.size, proven.proven_minimum) == (13, True)
+
+
+def test_covtype_has_a_minimum_key_of_five_columns():
+    table = sf.table(sample_path("covtype.parquet"))
+    table = table.select(table.columns[:54])
+    assert sf.minimum_key(table).size == 5
+    proven = sf.minimum_key(table, proven=True)
+    assert (proven.size, proven.proven_minimum) == (5, True)
+
+
+def one_big_class(rows: int, share: float, random: np.random.Generator) -> pa.Table:
+    """One class of a given share, all other rows alone: the worst case for samples of rows."""
+    big = int(rows * share)
+    values = np.concatenate([np.zeros(big, int), np.arange(1, rows - big + 1)])
+    return pa.table({"x": values, "id": random.permutation(rows)})
+
+
+def equal_classes(rows: int, size: int, random: np.random.Generator) -> pa.Table:
+    return pa.table({"x": np.arange(rows) // size, "id": random.permutation(rows)})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("by", ["rows", "pairs"])
+@pytest.mark.parametrize("shape", ["one big class", "equal classes", "mixed"])
+def test_the_promise_fails_in_at_most_delta_of_a_thousand_seeds(by, shape):
+    random = np.random.default_rng(0)
+    eps, delta, rows = 0.01, 0.1, 20_000
+    table = {
+        "one big class": lambda: one_big_class(rows, 1.02 * math.sqrt(eps), random),
+        "equal classes": lambda: equal_classes(rows, int(rows * eps * 1.1), random),
+        "mixed": lambda: big_table(3, rows, 5),
+    }[shape]()
+    opened = sf.table(table)
+    # The first column is nearly free, so that a bad set is taken whenever the sample allows it.
+    weights = {opened.columns[0]: 1e-3}
+    missed = sum(
+        not sf.minimum_key(opened, eps=eps, delta=delta, by=by, seed=seed, weights=weights).verified
+        for seed in range(1000)
+    )
+    assert missed <= delta * 1000
