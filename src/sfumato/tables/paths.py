@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from sfumato.errors import SourceError
 from sfumato.tables.files import find_files, kind_of
+from sfumato.tables.textfile import TextFile
 
 if TYPE_CHECKING:
     from sfumato.engines.protocol import Source
@@ -19,7 +20,7 @@ def open_path(given: str, opening: Opening) -> Source:
     """The source a path, folder or pattern stands for."""
     found = find_files(given)
     first = found.paths[0]
-    kind, _ = kind_of(first_bytes(first), given)
+    kind, compression = kind_of(first_bytes(first), given)
     if kind == "parquet":
         from sfumato.tables.parquet import ParquetSource
 
@@ -30,7 +31,17 @@ def open_path(given: str, opening: Opening) -> Source:
             where=given,
             remedy="Name one file, or convert them to Parquet.",
         )
-    raise SourceError("CSV is not here yet", where=given)
+    return TextFile(
+        first,
+        given,
+        compression,
+        columns=opening.columns,
+        exclude=opening.exclude,
+        delimiter=opening.delimiter,
+        encoding=opening.encoding,
+        null_values=opening.null_values,
+        header=opening.header,
+    )
 
 
 def first_bytes(path: Path) -> bytes:

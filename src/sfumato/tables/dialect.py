@@ -1,0 +1,138 @@
+"""How the cells of a text file are laid out: its delimiter, its header, its columns."""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from sfumato.errors import ParameterError, SourceError
+
+__all__ = ["Layout", "layout_of", "long_cells_allowed"]
+
+_DELIMITERS = (",", ";", "\t", "|")
+_LOOKED_AT = 2000
+"""Records of the sample that decide."""
+
+
+@dataclass(frozen=True)
+class Layout:
+    """How a text file is cut into cells.
+
+    Parameters
+    ----------
+    delimiter
+        What stands between cells.
+    names
+        The columns, as the header names them or ``column_1``, ….
+    header
+        Whether there is a header.
+    blank_lines
+        Empty lines above everything.
+    empty
+        Whether the file is known to hold no rows.
+    repetitive
+        For each column whether its values recur so often that a dictionary pays.
+    line_bytes
+        Mean length of a line.
+    """
+
+    delimiter: str
+    names: tuple[str, ...]
+    header: bool
+    blank_lines: int
+    empty: bool
+    repetitive: tuple[bool, ...]
+    line_bytes: float
+
+
+def layout_of(
+    text: str, name: str, *, complete: bool, delimiter: str | None, header: bool, tabs: bool
+) -> Layout:
+    """The layout of a file by its beginning.
+
+    Parameters
+    ----------
+    text
+        The beginning of the file.
+    name
+        The file, for messages.
+    complete
+        Whether that is all of it.
+    delimiter
+        As the user gave it; None guesses.
+    header
+        Whether the first line names the columns.
+    tabs
+        Whether the file's name speaks for tabs.
+
+    Examples
+    --------
+    >>> found = layout_of("id;name\\n1;Ann, MD\\n", "a.csv", complete=True, delimiter=None,
+    ...                   header=True, tabs=False)
+    >>> found.delimiter, found.names
+    (';', ('id', 'name'))
+    """
+    if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
+        raise ParameterError(
+            "a delimiter is one character, and neither a quote nor a line end", where=name
+        )
+    blank = len(text) - len(text.lstrip("\r\n"))
+    blank_lines = len(text[:blank].splitlines())
+    text = text[blank:]
+    if not text.strip("\ufeff \t\r\n"):
+        raise SourceError("the file is empty", where=name, remedy="Export it again.")
+    if not complete:
+        # The last line may be cut off; a file of one long line is looked at as it is.
+        text = text[: text.rfind("\n") + 1] or text
+    order = ("\t", *_DELIMITERS) if tabs else _DELIMITERS
+    found = delimiter or max(order, key=lambda d: _fitness(_records(text, d)))
+    records = _records(text, found)
+    first, below = records[0], records[1:]
+    names = tuple(first) if header else tuple(f"column_{i + 1}" for i in range(len(first)))
+    rows = below if header else records
+    return Layout(
+        delimiter=found,
+        names=names,
+        header=header,
+        blank_lines=blank_lines,
+        empty=complete and not rows,
+        repetitive=tuple(_recurs(rows, at) for at in range(len(names))),
+        line_bytes=max(len(text) / max(text.count("\n"), 1), 1.0),
+    )
+
+
+def _records(text: str, delimiter: str) -> list[list[str]]:
+    """The first records of a text; empty lines are none."""
+    records: list[list[str]] = []
+    with long_cells_allowed():
+        for record in csv.reader(text.splitlines(keepends=True), delimiter=delimiter):
+            if record:
+                records.append(record)
+            if len(records) >= _LOOKED_AT:
+                break
+    return records
+
+
+def _fitness(records: list[list[str]]) -> tuple[float, int]:
+    """How well a delimiter fits: the share of records cut into as many cells as the header."""
+    width = len(records[0])
+    if width < 2:
+        return (0.0, 0)
+    return (sum(len(record) == width for record in records) / len(records), width)
+
+
+def _recurs(rows: list[list[str]], at: int) -> bool:
+    cells = [row[at] for row in rows if len(row) > at]
+    return len(set(cells)) <= len(cells) / 2
+
+
+@contextmanager
+def long_cells_allowed() -> Iterator[None]:
+    """Python's reader refuses long cells unless told otherwise."""
+    before = csv.field_size_limit(2**31 - 1)
+    try:
+        yield
+    finally:
+        csv.field_size_limit(before)
