@@ -18,12 +18,12 @@ __all__ = [
     "EngineChoice",
     "Exclude",
     "Force",
+    "Header",
     "Json",
     "Memory",
     "NullText",
     "Output",
     "Quiet",
-    "Quote",
     "Seed",
     "Source",
     "Threads",
@@ -95,16 +95,6 @@ Delimiter = Annotated[
         help="What separates the cells of a text file. Found out if not given.",
     ),
 ]
-Quote = Annotated[
-    str | None,
-    typer.Option(
-        "--quote",
-        metavar="CHAR",
-        show_default=False,
-        rich_help_panel=READING,
-        help="What quotes the cells of a text file. Found out if not given.",
-    ),
-]
 Encoding = Annotated[
     str | None,
     typer.Option(
@@ -123,6 +113,14 @@ NullText = Annotated[
         show_default=False,
         rich_help_panel=READING,
         help="Text that stands for a missing cell in a text file, e.g. '?'. May be repeated.",
+    ),
+]
+Header = Annotated[
+    bool,
+    typer.Option(
+        "--header/--no-header",
+        rich_help_panel=READING,
+        help="Whether the first line of a text file names the columns.",
     ),
 ]
 Memory = Annotated[

@@ -60,9 +60,7 @@ class Run:
     def table(self) -> Table:
         """The table named on the command line, without the excluded columns."""
         assert self.source is not None
-        opened = self.open(self.source)
-        hidden = _options.split_columns(self.exclude, opened.columns if self.exclude else ())
-        return opened if hidden is None else opened.exclude(hidden)
+        return self.open(self.source, exclude=_options.split_columns(self.exclude))
 
     @cached_property
     def console(self) -> Console:
@@ -71,11 +69,11 @@ class Run:
 
         return Console(highlight=False)
 
-    def open(self, source: str) -> Table:
+    def open(self, source: str, exclude: Sequence[str] | None = None) -> Table:
         """Open any table with the options of this run; it is closed when the run ends."""
         from sfumato.tables import table
 
-        opened: Table = table(source, budget=self.budget, **self.reading)
+        opened = table(source, exclude=exclude, budget=self.budget, **self.reading)
         self._opened.append(opened)
         return opened
 
@@ -126,20 +124,18 @@ _COMMON = (
     _parameter("json", _options.Json, False),
     _parameter("quiet", _options.Quiet, False),
 )
-_READING = {
-    "engine": _options.UseEngine,
-    "delimiter": _options.Delimiter,
-    "quote": _options.Quote,
-    "encoding": _options.Encoding,
-    "null": _options.NullText,
-}
+_READING = (
+    _parameter("engine", _options.UseEngine, _options.EngineChoice.auto),
+    _parameter("delimiter", _options.Delimiter),
+    _parameter("encoding", _options.Encoding),
+    _parameter("null_values", _options.NullText),
+    _parameter("header", _options.Header, True),
+)
+"""Named as `sfumato.table` names them."""
 _TABLE = (
     _parameter("source", _options.Source, inspect.Parameter.empty),
     _parameter("exclude", _options.Exclude),
-    *(
-        _parameter(name, kind, _options.EngineChoice.auto if name == "engine" else None)
-        for name, kind in _READING.items()
-    ),
+    *_READING,
 )
 
 
@@ -158,7 +154,7 @@ def _command(
                 as_json=common["json"],
                 source=common.get("source"),
                 exclude=common.get("exclude"),
-                reading=_reading(common),
+                reading={p.name: common[p.name] for p in _READING if p.name in common},
                 progress=progress,
             )
             try:
@@ -190,16 +186,6 @@ def _budget(common: dict[str, Any], progress: ProgressLine) -> Budget:
         threads=common["threads"],
         on_progress=progress,
     )
-
-
-def _reading(common: dict[str, Any]) -> dict[str, Any]:
-    """What the user said about reading the table; what was left open is found out."""
-    given = {name: common[name] for name in _READING if common.get(name)}
-    if "engine" in given:
-        given["engine"] = given["engine"].value
-        if given["engine"] == "auto":
-            del given["engine"]
-    return given
 
 
 @contextmanager

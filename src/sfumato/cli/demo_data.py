@@ -1,0 +1,56 @@
+"""``sfumato demo-data``: a synthetic hospital table to try things on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sfumato.cli._options import Force, Seed, examples, new_app
+from sfumato.cli._running import Run, verb
+
+if TYPE_CHECKING:
+    from sfumato.demo.writing import Written
+
+app = new_app()
+
+Output = Annotated[
+    str,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        show_default=False,
+        help="Where to write it: .csv, .tsv, .parquet or .arrow.",
+    ),
+]
+Rows = Annotated[int, typer.Option("--rows", "-n", metavar="N", min=0, help="How many patients.")]
+
+
+@app.command(
+    epilog=examples(
+        "sfumato demo-data -o people.parquet",
+        "sfumato demo-data -o people.csv --rows 1000000 --seed 7",
+    )
+)
+@verb
+def demo_data(
+    run: Run, output: Output, rows: Rows = 20_000, seed: Seed = 0, force: Force = False
+) -> None:
+    """Make a synthetic hospital table to try things on.
+
+    Nobody in it exists, but it behaves like a real one: where people live goes with ethnicity
+    and language, age and sex with the diagnosis, and that with doctor, stay and cost. Names,
+    numbers and addresses come from ranges that are never given to anybody.
+    """
+    from sfumato.demo import write_people
+
+    run.show(write_people(output, rows, seed, force=force, budget=run.budget), view)
+
+
+def view(written: Written) -> str:
+    """What was written, and what to do with it."""
+    return (
+        f"{written.rows:,} patients with {len(written.columns)} columns: {written.output}\n"
+        f"Next: sfumato scan {written.output}"
+    )

@@ -1,0 +1,264 @@
+"""``sfumato scan``: the first look at a table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from sfumato.cli._options import Columns, Seed, examples, new_app
+from sfumato.cli._running import Run, table_verb
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+    from rich.text import Text
+
+    from sfumato.quasi.measure import Measures
+    from sfumato.quasi.scan import ColumnScan, Scan
+
+app = new_app()
+
+HEADINGS = {
+    "identifier": ("Points at one person", "bold red"),
+    "quasi-identifier": ("Others may know it", "bold yellow"),
+    "sensitive": ("Worth hiding", "bold magenta"),
+    "other": ("Other columns", "bold"),
+}
+FLAGS = {
+    "Keys": "key",
+    "Nearly keys": "nearly a key",
+    "Always the same": "constant",
+    "Floats": "float",
+    "Free text": "free text",
+}
+LISTED = 40
+"""Columns of a role that are listed on a terminal."""
+BAR = 22
+"""Width of a full bar."""
+TELLING = (0.9, 0.5)
+"""Shares of the rows that make a set of columns worth a sentence, the stronger first."""
+
+
+@app.command(
+    epilog=examples(
+        "sfumato scan people.csv",
+        "sfumato scan people.parquet --exclude name,ssn --json",
+        "sfumato scan postgresql://localhost/clinic#patients",
+        "zcat people.csv.gz | sfumato scan -",
+    )
+)
+@table_verb
+def scan(run: Run, columns: Columns = None, seed: Seed = 0) -> None:
+    """First look at a table: who can be found in it, and by which columns.
+
+    Counts every column, guesses which of them point at one person, which others may know and
+    which are worth hiding, and shows how many people are the only one of their kind by the most
+    identifying columns. Large tables are searched on a sample, whose error is stated; the figures
+    shown are exact. No cell of the table is ever printed.
+    """
+    from sfumato.quasi.scan import scan as look
+
+    run.show(look(run.table, run.columns(columns), seed=seed, budget=run.budget), view)
+
+
+def view(found: Scan) -> RenderableType:
+    """The first look as a person reads it, on a terminal of 80 columns."""
+    from rich.console import Group
+    from rich.padding import Padding
+
+    parts: list[RenderableType] = [_title(found), ""]
+    if found.rows:
+        parts += [_columns(found), "", _heading("What stands out"), _remarks(found)]
+        if found.ladder:
+            parts += ["", _heading("How far a few columns lead"), _ladder(found)]
+        if found.combinations:
+            parts += ["", _heading("Together they point at"), _combinations(found)]
+        if found.choice is not None:
+            parts += [Padding(_choice(found), (0, 0, 0, 2))]
+    parts += ["", _heading("Who can be found"), Padding(_verdict(found), (0, 2))]
+    if found.next:
+        steps = "\n".join(f"{at}. {step}" for at, step in enumerate(found.next, 1))
+        parts += ["", _heading("What to do next"), Padding(steps, (0, 2))]
+    return Group(*parts)
+
+
+def _heading(text: str) -> Text:
+    from rich.text import Text
+
+    return Text(text, style="bold")
+
+
+def _title(found: Scan) -> Text:
+    from rich.text import Text
+
+    title = Text(found.table, style="bold cyan", overflow="fold")
+    title.append(
+        f"  {_count(found.rows, 'row')}, {_count(len(found.columns), 'column')}", "default"
+    )
+    if found.duplicate_rows:
+        title.append(f", {_count(found.duplicate_rows, 'duplicate row')}: no key", "default")
+    return title
+
+
+def _columns(found: Scan) -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, expand=False, header_style="dim")
+    table.add_column("", max_width=22, overflow="ellipsis", no_wrap=True)
+    table.add_column("type", no_wrap=True)
+    table.add_column("values", justify="right", no_wrap=True)
+    table.add_column("empty", justify="right", no_wrap=True)
+    table.add_column("alone", justify="right", no_wrap=True)
+    table.add_column("why", style="dim", overflow="fold")
+    for role, (heading, style) in HEADINGS.items():
+        members = [column for column in found.columns if column.role == role]
+        if not members:
+            continue
+        table.add_row(f"[{style}]{heading}[/]")
+        for column in members[:LISTED]:
+            table.add_row(*_column(column, found.rows))
+        if len(members) > LISTED:
+            table.add_row(f"  … {len(members) - LISTED:,} more", *[""] * 4, "--json lists all")
+    return table
+
+
+def _column(column: ColumnScan, rows: int) -> list[RenderableType]:
+    from rich.text import Text
+
+    return [
+        Text(f"  {column.name}"),
+        column.type,
+        f"{column.classes:,}",
+        _percent(column.nulls, rows) if column.nulls else "",
+        _percent(column.unique_rows, rows) if column.unique_rows else "",
+        Text(column.why),
+    ]
+
+
+def _remarks(found: Scan) -> Table:
+    """What stands out, each kind in a line."""
+    from rich.table import Table
+
+    lines = Table.grid(padding=(0, 1))
+    lines.add_column(style="dim", no_wrap=True)
+    lines.add_column(overflow="fold")
+    for label, flag in FLAGS.items():
+        names = [column.name for column in found.columns if flag in column.flags]
+        if names:
+            lines.add_row(f"  {label}", _listed(names))
+    for group in found.twins:
+        lines.add_row("  Say the same", " = ".join(group))
+    return lines
+
+
+def _ladder(found: Scan) -> Table:
+    table = _figures()
+    for at, rung in enumerate(found.ladder):
+        table.add_row("+" if at else "", rung.columns[-1], *_alone(rung))
+    return table
+
+
+def _combinations(found: Scan) -> Table:
+    table = _figures()
+    for combination in found.combinations:
+        table.add_row("", ", ".join(combination.columns), *_alone(combination))
+    return table
+
+
+def _figures() -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, show_header=False)
+    table.add_column(width=1, justify="right")
+    table.add_column(width=36, overflow="fold")
+    table.add_column(justify="right", no_wrap=True, width=10)
+    table.add_column(justify="right", no_wrap=True, width=6)
+    table.add_column(no_wrap=True, style="yellow", width=BAR)
+    return table
+
+
+def _alone(found: Measures) -> list[str]:
+    bar = "█" * round(found.unique * BAR)
+    return [f"{found.unique_rows:,}", _percent(found.unique_rows, found.rows), bar]
+
+
+def _choice(found: Scan) -> Text:
+    from rich.text import Text
+
+    choice = found.choice
+    assert choice is not None
+    limits = [
+        f"any other {what} {_ratio(limit)}"
+        for what, limit in (
+            ("pair", choice.other_pairs_at_most),
+            ("triple", choice.other_triples_at_most),
+        )
+        if limit is not None
+    ]
+    text = f"Chosen on {choice.sample:,} sampled rows, counted on all."
+    if limits:
+        text += f" At most ({choice.confidence:.0%} sure): {', '.join(limits)}."
+    else:
+        text += " Not all combinations were looked at."
+    return Text(text, style="dim")
+
+
+def _verdict(found: Scan) -> Text:
+    from rich.text import Text
+
+    text = Text()
+    if not found.rows:
+        return text.append("Nobody: the table has no rows.")
+    direct = [key[0] for key in found.keys if key[0] in found.with_role("identifier")]
+    if direct:
+        text.append("Everybody", "bold red").append(f", directly, by {_listed(direct)}. ")
+    rung = _telling(found)
+    if rung is None:
+        text.append(f"Nobody is the only one of their kind by {_known(found)}.")
+    else:
+        text.append("Without them, " if direct else "")
+        text.append(f"{rung.unique_rows:,} of {rung.rows:,} people", "bold red")
+        text.append(f" ({_percent(rung.unique_rows, rung.rows)}) are the only one with their ")
+        text.append(_listed(rung.columns), "bold")
+        text.append(": whoever knows that of a person finds their row")
+        secret = found.with_role("sensitive")
+        text.append(f", and with it {_listed(secret)}." if secret else ".")
+    if found.stopped_by:
+        text.append(f"\nStopped by {found.stopped_by}: there may be more.", "yellow")
+    return text
+
+
+def _telling(found: Scan) -> Measures | None:
+    """The fewest columns that find nearly all people, or half of them, or as many as any."""
+    sets = [*found.ladder, *found.combinations]
+    for share in TELLING:
+        telling = [m for m in sets if m.unique >= share]
+        if telling:
+            return min(telling, key=lambda m: (len(m.columns), -m.unique_rows))
+    most = max(sets, key=lambda m: m.unique_rows, default=None)
+    return most if most is not None and most.unique_rows else None
+
+
+def _known(found: Scan) -> str:
+    columns = found.ladder[-1].columns if found.ladder else ()
+    return _listed(columns) if columns else "columns that others may know"
+
+
+def _listed(names: tuple[str, ...] | list[str], most: int = 8) -> str:
+    if len(names) > most:
+        return ", ".join(names[:most]) + f" and {len(names) - most:,} more"
+    return ", ".join(names[:-1]) + " and " + names[-1] if len(names) > 1 else names[0]
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def _percent(part: int, whole: int) -> str:
+    return _ratio(part / whole) if part != whole else "100%"
+
+
+def _ratio(share: float) -> str:
+    """A share that does not claim all or nothing by rounding."""
+    if 0 < share < 0.001:
+        return "<0.1%"
+    return ">99.9%" if 0.999 < share < 1 else f"{share:.1%}"

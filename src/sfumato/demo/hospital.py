@@ -1,0 +1,414 @@
+"""The synthetic hospital: one row a patient, drawn column after column, each given the earlier.
+
+Where people live decides their ethnicity, that their language and name; age and sex decide the
+diagnosis, that the department, doctor, length of stay and cost. Everything that could belong to
+somebody is taken from ranges that are never given out: numbers that are neither social security
+nor taxpayer numbers, area code 555, domains reserved for examples.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.demo import vocabulary as words
+from sfumato.errors import ParameterError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["people", "people_batches", "people_schema"]
+
+BLOCK = 100_000
+"""Rows drawn at once, each block with a seed of its own: memory does not grow with the table."""
+NUMBERS = 50_000_000
+"""Social security-like numbers there are: areas 900-999, groups 00-49, any serial."""
+PHONES = 8_000_000
+FIRST_DAY = np.datetime64("2023-01-01")
+DAYS = 731
+
+Ints = npt.NDArray[np.int64]
+Floats = npt.NDArray[np.float64]
+Flags = npt.NDArray[np.bool_]
+
+
+def people(rows: int = 20_000, seed: int = 0) -> pa.Table:
+    """Patients of a synthetic hospital.
+
+    Parameters
+    ----------
+    rows
+        How many patients.
+    seed
+        Same rows and seed: same table, to the byte.
+
+    Examples
+    --------
+    >>> table = people(100)
+    >>> table.num_rows, table.column_names[:6]
+    (100, ['patient_id', 'name', 'ssn', 'birth_date', 'sex', 'zip'])
+    """
+    import pyarrow as pa
+
+    return pa.Table.from_batches(people_batches(rows, seed), people_schema())
+
+
+def people_batches(rows: int = 20_000, seed: int = 0) -> Iterator[pa.RecordBatch]:
+    """The same patients, block by block, so that any number of them fits in memory."""
+    if not 0 <= rows <= NUMBERS:
+        raise ParameterError(f"{rows:,} patients cannot be made", remedy=f"At most {NUMBERS:,}.")
+    if seed < 0:
+        raise ParameterError(f"a seed of {seed} is not possible", remedy="Give 0 or more.")
+    return _blocks(rows, seed)
+
+
+def _blocks(rows: int, seed: int) -> Iterator[pa.RecordBatch]:
+    rng = np.random.default_rng([seed, 0])
+    numbering = _Numbering.draw(rng), _Numbering.draw(rng)
+    for block, start in enumerate(range(0, rows, BLOCK)):
+        rng = np.random.default_rng([seed, 1, block])
+        at = np.arange(start, min(rows, start + BLOCK), dtype=np.int64)
+        yield _block(rng, at, numbering)
+
+
+def people_schema() -> pa.Schema:
+    """Columns and types of the synthetic hospital."""
+    import pyarrow as pa
+
+    text, day = pa.string(), pa.date32()
+    return pa.schema(
+        [
+            ("patient_id", text),
+            ("name", text),
+            ("ssn", text),
+            ("birth_date", day),
+            ("sex", text),
+            ("zip", text),
+            ("ethnicity", text),
+            ("language", text),
+            ("marital_status", text),
+            ("email", text),
+            ("phone", text),
+            ("insurance", text),
+            ("admission_date", day),
+            ("discharge_date", day),
+            ("department", text),
+            ("doctor", text),
+            ("diagnosis", text),
+            ("diagnosis_name", text),
+            ("cost", pa.float64()),
+            ("note", text),
+        ]
+    )
+
+
+@dataclass(frozen=True)
+class _Numbering:
+    """Scatters row numbers: x -> a·x + b modulo a range, distinct since a shares no factor."""
+
+    factor: int
+    shift: int
+
+    @classmethod
+    def draw(cls, rng: np.random.Generator) -> _Numbering:
+        # a number that ends in 1, 3, 7 or 9 shares no factor with ranges made of twos and fives
+        factor = 10 * int(rng.integers(100_000, NUMBERS // 10)) + int(rng.choice([1, 3, 7, 9]))
+        return cls(factor, int(rng.integers(NUMBERS)))
+
+    def of(self, at: Ints, modulus: int) -> Ints:
+        return (at * self.factor + self.shift) % modulus
+
+
+def _block(
+    rng: np.random.Generator, at: Ints, numbering: tuple[_Numbering, _Numbering]
+) -> pa.RecordBatch:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    n = len(at)
+    quarter = _draw(rng, [q.weight for q in words.QUARTERS], n)
+    zips, zip_code = _zip_codes(rng, quarter)
+    ethnicity = _draw_given(rng, [q.mix for q in words.QUARTERS], quarter)
+    women = rng.random(n) < 0.53
+    age = _ages(rng, n)
+    diagnosis = _diagnoses(rng, age, women)
+    delivery = np.array([d.women == 1.0 for d in words.DIAGNOSES])[diagnosis]
+    newborn = diagnosis == 0
+    age = np.where(newborn, 0.0, age)
+    wealth = np.array([q.wealth for q in words.QUARTERS])[quarter] + rng.normal(0, 0.5, n)
+
+    stay = np.array([d.days for d in words.DIAGNOSES])[diagnosis]
+    days = np.maximum(0, np.rint(rng.gamma(2.0, stay / 2.0))).astype(np.int64)
+    admitted = _admissions(rng, diagnosis, n)
+    born = admitted - np.where(newborn, rng.integers(0, 2, n), (age * 365.25).astype(np.int64))
+    discharged = admitted + days
+    still_here = discharged >= DAYS
+
+    language = _languages(rng, ethnicity)
+    first, last, name = _names(rng, women, age, ethnicity)
+    cost = np.array([d.cost for d in words.DIAGNOSES])[diagnosis] * 1000 * (0.4 + 0.6 * days / stay)
+    cost = np.round(cost * rng.lognormal(0, 0.35, n) + 400, 2)
+
+    department_names = tuple(words.DOCTORS)
+    department = np.array([department_names.index(d.department) for d in words.DIAGNOSES])[
+        diagnosis
+    ]
+    columns = {
+        "patient_id": _digits("P", at + 1, 8),
+        "name": name,
+        "ssn": _social_security(numbering[0].of(at, NUMBERS)),
+        "birth_date": _dates(born),
+        "sex": _words(("M", "F"), women.astype(np.int64)),
+        "zip": _words(zips, zip_code),
+        "ethnicity": _words(words.ETHNICITIES, ethnicity, missing=rng.random(n) < 0.03),
+        "language": _words(words.LANGUAGES, language),
+        "marital_status": _marital_status(rng, age),
+        "email": _emails(rng, first, last, age),
+        "phone": _phones(rng, numbering[1].of(at, PHONES)),
+        "insurance": _insurance(rng, age, wealth, delivery),
+        "admission_date": _dates(admitted),
+        "discharge_date": _dates(discharged, missing=still_here),
+        "department": _words(department_names, department),
+        "doctor": _doctors(rng, department),
+        "diagnosis": _words([d.code for d in words.DIAGNOSES], diagnosis),
+        "diagnosis_name": _words([d.name for d in words.DIAGNOSES], diagnosis),
+        "cost": pa.array(cost),
+        "note": _notes(rng, n),
+    }
+    columns["note"] = pc.if_else(pa.array(rng.random(n) < 0.06), None, columns["note"])
+    return pa.record_batch(list(columns.values()), schema=people_schema())
+
+
+# --- drawing ------------------------------------------------------------------------------------
+
+
+def _draw(rng: np.random.Generator, weights: Sequence[float], n: int) -> Ints:
+    cumulative = np.cumsum(weights)
+    drawn: Ints = np.searchsorted(cumulative, rng.random(n) * cumulative[-1], side="right")
+    return drawn
+
+
+def _draw_given(rng: np.random.Generator, weights: Sequence[Sequence[float]], given: Ints) -> Ints:
+    """One draw a row, from the weights that belong to the row's group."""
+    drawn = np.empty(len(given), dtype=np.int64)
+    for group, row_weights in enumerate(weights):
+        rows = np.flatnonzero(given == group)
+        drawn[rows] = _draw(rng, row_weights, len(rows))
+    return drawn
+
+
+def _falling(count: int, steepness: float = 1.0) -> list[float]:
+    """Weights of a vocabulary whose first words are the frequent ones (Zipf)."""
+    return [1.0 / (place + 2.0) ** steepness for place in range(count)]
+
+
+def _ages(rng: np.random.Generator, n: int) -> Floats:
+    """Age in years: children, adults and, mostly, the old."""
+    part = _draw(rng, [0.10, 0.36, 0.54], n)
+    age: Floats = np.choose(
+        part, [rng.gamma(1.3, 5.0, n), rng.normal(34, 12, n), rng.normal(68, 14, n)]
+    )
+    return np.minimum(np.abs(age), 104.9)
+
+
+def _diagnoses(rng: np.random.Generator, age: Floats, women: Flags) -> Ints:
+    """What brings somebody of this age and sex to hospital (five-year bands)."""
+    band = np.minimum(age / 5, 20).astype(np.int64)
+    group = band * 2 + women
+    weights = [
+        [_chance(diagnosis, middle, is_woman) for diagnosis in words.DIAGNOSES]
+        for middle in 5.0 * np.arange(21) + 2.5
+        for is_woman in (False, True)
+    ]
+    drawn = _draw_given(rng, weights, group)
+    # a newborn is the one diagnosis that decides the age, so it is drawn apart
+    return np.where(rng.random(len(age)) < 0.05, 0, drawn)
+
+
+def _chance(diagnosis: words.Diagnosis, age: float, is_woman: bool) -> float:
+    if diagnosis.code == "Z38.0":
+        return 0.0
+    share = diagnosis.women if is_woman else 1.0 - diagnosis.women
+    if diagnosis.women == 1.0 and not 15 <= age <= 50:
+        return 0.0
+    distance = (age - diagnosis.age) / max(diagnosis.spread, 2.5)
+    at_this_age = math.exp(-0.5 * distance**2) / diagnosis.spread
+    return diagnosis.weight * share * (at_this_age + 1e-5)
+
+
+def _admissions(rng: np.random.Generator, diagnosis: Ints, n: int) -> Ints:
+    """Day of admission; infections of the airways keep to the winter."""
+    winter = np.array([d.code[:3] in ("J21", "J18", "U07", "J44") for d in words.DIAGNOSES])
+    day = rng.integers(0, DAYS, n)
+    midwinter = (rng.normal(0, 45, n).astype(np.int64) + 365 * rng.integers(0, 3, n)) % DAYS
+    return np.where(winter[diagnosis] & (rng.random(n) < 0.6), midwinter, day)
+
+
+def _zip_codes(rng: np.random.Generator, quarter: Ints) -> tuple[list[str], Ints]:
+    lists = [q.zips.split() for q in words.QUARTERS]
+    starts = np.cumsum([0, *(len(codes) for codes in lists)])
+    within = _draw_given(rng, [_falling(len(codes)) for codes in lists], quarter)
+    return [code for codes in lists for code in codes], starts[quarter] + within
+
+
+def _languages(rng: np.random.Generator, ethnicity: Ints) -> Ints:
+    spoken = (
+        (0.955, 0.004, 0.008, 0.0, 0.0, 0.0, 0.0, 0.016, 0.006, 0.009, 0.002),
+        (0.92, 0.01, 0.05, 0.005, 0.0, 0.0, 0.0, 0.0, 0.013, 0.0, 0.002),
+        (0.42, 0.575, 0.003, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.002),
+        (0.55, 0.0, 0.0, 0.0, 0.27, 0.13, 0.05, 0.0, 0.0, 0.0, 0.001),
+        (0.33, 0.0, 0.0, 0.67, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.001),
+        (0.28, 0.01, 0.71, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.001),
+        (0.99, 0.01, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0),
+    )
+    return _draw_given(rng, spoken, ethnicity)
+
+
+# --- columns ------------------------------------------------------------------------------------
+
+
+def _words(vocabulary: Sequence[str], codes: Ints, missing: Flags | None = None) -> pa.Array:
+    import pyarrow as pa
+
+    indices = pa.array(codes.astype(np.int32), mask=missing)
+    return pa.array(vocabulary, pa.string()).take(indices)
+
+
+def _dates(days: Ints, missing: Flags | None = None) -> pa.Array:
+    import pyarrow as pa
+
+    return pa.array((FIRST_DAY + days).astype("datetime64[D]"), pa.date32(), mask=missing)
+
+
+def _digits(before: str, numbers: Ints, width: int) -> pa.Array:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    padded = pc.utf8_lpad(pa.array(numbers).cast(pa.string()), width, "0")
+    return pc.binary_join_element_wise(before, padded, "")
+
+
+def _joined(separator: str, *parts: Any) -> pa.Array:
+    import pyarrow.compute as pc
+
+    return pc.binary_join_element_wise(*parts, separator)
+
+
+def _social_security(numbers: Ints) -> pa.Array:
+    area, rest = 900 + numbers // 500_000, numbers % 500_000
+    return _joined(
+        "-", _digits("", area, 3), _digits("", rest // 10_000, 2), _digits("", rest % 10_000, 4)
+    )
+
+
+def _phones(rng: np.random.Generator, numbers: Ints) -> pa.Array:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    numbers = numbers + 2_000_000
+    written = _joined(
+        "-", _digits("(555) ", numbers // 10_000, 3), _digits("", numbers % 10_000, 4)
+    )
+    return pc.if_else(pa.array(rng.random(len(numbers)) < 0.08), None, written)
+
+
+def _names(
+    rng: np.random.Generator, women: Flags, age: Floats, ethnicity: Ints
+) -> tuple[pa.Array, pa.Array, pa.Array]:
+    """First, last and whole name."""
+    generations = ("young", "middle", "old")
+    generation = np.digitize(age, [30, 62])
+    lists = [words.FIRST_NAMES[sex, when].split() for sex in "MF" for when in generations]
+    group = 3 * women + generation
+    first = _from_lists(rng, lists, group, 0.5)
+    last = _from_lists(
+        rng, [words.LAST_NAMES[name].split() for name in words.ETHNICITIES], ethnicity, 0.7
+    )
+    middle = _words(
+        [f"{letter}." for letter in "ABCDEFGHJKLMNPRSTW"], rng.integers(0, 18, len(age))
+    )
+    return first, last, _joined(" ", first, middle, last)
+
+
+def _from_lists(
+    rng: np.random.Generator, lists: Sequence[Sequence[str]], group: Ints, steepness: float
+) -> pa.Array:
+    starts = np.cumsum([0, *(len(words_) for words_ in lists)])
+    within = _draw_given(rng, [_falling(len(words_), steepness) for words_ in lists], group)
+    return _words([word for words_ in lists for word in words_], starts[group] + within)
+
+
+def _emails(rng: np.random.Generator, first: pa.Array, last: pa.Array, age: Floats) -> pa.Array:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    n = len(age)
+    number = pa.array(rng.integers(1, 10_000, n)).cast(pa.string())
+    domain = _words(("@example.com", "@example.org", "@example.net"), _draw(rng, [6, 3, 1], n))
+    letters = pc.replace_substring_regex(_joined(".", first, last), r"[^A-Za-z.]", "")
+    written = _joined("", pc.utf8_lower(letters), number, domain)
+    missing = rng.random(n) < np.where(age < 14, 0.95, np.where(age > 75, 0.55, 0.2))
+    return pc.if_else(pa.array(missing), None, written)
+
+
+def _marital_status(rng: np.random.Generator, age: Floats) -> pa.Array:
+    states = ("Single", "Married", "Partnered", "Divorced", "Widowed")
+    by_age = (
+        (1.0, 0.0, 0.0, 0.0, 0.0),
+        (0.83, 0.08, 0.085, 0.005, 0.0),
+        (0.36, 0.46, 0.10, 0.075, 0.005),
+        (0.16, 0.57, 0.05, 0.18, 0.04),
+        (0.08, 0.50, 0.02, 0.14, 0.26),
+        (0.05, 0.28, 0.01, 0.08, 0.58),
+    )
+    band = np.digitize(age, [18, 27, 45, 63, 80])
+    status = _draw_given(rng, by_age, band)
+    return _words(states, status, missing=rng.random(len(age)) < 0.02)
+
+
+def _insurance(rng: np.random.Generator, age: Floats, wealth: Floats, delivery: Flags) -> pa.Array:
+    kinds = ("Private", "Medicaid", "Medicare", "Self-pay", "Veterans Affairs")
+    by_group = (
+        (0.55, 0.42, 0.0, 0.03, 0.0),  # not yet 65, poor
+        (0.86, 0.09, 0.0, 0.04, 0.01),  # not yet 65, rich
+        (0.08, 0.06, 0.83, 0.01, 0.02),  # 65 and older
+        (0.62, 0.36, 0.0, 0.02, 0.0),  # giving birth
+    )
+    group = np.where(age >= 65, 2, np.where(delivery, 3, (wealth > 0).astype(np.int64)))
+    return _words(kinds, _draw_given(rng, by_group, group))
+
+
+def _doctors(rng: np.random.Generator, department: Ints) -> pa.Array:
+    lists = [[f"Dr. {name}" for name in names.split(", ")] for names in words.DOCTORS.values()]
+    return _from_lists(rng, lists, department, 0.6)
+
+
+def _notes(rng: np.random.Generator, n: int) -> pa.Array:
+    """Free text as doctors write it; nearly every one is different."""
+
+    def some(phrases: Sequence[str]) -> pa.Array:
+        return _words(phrases, rng.integers(0, len(phrases), n))
+
+    pressure = _joined(
+        "",
+        "BP ",
+        _digits("", rng.integers(96, 190, n), 2),
+        "/",
+        _digits("", rng.integers(55, 108, n), 2),
+    )
+    seen = _joined(
+        "",
+        "seen ",
+        _digits("", rng.integers(0, 24, n), 2),
+        ":",
+        _digits("", rng.integers(0, 60, n), 2),
+    )
+    opening = _joined(", ", some(words.NOTE_OPENINGS), seen, pressure)
+    return _joined(
+        " ", opening, _joined("", "Patient ", some(words.NOTE_COURSES), "."), some(words.NOTE_ENDS)
+    )
