@@ -1,5 +1,6 @@
 """Privacy models: what may be asked, how it is measured, and how anonymizers are held to it."""
 
+from sfumato.privacy.check import Check, ModelFinding, Population, check
 from sfumato.privacy.models import (
     AlphaK,
     Closeness,
@@ -11,20 +12,27 @@ from sfumato.privacy.models import (
     RecursiveDiversity,
     Sensitivity,
 )
+from sfumato.privacy.pseudonyms import pseudonyms, read_key
 from sfumato.privacy.rules import Rules, SensitiveColumn, compile_rules, minimum_rows
 
 __all__ = [
     "AlphaK",
+    "Check",
     "Closeness",
     "DistinctDiversity",
     "EntropyDiversity",
     "KAnonymity",
     "KMap",
     "Model",
+    "ModelFinding",
+    "Population",
     "RecursiveDiversity",
     "Rules",
     "SensitiveColumn",
     "Sensitivity",
+    "check",
     "compile_rules",
     "minimum_rows",
+    "pseudonyms",
+    "read_key",
 ]

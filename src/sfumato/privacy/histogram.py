@@ -1,0 +1,205 @@
+"""How often each class holds each value of a sensitive column, and what follows from it.
+
+Every privacy model beyond k is a figure of this histogram. It is kept sparse: most classes hold
+few of the values. Nothing here is shared with the compiled rules that steer anonymizers, so that
+checking a release does not repeat their mistakes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from sfumato.hierarchy.tree import Array, Tree
+
+__all__ = ["ClassHistogram"]
+
+_DENSE_CELLS = 1 << 22
+"""Cells of the blocks in which distances that need every value are computed."""
+
+
+@dataclass(frozen=True, eq=False)
+class ClassHistogram:
+    """Counts of a column's values in every class.
+
+    Parameters
+    ----------
+    start
+        Where the entries of each class begin; one more at the end.
+    value, count
+        The values a class holds, ascending, and how many of its rows hold them.
+    total
+        Rows of the whole table that hold each value.
+
+    Examples
+    --------
+    >>> illness = ClassHistogram.of(np.array([0, 0, 0, 1, 1]), 2, np.array([0, 1, 1, 1, 1]), 2)
+    >>> illness.sizes.tolist(), illness.distinct.tolist()
+    ([3, 2], [2, 1])
+    >>> illness.distance_equal().round(3).tolist()
+    [0.133, 0.2]
+    """
+
+    start: Array
+    value: Array
+    count: Array
+    total: Array
+
+    @classmethod
+    def of(
+        cls, classes: Any, n_classes: int, codes: Any, cardinality: int, counts: Any = None
+    ) -> ClassHistogram:
+        """From the class and the code of every row (or of entries that stand for several)."""
+        classes = np.asarray(classes, dtype=np.int64)
+        codes = np.asarray(codes, dtype=np.int64)
+        total = np.bincount(codes, weights=counts, minlength=cardinality).astype(np.int64)
+        return cls._summed(classes * cardinality + codes, counts, n_classes, total)
+
+    @classmethod
+    def _summed(cls, keys: Array, counts: Any, n_classes: int, total: Array) -> ClassHistogram:
+        """From pairs of class and value, folded into one number each."""
+        cardinality = len(total)
+        cells = n_classes * cardinality
+        if cells <= max(4 * len(keys), 1 << 20):
+            dense = np.bincount(keys, weights=counts, minlength=cells).astype(np.int64)
+            found = np.flatnonzero(dense)
+            count = dense[found]
+        else:
+            found, inverse = np.unique(keys, return_inverse=True)
+            count = np.bincount(inverse, weights=counts, minlength=len(found)).astype(np.int64)
+            found, count = found[count > 0], count[count > 0]
+        owner, value = np.divmod(found, max(cardinality, 1))
+        start = np.searchsorted(owner, np.arange(n_classes + 1))
+        return cls(start, value, count, total)
+
+    def merged(self, into: Array, source: Array, n_classes: int) -> ClassHistogram:
+        """New classes, each the union of old ones.
+
+        Parameters
+        ----------
+        into, source
+            Pairs: new class `into[i]` takes in all rows of old class `source[i]`.
+        """
+        length = np.diff(self.start)[source]
+        first = np.cumsum(length) - length
+        entry = np.repeat(self.start[source] - first, length) + np.arange(int(length.sum()))
+        keys = np.repeat(into, length) * len(self.total) + self.value[entry]
+        return self._summed(keys, self.count[entry], n_classes, self.total)
+
+    @property
+    def classes(self) -> int:
+        """Number of classes."""
+        return len(self.start) - 1
+
+    @cached_property
+    def owner(self) -> Array:
+        """The class of each entry."""
+        return np.repeat(np.arange(self.classes), np.diff(self.start))
+
+    @cached_property
+    def sizes(self) -> Array:
+        """Rows of each class."""
+        return self._sum(self.count).astype(np.int64)
+
+    @property
+    def distinct(self) -> Array:
+        """Distinct values in each class."""
+        return np.diff(self.start)
+
+    @property
+    def entropy(self) -> Array:
+        """Entropy of each class, in nats."""
+        within = self._sum(self.count * np.log(self.count))
+        return np.asarray(np.log(self.sizes) - within / self.sizes)
+
+    def largest_share(self, code: int | None = None) -> Array:
+        """Share of each class that its commonest value (or one given value) takes."""
+        if code is not None:
+            return np.asarray(self._sum(np.where(self.value == code, self.count, 0)) / self.sizes)
+        largest = np.zeros(self.classes, dtype=np.int64)
+        np.maximum.at(largest, self.owner, self.count)
+        return np.asarray(largest / self.sizes)
+
+    def recursive_ratio(self, l: int) -> Array:  # noqa: E741
+        """r1 / (rl + … + rm) of each class; infinite where it holds fewer than l values."""
+        order = np.lexsort((-self.count, self.owner))
+        ranked = self.count[order]
+        rank = np.arange(len(ranked)) - np.repeat(self.start[:-1], np.diff(self.start))
+        tail = self._sum(np.where(rank >= l - 1, ranked, 0))
+        largest = self._sum(np.where(rank == 0, ranked, 0))
+        return np.asarray(
+            np.divide(largest, tail, out=np.full(self.classes, np.inf), where=tail > 0)
+        )
+
+    def distance_equal(self) -> Array:
+        """Earth mover's distance to the whole table when all values are equally far apart.
+
+        Half the sum of |p - q| over all values; those a class does not hold add what is left of q.
+        """
+        q = self._shares[self.value]
+        p = self.count / self.sizes[self.owner]
+        return (self._sum(np.abs(p - q)) + np.maximum(1.0 - self._sum(q), 0.0)) / 2.0
+
+    def distance_ordered(self) -> Array:
+        """Earth mover's distance when values are as far apart as their ranks.
+
+        Ranks are counted among values that occur (Li et al. 2007, section 5.2).
+        """
+        occurring = np.flatnonzero(self.total)
+        if len(occurring) < 2:
+            return np.zeros(self.classes)
+        result = np.empty(self.classes)
+        for block, excess in self._excess():
+            carried = np.cumsum(excess[:, occurring], axis=1)
+            result[block] = np.abs(carried).sum(axis=1) / (len(occurring) - 1)
+        return result
+
+    def distance_tree(self, tree: Tree) -> Array:
+        """Earth mover's distance over a hierarchy whose leaves are the values.
+
+        What must move inside a subtree is the smaller of its children's surplus and lack; it moves
+        as far as the subtree is high (Li et al. 2007, section 5.3).
+        """
+        result = np.empty(self.classes)
+        cost = tree.level / max(tree.height, 1)
+        children: list[list[int]] = [[] for _ in range(tree.nodes)]
+        for node, above in enumerate(tree.parent[:-1]):
+            children[above].append(node)
+        for block, excess in self._excess():
+            below = np.concatenate(
+                [excess, np.zeros((len(excess), tree.nodes - tree.size))], axis=1
+            )
+            moved = np.zeros(len(excess))
+            for node in range(tree.size, tree.nodes):
+                parts = below[:, children[node]]
+                below[:, node] = parts.sum(axis=1)
+                surplus = np.maximum(parts, 0).sum(axis=1)
+                lack = np.maximum(-parts, 0).sum(axis=1)
+                moved += cost[node] * np.minimum(surplus, lack)
+            result[block] = moved
+        return result
+
+    @property
+    def _shares(self) -> Array:
+        """Share of each value in the whole table."""
+        return self.total / max(int(self.total.sum()), 1)
+
+    def _sum(self, per_entry: Array) -> Array:
+        """Sums over the entries of each class."""
+        return np.bincount(self.owner, weights=per_entry, minlength=self.classes)
+
+    def _excess(self) -> Iterator[tuple[slice, Array]]:
+        """Share of each value in a class minus its share in the table, some classes at a time."""
+        cardinality = len(self.total)
+        step = max(1, _DENSE_CELLS // max(cardinality, 1))
+        for begin in range(0, self.classes, step):
+            end = min(self.classes, begin + step)
+            excess = np.tile(-self._shares, (end - begin, 1))
+            entries = slice(self.start[begin], self.start[end])
+            owner = self.owner[entries]
+            excess[owner - begin, self.value[entries]] += self.count[entries] / self.sizes[owner]
+            yield slice(begin, end), excess

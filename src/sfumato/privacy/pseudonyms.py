@@ -1,0 +1,66 @@
+"""Identifiers replaced by keyed pseudonyms: the same person gets the same one in every table.
+
+HMAC-SHA256 cannot be undone or tried out without the key, unlike a plain hash of a name.
+"""
+
+from __future__ import annotations
+
+import hmac
+from pathlib import Path
+
+import pyarrow as pa
+
+from sfumato.errors import InputError
+
+__all__ = ["SHORTEST_KEY", "pseudonyms", "read_key"]
+
+SHORTEST_KEY = 16
+"""Bytes a key must have at least."""
+
+_BYTES = 16
+"""Bytes of a pseudonym: two of 2^50 persons share one with probability below one in 10^8."""
+
+
+def read_key(path: str | Path) -> bytes:
+    """Read a secret key from a file; a line end after it does not belong to it.
+
+    Raises
+    ------
+    InputError
+        If the file cannot be read or the key is too short to be secret.
+    """
+    try:
+        key = Path(path).read_bytes().rstrip(b"\r\n")
+    except OSError as error:
+        reason = (error.strerror or "it cannot be read").lower()
+        raise InputError(f"the key: {reason}", where=str(path)) from None
+    if len(key) < SHORTEST_KEY:
+        raise InputError(
+            f"the key has {len(key)} bytes, at least {SHORTEST_KEY} are needed",
+            where=str(path),
+            remedy="Make one with: openssl rand -hex 32",
+        )
+    return key
+
+
+def pseudonyms(values: pa.Array, key: bytes) -> pa.Array:
+    """Pseudonyms of values, 32 hexadecimal digits each; a null stays null.
+
+    Values are compared as text, so that 17 and "17" in two tables get the same pseudonym. Give
+    the distinct values of a column, and look rows up in the result.
+
+    Examples
+    --------
+    >>> names = pseudonyms(pa.array(["Ada", None, "Ada"]), b"a key of 16 bytes or more")
+    >>> names[0] == names[2], names[1].as_py(), len(names[0].as_py())
+    (True, None, 32)
+    """
+    if len(key) < SHORTEST_KEY:
+        raise InputError(f"a key needs at least {SHORTEST_KEY} bytes")
+    if pa.types.is_dictionary(values.type):
+        values = values.cast(values.type.value_type)
+    made = [
+        None if text is None else hmac.digest(key, text.encode(), "sha256")[:_BYTES].hex()
+        for text in values.cast(pa.string()).to_pylist()
+    ]
+    return pa.array(made, type=pa.string())
