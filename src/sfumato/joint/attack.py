@@ -1,0 +1,213 @@
+"""The grid attack: which rows of the agreed grid could have led to a published row?
+
+The attacker knows the agreement, so B, the bounds, and the grid of values of every column; the
+published numbers are known to half a rounding step. Each column contributes additively to them
+(to their logarithm with the Gaussian kernel), so the consistent rows are found by depth-first
+search with sphere-decoder pruning. With m̄ = n-1 and full precision one column is free and all
+others follow; that is why Proposition 4.2's "infinitely many solutions" protects nobody.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.joint.agreement import Agreement
+from sfumato.joint.projection import random_matrix
+
+__all__ = ["GridAttack", "grid_attack"]
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+
+_SLACK = 1e-9
+_ENOUGH = 100
+
+
+@dataclass(frozen=True)
+class GridAttack:
+    """What the attack found for each attacked row.
+
+    Attributes
+    ----------
+    candidates
+        Consistent rows found (the true one among them), counted up to a limit.
+    certain
+        Whether the search proved that there are no others, or found enough of them.
+    pinned
+        For each row and column, whether no consistent row with another value was found; where
+        the search was cut short this errs on the side of "pinned".
+    """
+
+    candidates: Ints
+    certain: NDArray[np.bool_]
+    pinned: NDArray[np.bool_]
+
+    @property
+    def recovered(self) -> NDArray[np.bool_]:
+        """Rows with one consistent row only, or with no other found before the search was cut."""
+        return self.candidates <= 1
+
+
+def grid_attack(
+    published: Floats,
+    options: Ints,
+    agreement: Agreement,
+    rounding: float,
+    *,
+    nodes: int = 200_000,
+) -> GridAttack:
+    """Attack published rows, knowing everything but the rows.
+
+    Parameters
+    ----------
+    published
+        Projected rows, as rounded for publication.
+    options
+        The truth: which of its values each agreed column takes (`Encoded.options`); used to
+        judge the attack and to look for alternatives nearby first.
+    agreement, rounding
+        What the attacker knows.
+    nodes
+        Limit of search steps a row and column.
+    """
+    contributions = _contributions(agreement)
+    centre, half = _cells(published, agreement, rounding, contributions)
+    columns = len(contributions)
+    few_first = sorted(range(columns), key=lambda g: (len(contributions[g]), g))
+    hits, exhaustive, differs = _search(
+        contributions, few_first, centre, half, options, False, nodes
+    )
+    pinned = ~differs
+    # Where the first search ended early, ask for each column left whether it can differ at all.
+    for column in range(columns):
+        asked = np.flatnonzero(pinned[:, column] & ~exhaustive)
+        if not len(asked):
+            continue
+        order = [column] + [g for g in few_first if g != column]
+        found, _, other = _search(
+            contributions, order, centre[asked], half[asked], options[asked], True, nodes
+        )
+        hits[asked] = np.maximum(hits[asked], 1 + found)
+        pinned[asked] &= ~other
+    candidates = np.maximum(hits, 1)
+    return GridAttack(candidates, exhaustive | (candidates > 1), pinned)
+
+
+def _contributions(agreement: Agreement) -> list[Floats]:
+    """Per column, what each of its values adds to the m̄ published numbers."""
+    chosen = agreement.projection
+    b = random_matrix(chosen.seed, chosen.dimensions, agreement.encoded, chosen.matrix)
+    out: list[Floats] = []
+    first = 0
+    for column in agreement.columns:
+        part = b[:, first : first + column.width]
+        first += column.width
+        values = column.options()
+        if chosen.kernel == "linear":
+            out.append(values @ part.T)
+        else:
+            out.append(((values[:, None, :] - part[None, :, :]) ** 2).sum(axis=2))
+    return out
+
+
+def _cells(
+    published: Floats, agreement: Agreement, rounding: float, contributions: list[Floats]
+) -> tuple[Floats, Floats]:
+    """Middle and half width of what the published numbers say about the additive ones."""
+    reach = rounding / 2.0 * (1.0 + _SLACK) + _SLACK
+    if agreement.projection.kernel == "linear":
+        return published, np.full(published.shape, reach)
+    smallest = sum(part.min(axis=0) for part in contributions)
+    largest = sum(part.max(axis=0) for part in contributions)
+    width = agreement.projection.width
+    low = -np.log(np.minimum(published + reach, 1.0)) / width
+    with np.errstate(divide="ignore"):
+        high = -np.log(np.maximum(published - reach, 0.0)) / width
+    low = np.clip(low, smallest - _SLACK, largest)
+    high = np.clip(high, smallest, largest + _SLACK)
+    return (low + high) / 2.0, (high - low) / 2.0 + _SLACK
+
+
+def _search(
+    contributions: list[Floats],
+    order: list[int],
+    centre: Floats,
+    half: Floats,
+    options: Ints,
+    avoid_truth: bool,
+    nodes: int,
+) -> tuple[Ints, NDArray[np.bool_], NDArray[np.bool_]]:
+    from sfumato.joint._attack_kernels import search_rows
+
+    levels = len(order)
+    size = centre.shape[1]
+    rotation, pivot = _triangular(contributions, order, size)
+    begin = np.zeros(levels, dtype=np.int64)
+    count = np.array([len(contributions[g]) for g in order], dtype=np.int64)
+    begin[1:] = np.cumsum(count)[:-1]
+    option = np.empty(int(count.sum()), dtype=np.int64)
+    plain = np.empty((len(option), size))
+    turned = np.empty((len(option), size))
+    for s, g in enumerate(order):
+        rotated = contributions[g] @ rotation
+        by_pivot = np.argsort(rotated[:, pivot[s]], kind="stable")
+        here = slice(begin[s], begin[s] + count[s])
+        option[here] = by_pivot
+        plain[here] = contributions[g][by_pivot]
+        turned[here] = rotated[by_pivot]
+    bounds = [_remaining(values, begin, count) for values in (turned, plain)]
+    hits, exhaustive, differs = search_rows(
+        begin,
+        count,
+        option,
+        turned,
+        plain,
+        pivot,
+        *bounds[0],
+        *bounds[1],
+        centre @ rotation,
+        np.ascontiguousarray(centre),
+        half,
+        np.ascontiguousarray(options[:, order]),
+        avoid_truth,
+        _ENOUGH,
+        nodes,
+    )
+    by_column = np.empty_like(differs)
+    by_column[:, order] = differs
+    return hits, exhaustive, by_column
+
+
+def _triangular(
+    contributions: list[Floats], order: list[int], size: int
+) -> tuple[Floats, NDArray[np.int64]]:
+    """Rotation in which columns decided later touch ever fewer coordinates, and each level's own.
+
+    The QR factorisation is taken with the columns in reverse order of decision.
+    """
+    spans: list[Floats] = []
+    starts = np.zeros(len(order), dtype=np.int64)
+    used = 0
+    for s in range(len(order) - 1, -1, -1):
+        spread = contributions[order[s]] - contributions[order[s]][0]
+        _, strength, directions = np.linalg.svd(spread, full_matrices=False)
+        rank = int((strength > 1e-10 * max(strength[0], 1e-300)).sum())
+        spans.append(directions[:rank].T)
+        starts[s] = used
+        used += rank
+    rotation, _ = np.linalg.qr(np.concatenate(spans, axis=1), mode="complete")
+    return np.ascontiguousarray(rotation), np.minimum(starts, size - 1)
+
+
+def _remaining(values: Floats, begin: Ints, count: Ints) -> tuple[Floats, Floats]:
+    """Least and greatest sum that the levels after each level can still contribute."""
+    levels, size = len(begin), values.shape[1]
+    low, high = np.zeros((levels, size)), np.zeros((levels, size))
+    for s in range(levels - 2, -1, -1):
+        after = values[begin[s + 1] : begin[s + 1] + count[s + 1]]
+        low[s] = low[s + 1] + after.min(axis=0)
+        high[s] = high[s + 1] + after.max(axis=0)
+    return low, high

@@ -1,0 +1,224 @@
+"""Evaluation as in the paper: random splits, one model an institution, private and pooled models.
+
+Every model is tested on the test rows of all institutions. Classifiers learn from and are tested
+on rows of which survival beyond the horizon is known; Cox models learn from all rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.budget import Budget
+from sfumato.errors import InputError, ParameterError
+from sfumato.joint.agreement import Agreement
+from sfumato.joint.cox import fit_cox
+from sfumato.joint.margin import fit_svm
+from sfumato.joint.metrics import auc, concordance, survived
+from sfumato.joint.projection import project, round_to
+from sfumato.joint.tuning import choose_seed, score_seeds
+from sfumato.results import Result
+
+__all__ = ["Evaluation", "ModelScore", "evaluate"]
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class ModelScore(Result):
+    """How one kind of model did over all splits: means and standard deviations.
+
+    Attributes
+    ----------
+    model
+        `pooled`, `private m̄=…`, or the institution's name.
+    dimensions
+        m̄ of a private model.
+    svm_auc, cox_auc, concordance
+        Mean over splits: AUC of the support vector machine and of the Cox model for survival
+        beyond the horizon, and concordance of the Cox model.
+    svm_auc_sd, cox_auc_sd, concordance_sd
+        Standard deviation over splits (the paper's error bars).
+    splits
+        In how many splits the model could be fitted (a small institution may have one class only).
+    """
+
+    model: str
+    dimensions: int | None
+    svm_auc: float
+    svm_auc_sd: float
+    cox_auc: float
+    cox_auc_sd: float
+    concordance: float
+    concordance_sd: float
+    splits: int
+    runs: Floats = field(
+        default_factory=lambda: np.empty((0, 3)), repr=False, metadata={"private": True}
+    )
+
+
+@dataclass(frozen=True)
+class Evaluation(Result):
+    """All models over the same splits."""
+
+    train: float
+    splits: int
+    rows: int
+    institutions: dict[str, int]
+    horizon: float
+    rounding: float
+    models: tuple[ModelScore, ...]
+
+    def model(self, name: str) -> ModelScore:
+        """One model's scores by name."""
+        return next(entry for entry in self.models if entry.model == name)
+
+    @property
+    def private(self) -> ModelScore:
+        """The private model with the largest m̄."""
+        return max((m for m in self.models if m.dimensions), key=lambda m: m.dimensions or 0)
+
+    @property
+    def best_single(self) -> ModelScore:
+        """The institution whose own Cox model has the highest concordance."""
+        alone = [m for m in self.models if m.dimensions is None and m.model != "pooled"]
+        return max(alone, key=lambda m: m.concordance)
+
+
+def evaluate(
+    matrix: Floats,
+    time: Floats,
+    event: NDArray[np.bool_],
+    institution: NDArray[np.str_],
+    agreement: Agreement,
+    *,
+    horizon: float,
+    train: float = 0.4,
+    splits: int = 100,
+    dimensions: Sequence[int] | None = None,
+    rounding: float = 0.0,
+    penalty: float = 0.1,
+    nu: float | None = None,
+    candidates: int = 1,
+    seed: int = 0,
+    budget: Budget | None = None,
+) -> Evaluation:
+    """Compare private, pooled and single-institution models over random splits.
+
+    Parameters
+    ----------
+    matrix, time, event, institution
+        Encoded rows of everybody (an experiment, not a release).
+    agreement
+        Kind of matrix and kernel; seeds are drawn anew for every split, as in the paper.
+    train
+        Share of each institution's rows that is used for training.
+    dimensions
+        Values of m̄; by default n-1 alone.
+    rounding
+        Step of the published numbers.
+    penalty, nu
+        λ of the Cox models; ν of the classifiers (1/λ by default).
+    candidates
+        Seeds among which B is chosen by the institutions' own cross-validation on training rows.
+    """
+    if not 0 < train < 1:
+        raise ParameterError("the share of training rows must lie between 0 and 1")
+    if splits < 1 or candidates < 1:
+        raise ParameterError("at least one split and one candidate are needed")
+    columns = matrix.shape[1]
+    sizes = tuple(dimensions or (columns - 1,))
+    if any(not 0 < size < columns for size in sizes):
+        raise ParameterError(f"m̄ must lie between 1 and {columns - 1}")
+    watch = budget or Budget()
+    lived, known = survived(time, event, horizon)
+    names = sorted(set(institution.tolist()))
+    members = {name: np.flatnonzero(institution == name) for name in names}
+    ridge, slack = penalty, 1.0 / penalty if nu is None else nu
+    runs: dict[tuple[str, int | None], list[tuple[float, float, float]]] = {}
+
+    def judge(x: Floats, rows: NDArray[np.int64], test: NDArray[np.int64]) -> tuple[float, ...]:
+        seen = test[known[test]]
+        told = rows[known[rows]]
+
+        def classify() -> float:
+            plane = fit_svm(x[told], lived[told], nu=slack)
+            return auc(lived[seen], plane.score(x[seen]))
+
+        def hazards() -> tuple[float, float]:
+            risk = fit_cox(x[rows], time[rows], event[rows], penalty=ridge).risk(x)
+            return auc(lived[seen], -risk[seen]), concordance(time[test], event[test], risk[test])
+
+        return (_or_nan(classify), *(_or_nan2(hazards)))
+
+    for split in range(splits):
+        watch.progress("splitting and fitting", split / splits)
+        rng = np.random.default_rng([seed, split])
+        chosen = {
+            n: rng.permutation(rows)[: round(train * len(rows))] for n, rows in members.items()
+        }
+        rows = np.concatenate(list(chosen.values()))
+        held = np.ones(len(time), dtype=bool)
+        held[rows] = False
+        test = np.flatnonzero(held)
+        for name, own in (("pooled", rows), *chosen.items()):
+            runs.setdefault((name, None), []).append(judge(matrix, own, test))  # type: ignore[arg-type]
+        for size in sizes:
+            sized = agreement.with_projection(dimensions=size)
+            names_of_b = [f"{seed}/{split}/{number}" for number in range(candidates)]
+            best = names_of_b[0]
+            if candidates > 1:
+                scores = [
+                    score_seeds(matrix[own], (time[own], event[own]), sized, names_of_b)
+                    for own in chosen.values()
+                ]
+                best = choose_seed(scores, [len(own) for own in chosen.values()])
+            x = round_to(project(matrix, sized.with_projection(seed=best)), rounding)
+            key = (f"private m̄={size}", size)
+            runs.setdefault(key, []).append(judge(x, rows, test))  # type: ignore[arg-type]
+    return Evaluation(
+        train=train,
+        splits=splits,
+        rows=len(time),
+        institutions={name: len(rows) for name, rows in members.items()},
+        horizon=horizon,
+        rounding=rounding,
+        models=tuple(_summary(name, size, np.array(done)) for (name, size), done in runs.items()),
+    )
+
+
+def _or_nan(work: Callable[[], float]) -> float:
+    try:
+        return work()
+    except InputError:  # one class or no event among a small institution's training rows
+        return float("nan")
+
+
+def _or_nan2(work: Callable[[], tuple[float, float]]) -> tuple[float, float]:
+    try:
+        return work()
+    except InputError:
+        return float("nan"), float("nan")
+
+
+def _summary(name: str, size: int | None, runs: Floats) -> ModelScore:
+    fitted = ~np.isnan(runs)
+    count = np.maximum(fitted.sum(axis=0), 1)
+    mean = np.where(fitted, runs, 0.0).sum(axis=0) / count
+    spread = np.sqrt((np.where(fitted, runs - mean, 0.0) ** 2).sum(axis=0) / count)
+    mean = np.where(fitted.any(axis=0), mean, np.nan)
+    return ModelScore(
+        name,
+        size,
+        float(mean[0]),
+        float(spread[0]),
+        float(mean[1]),
+        float(spread[1]),
+        float(mean[2]),
+        float(spread[2]),
+        int(fitted.all(axis=1).sum()),
+        runs,
+    )

@@ -1,0 +1,460 @@
+"""The exact alternative: Newton's method over institutions, with nothing but masked sums leaving.
+
+Cox: one iteration takes two sums. First the risk-set totals S0 (and D0 over tied deaths) at the
+event times; with them everybody can compute each row's hazard, so the gradient and the first part
+of the Hessian become plain sums over rows. The second sum holds these and the covariate totals
+S1, D1 of the risk sets; second moments by time are never sent. Classifiers need one sum an
+iteration: value, gradient, Hessian.
+
+What all parties learn is in `ExactFit.revealed`. The totals at two neighbouring event times
+differ by the people who left in between; where that is a single person, the totals give that
+person's covariates away, though not at which institution. `min_group` merges times until at
+least so many leave together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.errors import InputError, ParameterError, UnfinishedError
+from sfumato.joint.agreement import Agreement
+from sfumato.joint.cox import Ties, newton, tie_rows
+from sfumato.joint.encoding import encode, encode_outcome, require_rows
+from sfumato.joint.margin import Loss, loss_sums
+from sfumato.joint.metrics import survived
+from sfumato.joint.model import JointModel
+from sfumato.joint.summing import Summing
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["ExactFit", "exact_cox", "exact_margin", "fit_exact"]
+
+Floats = NDArray[np.float64]
+
+_MOST_CELLS = 1_000_000
+_TOLERANCE = 1e-10
+
+
+@dataclass(frozen=True)
+class ExactFit:
+    """What an exact fit gives every party.
+
+    Attributes
+    ----------
+    coefficients, threshold
+        w (and γ of a classifier), equal to those of the pooled rows.
+    times, hazard
+        Cumulative baseline hazard (Cox).
+    iterations
+        Newton steps.
+    rows
+        Rows of all parties together.
+    revealed
+        Cox: `times` at which totals were revealed, `smallest_group` of people that left between
+        two of them, `alone`, the people who were alone in that; classifiers: `numbers` revealed.
+    """
+
+    coefficients: Floats
+    threshold: float
+    times: Floats
+    hazard: Floats
+    iterations: int
+    rows: int
+    log_likelihood: float
+    revealed: Mapping[str, float]
+
+
+def exact_cox(
+    summing: Summing,
+    x: Floats,
+    time: Floats,
+    event: NDArray[np.bool_],
+    *,
+    time_step: float,
+    time_max: float,
+    weight: float = 1.0,
+    penalty: float = 0.0,
+    ties: Ties = "efron",
+    min_group: int = 1,
+    max_iterations: int = 50,
+) -> ExactFit:
+    """Fit the Cox model of everybody's rows together.
+
+    Parameters
+    ----------
+    summing
+        The connection to the other parties.
+    x, time, event
+        This party's rows.
+    time_step, time_max
+        The agreed grid: times are multiples of the step (others are rounded up) up to the maximum.
+        All parties' event times are found by a masked sum over this grid.
+    weight
+        Weight of this party's rows.
+    min_group
+        Merge neighbouring grid cells until at least so many people leave in each; 1 keeps the grid,
+        and the fit equals the pooled one.
+
+    Examples
+    --------
+    >>> from sfumato.joint.summing import Alone
+    >>> x, t, e = np.array([[0.0], [1.0], [0.0], [1.0]]), np.array([4.0, 2, 3, 4]), np.ones(4, bool)
+    >>> fit = exact_cox(Alone(), x, t, e, time_step=1, time_max=10)
+    >>> from sfumato.joint import fit_cox
+    >>> bool(np.allclose(fit.coefficients, fit_cox(x, t, e).coefficients))
+    True
+    """
+    if min_group < 1:
+        raise ParameterError("`min_group` must be at least 1")
+    if not weight > 0:
+        raise ParameterError("the weight must be positive")
+    cells = _cells(time, time_step, time_max)
+    count = int(np.ceil(round(time_max / time_step, 9))) + 1
+    columns = x.shape[1]
+    efron = ties == "efron"
+
+    first = summing.total(
+        "outcomes",
+        np.concatenate(
+            (
+                np.bincount(cells, minlength=count),
+                np.bincount(cells[event], minlength=count),
+                np.bincount(cells[event], minlength=count) * weight,
+                x.sum(axis=0),
+                (x * x).sum(axis=0),
+            )
+        ).astype(np.float64),
+    )
+    leaving, deaths = np.rint(first[:count]), np.rint(first[count : 2 * count]).astype(np.int64)
+    death_weight = first[2 * count : 3 * count]
+    total = int(leaving.sum())
+    mean = first[3 * count : 3 * count + columns] / total
+    _check_pooled(deaths, first[3 * count + columns :] / total - mean**2, penalty)
+
+    ends = _merge(leaving, deaths, min_group)
+    cells = np.searchsorted(ends, cells)
+    deaths = np.add.reduceat(deaths, np.concatenate(([0], ends[:-1] + 1)))
+    death_weight = np.add.reduceat(death_weight, np.concatenate(([0], ends[:-1] + 1)))
+    tied = (deaths > 1) & efron
+    revealed = _revealed(leaving, ends, deaths, tied)
+    site = _Site(x - mean, cells, event, weight, np.flatnonzero(deaths)[::-1])
+    deaths, death_weight, tied = deaths[site.events], death_weight[site.events], tied[site.events]
+    death_sum = summing.total("deaths", site.death_sum)
+
+    from sfumato.joint._kernels import tie_scalars
+
+    def likelihood(w: Floats) -> tuple[float, Floats]:
+        sums = summing.total("risk", site.risk(w, tied))
+        groups = len(site.events)
+        d0 = np.zeros(groups)
+        d0[tied] = sums[groups:]
+        scalars = tie_scalars(sums[:groups], d0, deaths, death_weight, efron)
+        return float(death_sum @ w - scalars[:, 0].sum()), scalars
+
+    w = np.zeros(columns)
+    value, scalars = likelihood(w)
+    length = 0.0
+    for iteration in range(1, max_iterations + 1):
+        sums = summing.total("covariates", site.covariates(scalars, tied))
+        gradient, hessian = site.assemble(sums, scalars, tied)
+        gradient += death_sum - penalty * w
+        hessian[np.diag_indices(columns)] += penalty
+        objective = value - penalty / 2 * length
+        step = summing.same("step", newton(gradient, hessian))
+        for _ in range(40):
+            moved = w + step
+            value, scalars = likelihood(moved)
+            mine = np.array([value, float(moved @ moved)])
+            value, length = summing.same("value", mine).tolist()
+            if value - penalty / 2 * length >= objective - 1e-11 * max(1.0, abs(objective)):
+                break
+            step = step / 2
+        w = moved
+        moving = float(np.abs(step).max()) / max(1.0, float(np.abs(w).max()))
+        if np.abs(w).max() > 200.0:
+            break
+        if moving <= _TOLERANCE:
+            times = np.asarray(ends[site.events] * time_step, dtype=np.float64)[::-1]
+            hazard = np.cumsum(scalars[::-1, 1]) * np.exp(-float(mean @ w))
+            return ExactFit(w, 0.0, times, hazard, iteration, total, value, revealed)
+    raise UnfinishedError(
+        "the Cox model has no finite maximum: some combination of columns orders the events "
+        "perfectly",
+        remedy="Start again with a penalty.",
+    )
+
+
+def exact_margin(
+    summing: Summing,
+    loss: Loss,
+    x: Floats,
+    positive: NDArray[np.bool_],
+    *,
+    nu: float = 1.0,
+    weight: float = 1.0,
+    max_iterations: int = 100,
+) -> ExactFit:
+    """Fit the support vector machine or logistic regression of everybody's rows together."""
+    if not (nu > 0 and weight > 0):
+        raise ParameterError("ν and the weight must be positive")
+    size = x.shape[1] + 1
+    upper = np.triu_indices(size)
+    sign = np.where(positive, 1.0, -1.0)
+    weights = np.full(len(sign), weight)
+    counts = summing.total("classes", np.array([positive.sum(), (~positive).sum()], dtype=float))
+    if not counts.all():
+        raise InputError(
+            "all rows of all parties are of one class", remedy="Choose another horizon or label."
+        )
+
+    def objective(z: Floats) -> tuple[float, Floats, Floats]:
+        value, gradient, hessian = loss_sums(loss, x, sign, weights, z)
+        sums = summing.total("loss", np.concatenate(([value], gradient, hessian[upper])))
+        full = np.zeros((size, size))
+        full[upper] = nu * sums[1 + size :]
+        full = full + np.triu(full, 1).T + np.eye(size)
+        return nu * sums[0] + float(z @ z) / 2, nu * sums[1 : 1 + size] + z, full
+
+    z = np.zeros(size)
+    value, gradient, hessian = objective(z)
+    numbers = 1 + size + len(upper[0])
+    for iteration in range(1, max_iterations + 1):
+        step = summing.same("step", -newton(gradient, hessian))
+        slope = float(gradient @ step)
+        for _ in range(50):
+            moved = z + step
+            after, gradient_after, hessian_after = objective(moved)
+            numbers += 1 + size + len(upper[0])
+            after, slope = summing.same("value", np.array([after, slope])).tolist()
+            if after <= value + 1e-4 * slope + 1e-12 * max(1.0, abs(value)):
+                break
+            step, slope = step / 2, slope / 2
+        z, value, gradient, hessian = moved, after, gradient_after, hessian_after
+        if float(np.abs(step).max()) <= _TOLERANCE * max(1.0, float(np.abs(z).max())):
+            empty = np.empty(0)
+            told = {"numbers": float(numbers)}
+            rows = int(counts.sum())
+            return ExactFit(z[:-1], float(z[-1]), empty, empty, iteration, rows, -value, told)
+    raise UnfinishedError("the classifier did not converge", remedy="Lower ν.")
+
+
+def fit_exact(
+    summing: Summing,
+    table: pa.Table,
+    agreement: Agreement,
+    kind: Literal["cox", "svm", "logistic"] = "cox",
+    *,
+    weight: float = 1.0,
+    penalty: float | None = None,
+    ties: Ties = "efron",
+    horizon: float | None = None,
+    min_group: int = 1,
+    where: str = "table",
+) -> JointModel:
+    """Fit a model of everybody's rows by exact aggregation; all parties run this at once.
+
+    Parameters
+    ----------
+    summing
+        The connection (`SecureSum`).
+    table, agreement
+        This party's rows, and what was agreed; no projection is used.
+    penalty
+        λ (ν = 1/λ for classifiers); 0 by default for Cox, 1 for classifiers.
+    """
+    require_rows(table.num_rows, where)
+    x = encode(table, agreement, where=where).matrix
+    time, event = encode_outcome(table, agreement, where=where)
+    horizon = agreement.outcome.horizon if horizon is None else horizon
+    common: dict[str, Any] = {
+        "kind": kind,
+        "agreement": agreement,
+        "exact": True,
+        "horizon": horizon,
+        "separated": False,
+    }
+    if kind == "cox":
+        if time is None:
+            raise InputError("a Cox model needs times", remedy="Fit `svm` or `logistic` instead.")
+        if agreement.outcome.time_max is None:
+            raise InputError(
+                "the exact Cox fit needs `time_max` in the agreement: the grid of times ends there",
+                where="[outcome]",
+                remedy="Agree on one that no follow-up exceeds.",
+            )
+        ridge = 0.0 if penalty is None else penalty
+        fit = exact_cox(
+            summing,
+            x,
+            time,
+            event,
+            time_step=agreement.outcome.time_step,
+            time_max=agreement.outcome.time_max,
+            weight=weight,
+            penalty=ridge,
+            ties=ties,
+            min_group=min_group,
+        )
+    else:
+        positive = event
+        if time is not None:
+            if horizon is None:
+                raise ParameterError("a classifier of survival needs a horizon")
+            positive, known = survived(time, event, horizon)
+            x, positive = x[known], positive[known]
+        ridge = 1.0 if penalty is None else penalty
+        if not ridge > 0:
+            raise ParameterError("a classifier needs a positive penalty")
+        fit = exact_margin(summing, kind, x, positive, nu=1.0 / ridge, weight=weight)
+    notes = []
+    if fit.revealed.get("alone"):
+        notes.append(
+            f"{int(fit.revealed['alone'])} people were alone in leaving between two event times; "
+            "their covariates follow from the sums all parties saw (not at which institution): "
+            "raise `min_group` to prevent that"
+        )
+    return JointModel(
+        rows=fit.rows,
+        institutions=dict.fromkeys(summing.parties),
+        coefficients=fit.coefficients,
+        threshold=fit.threshold,
+        times=fit.times,
+        hazard=fit.hazard,
+        penalty=ridge,
+        iterations=fit.iterations,
+        notes=tuple(notes),
+        revealed=fit.revealed,
+        **common,
+    )
+
+
+class _Site:
+    """One party's rows, sorted by falling time and cut at the common event times."""
+
+    def __init__(
+        self,
+        x: Floats,
+        cells: NDArray[np.int64],
+        event: NDArray[np.bool_],
+        weight: float,
+        events: NDArray[np.int64],
+    ) -> None:
+        order = np.argsort(-cells, kind="stable")
+        cells = cells[order]
+        # A group holds whoever left from its event time on, up to the event time before.
+        self.events = events
+        ends = np.searchsorted(-cells, -events, side="right")
+        self.starts = np.concatenate(([0], ends)).astype(np.int64)
+        kept = order[: int(self.starts[-1])]
+        self.x = np.ascontiguousarray(x[kept])
+        self.dying = event[kept]
+        self.weight = weight
+        self.group = np.repeat(np.arange(len(events)), np.diff(self.starts))
+        self.death_sum = weight * self.x[self.dying].sum(axis=0)
+        self._risk = np.zeros(len(kept))
+
+    def risk(self, w: Floats, tied: NDArray[np.bool_]) -> Floats:
+        """S0 at every event time, and D0 where several died (of one it would tell the risk)."""
+        from sfumato.joint._kernels import group_totals
+
+        self._risk = self.weight * np.exp(np.minimum(self.x @ w, 600.0))
+        groups = len(self.events)
+        d0 = np.bincount(self.group[self.dying], self._risk[self.dying], minlength=groups)
+        return np.concatenate((group_totals(self._risk, self.starts), d0[tied]))
+
+    def covariates(self, scalars: Floats, tied: NDArray[np.bool_]) -> Floats:
+        """This party's part of gradient and Hessian, and S1, D1 at the event times."""
+        from sfumato.joint._kernels import risk_totals, row_hazard
+
+        lived = row_hazard(self.starts, self.dying, scalars[:, 1], scalars[:, 2]) * self._risk
+        columns = self.x.shape[1]
+        hessian = self.x.T @ (self.x * lived[:, None])
+        carry = np.zeros(columns)
+        groups = len(self.events)
+        s1, d1 = risk_totals(self.x, self._risk, self.dying, self.starts, 0, groups, carry)
+        upper = np.triu_indices(columns)
+        return np.concatenate((-(self.x.T @ lived), hessian[upper], s1.ravel(), d1[tied].ravel()))
+
+    def assemble(
+        self, sums: Floats, scalars: Floats, tied: NDArray[np.bool_]
+    ) -> tuple[Floats, Floats]:
+        """Gradient (without the deaths' own part) and Hessian of the pooled rows."""
+        columns = self.x.shape[1]
+        groups = len(self.events)
+        upper = np.triu_indices(columns)
+        at = columns + len(upper[0])
+        hessian = np.zeros((columns, columns))
+        hessian[upper] = sums[columns:at]
+        hessian = hessian + np.triu(hessian, 1).T
+        s1 = sums[at : at + groups * columns].reshape(groups, columns)
+        d1 = np.zeros((groups, columns))
+        d1[tied] = sums[at + groups * columns :].reshape(-1, columns)
+        rows = tie_rows(scalars, s1, d1)
+        return sums[:columns].copy(), hessian - rows.T @ rows
+
+
+def _cells(time: Floats, step: float, longest: float) -> NDArray[np.int64]:
+    if not (step > 0 and longest > 0):
+        raise ParameterError("time step and maximum must be positive")
+    if longest / step > _MOST_CELLS:
+        raise ParameterError(
+            f"the grid would have more than {_MOST_CELLS:,} times", remedy="Use a larger time step."
+        )
+    if len(time) and (not np.isfinite(time).all() or time.min() < 0 or time.max() > longest):
+        raise InputError("times must lie between 0 and the agreed maximum")
+    return np.ceil(np.round(time / step, 9)).astype(np.int64)
+
+
+def _merge(leaving: Floats, deaths: NDArray[np.int64], least: int) -> NDArray[np.int64]:
+    """Last cell of each merged cell: in each none or at least `least` die, and likewise live."""
+    if least == 1:
+        return np.arange(len(leaving))
+    ends = []
+    died = lived = 0
+    for cell, (number, dead) in enumerate(zip(leaving.tolist(), deaths.tolist(), strict=True)):
+        died, lived = died + dead, lived + int(number) - dead
+        if died + lived and (died == 0 or died >= least) and (lived == 0 or lived >= least):
+            ends.append(cell)
+            died = lived = 0
+    if not ends:
+        raise InputError(f"fewer than {least} people in all", remedy="Lower `min_group`.")
+    ends[-1] = len(leaving) - 1  # whoever is left over joins the last cell
+    return np.array(ends, dtype=np.int64)
+
+
+def _revealed(
+    leaving: Floats, ends: NDArray[np.int64], deaths: NDArray[np.int64], tied: NDArray[np.bool_]
+) -> dict[str, float]:
+    """How finely the revealed totals tell people apart: groups that leave between event times.
+
+    Where several died at once their totals are revealed by themselves, and so are the others'.
+    """
+    merged = np.add.reduceat(leaving, np.concatenate(([0], ends[:-1] + 1)))
+    happened = np.flatnonzero(deaths)
+    groups = np.add.reduceat(merged, happened)
+    apart = tied[happened]
+    dead = deaths[happened][apart]
+    groups = np.concatenate((groups[~apart], dead, groups[apart] - dead))
+    groups = groups[groups > 0]
+    return {
+        "times": float(len(happened)),
+        "smallest_group": float(groups.min()),
+        "alone": float((groups == 1).sum()),
+    }
+
+
+def _check_pooled(deaths: NDArray[np.int64], variance: Floats, penalty: float) -> None:
+    if not deaths.any():
+        raise InputError("every row of every party is censored", remedy="Check the event column.")
+    if penalty == 0 and (variance < 1e-14).any():
+        number = int(np.flatnonzero(variance < 1e-14)[0]) + 1
+        raise InputError(
+            f"encoded column number {number} is constant over all parties' rows",
+            remedy="Leave it out of the agreement, or set a penalty.",
+        )

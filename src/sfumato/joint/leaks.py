@@ -1,0 +1,294 @@
+"""The leakage report: what a published share tells somebody who knows everything but the rows.
+
+Measured by the owner on the owner's own rows before anything is published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.budget import Budget
+from sfumato.errors import ParameterError, PromiseError
+from sfumato.joint.agreement import Agreement
+from sfumato.joint.attack import grid_attack
+from sfumato.joint.encoding import Encoded
+from sfumato.joint.projection import project, random_matrix, round_to
+from sfumato.results import Result
+
+__all__ = ["STEPS", "Leakage", "Protect", "known_rows", "leakage", "narrowing", "safe_rounding"]
+
+Floats = NDArray[np.float64]
+Protect = Literal["rows", "cells"]
+
+STEPS = tuple(
+    sorted((lead * 10.0**power for power in range(-6, 2) for lead in (1, 2, 5)), reverse=True)
+)
+"""Rounding steps that are tried, from coarse to fine: 50, 20, 10, … 0.000001."""
+
+
+@dataclass(frozen=True)
+class Leakage(Result):
+    """What a share at one rounding step gives away.
+
+    Attributes
+    ----------
+    rows, attacked_rows
+        Rows of the table, and how many of them (drawn uniformly) were attacked.
+    dimensions, rounding
+        m̄ and the rounding step (0: unrounded).
+    recovered_rows, recovered
+        Attacked rows of which exactly one grid row is consistent with the share: number, share.
+        Rows whose search was cut short without finding another are counted in.
+    recovered_at_most
+        Upper 95 % confidence limit for the share among all rows; equal to `recovered` when every
+        row was attacked.
+    unresolved_rows
+        How many of `recovered_rows` were counted only because the search was cut short.
+    guessed
+        Expected share of rows that a uniform guess among the consistent ones gets right.
+    candidates
+        Median number of consistent rows (counted up to 1,000).
+    pinned
+        Per column, share of rows whose value is certain.
+    interval
+        Per encoded column, mean width of the interval that linear programming leaves, as a share
+        of the agreed range (1: nothing learned); linear kernel only.
+    interval_rows
+        Rows on which that was measured.
+    known_rows
+        Rows an outsider who does not know B must know to compute it, or null if even all rows
+        of the table do not suffice.
+    unique_outcomes
+        Share of rows alone with their published time and event (published in clear).
+    """
+
+    rows: int
+    attacked_rows: int
+    dimensions: int
+    rounding: float
+    recovered_rows: int
+    recovered: float
+    recovered_at_most: float
+    unresolved_rows: int
+    guessed: float
+    candidates: float
+    pinned: Mapping[str, float]
+    interval: Mapping[str, float] | None = None
+    interval_rows: int = 0
+    known_rows: int | None = None
+    unique_outcomes: float | None = None
+    row_candidates: NDArray[np.int64] = field(
+        default_factory=lambda: np.empty(0, np.int64), repr=False, metadata={"private": True}
+    )
+    row_pinned: NDArray[np.bool_] = field(
+        default_factory=lambda: np.empty((0, 0), np.bool_), repr=False, metadata={"private": True}
+    )
+
+    def holds(self, protect: Protect = "rows") -> bool:
+        """Whether no attacked row (or no single cell) is certain."""
+        if protect == "rows":
+            return self.recovered_rows == 0
+        return self.recovered_rows == 0 and not any(self.pinned.values())
+
+
+def leakage(
+    encoded: Encoded,
+    agreement: Agreement,
+    rounding: float,
+    *,
+    sample: int | None = 2_000,
+    interval_rows: int = 20,
+    seed: int = 0,
+    nodes: int = 200_000,
+    outcome: tuple[Floats | None, NDArray[np.bool_]] | None = None,
+) -> Leakage:
+    """Attack a share that is not published yet.
+
+    Parameters
+    ----------
+    encoded, agreement
+        The owner's rows, as agreed.
+    rounding
+        Step to which the published numbers would be rounded; 0 for none.
+    sample
+        Rows to attack, drawn uniformly; None for all.
+    interval_rows
+        Rows on which intervals are computed (two linear programs a row and column).
+    outcome
+        Time and event, to count rows that stand alone with theirs.
+
+    Examples
+    --------
+    >>> from sfumato.joint import Number, Outcome, Projection
+    >>> agreement = Agreement("s", (Number("a", 0, 9, 1), Number("b", 0, 9, 1)),
+    ...     Outcome(time="t", event="e"), Projection("seed", 1))
+    >>> options = np.array([[3, 4], [5, 5]])
+    >>> encoded = Encoded(options / 9.0, options)
+    >>> leakage(encoded, agreement, 0.0).recovered, leakage(encoded, agreement, 1.0).recovered
+    (1.0, 0.0)
+    """
+    if rounding < 0:
+        raise ParameterError("the rounding step must not be negative")
+    total = len(encoded.matrix)
+    picked = _sample(total, sample, seed)
+    matrix, options = encoded.matrix[picked], encoded.options[picked]
+    published = round_to(project(matrix, agreement), rounding)
+    found = grid_attack(published, options, agreement, rounding, nodes=nodes)
+    recovered = int(found.recovered.sum())
+    share = recovered / len(picked) if len(picked) else 0.0
+    width: dict[str, float] | None = None
+    measured = 0
+    if agreement.projection.kernel == "linear" and interval_rows:
+        measured = min(interval_rows, len(picked))
+        widths = narrowing(published[:measured], agreement, rounding)
+        means = widths.mean(axis=0) if measured else np.ones(agreement.encoded)
+        width = dict(zip(agreement.encoded_names, means.tolist(), strict=True))
+    return Leakage(
+        rows=total,
+        attacked_rows=len(picked),
+        dimensions=agreement.projection.dimensions,
+        rounding=rounding,
+        recovered_rows=recovered,
+        recovered=share,
+        recovered_at_most=share if len(picked) == total else _upper(recovered, len(picked)),
+        unresolved_rows=int((found.recovered & ~found.certain).sum()),
+        guessed=float((1.0 / found.candidates).mean()) if len(picked) else 0.0,
+        candidates=float(np.median(found.candidates)) if len(picked) else 0.0,
+        pinned=dict(zip(agreement.names, found.pinned.mean(axis=0).tolist(), strict=True)),
+        interval=width,
+        interval_rows=measured,
+        known_rows=_rank_rows(encoded.matrix),
+        unique_outcomes=None if outcome is None else _alone(*outcome),
+        row_candidates=found.candidates,
+        row_pinned=found.pinned,
+    )
+
+
+def safe_rounding(
+    encoded: Encoded,
+    agreement: Agreement,
+    *,
+    protect: Protect = "rows",
+    sample: int | None = 2_000,
+    seed: int = 0,
+    nodes: int = 200_000,
+    budget: Budget | None = None,
+) -> tuple[float, list[Leakage]]:
+    """The finest rounding step at which no attacked row (or cell) is certain.
+
+    Steps are tried from coarse to fine until the first that gives somebody away, so every coarser
+    step was found safe too.
+
+    Returns
+    -------
+    step, tried
+        The step, and the leakage at each step that was tried, the unsafe one last.
+    """
+    if protect not in ("rows", "cells"):
+        raise ParameterError("`protect` must be rows or cells")
+    watch = budget or Budget()
+    spread = float(np.ptp(project(encoded.matrix, agreement), axis=0).max(initial=0.0))
+    tried: list[Leakage] = []
+    safe: float | None = None
+    # Steps far above the spread publish the same constant: start at the first that can tell.
+    steps = [step for step in STEPS if step <= 4 * spread] or [STEPS[-1]]
+    for index, step in enumerate(steps):
+        watch.progress("attacking the share", index / len(steps))
+        found = leakage(
+            encoded, agreement, step, sample=sample, interval_rows=0, seed=seed, nodes=nodes
+        )
+        tried.append(found)
+        if not found.holds(protect):
+            break
+        safe = step
+    if safe is None:
+        raise PromiseError(
+            f"even rounded to {steps[0]:g} the share would give {protect} away",
+            remedy="Lower `dimensions`, or agree on coarser steps and fewer columns.",
+        )
+    return safe, tried
+
+
+def narrowing(published: Floats, agreement: Agreement, rounding: float) -> Floats:
+    """Width of the interval left for each encoded cell, by linear programming.
+
+    For every row and column: the least and the greatest value in [0, 1] among all rows of the box
+    whose projection rounds to the published numbers.
+    """
+    from scipy.optimize import linprog
+
+    chosen = agreement.projection
+    b = random_matrix(chosen.seed, chosen.dimensions, agreement.encoded, chosen.matrix)
+    groups: list[Floats] = []
+    first = 0
+    for column in agreement.columns:
+        if column.width > 1:  # at most one indicator of a category is 1
+            row = np.zeros(agreement.encoded)
+            row[first : first + column.width] = 1.0
+            groups.append(row)
+        first += column.width
+    above = np.concatenate([b, -b, *[row[None, :] for row in groups]])
+    reach = rounding / 2.0 + 1e-9
+    widths = np.ones((len(published), agreement.encoded))
+    for i, row in enumerate(published):
+        limit = np.concatenate([row + reach, reach - row, np.ones(len(groups))])
+        for j in range(agreement.encoded):
+            goal = np.zeros(agreement.encoded)
+            goal[j] = 1.0
+            ends = [
+                linprog(sign * goal, A_ub=above, b_ub=limit, bounds=(0.0, 1.0), method="highs")
+                for sign in (1.0, -1.0)
+            ]
+            if all(end.status == 0 for end in ends):
+                widths[i, j] = max(0.0, -ends[1].fun - ends[0].fun)
+    return widths
+
+
+def known_rows(matrix: Floats, published: Floats, known: int, *, seed: int = 0) -> Floats:
+    """B as computed by somebody who does not know it but knows some people's rows (linear kernel).
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> a, b = rng.random((50, 4)), rng.normal(size=(3, 4))
+    >>> bool(np.abs(known_rows(a, a @ b.T, 4) - b).max() < 1e-9)
+    True
+    """
+    picked = _sample(len(matrix), known, seed)
+    solved = np.linalg.lstsq(matrix[picked], published[picked], rcond=None)[0]
+    return np.asarray(solved.T)
+
+
+def _rank_rows(matrix: Floats) -> int | None:
+    """Rows needed to compute B: as many as there are columns, if the rows span them."""
+    columns = matrix.shape[1]
+    some = matrix[_sample(len(matrix), 10_000, 0)]
+    return columns if len(some) and np.linalg.matrix_rank(some) == columns else None
+
+
+def _sample(rows: int, size: int | None, seed: int) -> NDArray[np.int64]:
+    if size is not None and size < 1:
+        raise ParameterError("at least one row must be attacked")
+    if size is None or size >= rows:
+        return np.arange(rows)
+    return np.sort(np.random.default_rng(seed).choice(rows, size, replace=False))
+
+
+def _upper(found: int, tried: int) -> float:
+    """Exact upper 95 % confidence limit of a proportion (Clopper and Pearson)."""
+    from scipy.stats import beta
+
+    return 1.0 if found >= tried else float(beta.ppf(0.95, found + 1, tried - found))
+
+
+def _alone(time: Floats | None, event: NDArray[np.bool_]) -> float:
+    if not len(event):
+        return 0.0
+    pairs = np.column_stack((np.zeros(len(event)) if time is None else time, event))
+    _, counts = np.unique(pairs, axis=0, return_counts=True)
+    return float((counts == 1).sum() / len(event))

@@ -1,0 +1,337 @@
+"""The joint model: fitted from shares by anybody, kept as JSON, applied at home."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.errors import InputError, ParameterError, SourceError
+from sfumato.joint.agreement import Agreement
+from sfumato.joint.cox import CoxFit, Ties, fit_cox
+from sfumato.joint.encoding import encode, require_rows
+from sfumato.joint.margin import MarginFit, fit_logistic, fit_svm
+from sfumato.joint.metrics import auc, concordance, survived
+from sfumato.joint.projection import project
+from sfumato.joint.share import Share, stack
+from sfumato.joint.tuning import choose_penalty
+from sfumato.results import Result
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["JointModel", "Scores", "fit_shares", "read_model", "score", "write_model"]
+
+Floats = NDArray[np.float64]
+Kind = Literal["cox", "svm", "logistic"]
+
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class JointModel(Result):
+    """A model that several institutions own together.
+
+    Attributes
+    ----------
+    kind
+        `cox`, `svm` or `logistic`.
+    agreement
+        What was agreed, whole: it tells how to encode and project new rows.
+    exact
+        Whether it was fitted on all columns by secure aggregation (True), or on shares (False).
+    rows
+        Rows of all institutions together.
+    institutions
+        Rows that each institution contributed; null where that is nobody's business (exact).
+    coefficients, threshold
+        w and γ, in the space of the shares (or of the encoded columns when exact).
+    times, hazard
+        Cumulative baseline hazard (Cox).
+    horizon
+        Time for which classifiers tell survival, and the default moment for Cox.
+    penalty, iterations, separated
+        As they were at the end of the fit; ν of a classifier is 1/penalty.
+    concordance, auc
+        On the training rows (optimistic); null when exact.
+    notes
+        Anything unusual about the fit.
+    """
+
+    kind: Kind
+    agreement: Agreement
+    exact: bool
+    rows: int
+    institutions: Mapping[str, int | None]
+    coefficients: Floats
+    threshold: float
+    times: Floats
+    hazard: Floats
+    horizon: float | None
+    penalty: float
+    iterations: int
+    separated: bool
+    concordance: float | None = None
+    auc: float | None = None
+    notes: tuple[str, ...] = ()
+    revealed: Mapping[str, float] | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The model as plain values."""
+        plain = super().to_dict()
+        plain["agreement"] = self.agreement.to_dict()
+        plain["hash"] = self.agreement.hash
+        plain["columns"] = list(self.columns)
+        return plain
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """What the coefficients belong to."""
+        if self.exact:
+            return self.agreement.encoded_names
+        return tuple(f"p{k + 1}" for k in range(self.agreement.projection.dimensions))
+
+    @property
+    def cox(self) -> CoxFit:
+        """The Cox model in it."""
+        return CoxFit(
+            self.coefficients, self.times, self.hazard, 0.0, self.penalty, self.iterations
+        )
+
+
+@dataclass(frozen=True)
+class Scores(Result):
+    """Scores of new rows, computed at home.
+
+    Attributes
+    ----------
+    kind, rows
+        Of the model, and how many rows were scored.
+    score
+        Cox: log relative hazard (high is bad). Classifiers: distance from the plane (high is the
+        positive class, or survival).
+    at, survival
+        Cox: moment, and the probability to live beyond it.
+    positive
+        Whether the row is put in the positive class (for survival: lives beyond the horizon).
+    """
+
+    kind: Kind
+    rows: int
+    at: float | None
+    score: Floats
+    survival: Floats | None
+    positive: NDArray[np.bool_] | None
+    path: str | None = None
+    curves: Floats | None = field(default=None, repr=False, metadata={"private": True})
+
+
+def fit_shares(
+    shares: Sequence[Share],
+    kind: Kind = "cox",
+    *,
+    weights: Mapping[str, float] | None = None,
+    penalty: float | None = None,
+    ties: Ties = "efron",
+    horizon: float | None = None,
+    seed: int = 0,
+) -> JointModel:
+    """Fit a model from shares; anybody who has them can.
+
+    Parameters
+    ----------
+    shares
+        One of each institution, all of one agreement.
+    kind
+        `cox` needs survival outcomes; `svm` and `logistic` a label, or a horizon.
+    weights
+        Weight of each institution's rows; 1 where not given.
+    penalty
+        λ (ν = 1/λ for classifiers). By default chosen by cross-validation on the shares.
+    horizon
+        Time that classifiers predict survival beyond; by default the agreement's.
+    """
+    x, time, event, row_weights = stack(shares, weights)
+    agreement = shares[0].agreement
+    horizon = agreement.outcome.horizon if horizon is None else horizon
+    notes: list[str] = []
+    if kind == "cox":
+        if time is None:
+            raise InputError("a Cox model needs times", remedy="Fit `svm` or `logistic` instead.")
+        chosen = choose_penalty(x, (time, event), seed=seed) if penalty is None else penalty
+        fit = fit_cox(x, time, event, weights=row_weights, penalty=chosen, ties=ties)
+        if fit.separated:
+            notes.append(
+                "the projected columns order the events perfectly; the penalty was raised to "
+                f"{fit.penalty:g} to keep the coefficients finite"
+            )
+        reached = auc_at(time, event, -fit.risk(x), horizon)
+        return JointModel(
+            kind,
+            agreement,
+            False,
+            len(event),
+            _rows(shares),
+            fit.coefficients,
+            0.0,
+            fit.times,
+            fit.hazard,
+            horizon,
+            fit.penalty,
+            fit.iterations,
+            fit.separated,
+            concordance(time, event, fit.risk(x)),
+            reached,
+            tuple(notes),
+        )
+    if kind not in ("svm", "logistic"):
+        raise ParameterError(f"`{kind}` is not a model", remedy="Use cox, svm or logistic.")
+    positive = event
+    if time is not None:
+        if horizon is None:
+            raise ParameterError(
+                "a classifier of survival needs a horizon", remedy="Give one, e.g. 730 for 2 years."
+            )
+        positive, known = survived(time, event, horizon)
+        x, positive, row_weights = x[known], positive[known], row_weights[known]
+        notes.append(f"{int((~known).sum())} rows censored before the horizon were left out")
+    chosen = choose_penalty(x, (None, positive), seed=seed) if penalty is None else penalty
+    if not chosen > 0:
+        raise ParameterError("a classifier needs a positive penalty")
+    plane = (fit_svm if kind == "svm" else fit_logistic)(
+        x, positive, nu=1.0 / chosen, weights=row_weights
+    )
+    if plane.separated:
+        notes.append("a plane separates the classes perfectly; the penalty alone keeps it finite")
+    return JointModel(
+        kind,
+        agreement,
+        False,
+        len(positive),
+        _rows(shares),
+        plane.coefficients,
+        plane.threshold,
+        np.empty(0),
+        np.empty(0),
+        horizon,
+        chosen,
+        plane.iterations,
+        plane.separated,
+        None,
+        auc(positive, plane.score(x)),
+        tuple(notes),
+    )
+
+
+def score(
+    model: JointModel,
+    table: pa.Table,
+    *,
+    at: float | None = None,
+    threshold: float = 0.5,
+    where: str = "table",
+) -> Scores:
+    """Score new rows at home: encode, project locally, apply the public model.
+
+    Parameters
+    ----------
+    at
+        Moment for which Cox gives the probability of survival; by default the model's horizon.
+    threshold
+        Probability of survival from which a row is put in the positive class.
+    """
+    require_rows(table.num_rows, where)
+    if not 0 < threshold < 1:
+        raise ParameterError("the threshold must lie between 0 and 1")
+    matrix = encode(table, model.agreement, where=where).matrix
+    x = matrix if model.exact else project(matrix, model.agreement)
+    if model.kind == "cox":
+        fit = model.cox
+        moment = model.horizon if at is None else at
+        alive = None if moment is None else fit.survival(x, [moment])[:, 0]
+        return Scores(
+            "cox", len(x), moment, fit.risk(x), alive, None if alive is None else alive >= threshold
+        )
+    plane = MarginFit(model.coefficients, model.threshold, model.kind, 0.0, 0, False)
+    values = plane.score(x)
+    return Scores(model.kind, len(x), model.horizon, values, None, values > 0)
+
+
+def auc_at(
+    time: Floats, event: NDArray[np.bool_], score: Floats, horizon: float | None
+) -> float | None:
+    """AUC for survival beyond a horizon among rows of whom it is known; None where it is not."""
+    if horizon is None:
+        return None
+    lived, known = survived(time, event, horizon)
+    if lived[known].all() or not lived[known].any():
+        return None
+    return auc(lived[known], score[known])
+
+
+def write_model(model: JointModel, path: str | Path) -> None:
+    """Write a model as JSON; the file appears whole or not at all."""
+    plain = {"format": FORMAT, **model.to_dict()}
+    text = json.dumps(plain, ensure_ascii=False, allow_nan=False, indent=1)
+    target = Path(path)
+    handle, temporary = tempfile.mkstemp(dir=target.parent or ".", prefix=".model-")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text + "\n")
+        os.replace(temporary, target)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def read_model(path: str | Path) -> JointModel:
+    """Read a model that `write_model` wrote."""
+    try:
+        plain = json.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise SourceError(f"the model cannot be read: {error.strerror}", where=str(path)) from None
+    except (ValueError, UnicodeDecodeError):
+        raise InputError("not a model: the file is not JSON", where=str(path)) from None
+    if not isinstance(plain, dict) or plain.get("format") != FORMAT or "kind" not in plain:
+        raise InputError(
+            f"not a model of format {FORMAT}",
+            where=str(path),
+            remedy="Make one with `sfumato joint fit`.",
+        )
+    try:
+        agreement = Agreement.from_dict(plain["agreement"], where=str(path))
+        model = JointModel(
+            kind=plain["kind"],
+            agreement=agreement,
+            exact=bool(plain["exact"]),
+            rows=int(plain["rows"]),
+            institutions=dict(plain["institutions"]),
+            coefficients=np.array(plain["coefficients"], dtype=np.float64),
+            threshold=float(plain["threshold"]),
+            times=np.array(plain["times"], dtype=np.float64),
+            hazard=np.array(plain["hazard"], dtype=np.float64),
+            horizon=plain["horizon"],
+            penalty=float(plain["penalty"]),
+            iterations=int(plain["iterations"]),
+            separated=bool(plain["separated"]),
+            concordance=plain["concordance"],
+            auc=plain["auc"],
+            notes=tuple(plain["notes"]),
+            revealed=plain["revealed"],
+        )
+    except (KeyError, TypeError, ValueError):
+        raise InputError("the model is incomplete", where=str(path)) from None
+    if agreement.hash != plain.get("hash") or len(model.coefficients) != len(model.columns):
+        raise InputError("the model does not fit the agreement it carries", where=str(path))
+    return model
+
+
+def _rows(shares: Sequence[Share]) -> dict[str, int]:
+    return {share.institution: len(share.event) for share in shares}

@@ -1,0 +1,377 @@
+"""A share: the one file that may leave the house, and how it is read back and stacked."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.budget import Budget
+from sfumato.errors import ColumnError, InputError, ParameterError, PromiseError, SourceError
+from sfumato.joint.agreement import Agreement
+from sfumato.joint.encoding import Encoded, encode, encode_outcome, require_rows
+from sfumato.joint.leaks import Leakage, Protect, leakage, safe_rounding
+from sfumato.joint.projection import project, round_to
+from sfumato.results import Result
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["Share", "ShareResult", "make_share", "read_share", "stack", "write_share"]
+
+Floats = NDArray[np.float64]
+
+_KEY = b"sfumato.share"
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one institution publishes: projected rows, and the outcome in clear.
+
+    Rows are sorted, so that their order tells nothing about the source.
+    """
+
+    institution: str
+    agreement: Agreement
+    rounding: float
+    projected: Floats
+    time: Floats | None
+    event: NDArray[np.bool_]
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the rows."""
+        state = hashlib.sha256(np.ascontiguousarray(self.projected).tobytes())
+        state.update(b"" if self.time is None else self.time.tobytes())
+        state.update(self.event.tobytes())
+        return state.hexdigest()
+
+
+@dataclass(frozen=True)
+class ShareResult(Result):
+    """A share with its owner's leakage report (which is not part of the share).
+
+    Attributes
+    ----------
+    institution, agreement
+        Whose share it is, and the hash of the agreement.
+    rows, columns, dimensions
+        Rows, encoded columns n, and published numbers a row m̄.
+    rounding
+        Step of the published numbers; 0 is unrounded.
+    chosen_by
+        `attack` when the step was searched for, `agreement` or `user` when it was given.
+    leakage
+        What the share gives away.
+    tried
+        Share of rows recovered at each rounding step that was tried.
+    price
+        What projection and rounding cost, measured on the owner's rows by cross-validation.
+    notes
+        Anything the owner should know before sending the file.
+    path
+        Where the share was written, once it was.
+    """
+
+    institution: str
+    agreement: str
+    rows: int
+    columns: int
+    dimensions: int
+    rounding: float
+    chosen_by: str
+    leakage: Leakage
+    tried: Mapping[str, float]
+    price: Mapping[str, float | str] | None
+    notes: tuple[str, ...]
+    path: str | None = None
+    share: Share | None = field(default=None, repr=False, metadata={"private": True})
+
+
+def make_share(
+    table: pa.Table,
+    agreement: Agreement,
+    institution: str,
+    *,
+    rounding: float | None = None,
+    protect: Protect = "rows",
+    publish_anyway: bool = False,
+    allow_constant: bool = False,
+    attack_rows: int | None = 2_000,
+    interval_rows: int = 20,
+    price: bool = True,
+    seed: int = 0,
+    where: str = "table",
+    budget: Budget | None = None,
+) -> ShareResult:
+    """Project a table for publication and measure what that gives away.
+
+    Parameters
+    ----------
+    table, agreement, institution
+        The rows, what was agreed, and whose they are.
+    rounding
+        Step of the published numbers. By default the agreement's, and if that leaves the choice,
+        the finest step at which the attack recovers nobody.
+    protect
+        What the attack must not make certain: whole `rows`, or any single cell (`cells`).
+    publish_anyway
+        Do not refuse when it does.
+    allow_constant
+        Accept columns in which all rows agree.
+    attack_rows, interval_rows
+        How many rows are attacked by enumeration (None: all) and by linear programming.
+
+    Raises
+    ------
+    PromiseError
+        When the attack recovers rows (or cells) at the given rounding.
+    """
+    if not institution:
+        raise ParameterError("an institution needs a name")
+    require_rows(table.num_rows, where)
+    encoded = encode(table, agreement, where=where)
+    outcome = encode_outcome(table, agreement, where=where)
+    _check_outcome(outcome, agreement, where)
+    notes = _constant(encoded, agreement, allow_constant, where)
+
+    step, chosen_by, tried = agreement.projection.rounding, "agreement", list[Leakage]()
+    if rounding is not None:
+        step, chosen_by = rounding, "user"
+    if step is None:
+        chosen_by = "attack"
+        step, tried = safe_rounding(
+            encoded, agreement, protect=protect, sample=attack_rows, seed=seed, budget=budget
+        )
+    found = leakage(
+        encoded,
+        agreement,
+        step,
+        sample=attack_rows,
+        interval_rows=interval_rows,
+        seed=seed,
+        outcome=outcome,
+    )
+    if not found.holds(protect):
+        if not publish_anyway:
+            raise _refusal(found, protect, where)
+        notes.append(
+            f"{found.recovered_rows} of {found.attacked_rows} attacked rows are recoverable"
+        )
+    notes += [
+        f"column `{name}` is certain in {share:.0%} of the attacked rows"
+        for name, share in found.pinned.items()
+        if share >= 0.5
+    ]
+    if (found.unique_outcomes or 0.0) > 0.5:
+        notes.append(
+            f"{found.unique_outcomes:.0%} of the rows are alone with their time and event, which "
+            "are published in clear; a larger `time_step` would blur them"
+        )
+
+    projected = round_to(project(encoded.matrix, agreement), step)
+    time, event = outcome
+    keys = [event, *([] if time is None else [time])]
+    order = np.lexsort((*projected.T[::-1], *keys))
+    share = Share(
+        institution,
+        agreement,
+        step,
+        np.ascontiguousarray(projected[order]),
+        None if time is None else time[order],
+        event[order],
+    )
+    costs: Mapping[str, float | str] | None = None
+    if price:
+        from sfumato.joint.tuning import price_of_privacy
+
+        costs = price_of_privacy(encoded.matrix, outcome, agreement, step, seed=seed)
+    return ShareResult(
+        institution=institution,
+        agreement=agreement.hash,
+        rows=len(event),
+        columns=agreement.encoded,
+        dimensions=agreement.projection.dimensions,
+        rounding=step,
+        chosen_by=chosen_by,
+        leakage=found,
+        tried={f"{entry.rounding:g}": entry.recovered for entry in tried},
+        price=costs,
+        notes=tuple(notes),
+        share=share,
+    )
+
+
+def write_share(share: Share, path: str | Path) -> None:
+    """Write a share as Parquet; the file appears whole or not at all."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    columns: dict[str, NDArray[np.float64] | NDArray[np.bool_]] = {
+        f"p{k + 1}": share.projected[:, k] for k in range(share.projected.shape[1])
+    }
+    if share.time is not None:
+        columns["time"] = share.time
+    columns["event" if share.time is not None else "positive"] = share.event
+    about = {
+        "institution": share.institution,
+        "agreement": share.agreement.to_dict(),
+        "hash": share.agreement.hash,
+        "rounding": share.rounding,
+        "digest": share.digest,
+    }
+    table = pa.table(columns).replace_schema_metadata({_KEY: json.dumps(about, sort_keys=True)})
+    target = Path(path)
+    handle, temporary = tempfile.mkstemp(dir=target.parent or ".", prefix=".share-")
+    os.close(handle)
+    try:
+        pq.write_table(table, temporary, compression="zstd")
+        os.replace(temporary, target)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def read_share(path: str | Path) -> Share:
+    """Read a share and check that it is whole and belongs to the agreement it carries."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        table = pq.read_table(path)
+    except (OSError, pa.ArrowInvalid):
+        raise SourceError(
+            "not a readable share",
+            where=str(path),
+            remedy="Make one with `sfumato joint share`.",
+        ) from None
+    raw = (table.schema.metadata or {}).get(_KEY)
+    if raw is None:
+        raise InputError(
+            "this Parquet file is not a share",
+            where=str(path),
+            remedy="Make one with `sfumato joint share`; never pass the table itself around.",
+        )
+    about = json.loads(raw)
+    agreement = Agreement.from_dict(about["agreement"], where=str(path))
+    size = agreement.projection.dimensions
+    names = [f"p{k + 1}" for k in range(size)]
+    survival = agreement.outcome.is_survival
+    wanted = [*names, "time", "event"] if survival else [*names, "positive"]
+    if table.column_names != wanted or agreement.hash != about["hash"]:
+        raise InputError("the share does not fit the agreement it carries", where=str(path))
+    share = Share(
+        about["institution"],
+        agreement,
+        float(about["rounding"]),
+        np.column_stack([np.asarray(table.column(name).to_numpy()) for name in names]),
+        np.asarray(table.column("time").to_numpy()) if survival else None,
+        np.asarray(table.column(wanted[-1]).to_numpy(zero_copy_only=False), dtype=bool),
+    )
+    if share.digest != about["digest"]:
+        raise InputError("the share was altered after it was made", where=str(path))
+    return share
+
+
+def stack(
+    shares: Sequence[Share], weights: Mapping[str, float] | None = None
+) -> tuple[Floats, Floats | None, NDArray[np.bool_], Floats]:
+    """Put shares of one agreement on top of each other.
+
+    Returns
+    -------
+    projected, time, event, weights
+        The stacked rows, and each row's weight (its institution's; 1 by default).
+    """
+    if not shares:
+        raise InputError("there are no shares to fit")
+    by_name: dict[str, Share] = {}
+    by_digest: dict[str, Share] = {}
+    for share in shares:
+        if share.agreement.hash != shares[0].agreement.hash:
+            raise InputError(
+                f"the share of `{share.institution}` was made under another agreement than that of "
+                f"`{shares[0].institution}`",
+                remedy="All must use the same agreement file.",
+            )
+        twin = by_name.get(share.institution) or by_digest.get(share.digest)
+        if twin is not None:
+            raise InputError(
+                f"two shares come from the same institution: `{twin.institution}`"
+                + ("" if twin.institution == share.institution else f" and `{share.institution}`"),
+                remedy="Give each institution's share once.",
+            )
+        by_name[share.institution] = by_digest[share.digest] = share
+    given = dict(weights or {})
+    unknown = sorted(set(given) - set(by_name))
+    if unknown:
+        raise ParameterError(f"there is no share of `{unknown[0]}` to weigh")
+    if any(not weight > 0 for weight in given.values()):
+        raise ParameterError("weights of institutions must be positive")
+    time = None if shares[0].time is None else np.concatenate([_time(s) for s in shares])
+    return (
+        np.concatenate([share.projected for share in shares]),
+        time,
+        np.concatenate([share.event for share in shares]),
+        np.concatenate([np.full(len(s.event), given.get(s.institution, 1.0)) for s in shares]),
+    )
+
+
+def _time(share: Share) -> Floats:
+    assert share.time is not None
+    return share.time
+
+
+def _check_outcome(
+    outcome: tuple[Floats | None, NDArray[np.bool_]], agreement: Agreement, where: str
+) -> None:
+    time, event = outcome
+    if time is not None and not event.any():
+        raise ColumnError(
+            "every row is censored",
+            where=f"{where}, column `{agreement.outcome.event}`",
+            remedy="Check `event_value` in the agreement.",
+        )
+    if time is None and (event.all() or not event.any()):
+        raise ColumnError(
+            "all rows are of one class",
+            where=f"{where}, column `{agreement.outcome.label}`",
+            remedy="Check `positive` in the agreement.",
+        )
+
+
+def _constant(encoded: Encoded, agreement: Agreement, allowed: bool, where: str) -> list[str]:
+    same = encoded.options.max(axis=0) == encoded.options.min(axis=0)
+    names = [name for name, is_same in zip(agreement.names, same, strict=True) if is_same]
+    if names and not allowed:
+        raise ColumnError(
+            f"column `{names[0]}` holds one value in all rows: it teaches the model nothing and "
+            "makes the other columns easier to recover",
+            where=where,
+            remedy="Leave it out of the agreement, or allow constant columns.",
+        )
+    return [f"column `{name}` holds one value in all rows" for name in names]
+
+
+def _refusal(found: Leakage, protect: Protect, where: str) -> PromiseError:
+    if found.recovered_rows:
+        what = (
+            f"{found.recovered_rows} of {found.attacked_rows} attacked rows can be recovered "
+            f"exactly from a share with m̄ = {found.dimensions} rounded to {found.rounding:g}"
+        )
+    else:
+        name, share = max(found.pinned.items(), key=lambda entry: entry[1])
+        what = f"column `{name}` is certain in {share:.1%} of the attacked rows"
+    return PromiseError(
+        what,
+        where=where,
+        remedy="Leave the rounding to the tool, lower m̄, fit exactly instead, or publish anyway.",
+    )

@@ -1,0 +1,374 @@
+"""Secure aggregation: everybody learns the sum of everybody's numbers, nobody anything else.
+
+The parties form a star. The coordinator (a party like the others, with rows of its own) relays
+the public keys, collects the masked numbers, and sends the sum to all. It sees only masked
+numbers: the masks between any two other parties are unknown to it. Keys are signed with the
+certificates that the parties handed each other, so the coordinator cannot slip in its own.
+
+When a party vanishes, the round cannot be completed: the masks shared with it do not cancel.
+With fewer than `min_parties` left everybody stops with an error that names the party; otherwise
+everybody starts the computation again without it (`Left`), under fresh masks.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from types import TracebackType
+from typing import Any, NoReturn, Protocol, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.errors import ParameterError, PeerError
+from sfumato.joint.masks import LIMB_BYTES, PairKeys, Words, add, pack, to_fixed, to_floats, unpack
+
+__all__ = ["Alone", "Left", "Link", "SecureSum", "Summing", "Trust", "until_complete"]
+
+Floats = NDArray[np.float64]
+T = TypeVar("T")
+
+_LARGEST_GREETING = 1 << 16
+_SUM, _LEFT, _STOP = b"S", b"L", b"X"
+
+
+class Link(Protocol):
+    """A connection to one other party; `sfumato.secure.channel.Channel` is one."""
+
+    def send(self, step: str, payload: Any) -> None: ...
+    def receive_at_most(self, step: str, limit: int) -> bytearray: ...
+    def stop(self, reason: str) -> None: ...
+    def close(self) -> None: ...
+
+
+class Trust(Protocol):
+    """How public keys are vouched for; see `sfumato.joint.links.Certificates`."""
+
+    def sign(self, message: bytes) -> bytes: ...
+    def verify(self, name: str, message: bytes, signature: bytes) -> bool: ...
+
+
+class Summing(Protocol):
+    """What the exact fits need: sums over all parties, and a number all agree on."""
+
+    @property
+    def parties(self) -> tuple[str, ...]: ...
+    def total(self, step: str, values: Floats) -> Floats: ...
+    def same(self, step: str, values: Floats) -> Floats: ...
+
+
+class Alone:
+    """The sum over one party: turns an exact fit into an ordinary one, for comparison."""
+
+    parties = ("alone",)
+
+    def total(self, step: str, values: Floats) -> Floats:
+        """The values themselves."""
+        return values
+
+    def same(self, step: str, values: Floats) -> Floats:
+        """The values themselves."""
+        return values
+
+
+class Left(Exception):
+    """A party left and the others may go on: start the computation again."""
+
+
+class SecureSum:
+    """One party's end of the aggregation.
+
+    Parameters
+    ----------
+    name
+        This party's name.
+    links
+        The coordinator holds a link to every other party by name; every other party holds one
+        link, to the coordinator.
+    coordinator
+        Name of the coordinator.
+    parameters
+        What all must agree on (agreement hash, model, penalty, …); a difference is an error.
+    min_parties
+        How many parties must remain for the computation to go on; by default all of them. When a
+        party leaves and the others go on, the difference between the old and the new sums is what
+        that party had contributed: allow it only where that may be known.
+    trust
+        Signs and verifies public keys; None trusts the links (tests, loopback).
+
+    Notes
+    -----
+    With two parties the sum tells each the other's numbers; at least three are required unless
+    `min_parties` is 2 in so many words.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        links: Mapping[str, Link],
+        coordinator: str,
+        *,
+        parameters: Mapping[str, Any] | None = None,
+        min_parties: int | None = None,
+        trust: Trust | None = None,
+    ) -> None:
+        expected = set(links) - {name} if name == coordinator else {coordinator}
+        if set(links) != expected or not links:
+            raise ParameterError("the parties' links do not form a star around the coordinator")
+        self.name = name
+        self.coordinator = coordinator
+        self.epoch = 0
+        self.bytes_sent = 0
+        self.rounds = 0
+        self._links = dict(links)
+        self._trust = trust
+        self._number = 0
+        self._keys = PairKeys()
+        self._gone: list[str] = []
+        self._silent: set[str] = set()
+        self._names = self._greet(dict(parameters or {}), min_parties)
+        self._least = len(self._names) if min_parties is None else min_parties
+        if len(self._names) < 3 and min_parties != 2:
+            self._fail("two parties", "with two parties each could compute the other's numbers")
+
+    @property
+    def parties(self) -> tuple[str, ...]:
+        """Everybody who still takes part, in alphabetical order."""
+        return tuple(self._names)
+
+    @property
+    def gone(self) -> tuple[str, ...]:
+        """Who left on the way."""
+        return tuple(self._gone)
+
+    def total(self, step: str, values: Floats) -> Floats:
+        """Sum of everybody's `values`, which all must have the same length."""
+        self._number += 1
+        self.rounds += 1
+        others = [other for other in self._names if other != self.name]
+        masked = self._keys.mask(to_fixed(values), others, self.epoch, self._number)
+        if self.name == self.coordinator:
+            return self._collect(step, masked)
+        self._send(self.coordinator, step, pack(masked))
+        return to_floats(unpack(self._answer(step, LIMB_BYTES * len(values))))
+
+    def same(self, step: str, values: Floats) -> Floats:
+        """The coordinator's `values`, for all to go on from exactly the same numbers.
+
+        Everybody has computed them from the same sums; machines may differ in the last digits,
+        and a coordinator that sends anything else is caught.
+        """
+        if self.name == self.coordinator:
+            self._broadcast(step, _SUM + np.ascontiguousarray(values, dtype="<f8").tobytes())
+            return values
+        answer = self._answer(step, 8 * len(values))
+        theirs = np.frombuffer(answer, dtype="<f8").astype(np.float64)
+        if not np.allclose(theirs, values, rtol=1e-6, atol=1e-8):
+            self._fail(step, "the coordinator went on from other numbers than the sums give")
+        return theirs
+
+    def finish(self) -> None:
+        """Close all links in agreement: everybody has everything."""
+        self.same("done", np.zeros(1))
+        for link in self._links.values():
+            link.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if error is None:
+            self.finish()
+        else:
+            for link in self._links.values():
+                link.stop("it met an error of its own")
+
+    # The greeting
+
+    def _greet(self, parameters: dict[str, Any], least: int | None) -> list[str]:
+        parameters = {**parameters, "min_parties": least, "coordinator": self.coordinator}
+        card = {
+            "name": self.name,
+            "public": self._keys.public.hex(),
+            "parameters": {k: _digest(v) for k, v in sorted(parameters.items())},
+        }
+        signature = self._trust.sign(_canonical(card)) if self._trust else b""
+        mine = {"card": card, "signature": signature.hex()}
+        if self.name == self.coordinator:
+            cards = [mine]
+            for other, link in self._links.items():
+                theirs = _parsed(link.receive_at_most("greeting", _LARGEST_GREETING))
+                if theirs.get("card", {}).get("name") != other:
+                    self._fail("greeting", f"`{other}` calls itself by another name")
+                cards.append(theirs)
+            message = json.dumps(cards).encode()
+            for link in self._links.values():
+                link.send("roster", message)
+        else:
+            self._links[self.coordinator].send("greeting", json.dumps(mine).encode())
+            cards = _parsed_list(
+                self._links[self.coordinator].receive_at_most("roster", 64 * _LARGEST_GREETING)
+            )
+            if mine not in cards:
+                self._fail("roster", "the coordinator does not pass on this party's own key")
+        return self._accept(cards, card)
+
+    def _accept(self, cards: Sequence[dict[str, Any]], mine: dict[str, Any]) -> list[str]:
+        publics: dict[str, bytes] = {}
+        for entry in cards:
+            card = entry.get("card", {})
+            name = str(card.get("name"))
+            if name in publics:
+                self._fail("roster", f"two parties call themselves `{name}`")
+            different = [
+                key
+                for key in sorted({*mine["parameters"], *card.get("parameters", {})})
+                if mine["parameters"].get(key) != card.get("parameters", {}).get(key)
+            ]
+            if different:
+                self._fail(
+                    "roster", f"`{name}` runs with other parameters: {', '.join(different)[:200]}"
+                )
+            if self._trust and not self._trust.verify(
+                name, _canonical(card), bytes.fromhex(str(entry.get("signature", "")))
+            ):
+                self._fail("roster", f"the key of `{name}` is not signed by its certificate")
+            publics[name] = bytes.fromhex(card["public"])
+        names = sorted(publics)
+        context = hashlib.sha256(_canonical([[n, publics[n].hex()] for n in names])).digest()
+        self._keys.agree(self.name, publics, context)
+        return names
+
+    # The star
+
+    def _collect(self, step: str, mine: Words) -> Floats:
+        size = LIMB_BYTES * len(mine)
+        total = mine
+        lost = [other for other in self._links if other in self._silent]
+        for other in self._links:
+            if other in lost:
+                continue
+            try:
+                data = self._links[other].receive_at_most(self._tag(step), size)
+                if len(data) != size:
+                    raise PeerError("a message of another length")
+                total = add(total, unpack(data))
+            except PeerError:
+                lost.append(other)
+        if lost:
+            self._without(step, lost)
+        self._broadcast(step, _SUM + pack(total))
+        return to_floats(total)
+
+    def _broadcast(self, step: str, message: bytes) -> None:
+        for other in self._links:
+            if other not in self._silent:
+                try:
+                    self._send(other, step, message)
+                except PeerError:
+                    self._silent.add(other)  # found missing when the next sum is collected
+
+    def _send(self, other: str, step: str, message: bytes) -> None:
+        self._links[other].send(self._tag(step), message)
+        self.bytes_sent += len(message)
+
+    def _answer(self, step: str, size: int) -> bytes:
+        link = self._links[self.coordinator]
+        limit = max(size, _LARGEST_GREETING) + 1
+        answer = bytes(link.receive_at_most(self._tag(step), limit))
+        if answer[:1] == _LEFT:
+            names = [str(name) for name in json.loads(answer[1:])]
+            if not set(names) < set(self._names) or self.name not in names:
+                self._fail(step, "the coordinator sent a roster that does not belong here")
+            self._restart(names)
+        if answer[:1] == _STOP:
+            link.close()
+            raise _left_error(answer[1:].decode("utf-8", "replace")[:100])
+        if answer[:1] != _SUM or len(answer) != size + 1:
+            self._fail(step, "the coordinator sent something that does not belong here")
+        return answer[1:]
+
+    def _without(self, step: str, lost: list[str]) -> NoReturn:
+        """Tell the others, who all wait for this step's sum, that somebody is missing."""
+        for name in lost:
+            self._links.pop(name).close()
+        names = [name for name in self._names if name not in lost]
+        enough = len(names) >= max(self._least, 2)
+        message = _LEFT + json.dumps(names).encode() if enough else _STOP + lost[0].encode()
+        self._broadcast(step, message)
+        if not enough:
+            for link in self._links.values():
+                link.close()
+            raise _left_error(lost[0])
+        self._restart(names)
+
+    def _restart(self, names: list[str]) -> NoReturn:
+        if len(names) < max(self._least, 2):
+            self._fail("restart", "fewer parties remain than were agreed on")
+        self._gone += [name for name in self._names if name not in names]
+        self._names = names
+        self.epoch += 1
+        self._number = 0
+        raise Left
+
+    def _tag(self, step: str) -> str:
+        return f"{step} {self.epoch}.{self._number}"
+
+    def _fail(self, step: str, what: str) -> NoReturn:
+        for link in self._links.values():
+            link.stop("it met an error of its own")
+        raise PeerError(
+            what, where=f"step `{step}`", remedy="Agree on the settings, then start all again."
+        )
+
+
+def until_complete(work: Callable[[], T]) -> T:
+    """Do `work`, again from the start whenever a party left that may be missed."""
+    while True:
+        try:
+            return work()
+        except Left:
+            continue
+
+
+def _left_error(name: str) -> PeerError:
+    return PeerError(
+        f"`{name}` left the computation; nothing was fitted",
+        remedy="Start all parties again, with or without it.",
+    )
+
+
+def _digest(value: Any) -> str:
+    return hashlib.sha256(_canonical(value)).hexdigest()
+
+
+def _canonical(value: Any) -> bytes:
+    return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
+
+
+def _parsed(data: bytearray) -> dict[str, Any]:
+    try:
+        value = json.loads(bytes(data))
+    except ValueError:
+        value = None
+    if not isinstance(value, dict):
+        raise PeerError("a party sent a greeting that cannot be read", remedy="Run one version.")
+    return value
+
+
+def _parsed_list(data: bytearray) -> list[dict[str, Any]]:
+    try:
+        value = json.loads(bytes(data))
+    except ValueError:
+        value = None
+    if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
+        raise PeerError(
+            "the coordinator sent a roster that cannot be read", remedy="Run one version."
+        )
+    return value
