@@ -1,0 +1,384 @@
+"""Compiled loops on ring elements: numbers of up to 256 bits as rows of 64-bit limbs.
+
+A ring is passed as four values: `modulus` (limbs; unused for a power of two), `mask` (of the top
+limb), `odd` (whether the modulus is odd) and `inverse` (-modulus^-1 mod 2^64, for Montgomery's
+reduction). Everything is written for any number of limbs.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit, uint64
+
+__all__ = [
+    "add",
+    "gilboa_receive",
+    "gilboa_send",
+    "message_bytes",
+    "multiply",
+    "subtract",
+    "sum_groups",
+    "transpose",
+    "vector_receive",
+    "vector_send",
+]
+
+_LOW = np.uint64(0xFFFFFFFF)
+_32 = np.uint64(32)
+_ONE = np.uint64(1)
+_ZERO = np.uint64(0)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _product_high(a, b):  # type: ignore[no-untyped-def]
+    a0, a1, b0, b1 = a & _LOW, a >> _32, b & _LOW, b >> _32
+    middle = a1 * b0 + ((a0 * b0) >> _32)
+    other = a0 * b1 + (middle & _LOW)
+    return a1 * b1 + (middle >> _32) + (other >> _32)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _reduce_once(x, carry, modulus):  # type: ignore[no-untyped-def]
+    """Subtract the modulus from x (with a carry above its top limb) if x is not below it."""
+    limbs = len(modulus)
+    if carry == _ZERO:
+        k = limbs - 1
+        while k >= 0 and x[k] == modulus[k]:
+            k -= 1
+        if k >= 0 and x[k] < modulus[k]:
+            return
+    borrow = _ZERO
+    for k in range(limbs):
+        t = x[k] - modulus[k]
+        under = uint64(x[k] < modulus[k])
+        x[k] = t - borrow
+        borrow = under | uint64(t < borrow)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _add(x, y, out, modulus, mask, odd):  # type: ignore[no-untyped-def]
+    limbs = len(modulus)
+    carry = _ZERO
+    for k in range(limbs):
+        t = x[k] + y[k]
+        over = uint64(t < y[k])
+        s = t + carry
+        carry = over | uint64(s < t)
+        out[k] = s
+    if odd:
+        _reduce_once(out, carry, modulus)
+    else:
+        out[limbs - 1] &= mask
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _subtract(x, y, out, modulus, mask, odd):  # type: ignore[no-untyped-def]
+    limbs = len(modulus)
+    borrow = _ZERO
+    for k in range(limbs):
+        t = x[k] - y[k]
+        under = uint64(x[k] < y[k])
+        out[k] = t - borrow
+        borrow = under | uint64(t < borrow)
+    if odd:
+        if borrow:
+            carry = _ZERO
+            for k in range(limbs):
+                t = out[k] + modulus[k]
+                over = uint64(t < modulus[k])
+                s = t + carry
+                carry = over | uint64(s < t)
+                out[k] = s
+    else:
+        out[limbs - 1] &= mask
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _montgomery_reduce(wide, out, modulus, inverse):  # type: ignore[no-untyped-def]
+    """out = wide · 2^(-64·limbs) mod modulus, for wide < modulus · 2^(64·limbs); uses up wide."""
+    limbs = len(modulus)
+    top = _ZERO
+    for i in range(limbs):
+        factor = wide[i] * inverse
+        carry = _ZERO
+        for j in range(limbs):
+            low = factor * modulus[j]
+            high = _product_high(factor, modulus[j])
+            t = wide[i + j] + low
+            high += uint64(t < low)
+            s = t + carry
+            high += uint64(s < t)
+            wide[i + j] = s
+            carry = high
+        k = i + limbs
+        while carry and k < 2 * limbs:
+            t = wide[k] + carry
+            carry = uint64(t < carry)
+            wide[k] = t
+            k += 1
+        top += carry
+    for k in range(limbs):
+        out[k] = wide[limbs + k]
+    _reduce_once(out, top, modulus)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _wide_product(x, y, wide):  # type: ignore[no-untyped-def]
+    limbs = len(x)
+    for k in range(2 * limbs):
+        wide[k] = _ZERO
+    for i in range(limbs):
+        carry = _ZERO
+        for j in range(limbs):
+            low = x[i] * y[j]
+            high = _product_high(x[i], y[j])
+            t = wide[i + j] + low
+            high += uint64(t < low)
+            s = t + carry
+            high += uint64(s < t)
+            wide[i + j] = s
+            carry = high
+        wide[i + limbs] = carry
+
+
+@njit(cache=True, nogil=True)
+def add(x, y, out, modulus, mask, odd):  # type: ignore[no-untyped-def]
+    """out = x + y; a single row on either side serves all."""
+    for i in range(len(out)):
+        _add(x[i % len(x)], y[i % len(y)], out[i], modulus, mask, odd)
+
+
+@njit(cache=True, nogil=True)
+def subtract(x, y, out, modulus, mask, odd):  # type: ignore[no-untyped-def]
+    """out = x - y; a single row on either side serves all."""
+    for i in range(len(out)):
+        _subtract(x[i % len(x)], y[i % len(y)], out[i], modulus, mask, odd)
+
+
+@njit(cache=True, nogil=True)
+def multiply(x, y, out, modulus, mask, odd, inverse, square):  # type: ignore[no-untyped-def]
+    """out = x · y; `square` is 2^(128·limbs) mod modulus. A single row of y serves all."""
+    limbs = len(modulus)
+    wide = np.empty(2 * limbs, np.uint64)
+    half = np.empty(limbs, np.uint64)
+    for i in range(len(out)):
+        _wide_product(x[i], y[i % len(y)], wide)
+        if odd:
+            _montgomery_reduce(wide, half, modulus, inverse)
+            _wide_product(half, square, wide)
+            _montgomery_reduce(wide, out[i], modulus, inverse)
+        else:
+            for k in range(limbs):
+                out[i, k] = wide[k]
+            out[i, limbs - 1] &= mask
+
+
+@njit(cache=True, nogil=True)
+def sum_groups(x, group, out, modulus, mask, odd):  # type: ignore[no-untyped-def]
+    """out[g] = sum of the g-th run of `group` rows of x."""
+    for g in range(len(out)):
+        out[g] = _ZERO
+        for i in range(g * group, (g + 1) * group):
+            _add(out[g], x[i], out[g], modulus, mask, odd)
+
+
+@njit(cache=True, nogil=True)
+def transpose(rows, columns):  # type: ignore[no-untyped-def]
+    """Turn 128 rows of bits, uint64[128, words], into their columns, uint64[64·words, 2].
+
+    The 64 x 64 blocks are turned by exchanging halves, quarters, … (Hacker's Delight, 7-3).
+    """
+    block = np.empty(64, np.uint64)
+    for word in range(rows.shape[1]):
+        for half in range(2):
+            for i in range(64):
+                block[i] = rows[64 * half + i, word]
+            width = 32
+            mask = np.uint64(0x00000000FFFFFFFF)
+            while width:
+                shift = np.uint64(width)
+                k = 0
+                while k < 64:
+                    t = ((block[k] >> shift) ^ block[k + width]) & mask
+                    block[k + width] ^= t
+                    block[k] ^= t << shift
+                    k = (k + width + 1) & ~width
+                width >>= 1
+                mask ^= mask << np.uint64(width)
+            for i in range(64):
+                columns[64 * word + i, half] = block[i]
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _pad(hashed, out, wide, modulus, mask, odd, inverse, entropy):  # type: ignore[no-untyped-def]
+    """Turn hash output into a ring element that is uniform up to 2^-63.
+
+    Modulo 2^L: the low bits. Modulo an odd m: `entropy` = bits of m + 63 of the hash, reduced in
+    Montgomery's way (multiplication by a unit keeps the uniform distribution).
+    """
+    limbs = len(modulus)
+    if not odd:
+        for k in range(limbs):
+            out[k] = hashed[k]
+        out[limbs - 1] &= mask
+        return
+    for k in range(2 * limbs):
+        first = 64 * k
+        if first >= entropy:
+            wide[k] = _ZERO
+        elif first + 64 <= entropy:
+            wide[k] = hashed[k]
+        else:
+            wide[k] = hashed[k] & ((_ONE << np.uint64(entropy - first)) - _ONE)
+    _montgomery_reduce(wide, out, modulus, inverse)
+
+
+@njit(cache=True, nogil=True)
+def message_bytes(bits, used, odd):  # type: ignore[no-untyped-def]
+    """Bytes of Gilboa's message for one product by a factor of which `used` bits are taken.
+
+    Modulo 2^L bit j of the factor only needs L - j bits: what lies above is multiplied out.
+    """
+    if odd:
+        return used * ((bits + 7) // 8)
+    total = 0
+    for j in range(used):
+        total += (bits - j + 7) // 8
+    return total
+
+
+@njit(cache=True, nogil=True)
+def gilboa_send(  # type: ignore[no-untyped-def]
+    zero, one, x, used, bits, message, share, modulus, mask, odd, inverse
+):
+    """Alice's side of x · y by one correlated transfer for each of `used` bits of Bob's y.
+
+    zero, one: hashes of the two keys of each transfer, uint64[n·used, words]. Writes the message
+    (pad0 - pad1 + x, at the place of bit j) and Alice's share -Σ pad0 · 2^j.
+    """
+    limbs = len(modulus)
+    entropy = bits + 63
+    p0 = np.empty(limbs, np.uint64)
+    p1 = np.empty(limbs, np.uint64)
+    shifted = np.empty(limbs, np.uint64)
+    part = np.empty(limbs, np.uint64)
+    wide = np.empty(2 * limbs, np.uint64)
+    position = 0
+    for i in range(len(x)):
+        for k in range(limbs):
+            shifted[k] = x[i, k]
+            share[i, k] = _ZERO
+        for j in range(used):
+            row = i * used + j
+            _pad(zero[row], p0, wide, modulus, mask, odd, inverse, entropy)
+            _pad(one[row], p1, wide, modulus, mask, odd, inverse, entropy)
+            _subtract(p0, p1, part, modulus, mask, odd)
+            if odd:
+                _add(part, shifted, part, modulus, mask, odd)
+                _add(shifted, shifted, shifted, modulus, mask, odd)
+                size = (bits + 7) // 8
+            else:
+                _add(part, x[i], part, modulus, mask, odd)
+                size = (bits - j + 7) // 8
+                _shift_left(p0, j, mask)
+            _subtract(share[i], p0, share[i], modulus, mask, odd)
+            spare = 0 if odd else 8 * size - (bits - j)
+            _write(part, message, position, size, spare)
+            position += size
+
+
+@njit(cache=True, nogil=True)
+def gilboa_receive(  # type: ignore[no-untyped-def]
+    chosen, y, used, bits, message, share, modulus, mask, odd, inverse
+):
+    """Bob's side: his share is Σ (pad_y + y_j · message) · 2^j."""
+    limbs = len(modulus)
+    entropy = bits + 63
+    pad = np.empty(limbs, np.uint64)
+    part = np.empty(limbs, np.uint64)
+    wide = np.empty(2 * limbs, np.uint64)
+    position = 0
+    for i in range(len(y)):
+        for k in range(limbs):
+            share[i, k] = _ZERO
+        for j in range(used):
+            _pad(chosen[i * used + j], pad, wide, modulus, mask, odd, inverse, entropy)
+            size = (bits + 7) // 8 if odd else (bits - j + 7) // 8
+            if (y[i, j >> 6] >> np.uint64(j & 63)) & _ONE:
+                _read(part, message, position, size)
+                if odd:
+                    _reduce_once(part, _ZERO, modulus)  # a peer may send anything
+                _add(pad, part, pad, modulus, mask, odd)
+            if not odd:
+                _shift_left(pad, j, mask)
+            _add(share[i], pad, share[i], modulus, mask, odd)
+            position += size
+
+
+@njit(cache=True, nogil=True)
+def vector_send(zero, one, bits_of, message, share):  # type: ignore[no-untyped-def]
+    """Scalar products of many binary vectors at once, modulo 2^(8·size), size <= 8.
+
+    zero, one: hashes as bytes, uint8[n, vectors·size]; bits_of: uint8[n, vectors]. Transfer i
+    carries, for every vector, pad0 - pad1 + bit; `share` collects -Σ pad0 (uint64[vectors]).
+    """
+    n, vectors = bits_of.shape
+    size = zero.shape[1] // vectors
+    for i in range(n):
+        for v in range(vectors):
+            p0 = _ZERO
+            p1 = _ZERO
+            for b in range(size):
+                p0 |= np.uint64(zero[i, v * size + b]) << np.uint64(8 * b)
+                p1 |= np.uint64(one[i, v * size + b]) << np.uint64(8 * b)
+            value = p0 - p1 + np.uint64(bits_of[i, v])
+            share[v] -= p0
+            for b in range(size):
+                message[i, v * size + b] = (value >> np.uint64(8 * b)) & np.uint64(255)
+
+
+@njit(cache=True, nogil=True)
+def vector_receive(chosen, choice, message, share):  # type: ignore[no-untyped-def]
+    """Bob's side of `vector_send`: choice is uint8[n]."""
+    n, width = chosen.shape
+    vectors = len(share)
+    size = width // vectors
+    for i in range(n):
+        for v in range(vectors):
+            value = _ZERO
+            other = _ZERO
+            for b in range(size):
+                value |= np.uint64(chosen[i, v * size + b]) << np.uint64(8 * b)
+                other |= np.uint64(message[i, v * size + b]) << np.uint64(8 * b)
+            share[v] += value + (other if choice[i] else _ZERO)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _shift_left(x, places, mask):  # type: ignore[no-untyped-def]
+    limbs = len(x)
+    whole = places >> 6
+    rest = np.uint64(places & 63)
+    for k in range(limbs - 1, -1, -1):
+        value = _ZERO
+        if k - whole >= 0:
+            value = x[k - whole] << rest
+            if rest and k - whole - 1 >= 0:
+                value |= x[k - whole - 1] >> (np.uint64(64) - rest)
+        x[k] = value
+    x[limbs - 1] &= mask
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _write(x, message, position, size, spare):  # type: ignore[no-untyped-def]
+    for b in range(size):
+        message[position + b] = (x[b >> 3] >> np.uint64(8 * (b & 7))) & np.uint64(255)
+    if spare:  # bits above the ones in use would tell something about x
+        message[position + size - 1] &= np.uint8(255 >> spare)
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _read(x, message, position, size):  # type: ignore[no-untyped-def]
+    for k in range(len(x)):
+        x[k] = _ZERO
+    for b in range(size):
+        x[b >> 3] |= np.uint64(message[position + b]) << np.uint64(8 * (b & 7))

@@ -1,0 +1,289 @@
+"""Framed messages between two parties: limits, time-outs, and a count of everything.
+
+A frame is a header of sixteen bytes and a payload::
+
+    kind      4 bytes   b"SFUd" data, b"SFUx" the sender stopped
+    length    4 bytes   of the payload, big-endian
+    tag       8 bytes   SHA-256 of (binding, step name, message number), cut
+
+Both sides know at every moment which step comes next and how long its message is, so a receiver
+names the step and the size it expects. A frame of another length is refused before a byte of it
+is stored; a frame whose tag differs comes from a party that is at another step, or runs another
+version or other parameters (`rebind`).
+
+One thread does everything on a non-blocking socket: while a large message is being sent, arriving
+bytes are taken in, so two parties that send at the same time cannot block each other, and no TLS
+connection is ever used from two threads.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import select
+import socket
+import ssl
+import struct
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+from sfumato.errors import ParameterError, PeerError
+
+__all__ = ["LARGEST_MESSAGE", "Channel", "Traffic"]
+
+_HEADER = struct.Struct(">4sI8s")
+_DATA, _STOPPED = b"SFUd", b"SFUx"
+_LARGEST_REASON = 512
+LARGEST_MESSAGE = 1 << 28
+_LARGEST_INBOX = 1 << 29
+_SLICE = 1 << 20
+_SLOWEST_RATE = 1 << 16  # bytes a second below which a peer counts as stalled
+
+
+@dataclass
+class Traffic:
+    """What has passed through a channel so far (frames, without TLS and TCP overhead)."""
+
+    bytes_sent: int = 0
+    bytes_received: int = 0
+    messages_sent: int = 0
+    messages_received: int = 0
+    rounds: int = 0
+    """How often this side turned from sending to waiting for an answer."""
+    seconds_waiting: float = 0.0
+
+
+class Channel:
+    """One end of a connection between two parties.
+
+    Parameters
+    ----------
+    sock
+        A connected stream socket, plain or TLS; the channel owns and closes it.
+    timeout
+        Seconds without progress after which the peer counts as gone. A whole message may take
+        this long plus one second for each 64 KiB.
+
+    Examples
+    --------
+    >>> here, there = (Channel(s) for s in socket.socketpair())
+    >>> here.send("greeting", b"good morning")
+    >>> bytes(there.receive("greeting", 12)), there.traffic.bytes_received
+    (b'good morning', 28)
+    """
+
+    def __init__(self, sock: socket.socket, *, timeout: float = 60.0) -> None:
+        if not timeout > 0:
+            raise ParameterError(f"a time-out of {timeout} s is not possible")
+        sock.setblocking(False)
+        self.timeout = timeout
+        self.encrypted = isinstance(sock, ssl.SSLSocket)
+        self.traffic = Traffic()
+        self._sock = sock
+        self._binding = b""
+        self._inbox = bytearray()
+        self._ended = False
+        self._closed = False
+        self._sent_last = False
+
+    def rebind(self, binding: bytes) -> None:
+        """Bind all later frames to what both sides have agreed on so far."""
+        self._binding = hashlib.sha256(self._binding + binding).digest()
+
+    def send(self, step: str, payload: Any) -> None:
+        """Send one message; returns when the operating system has taken all of it."""
+        view = memoryview(payload)
+        body = view.cast("B") if view.nbytes else memoryview(b"")
+        if len(body) > LARGEST_MESSAGE:
+            raise ParameterError(
+                f"`{step}` would send {len(body)} bytes in one message",
+                remedy="Work in smaller batches.",
+            )
+        header = _HEADER.pack(_DATA, len(body), self._tag(step, self.traffic.messages_sent))
+        deadline = self._deadline(len(body))
+        if len(body) < _SLICE:  # one record instead of two
+            self._push(memoryview(header + bytes(body)), step, deadline)
+        else:
+            self._push(memoryview(header), step, deadline)
+            self._push(body, step, deadline)
+        self.traffic.bytes_sent += _HEADER.size + len(body)
+        self.traffic.messages_sent += 1
+        self._sent_last = True
+
+    def receive(self, step: str, size: int) -> bytearray:
+        """Receive one message of exactly `size` bytes."""
+        return self._receive(step, lambda length: length == size, f"{size} bytes")
+
+    def receive_at_most(self, step: str, limit: int) -> bytearray:
+        """Receive one message of at most `limit` bytes."""
+        return self._receive(step, lambda length: length <= limit, f"at most {limit} bytes")
+
+    def stop(self, reason: str) -> None:
+        """Tell the peer that this side stops, if that is still possible, and close."""
+        if not self._closed and not self._ended:
+            text = reason.encode()[:_LARGEST_REASON]
+            frame = _HEADER.pack(_STOPPED, len(text), bytes(8)) + text
+            with contextlib.suppress(PeerError):  # it may be gone already, with nobody to tell
+                self._push(memoryview(frame), "stop", time.monotonic() + min(1.0, self.timeout))
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection."""
+        if not self._closed:
+            self._closed = True
+            self._sock.close()
+
+    # How bytes move
+
+    def _tag(self, step: str, number: int) -> bytes:
+        text = f"{step}\0{number}".encode()
+        return hashlib.sha256(self._binding + text).digest()[:8]
+
+    def _deadline(self, size: int) -> float:
+        return time.monotonic() + self.timeout + size / _SLOWEST_RATE
+
+    def _receive(self, step: str, fits: Callable[[int], bool], wanted: str) -> bytearray:
+        if self._sent_last:
+            self._sent_last = False
+            self.traffic.rounds += 1
+        started = time.monotonic()
+        header = self._take(_HEADER.size, step, self._deadline(0))
+        kind, length, tag = _HEADER.unpack(header)
+        if kind == _STOPPED:
+            self._peer_stopped(length, step)
+        if kind != _DATA:
+            self._refuse(step, "sent something that is not a message of this protocol")
+        if tag != self._tag(step, self.traffic.messages_received):
+            self._refuse(step, "is at another step, or runs another version or other parameters")
+        if not fits(length) or length > LARGEST_MESSAGE:
+            self._refuse(step, f"announced {length} bytes where {wanted} were expected")
+        body = self._take(length, step, self._deadline(length))
+        self.traffic.bytes_received += _HEADER.size + length
+        self.traffic.messages_received += 1
+        self.traffic.seconds_waiting += time.monotonic() - started
+        return body
+
+    def _peer_stopped(self, length: int, step: str) -> NoReturn:
+        reason = ""
+        if length <= _LARGEST_REASON:
+            raw = self._take(length, step, time.monotonic() + self.timeout)
+            text = raw.decode("utf-8", "replace")
+            reason = ": " + "".join(c for c in text if c.isprintable()) if text else ""
+        self.close()
+        raise PeerError(
+            f"the other party stopped{reason}",
+            where=f"step `{step}`",
+            remedy="Look at its own message, then start both sides again.",
+        )
+
+    def _refuse(self, step: str, what: str) -> NoReturn:
+        self.stop("it received a message that does not belong here")
+        raise PeerError(
+            f"the other party {what}",
+            where=f"step `{step}`",
+            remedy="Run the same version with the same parameters on both sides.",
+        )
+
+    def _lost(self, step: str, how: str) -> NoReturn:
+        self._ended = True
+        reason = self._reason_in_inbox()
+        self.close()
+        raise PeerError(
+            f"the other party stopped: {reason}" if reason else f"the other party {how}",
+            where=f"step `{step}`",
+            remedy="Check that it is still running, then start both sides again.",
+        )
+
+    def _reason_in_inbox(self) -> str:
+        if len(self._inbox) < _HEADER.size:
+            return ""
+        kind, length, _ = _HEADER.unpack(self._inbox[: _HEADER.size])
+        if kind != _STOPPED or length > _LARGEST_REASON:
+            return ""
+        text = self._inbox[_HEADER.size : _HEADER.size + length].decode("utf-8", "replace")
+        return "".join(c for c in text if c.isprintable())
+
+    def _push(self, view: memoryview, step: str, deadline: float) -> None:
+        while view:
+            self._check_open(step)
+            try:
+                view = view[self._sock.send(view[:_SLICE]) :]
+                continue
+            except (BlockingIOError, ssl.SSLWantWriteError, ssl.SSLWantReadError):
+                pass
+            except (OSError, ValueError) as error:
+                self._drain()
+                self._lost(step, _how(error))
+            self._wait(step, deadline, writing=True)
+            if not self._drain():
+                self._lost(step, "closed the connection")
+
+    def _take(self, size: int, step: str, deadline: float) -> bytearray:
+        """The next `size` bytes: first what has been taken in while sending, then the socket."""
+        have = min(size, len(self._inbox))
+        if have == size:
+            result = self._inbox[:size]
+            del self._inbox[:size]
+            return result
+        result = bytearray(size)
+        result[:have] = self._inbox[:have]
+        del self._inbox[:have]
+        view = memoryview(result)[have:]
+        while view:
+            self._check_open(step)
+            try:
+                count = self._sock.recv_into(view)
+            except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+                self._wait(step, deadline, writing=False)
+                continue
+            except (OSError, ValueError) as error:
+                self._lost(step, _how(error))
+            if count == 0:
+                self._lost(step, "closed the connection")
+            view = view[count:]
+        return result
+
+    def _drain(self) -> bool:
+        """Take in whatever has arrived; False at the end of the stream."""
+        while len(self._inbox) < _LARGEST_INBOX:
+            try:
+                data = self._sock.recv(_SLICE)
+            except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
+                return True
+            except (OSError, ValueError):
+                return False
+            if not data:
+                return False
+            self._inbox += data
+        return True
+
+    def _wait(self, step: str, deadline: float, *, writing: bool) -> None:
+        remaining = min(self.timeout, deadline - time.monotonic())
+        poll = select.poll()
+        poll.register(self._sock, select.POLLIN | (select.POLLOUT if writing else 0))
+        if remaining <= 0 or not poll.poll(remaining * 1000):
+            self.stop("it waited too long for the other party")
+            raise PeerError(
+                f"no progress within the time-out of {self.timeout:g} s",
+                where=f"step `{step}`",
+                remedy="Check the other party and the network, or raise the time-out.",
+            )
+
+    def _check_open(self, step: str) -> None:
+        if self._closed:
+            raise PeerError(
+                "the connection is closed", where=f"step `{step}`", remedy="Start both sides again."
+            )
+
+
+def _how(error: Exception) -> str:
+    if isinstance(error, ssl.SSLError):
+        reason = (error.reason or "TLS failure").replace("_", " ").lower()
+        if "alert" in reason or "certificate" in reason:
+            return f"refused this side's certificate ({reason})"
+        return f"broke the TLS connection ({reason})"
+    if isinstance(error, ConnectionError):
+        return "closed the connection"
+    return "cannot be reached any more"

@@ -1,0 +1,383 @@
+"""A session: two parties that have agreed who they are, what they run, and with which parameters.
+
+The greeting binds protocol version, program, roles and a digest of every parameter; a difference
+is an error on both sides that names what differs. Every later operation binds its own public
+parameters and circuit in the same way (`Session.begin`), so two programs that drift apart stop at
+the next message instead of computing nonsense.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
+
+from sfumato.errors import ParameterError, PeerError
+from sfumato.secure.channel import Channel
+from sfumato.secure.transport import TLS, Address, accept, dial
+
+if TYPE_CHECKING:
+    from sfumato.secure.engine import Engine
+    from sfumato.secure.extension import OTReceiver, OTSender
+    from sfumato.secure.paillier import PrivateKey, PublicKey
+
+__all__ = ["PROTOCOL_VERSION", "Session", "SessionReport", "connect", "listen", "together"]
+
+PROTOCOL_VERSION = 1
+Role = Literal["alice", "bob"]
+_LARGEST_GREETING = 1 << 16
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class SessionReport:
+    """What a session cost and what each side learned from it."""
+
+    role: str
+    program: str
+    seconds: float
+    bytes_sent: int
+    bytes_received: int
+    messages_sent: int
+    messages_received: int
+    rounds: int
+    and_gates: int
+    oblivious_transfers: int
+    encrypted: bool
+    engine: str
+    learned: tuple[tuple[str, str], ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as plain values; `learned` becomes a list of {"who", "what"}."""
+        plain = dataclasses.asdict(self)
+        plain["learned"] = [{"who": who, "what": what} for who, what in self.learned]
+        return plain
+
+    def to_json(self, indent: int | None = None) -> str:
+        """The report as one JSON object."""
+        return json.dumps(self.to_dict(), ensure_ascii=False, indent=indent)
+
+
+class Session:
+    """One party's end of a joint computation.
+
+    Made by `listen`, `connect` or `together`. As a context manager it ends in agreement: leaving
+    the block normally waits until the other side has finished too, leaving it by an exception
+    tells the other side that this one stopped (not why: reasons may hold private facts).
+
+    Parameters
+    ----------
+    channel
+        A connected channel; the session owns it.
+    role
+        ``"alice"`` garbles circuits and sends in oblivious transfers, ``"bob"`` evaluates and
+        receives. Which party takes which role is theirs to agree.
+    program, parameters
+        What both sides run; must be equal on both.
+    engine
+        ``"auto"``, ``"aes-ni"`` or ``"openssl"``; both give the same bytes.
+    """
+
+    def __init__(
+        self,
+        channel: Channel,
+        role: str,
+        *,
+        program: str,
+        parameters: Mapping[str, Any] | None = None,
+        engine: str = "auto",
+    ) -> None:
+        self.role: Role = _role(role)
+        self.peer: Role = "bob" if role == "alice" else "alice"
+        self.is_alice = role == "alice"
+        self.program = program
+        self.channel = channel
+        self.and_gates = 0
+        self.oblivious_transfers = 0
+        self.paillier: PrivateKey | PublicKey | None = None
+        self._engine_name = engine
+        self._engine: Engine | None = None
+        self._started = time.monotonic()
+        self._learned: dict[tuple[str, str], None] = {}
+        self._next_hash_key = 0
+        self._ot: OTSender | OTReceiver | None = None
+        self._operations = 0
+        self._greet(parameters or {})
+
+    # Agreement
+
+    def _greet(self, parameters: Mapping[str, Any]) -> None:
+        mine = {
+            "protocol": "sfumato-secure",
+            "version": PROTOCOL_VERSION,
+            "program": self.program,
+            "role": self.role,
+            "parameters": {str(k): _digest(v) for k, v in sorted(parameters.items())},
+            "nonce": secrets.token_hex(32),
+        }
+        theirs = self.exchange_json("greeting", mine, limit=_LARGEST_GREETING)
+        different = _differences(mine, theirs)
+        if different:
+            self.channel.close()
+            raise PeerError(
+                "the two sides do not run the same thing: " + "; ".join(different),
+                where="greeting",
+                remedy="Agree on program, version, roles and parameters, then start both again.",
+            )
+        first, second = (mine, theirs) if self.is_alice else (theirs, mine)
+        agreed = hashlib.sha256((_canonical(first) + _canonical(second)).encode()).digest()
+        self.channel.rebind(agreed)
+        # Public, but fresh in every session: nobody could prepare attacks on the hash for it.
+        seed = hashlib.sha256(b"hash keys" + agreed).digest()
+        self._hash_key_base = int.from_bytes(seed[:16], "little")
+
+    def begin(self, operation: str, /, **public: Any) -> None:
+        """Bind an operation and its public parameters to all later messages."""
+        self._operations += 1
+        text = _canonical([operation, self._operations, {k: str(v) for k, v in public.items()}])
+        self.channel.rebind(text.encode())
+
+    def exchange(self, step: str, payload: bytes, *, limit: int = _LARGEST_GREETING) -> bytes:
+        """Send public bytes and receive the other side's, in one round."""
+        if len(payload) > limit:
+            raise ParameterError(f"`{step}` is larger than the agreed {limit} bytes")
+        self.channel.send(step, payload)
+        return bytes(self.channel.receive_at_most(step, limit))
+
+    def exchange_json(self, step: str, value: Any, *, limit: int = _LARGEST_GREETING) -> Any:
+        """Send a public JSON value and receive the other side's, in one round."""
+        answer = self.exchange(step, _canonical(value).encode(), limit=limit)
+        try:
+            return json.loads(answer)
+        except (ValueError, RecursionError):
+            self.channel.stop("it received a message that does not belong here")
+            raise PeerError(
+                "the other party sent a message that is not JSON",
+                where=f"step `{step}`",
+                remedy="Run the same version on both sides.",
+            ) from None
+
+    # What the modules draw from
+
+    @property
+    def engine(self) -> Engine:
+        """The implementation of AES hashing and garbling in use."""
+        if self._engine is None:
+            from sfumato.secure.engine import choose
+
+            self._engine = choose(self._engine_name)
+        return self._engine
+
+    def hash_keys(self, count: int) -> int:
+        """Reserve `count` consecutive keys of the hash; no key is given out twice.
+
+        Both sides reserve in the same order, so they hold the same keys.
+        """
+        first = self._next_hash_key
+        self._next_hash_key += count
+        return (self._hash_key_base + first) % (1 << 128)
+
+    @property
+    def ot_sender(self) -> OTSender:
+        """Alice's end of the oblivious transfers; the base transfers happen on first use."""
+        from sfumato.secure.extension import OTSender
+
+        if self._ot is None:
+            self._ot = OTSender(self)
+        assert isinstance(self._ot, OTSender)
+        return self._ot
+
+    @property
+    def ot_receiver(self) -> OTReceiver:
+        """Bob's end of the oblivious transfers."""
+        from sfumato.secure.extension import OTReceiver
+
+        if self._ot is None:
+            self._ot = OTReceiver(self)
+        assert isinstance(self._ot, OTReceiver)
+        return self._ot
+
+    # What remains
+
+    def note_learned(self, who: str, what: str) -> None:
+        """Record that `who` ("alice", "bob", "both") learned `what`."""
+        self._learned[(who, what)] = None
+
+    def report(self) -> SessionReport:
+        """Costs so far, and what each side learned."""
+        traffic = self.channel.traffic
+        return SessionReport(
+            role=self.role,
+            program=self.program,
+            seconds=time.monotonic() - self._started,
+            bytes_sent=traffic.bytes_sent,
+            bytes_received=traffic.bytes_received,
+            messages_sent=traffic.messages_sent,
+            messages_received=traffic.messages_received,
+            rounds=traffic.rounds,
+            and_gates=self.and_gates,
+            oblivious_transfers=self.oblivious_transfers,
+            encrypted=self.channel.encrypted,
+            engine=self.engine.name,
+            learned=tuple(self._learned),
+        )
+
+    def finish(self) -> None:
+        """Wait until the other side has finished too, then close."""
+        self.exchange("done", b"", limit=0)
+        self.channel.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if error is None:
+            self.finish()
+        else:
+            self.channel.stop("it met an error of its own" if not _peer(error) else "")
+
+
+def listen(
+    role: str,
+    address: Address,
+    *,
+    program: str,
+    parameters: Mapping[str, Any] | None = None,
+    tls: TLS | None = None,
+    timeout: float = 60.0,
+) -> Session:
+    """Wait for the other party at `address` and greet it.
+
+    Without `tls` only a loopback address is accepted.
+    """
+    _role(role)
+    sock = accept(address, tls, timeout)
+    return Session(Channel(sock, timeout=timeout), role, program=program, parameters=parameters)
+
+
+def connect(
+    role: str,
+    address: Address,
+    *,
+    program: str,
+    parameters: Mapping[str, Any] | None = None,
+    tls: TLS | None = None,
+    timeout: float = 60.0,
+) -> Session:
+    """Connect to the party that listens at `address`, trying until the time is over.
+
+    Without `tls` only a loopback address is accepted.
+    """
+    _role(role)
+    sock = dial(address, tls, timeout)
+    return Session(Channel(sock, timeout=timeout), role, program=program, parameters=parameters)
+
+
+def together(
+    alice: Callable[[Session], T],
+    bob: Callable[[Session], T],
+    *,
+    program: str = "example",
+    parameters: Mapping[str, Any] | None = None,
+    timeout: float = 60.0,
+    engine: str = "auto",
+) -> tuple[T, T]:
+    """Run both parties in one process, in two threads joined by a socket pair.
+
+    For examples and tests: of course one process then sees both sides' data.
+
+    Examples
+    --------
+    >>> together(lambda session: session.peer, lambda session: session.peer)
+    ('bob', 'alice')
+    """
+    ends = socket.socketpair()
+    results: dict[str, T] = {}
+    failures: dict[str, BaseException] = {}
+
+    def run(role: str, sock: socket.socket, function: Callable[[Session], T]) -> None:
+        channel = Channel(sock, timeout=timeout)
+        try:
+            with Session(
+                channel, role, program=program, parameters=parameters, engine=engine
+            ) as session:
+                results[role] = function(session)
+        except BaseException as error:
+            failures[role] = error
+        finally:
+            channel.close()
+
+    threads = [
+        threading.Thread(target=run, args=(role, sock, function), daemon=True)
+        for role, sock, function in zip(("alice", "bob"), ends, (alice, bob), strict=True)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    # The side that failed by itself explains more than the side that lost its peer.
+    for error in sorted(failures.values(), key=_peer):
+        raise error
+    return results["alice"], results["bob"]
+
+
+def _peer(error: BaseException) -> bool:
+    return isinstance(error, PeerError)
+
+
+def _role(role: str) -> Role:
+    if role == "alice":
+        return "alice"
+    if role == "bob":
+        return "bob"
+    raise ParameterError(
+        f"`{role}` is not a role", remedy="Use alice on one side, bob on the other."
+    )
+
+
+def _canonical(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def _digest(value: Any) -> str:
+    try:
+        text = _canonical(value)
+    except (TypeError, ValueError) as error:
+        raise ParameterError("session parameters must be plain JSON values") from error
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _differences(mine: dict[str, Any], theirs: Any) -> list[str]:
+    if not isinstance(theirs, dict) or theirs.get("protocol") != mine["protocol"]:
+        return ["the other side does not speak this protocol"]
+    if theirs.get("version") != mine["version"]:
+        return [f"this side speaks version {mine['version']} of the protocol, the other does not"]
+    found = []
+    if theirs.get("role") not in ("alice", "bob") or theirs["role"] == mine["role"]:
+        found.append(f"both sides say they are {mine['role']}")
+    if theirs.get("program") != mine["program"]:
+        found.append(f"this side runs `{mine['program']}`, the other something else")
+    here, there = mine["parameters"], theirs.get("parameters")
+    if not isinstance(there, dict):
+        return [*found, "the other side sent no parameters"]
+    names = sorted(name for name in {*here, *map(str, there)} if here.get(name) != there.get(name))
+    if names:
+        shown = "".join(c for c in ", ".join(names) if c.isprintable())[:200]
+        found.append(f"parameters differ: {shown}")
+    nonce = theirs.get("nonce")
+    if not isinstance(nonce, str) or len(nonce) != 64 or nonce == mine["nonce"]:
+        found.append("the other side sent no fresh nonce")
+    return found

@@ -1,0 +1,208 @@
+"""Connections: TLS 1.3 with certificates pinned on both sides; plain sockets on loopback only.
+
+There is no certificate authority. Each party makes a self-signed certificate (`make_keys`), hands
+it to the other on a trusted way, and accepts exactly the one certificate it was handed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import ipaddress
+import socket
+import ssl
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from sfumato.errors import ParameterError, PeerError, SourceError
+
+__all__ = ["TLS", "Address", "accept", "dial"]
+
+Address = tuple[str, int]
+
+
+@dataclass(frozen=True)
+class TLS:
+    """Who I am and whom I accept.
+
+    Parameters
+    ----------
+    certificate, key
+        My own certificate and private key, as `make_keys` wrote them.
+    peer_certificate
+        The certificate the other party handed over; no other is accepted.
+    """
+
+    certificate: Path
+    key: Path
+    peer_certificate: Path
+
+    def context(self, *, server: bool) -> ssl.SSLContext:
+        """The settings of a connection: TLS 1.3, both sides must show their certificate."""
+        for path in (self.certificate, self.key, self.peer_certificate):
+            if not Path(path).is_file():
+                raise SourceError(
+                    "there is no such file",
+                    where=str(path),
+                    remedy="Make certificates on both sides and exchange the .crt files.",
+                )
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER if server else ssl.PROTOCOL_TLS_CLIENT)
+        context.minimum_version = ssl.TLSVersion.TLSv1_3
+        context.check_hostname = False  # the certificate itself is pinned, names prove nothing more
+        context.verify_mode = ssl.CERT_REQUIRED
+        if server:
+            context.num_tickets = 0  # sessions are never resumed
+        try:
+            context.load_cert_chain(self.certificate, self.key)
+        except (ssl.SSLError, OSError) as error:
+            raise SourceError(
+                "this certificate and key do not belong together or cannot be read",
+                where=str(self.certificate),
+                remedy="Make a new pair.",
+            ) from error
+        try:
+            context.load_verify_locations(self.peer_certificate)
+        except (ssl.SSLError, OSError) as error:
+            raise SourceError(
+                "this is not a certificate",
+                where=str(self.peer_certificate),
+                remedy="Ask the other party for its .crt file.",
+            ) from error
+        return context
+
+    def check(self, sock: ssl.SSLSocket) -> None:
+        """Refuse a peer that shows any certificate but the pinned one."""
+        pinned = ssl.PEM_cert_to_DER_cert(Path(self.peer_certificate).read_text().strip())
+        shown = sock.getpeercert(binary_form=True) or b""
+        if not hmac.compare_digest(pinned, shown):
+            sock.close()
+            raise PeerError(
+                "the other party shows another certificate than the one handed over",
+                remedy="Exchange the .crt files again on a way you trust.",
+            )
+
+
+def accept(address: Address, tls: TLS | None, timeout: float) -> socket.socket:
+    """Wait for the other party to connect."""
+    context = tls.context(server=True) if tls else None
+    deadline = time.monotonic() + timeout
+    family, where = _resolve(address, need_loopback=tls is None)
+    with socket.socket(family, socket.SOCK_STREAM) as server:
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            server.bind(where)
+        except OSError as error:
+            raise ParameterError(
+                f"cannot listen here ({error.strerror})",
+                where=_named(address),
+                remedy="Choose a free port of this machine.",
+            ) from error
+        server.listen(1)
+        while True:
+            server.settimeout(max(0.01, deadline - time.monotonic()))
+            try:
+                sock, _ = server.accept()
+            except TimeoutError:
+                raise PeerError(
+                    f"nobody connected within {timeout:g} s",
+                    where=_named(address),
+                    remedy="Start the other side, or raise the time-out.",
+                ) from None
+            return _secured(sock, tls, context, server=True, deadline=deadline)
+
+
+def dial(address: Address, tls: TLS | None, timeout: float) -> socket.socket:
+    """Connect to the other party, trying until it listens or the time is over."""
+    context = tls.context(server=False) if tls else None
+    deadline = time.monotonic() + timeout
+    family, where = _resolve(address, need_loopback=tls is None)
+    while True:
+        sock = socket.socket(family, socket.SOCK_STREAM)
+        sock.settimeout(max(0.01, deadline - time.monotonic()))
+        try:
+            sock.connect(where)
+        except OSError as error:
+            sock.close()
+            if time.monotonic() + 0.05 >= deadline:
+                raise PeerError(
+                    f"nobody answers ({error.strerror or 'timed out'})",
+                    where=_named(address),
+                    remedy="Start the other side, and check address, port and firewall.",
+                ) from error
+            time.sleep(0.05)
+            continue
+        return _secured(sock, tls, context, server=False, deadline=deadline)
+
+
+def _secured(
+    sock: socket.socket,
+    tls: TLS | None,
+    context: ssl.SSLContext | None,
+    *,
+    server: bool,
+    deadline: float,
+) -> socket.socket:
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    with contextlib.suppress(OSError):  # a larger buffer lets one side compute while bytes travel
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 22)
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
+    if tls is None or context is None:
+        return sock
+    sock.settimeout(max(0.01, deadline - time.monotonic()))
+    with _explained():
+        secured = context.wrap_socket(sock, server_side=server)
+    tls.check(secured)
+    return secured
+
+
+@contextlib.contextmanager
+def _explained() -> Iterator[None]:
+    try:
+        yield
+    except ssl.SSLCertVerificationError as error:
+        raise PeerError(
+            f"the other party's certificate is not the expected one ({error.verify_message})",
+            remedy="Exchange the .crt files again on a way you trust; check both clocks.",
+        ) from error
+    except ssl.SSLError as error:
+        reason = (error.reason or "TLS failure").replace("_", " ").lower()
+        raise PeerError(
+            f"no TLS 1.3 connection could be agreed ({reason})",
+            remedy="Both sides need TLS with each other's certificate.",
+        ) from error
+    except TimeoutError as error:
+        raise PeerError(
+            "the other party did not finish the TLS greeting in time",
+            remedy="Both sides need TLS, or neither.",
+        ) from error
+    except OSError as error:
+        raise PeerError(
+            "the other party closed the connection during the TLS greeting",
+            remedy="Both sides need TLS with each other's certificate.",
+        ) from error
+
+
+def _resolve(address: Address, *, need_loopback: bool) -> tuple[int, tuple[str, int]]:
+    host, port = address
+    if not 0 <= port <= 65535:
+        raise ParameterError(f"{port} is not a port", remedy="Use 1 to 65535.")
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except OSError as error:
+        raise ParameterError(
+            "this host name is not known", where=host, remedy="Check the spelling."
+        ) from error
+    family, _, _, _, where = found[0]
+    if need_loopback and not ipaddress.ip_address(where[0]).is_loopback:
+        raise ParameterError(
+            "without TLS only loopback addresses are allowed",
+            where=_named(address),
+            remedy="Give certificates, or use 127.0.0.1.",
+        )
+    return family, (str(where[0]), int(where[1]))
+
+
+def _named(address: Address) -> str:
+    return f"{address[0]}:{address[1]}"
