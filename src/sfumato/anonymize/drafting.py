@@ -8,18 +8,92 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.anonymize.demand import Demand
 from sfumato.anonymize.problem import Problem, Solution
 from sfumato.engines.codes import CodeArray, smallest_dtype
-from sfumato.engines.recoding import Cells, Step
+from sfumato.engines.recoding import Cells, Recoding, Step
 from sfumato.engines.sizes import ClassSizes
+from sfumato.release import Draft, Promise
+from sfumato.release.anonymity import Anonymity
+from sfumato.release.promise import WithoutColumns
+from sfumato.tables import Table
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["STAR", "column_actions", "foreseen_sizes", "step_of", "suppressed"]
+__all__ = ["STAR", "column_actions", "costs", "draft_of", "foreseen_sizes", "step_of", "suppressed"]
 
 STAR = "*"
 """How a suppressed cell reads in a text column."""
+
+
+def draft_of(
+    table: Table,
+    demand: Demand,
+    problem: Problem,
+    solution: Solution,
+    inferred: Mapping[str, str],
+) -> Draft:
+    """The draft that carries a solution out and promises what was demanded."""
+    step = step_of(problem, solution, stars_as_text=demand.stars_as_text)
+    rows, cells = suppressed(problem, solution)
+    promises: list[Promise] = [Anonymity(demand.models, demand.quasi_identifiers, demand.sensitive)]
+    if demand.identifiers:
+        promises.append(WithoutColumns(demand.identifiers))
+    kept = dict.fromkeys(table.columns, "kept")
+    dropped = dict.fromkeys(demand.identifiers, "dropped")
+    details = dict(solution.details)
+    if inferred:
+        details["inferred_hierarchies"] = dict(inferred)
+    return Draft(
+        table=table,
+        recoding=Recoding((step,), demand.identifiers),
+        method=demand.method,
+        asked=demand.asked(),
+        promises=tuple(promises),
+        quasi_identifiers=demand.quasi_identifiers,
+        suppressed_rows=rows,
+        suppressed_cells=cells,
+        column_actions={**kept, **column_actions(problem, solution), **dropped},
+        lower_bound=solution.lower_bound,
+        utility=costs(problem, solution),
+        details=details,
+        foreseen=foreseen_sizes(problem, solution),
+        seed=demand.seed,
+        stopped_by=solution.stopped_by,
+        warnings=solution.warnings,
+    )
+
+
+def costs(problem: Problem, solution: Solution) -> Mapping[str, float]:
+    """What the solution costs: losses of precision, from the mapping alone.
+
+    The normalized certainty penalty is the mean over all quasi-identifier cells; a starred cell and
+    every cell of a suppressed row count 1. Discernibility is Σ|class|², a suppressed row counting
+    as much as the whole table.
+    """
+    rows = problem.counts if solution.rows is None else solution.rows
+    kept = solution.groups >= 0
+    groups, weight = solution.groups[kept], rows[kept].astype(np.float64)
+    total = float(problem.rows)
+    left_out = total - float(weight.sum())
+    penalty = {}
+    for column in problem.quasi_identifiers:
+        lost = left_out
+        if column in solution.published:
+            shown = solution.published[column]
+            lost += float((shown.loss[shown.codes[groups]] * weight).sum())
+        elif column in solution.starred:
+            lost += float(weight[solution.starred[column][groups]].sum())
+        penalty[column] = lost / total if total else 0.0
+    sizes = np.bincount(groups, weights=weight) if len(groups) else np.zeros(0)
+    sizes = sizes[sizes > 0]
+    return {
+        "ncp": float(np.mean(list(penalty.values()))) if penalty else 0.0,
+        **{f"ncp_{column}": value for column, value in penalty.items()},
+        "discernibility": float((sizes**2).sum()) + left_out * total,
+        "average_class_size": float(sizes.mean()) if len(sizes) else 0.0,
+    }
 
 
 def step_of(problem: Problem, solution: Solution, *, stars_as_text: bool = False) -> Step:

@@ -24,11 +24,14 @@ class Method:
         One line for help texts.
     options
         Names of the options it understands.
+    needs_trees
+        Whether every column must have a hierarchy; missing ones are then inferred.
     """
 
     home: str
     says: str
     options: tuple[str, ...] = ()
+    needs_trees: bool = False
 
     @property
     def solve(self) -> Callable[[Problem], Solution]:

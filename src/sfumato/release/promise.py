@@ -33,6 +33,10 @@ class Finding(Result):
     measured: Mapping[str, Any] = field(default_factory=dict)
     remedy: str | None = None
 
+    def __post_init__(self) -> None:
+        if self.holds:
+            object.__setattr__(self, "remedy", None)
+
 
 class Promise(Protocol):
     """Something that must be true of a released table."""

@@ -141,7 +141,6 @@ def rehearse(draft: Draft, *, budget: Budget | None = None) -> Release:
         staged = draft.table.engine.stage(
             draft.recoding, os.path.join(folder.name, "release.arrow"), budget=budget
         )
-        staged.commit()
         written = Table(staged.engine())
         findings = _check(draft, written, budget)
     except BaseException:

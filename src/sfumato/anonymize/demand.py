@@ -1,0 +1,217 @@
+"""What the user asks of `anonymize`: columns and their parts, privacy models, and the method."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from sfumato.anonymize.registry import method
+from sfumato.errors import ColumnError, ParameterError, did_you_mean
+from sfumato.hierarchy import Boundaries, Hierarchy
+from sfumato.privacy import (
+    AlphaK,
+    Closeness,
+    DistinctDiversity,
+    EntropyDiversity,
+    KAnonymity,
+    Model,
+    RecursiveDiversity,
+    Sensitivity,
+)
+from sfumato.tables import Table
+
+__all__ = ["Demand", "models_of", "quasi_identifier_sets"]
+
+L_KINDS = ("distinct", "entropy", "recursive")
+
+
+@dataclass(frozen=True, eq=False)
+class Demand:
+    """A checked demand.
+
+    Parameters
+    ----------
+    quasi_identifiers
+        The column sets the promise is about, at least one.
+    sensitive
+        Columns whose values must not be inferable from a class.
+    models
+        What must hold for each of the sets.
+    method, options
+        How to get there.
+    hierarchies
+        Trees by column; `infer_trees` makes the missing ones, else columns without a tree are
+        blurred into ranges and sets of values.
+    boundaries
+        How far values may be blurred at most.
+    weights
+        Importance of precision by column.
+    identifiers
+        Columns that are left out of the release.
+    stars_as_text
+        Whether starred columns become text instead of holding nulls.
+    """
+
+    quasi_identifiers: tuple[tuple[str, ...], ...]
+    sensitive: tuple[str, ...]
+    models: tuple[Model, ...]
+    method: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    hierarchies: Mapping[str, Hierarchy] = field(default_factory=dict)
+    infer_trees: bool = False
+    boundaries: Boundaries | None = None
+    weights: Mapping[str, float] = field(default_factory=dict)
+    identifiers: tuple[str, ...] = ()
+    stars_as_text: bool = False
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        chosen = method(self.method)
+        for name in self.options:
+            if name not in chosen.options:
+                raise ParameterError(
+                    f"method `{self.method}` has no option `{name}`",
+                    remedy=did_you_mean(name, chosen.options),
+                )
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All quasi-identifiers, each once, in the order given."""
+        return tuple(dict.fromkeys(name for names in self.quasi_identifiers for name in names))
+
+    def asked(self) -> dict[str, Any]:
+        """The demand as certificates record it."""
+        asked: dict[str, Any] = {}
+        for model in self.models:
+            asked |= {
+                f.name: getattr(model, f.name)
+                for f in fields(model)
+                if f.name not in ("column", "hierarchy", "value")
+            }
+        return {
+            **asked,
+            "qi": self.quasi_identifiers,
+            "sensitive": self.sensitive,
+            "weights": dict(self.weights),
+            "boundaries": self.boundaries is not None,
+            "options": dict(self.options),
+        }
+
+    def check(self, table: Table) -> None:
+        """Refuse columns that are missing or have two parts to play."""
+        for names in self.quasi_identifiers:
+            table.require(names)
+        table.require(self.sensitive)
+        table.require(self.identifiers)
+        parts = {
+            "a quasi-identifier": self.columns,
+            "sensitive": self.sensitive,
+            "an identifier to be left out": self.identifiers,
+        }
+        seen: dict[str, str] = {}
+        for part, names in parts.items():
+            for name in names:
+                if name in seen:
+                    raise ColumnError(
+                        f"column `{name}` is {seen[name]} and {part} at the same time",
+                        where=table.name,
+                        remedy="Give it one part.",
+                    )
+                seen[name] = part
+        for name in (*self.weights, *self.hierarchies):
+            if name not in self.columns:
+                raise ColumnError(
+                    f"`{name}` has a weight or hierarchy but is no quasi-identifier",
+                    where=table.name,
+                    remedy=did_you_mean(name, self.columns),
+                )
+
+
+def quasi_identifier_sets(
+    given: Sequence[str] | Sequence[Sequence[str]],
+) -> tuple[tuple[str, ...], ...]:
+    """One set of names, or several, as several.
+
+    Examples
+    --------
+    >>> quasi_identifier_sets(["age", "sex"])
+    (('age', 'sex'),)
+    >>> quasi_identifier_sets([["age", "sex"], ["zip"]])
+    (('age', 'sex'), ('zip',))
+    """
+    if not given:
+        raise ParameterError(
+            "no quasi-identifiers were named",
+            remedy="Name the columns others may know, e.g. --qi age,sex,zip (see `sfumato scan`).",
+        )
+    if all(isinstance(name, str) for name in given):
+        return (tuple(str(name) for name in given),)
+    sets = tuple(tuple(names) for names in given)
+    if not all(sets):
+        raise ParameterError("one of the sets of quasi-identifiers is empty")
+    return sets
+
+
+def models_of(
+    sensitive: Sequence[str],
+    *,
+    k: int | None = None,
+    l: float | None = None,  # noqa: E741 (the field's own name)
+    l_kind: str = "distinct",
+    c: float | None = None,
+    t: float | None = None,
+    t_distance: Mapping[str, str] | str | None = None,
+    ordered: Sequence[str] = (),
+    p: int | None = None,
+    alpha: float | None = None,
+    hierarchies: Mapping[str, Hierarchy] | None = None,
+) -> tuple[Model, ...]:
+    """Privacy models from the numbers users give; those of sensitive columns hold for each.
+
+    Parameters
+    ----------
+    ordered
+        Sensitive columns whose values lie on a line; t-closeness measures them by rank unless
+        `t_distance` says otherwise.
+    """
+    wanted = (("l", l), ("t", t), ("p", p), ("alpha", alpha))
+    for name, value in wanted:
+        if value is not None and not sensitive:
+            raise ParameterError(
+                f"{name} is about a sensitive column, and none was named",
+                remedy="Name it, e.g. --sensitive diagnosis.",
+            )
+    if l_kind not in L_KINDS:
+        raise ParameterError(
+            f"there is no l-diversity `{l_kind}`", remedy=did_you_mean(l_kind, L_KINDS)
+        )
+    models: list[Model] = [] if k is None else [KAnonymity(k)]
+    for column in sensitive:
+        if l is not None:
+            models.append(_diversity(l, l_kind, c, column))
+        if t is not None:
+            asked = t_distance.get(column) if isinstance(t_distance, Mapping) else t_distance
+            distance = asked or ("ordered" if column in ordered else "equal")
+            models.append(Closeness(t, column, distance, (hierarchies or {}).get(column)))  # type: ignore[arg-type]
+        if p is not None:
+            models.append(Sensitivity(p, max(p, k or 1), column))
+        if alpha is not None:
+            models.append(AlphaK(alpha, k or 1, column))
+    if not models:
+        raise ParameterError("nothing was asked for", remedy="Ask at least for -k, e.g. -k 5.")
+    return tuple(models)
+
+
+def _diversity(l: float, kind: str, c: float | None, column: str) -> Model:  # noqa: E741
+    if kind == "entropy":
+        return EntropyDiversity(l, column)
+    if l != int(l):
+        raise ParameterError(
+            f"l = {l:g} is no whole number", remedy="Only entropy takes fractions."
+        )
+    if kind == "recursive":
+        if c is None:
+            raise ParameterError("recursive diversity needs c", remedy="Give it, e.g. --c 3.")
+        return RecursiveDiversity(c, int(l), column)
+    return DistinctDiversity(int(l), column)

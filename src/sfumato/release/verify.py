@@ -1,0 +1,134 @@
+"""Check a table or a release: replay its certificate, or measure what the user demands."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sfumato.budget import Budget
+from sfumato.errors import ColumnError, ParameterError, PromiseError, SourceError
+from sfumato.release.certificate import Certificate, certificate_path
+from sfumato.release.promise import Finding, Promise, promise_from_dict
+from sfumato.results import Result, plain
+from sfumato.tables import Table, table
+
+__all__ = ["Verification", "replay", "verify"]
+
+
+@dataclass(frozen=True)
+class Verification(Result):
+    """Whether everything that was checked holds, and what was found."""
+
+    holds: bool
+    findings: tuple[Finding, ...]
+    table: str
+    certificate: str | None
+
+
+def verify(
+    source: Any,
+    *,
+    promises: Sequence[Promise] = (),
+    certificate: str | os.PathLike[str] | None = None,
+    key: bytes | None = None,
+    budget: Budget | None = None,
+) -> Verification:
+    """Check promises on a table, or replay the certificate of a release.
+
+    Parameters
+    ----------
+    source
+        Anything `sfumato.table` opens.
+    promises
+        What must hold; without any, the certificate beside the table says so.
+    certificate
+        The certificate, where it does not lie beside the table.
+    key
+        The key the certificate must be sealed with.
+    """
+    opened = table(source, budget=budget)
+    findings = [_checked(promise, opened, budget) for promise in promises]
+    place = None
+    if certificate is not None or not promises:
+        place = _certificate_of(opened, source, certificate)
+        findings += replay(opened, place, key, budget)
+    return Verification(
+        holds=all(finding.holds for finding in findings),
+        findings=tuple(findings),
+        table=opened.name,
+        certificate=None if place is None else str(place),
+    )
+
+
+def replay(
+    opened: Table, place: Path, key: bytes | None = None, budget: Budget | None = None
+) -> list[Finding]:
+    """Check everything a certificate says about a table.
+
+    An altered certificate is a finding that does not hold; a missing one, or one of another form,
+    is an error.
+    """
+    try:
+        record = Certificate.read(place, key).body
+    except PromiseError as error:
+        return [Finding("certificate", False, str(error), remedy="Release the table again.")]
+    findings = [Finding("certificate", True, "the certificate is whole and unaltered")]
+    try:
+        findings.append(_same_bytes(opened, record["output"]["fingerprint"]))
+        for recorded in record["promises"]:
+            findings += _replayed(opened, dict(recorded), budget)
+    except (KeyError, TypeError, ValueError) as error:
+        raise SourceError("the certificate lacks what it must say", where=str(place)) from error
+    return findings
+
+
+def _same_bytes(opened: Table, promised: str) -> Finding:
+    same = opened.fingerprint() == promised
+    return Finding(
+        "fingerprint",
+        same,
+        "the table is the one that was released"
+        if same
+        else "the table is not the one that was released: its fingerprint differs",
+        remedy="Get the released table again, or release this one.",
+    )
+
+
+def _replayed(opened: Table, recorded: dict[str, Any], budget: Budget | None) -> list[Finding]:
+    """The promise itself, and whether it measures what was measured then."""
+    kind, measured = recorded.pop("kind"), recorded.pop("measured")
+    finding = _checked(promise_from_dict(kind, recorded), opened, budget)
+    if plain(finding.measured) == measured:
+        return [finding]
+    differs = Finding(
+        "measures", False, f"{kind}: the figures differ from those in the certificate"
+    )
+    return [finding, differs]
+
+
+def _checked(promise: Promise, opened: Table, budget: Budget | None) -> Finding:
+    try:
+        return promise.check(opened, budget)
+    except ColumnError as error:
+        raise ColumnError(
+            f"the promise is about a column that is not there ({error.what})",
+            where=opened.name,
+            remedy=error.remedy,
+        ) from error
+
+
+def _certificate_of(opened: Table, source: Any, given: str | os.PathLike[str] | None) -> Path:
+    if given is not None:
+        return Path(given)
+    if isinstance(source, (str, os.PathLike)):
+        return certificate_path(source)
+    if os.path.exists(opened.name):
+        return certificate_path(opened.name)
+    raise ParameterError(
+        "nothing was said about what to check",
+        where=opened.name,
+        remedy="Name the certificate, or say what must hold (e.g. k and quasi-identifiers).",
+    )
