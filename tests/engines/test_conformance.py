@@ -1,0 +1,206 @@
+"""Every question on every engine: the same table, the same answers."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Callable
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from samples import sample_path
+from sfumato.engines.memory import MemoryEngine
+from sfumato.engines.protocol import Engine
+from sfumato.engines.schema import column_of
+from sfumato.errors import EngineError
+from sfumato.tables.frames import ArrowSource
+from zoo import classes_of, comparable, decoded, odd_names, rows_of, zoo
+
+Opener = Callable[[pa.Table], Engine]
+
+SETS = [
+    [],
+    ["double"],
+    ["single"],
+    ["text", "yes"],
+    ["moment", "local"],
+    ["small", "big", "price"],
+    ["huge", "birth", "blob"],
+    ["empty", "yes"],
+]
+
+
+def test_schema_and_row_count(opened: Opener) -> None:
+    table = zoo()
+    engine = opened(table)
+    assert [(c.name, c.kind) for c in engine.schema()] == [
+        (field.name, column_of(field.name, field.type).kind) for field in table.schema
+    ]
+    assert engine.row_count() == 12
+
+
+def test_types_travel_unchanged(opened: Opener) -> None:
+    table = zoo()
+    engine = opened(table)
+    assert [c.type for c in engine.schema()] == table.schema.types
+    assert engine.sample(3).schema.types == table.schema.types
+
+
+@pytest.mark.parametrize("column", zoo().column_names)
+def test_values_of_every_type(opened: Opener, column: str) -> None:
+    table = zoo().select([column])
+    found = opened(table).values(column)
+    assert found.values[0].type == table.schema.field(0).type
+    assert decoded(found) == classes_of(table, [column])
+
+
+def test_class_sizes_and_classes_of_column_sets(opened: Opener) -> None:
+    table = zoo()
+    engine, memory = opened(table), MemoryEngine(ArrowSource(table, "people"))
+    for columns in [*SETS, table.column_names]:
+        expected = classes_of(table, columns)
+        assert engine.class_sizes(columns).to_dict() == Counter(expected.values())
+        found, reference = engine.classes(columns), memory.classes(columns)
+        assert decoded(found) == expected
+        assert [a.tolist() for a in found.arrays] == [a.tolist() for a in reference.arrays]
+        assert [a.dtype for a in found.arrays] == [a.dtype for a in reference.arrays]
+        assert [[comparable(value) for value in values.to_pylist()] for values in found.values] == [
+            [comparable(value) for value in values.to_pylist()] for values in reference.values
+        ]
+
+
+def test_a_limit_on_classes(opened: Opener) -> None:
+    engine = opened(pa.table({"age": [1, 2, 2, None], "sex": ["F", "M", "M", "M"]}))
+    assert engine.classes(["age", "sex"], limit=3).entries == 3
+    with pytest.raises(EngineError, match="more than"):
+        engine.classes(["age", "sex"], limit=2)
+    with pytest.raises(EngineError, match="more than"):
+        engine.values("age", limit=2)
+
+
+def test_odd_column_names(opened: Opener) -> None:
+    table = odd_names()
+    engine = opened(table)
+    assert [column.name for column in engine.schema()] == table.column_names
+    names = ["order", 'say "hi"', "A", "count", "c0", "semi;colon --"]
+    assert decoded(engine.classes(names)) == classes_of(table, names)
+    assert engine.class_sizes(table.column_names).to_dict() == {1: 2, 2: 1}
+    assert Counter(rows_of(engine.sample(9))) == Counter(rows_of(table))
+
+
+def test_duplicate_rows(opened: Opener) -> None:
+    table = pa.table({"age": [1, 1, None, None, None, 2], "sex": ["F", "F", None, None, None, ""]})
+    engine = opened(table)
+    assert engine.class_sizes(["age", "sex"]).to_dict() == {1: 1, 2: 1, 3: 1}
+    assert Counter(rows_of(engine.sample(6))) == Counter(rows_of(table))
+
+
+def test_no_rows(opened: Opener) -> None:
+    table = zoo().slice(0, 0)
+    engine = opened(table)
+    assert engine.row_count() == 0
+    for columns in ([], ["double"], table.column_names):
+        assert engine.class_sizes(columns).to_dict() == {}
+        assert engine.classes(columns).entries == 0
+    assert engine.sample(5).num_rows == 0
+    assert engine.sample(5).schema.types == table.schema.types
+    assert sum(batch.num_rows for batch in engine.batches()) == 0
+
+
+def test_one_row(opened: Opener) -> None:
+    table = zoo().slice(3, 1)
+    engine = opened(table)
+    for columns in ([], ["double"], table.column_names):
+        assert engine.class_sizes(columns).to_dict() == {1: 1}
+        assert decoded(engine.classes(columns)) == classes_of(table, columns)
+    assert rows_of(engine.sample(1)) == rows_of(table)
+
+
+def test_three_hundred_columns(opened: Opener) -> None:
+    names = [f"column {at}" for at in range(300)]
+    table = pa.table({name: [at % 7, at % 7, at % 3] for at, name in enumerate(names)})
+    engine = opened(table)
+    assert len(engine.schema()) == 300
+    assert engine.class_sizes(names).to_dict() == Counter(classes_of(table, names).values())
+    assert decoded(engine.classes(names)) == classes_of(table, names)
+    assert engine.fingerprint() == engine.fingerprint()
+
+
+def test_samples(opened: Opener) -> None:
+    table = pa.table({"id": list(range(200)), "odd": [at % 2 == 1 for at in range(200)]})
+    engine = opened(table)
+    drawn = engine.sample(40, ["odd", "id"], seed=7)
+    assert drawn.column_names == ["odd", "id"]
+    found = drawn.column("id").to_pylist()
+    assert len(set(found)) == 40
+    assert set(found) <= set(range(200))
+    assert drawn.column("odd").to_pylist() == [at % 2 == 1 for at in found]
+    assert engine.sample(40, ["id"], seed=7).column("id").to_pylist() == found
+    assert engine.sample(40, ["id"], seed=8).column("id").to_pylist() != found
+    assert sorted(engine.sample(500, ["id"]).column("id").to_pylist()) == list(range(200))
+    assert engine.sample(0, ["id"]).num_rows == 0
+
+
+def test_ordered_engines_draw_the_same_sample(opened: Opener) -> None:
+    table = zoo()
+    engine, memory = opened(table), MemoryEngine(ArrowSource(table, "people"))
+    if engine.exact_order:
+        assert rows_of(engine.sample(5, seed=3)) == rows_of(memory.sample(5, seed=3))
+    else:
+        assert engine.kind in ("postgres", "spark")
+
+
+def test_batches(opened: Opener) -> None:
+    table = zoo()
+    engine = opened(table)
+    batches = list(engine.batches(["text", "double", "moment", "blob", "id"], rows=5))
+    assert all(0 < batch.num_rows <= 5 for batch in batches)
+    assert batches[0].schema.names == ["text", "double", "moment", "blob", "id"]
+    found = pa.Table.from_batches(batches)
+    assert Counter(rows_of(found)) == Counter(rows_of(table, found.column_names))
+    whole = pa.Table.from_batches(list(engine.batches()))
+    assert Counter(rows_of(whole)) == Counter(rows_of(table))
+
+
+def test_questions_between_batches(opened: Opener) -> None:
+    table = zoo()
+    engine = opened(table)
+    seen = 0
+    for batch in engine.batches(["id"], rows=4):
+        seen += batch.num_rows
+        assert engine.class_sizes(["yes"]).to_dict() == {4: 3}
+    assert seen == 12
+
+
+def test_fingerprint_knows_rows_not_their_order(opened: Opener) -> None:
+    table = zoo()
+    shuffled = table.take([3, 1, 2, 0, *range(4, 12)])
+    changed = table.set_column(11, "text", pa.array(["x", *table["text"].to_pylist()[1:]]))
+    print_of = opened(table).fingerprint()
+    assert opened(shuffled).fingerprint() == print_of
+    assert opened(changed).fingerprint() != print_of
+    assert opened(table.slice(1)).fingerprint() != print_of
+    renamed = table.rename_columns(["key", *table.column_names[1:]])
+    assert opened(renamed).fingerprint() != print_of
+
+
+def test_adult_measures_are_the_same(opened: Opener) -> None:
+    _same_measures(opened, column_sets=10)
+
+
+@pytest.mark.slow
+def test_adult_measures_are_the_same_for_many_sets(opened: Opener) -> None:
+    _same_measures(opened, column_sets=200)
+
+
+def _same_measures(opened: Opener, column_sets: int) -> None:
+    table = pq.read_table(sample_path("adult.parquet"))
+    engine, memory = opened(table), MemoryEngine(ArrowSource(table, "adult"))
+    choice = random.Random(1994)
+    for _ in range(column_sets):
+        columns = choice.sample(table.column_names, choice.randint(1, 15))
+        found, expected = engine.class_sizes(columns), memory.class_sizes(columns)
+        assert found == expected
+        assert found.exact_separation == expected.exact_separation
