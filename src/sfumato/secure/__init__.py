@@ -36,7 +36,9 @@ if TYPE_CHECKING:
     from sfumato.secure.quicklog import log2_quick as log2_quick
     from sfumato.secure.scalar import cross_counts as cross_counts
     from sfumato.secure.scalar import scalar_product as scalar_product
+    from sfumato.secure.scaling import rescale as rescale
     from sfumato.secure.scaling import scale as scale
+    from sfumato.secure.scaling import share_wrapping as share_wrapping
     from sfumato.secure.selection import argmax as argmax
     from sfumato.secure.selection import argmin as argmin
     from sfumato.secure.selection import below as below
@@ -75,11 +77,13 @@ _HOME = {
     "make_keys": "keys",
     "multiply": "arithmetic",
     "private": "sharing",
+    "rescale": "scaling",
     "reveal": "sharing",
     "reveal_real": "sharing",
     "scalar_product": "scalar",
     "scale": "scaling",
     "share": "sharing",
+    "share_wrapping": "scaling",
     "together": "session",
     "warm_up": "engine",
     "x_log_x": "logarithm",

@@ -72,6 +72,8 @@ class Channel:
     >>> here.send("greeting", b"good morning")
     >>> bytes(there.receive("greeting", 12)), there.traffic.bytes_received
     (b'good morning', 28)
+    >>> here.close(), there.close()
+    (None, None)
     """
 
     def __init__(self, sock: socket.socket, *, timeout: float = 60.0) -> None:

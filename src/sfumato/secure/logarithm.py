@@ -10,9 +10,9 @@ series at the scale σ = 2^(N k) · lcm(2, …, k). Lindell & Pinkas took 2^N ·
 modulo m by powers of two that do not divide, which gives nonsense (§3).
 
 *The fast one*, modulo 2^R. The circuit leaves bits shared by exclusive or, which transfers turn
-into numbers modulo a wider 2^L; the polynomial is minimax at the scale 2^F; at the end both drop the
-lowest L - R bits of their shares, which leaves shares modulo 2^R at the scale 2^(F-L+R), at most
-one unit off.
+into numbers modulo a wider 2^L; the polynomial is minimax at the scale 2^F; at the end both drop
+the lowest L - R bits of their shares, which leaves shares modulo 2^R at the scale 2^(F-L+R), one
+unit off at most.
 """
 
 from __future__ import annotations

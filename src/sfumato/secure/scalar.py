@@ -91,8 +91,8 @@ def cross_counts(session: Session, mine: Any, *, theirs: int, ring: Ring) -> Sha
         for (b, _), (choice, t) in zip(parts, asked, strict=True):
             (chosen,) = (_narrow(p, alices * size) for p in pads(session, t, words))
             raw = session.channel.receive("cross counts: corrections", chosen.size)
-            message = np.frombuffer(raw, np.uint8).reshape(chosen.shape)
-            _kernels.vector_receive(chosen, choice, message, counts[b])
+            received = np.frombuffer(raw, np.uint8).reshape(chosen.shape)
+            _kernels.vector_receive(chosen, choice, received, counts[b])
     flat = np.ascontiguousarray(counts.T).reshape(-1, 1)
     return Shares(ring, flat & np.uint64(ring.modulus - 1))
 

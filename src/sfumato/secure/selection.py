@@ -76,7 +76,7 @@ def below(session: Session, shares: Shares, limit: int, *, what: str) -> NDArray
     session.begin("below", ring=ring, limit=limit, n=len(shares))
     bits = ring.to_bits(_ordered(session, shares)).T
     circuit = _below_circuit(ring, limit - lowest)
-    return yao.run(session, circuit, bits, n=len(shares), reveal="both")[0].astype(bool)
+    return _flags(yao.run(session, circuit, bits, n=len(shares), reveal="both"))
 
 
 def is_zero(session: Session, shares: Shares, *, what: str) -> NDArray[np.bool_]:
@@ -86,9 +86,7 @@ def is_zero(session: Session, shares: Shares, *, what: str) -> NDArray[np.bool_]
     session.begin("zero", ring=ring, n=len(shares))
     mine = shares.values if session.is_alice else ring.negate(shares.values)
     bits = ring.to_bits(mine).T
-    return yao.run(session, _equal_circuit(ring), bits, n=len(shares), reveal="both")[0].astype(
-        bool
-    )
+    return _flags(yao.run(session, _equal_circuit(ring), bits, n=len(shares), reveal="both"))
 
 
 def _ordered(session: Session, shares: Shares) -> Limbs:
@@ -129,4 +127,9 @@ def _equal_circuit(ring: Ring) -> Circuit:
 
 def _numbers(bits: NDArray[np.uint8]) -> NDArray[np.int64]:
     weights = np.int64(1) << np.arange(len(bits), dtype=np.int64)
-    return (bits.astype(np.int64) * weights[:, None]).sum(axis=0)
+    numbers: NDArray[np.int64] = (bits.astype(np.int64) * weights[:, None]).sum(axis=0)
+    return numbers
+
+
+def _flags(bits: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    return bits[0].astype(np.bool_)

@@ -49,7 +49,7 @@ def taylor_error(terms: int) -> float:
     """
     ends = []
     for at in (_LOW, _HIGH):
-        total = sum((-1) ** (i - 1) * at**i / i for i in range(1, terms + 1))
+        total = math.fsum(-((-at) ** i) / i for i in range(1, terms + 1))
         ends.append(abs(total - math.log1p(at)))
     return max(ends)
 
@@ -82,7 +82,7 @@ def minimax_error(precision: int, terms: int, scale_bits: int) -> float:
     count = min(3 << (precision - 2), 1 << 17)
     e = np.linspace(_LOW, _HIGH - 2.0**-precision, count)
     scaled = [c * 2.0 ** (precision * i - scale_bits) for i, c in enumerate(coefficients)]
-    value: NDArray[np.float64] = np.polynomial.polynomial.polyval(e, scaled)
+    value = np.polynomial.polynomial.polyval(e, scaled)
     exact, cut = np.log1p(e), np.log1p(e + 2.0**-precision)
     return float(max(np.abs(value - exact).max(), np.abs(value - cut).max()))
 

@@ -264,8 +264,8 @@ def listen(
     Without `tls` only a loopback address is accepted.
     """
     _role(role)
-    sock = accept(address, tls, timeout)
-    return Session(Channel(sock, timeout=timeout), role, program=program, parameters=parameters)
+    channel = Channel(accept(address, tls, timeout), timeout=timeout)
+    return _greeted(channel, role, program, parameters)
 
 
 def connect(
@@ -282,8 +282,8 @@ def connect(
     Without `tls` only a loopback address is accepted.
     """
     _role(role)
-    sock = dial(address, tls, timeout)
-    return Session(Channel(sock, timeout=timeout), role, program=program, parameters=parameters)
+    channel = Channel(dial(address, tls, timeout), timeout=timeout)
+    return _greeted(channel, role, program, parameters)
 
 
 def together(
@@ -332,6 +332,16 @@ def together(
     for error in sorted(failures.values(), key=_peer):
         raise error
     return results["alice"], results["bob"]
+
+
+def _greeted(
+    channel: Channel, role: str, program: str, parameters: Mapping[str, Any] | None
+) -> Session:
+    try:
+        return Session(channel, role, program=program, parameters=parameters)
+    except BaseException:
+        channel.close()
+        raise
 
 
 def _peer(error: BaseException) -> bool:
