@@ -1,0 +1,124 @@
+"""Models refuse what cannot be asked; rules and pseudonyms."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from sfumato.errors import ColumnError, InputError, ParameterError
+from sfumato.privacy import (
+    AlphaK,
+    Closeness,
+    DistinctDiversity,
+    EntropyDiversity,
+    KAnonymity,
+    KMap,
+    RecursiveDiversity,
+    SensitiveColumn,
+    Sensitivity,
+    compile_rules,
+    minimum_rows,
+    pseudonyms,
+    read_key,
+)
+from sfumato.privacy._kernels import holds
+
+KEY = b"0123456789abcdef"
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: KAnonymity(0), "k = 0"),
+        (lambda: KAnonymity(2.5), "k = 2.5"),  # type: ignore[arg-type]
+        (lambda: KAnonymity(True), "k = True"),
+        (lambda: KMap(-1), "k = -1"),
+        (lambda: DistinctDiversity(0, "s"), "l = 0"),
+        (lambda: EntropyDiversity(0.5, "s"), "l >= 1"),
+        (lambda: EntropyDiversity(float("nan"), "s"), "l = nan"),
+        (lambda: RecursiveDiversity(0, 2, "s"), "c > 0"),
+        (lambda: RecursiveDiversity(1, 0, "s"), "l = 0"),
+        (lambda: Closeness(-0.1, "s"), "t >= 0"),
+        (lambda: Closeness(0.1, "s", "far"), "no distance `far`"),  # type: ignore[arg-type]
+        (lambda: Closeness(0.1, "s", "hierarchical"), "needs a hierarchy"),
+        (lambda: Sensitivity(3, 2, "s"), "p = 3 distinct values do not fit"),
+        (lambda: AlphaK(0, 2, "s"), "α > 0"),
+        (lambda: AlphaK(1.5, 2, "s"), "no share"),
+    ],
+)
+def test_impossible_demands(make: object, message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
+        make()  # type: ignore[operator]
+
+
+def test_numpy_integers_are_integers() -> None:
+    assert KAnonymity(np.int64(3)).k == 3
+
+
+def test_the_largest_k_counts() -> None:
+    models = [KAnonymity(3), Sensitivity(2, 7, "s"), AlphaK(0.5, 5, "s")]
+    assert minimum_rows(models) == 7
+    assert minimum_rows([DistinctDiversity(2, "s")]) == 1
+
+
+def test_rules_without_sensitive_columns() -> None:
+    rules = compile_rules([KAnonymity(4)])
+    nothing = np.zeros(0, dtype=np.int64)
+    assert rules.offsets.tolist() == [0]
+    assert not holds(3, nothing, rules)
+    assert holds(4, nothing, rules)
+
+
+def test_rules_over_two_columns() -> None:
+    first, second = SensitiveColumn(np.array([5, 5])), SensitiveColumn(np.array([4, 3, 3]))
+    models = [DistinctDiversity(2, "a"), DistinctDiversity(3, "b")]
+    rules = compile_rules(models, {"a": first, "b": second})
+    assert rules.offsets.tolist() == [0, 2, 5]
+    assert holds(3, np.array([1, 2, 1, 1, 1]), rules)
+    assert not holds(3, np.array([0, 3, 1, 1, 1]), rules)
+    assert not holds(3, np.array([1, 2, 0, 2, 1]), rules)
+
+
+def test_rules_refuse_unknown_columns_and_k_map() -> None:
+    with pytest.raises(ColumnError, match="Did you mean `illness`"):
+        compile_rules([DistinctDiversity(2, "ilness")], {"illness": SensitiveColumn(np.ones(2))})
+    with pytest.raises(ParameterError, match="k-map"):
+        compile_rules([KMap(3)])
+
+
+def test_pseudonyms_depend_on_the_key_and_the_value_only() -> None:
+    names = pa.array(["Ada", "Grace", None, "Ada"])
+    made = pseudonyms(names, KEY).to_pylist()
+    assert made[0] == made[3]
+    assert made[2] is None
+    assert len(set(made)) == 3
+    assert made[0] != pseudonyms(names, KEY[::-1])[0].as_py()
+    numbers = pseudonyms(pa.array([17]), KEY)
+    assert numbers.equals(pseudonyms(pa.array(["17"]), KEY))
+    assert numbers.equals(pseudonyms(pa.array(["17"]).dictionary_encode(), KEY))
+
+
+def test_a_pseudonym_is_the_beginning_of_hmac_sha256() -> None:
+    # RFC 4231, test case 7
+    key = bytes([0xAA]) * 131
+    text = (
+        "This is a test using a larger than block-size key and a larger than block-size data. "
+        "The key needs to be hashed before being used by the HMAC algorithm."
+    )
+    assert pseudonyms(pa.array([text]), key)[0].as_py() == "9b09ffa71b942fcb27635fbcd5b0e944"
+
+
+def test_keys_from_files(tmp_path: Path) -> None:
+    path = tmp_path / "key"
+    path.write_bytes(KEY + b"\n")
+    assert read_key(path) == KEY
+    path.write_bytes(b"short\n")
+    with pytest.raises(InputError, match="5 bytes"):
+        read_key(path)
+    with pytest.raises(InputError, match="no such file"):
+        read_key(tmp_path / "none")
+    with pytest.raises(InputError, match="at least 16"):
+        pseudonyms(pa.array(["x"]), b"short")
