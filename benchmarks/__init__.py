@@ -1,0 +1,1 @@
+"""Speed as ratios against named peers that give the same answer in the same run."""
