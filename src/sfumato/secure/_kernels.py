@@ -8,12 +8,16 @@ reduction). Everything is written for any number of limbs.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit, uint64
+from llvmlite import ir
+from numba import njit, types, uint64
+from numba.extending import intrinsic
 
 __all__ = [
     "add",
     "gilboa_receive",
+    "gilboa_receive_short",
     "gilboa_send",
+    "gilboa_send_short",
     "message_bytes",
     "multiply",
     "subtract",
@@ -313,6 +317,110 @@ def gilboa_receive(  # type: ignore[no-untyped-def]
                 _shift_left(pad, j, mask)
             _add(share[i], pad, share[i], modulus, mask, odd)
             position += size
+
+
+@intrinsic
+def _store(typing, place, word):  # type: ignore[no-untyped-def]
+    """Write eight bytes at any address: numba's arrays know aligned ones only."""
+
+    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        pointer = builder.inttoptr(arguments[0], ir.IntType(64).as_pointer())
+        builder.store(arguments[1], pointer, align=1)
+        return context.get_dummy_value()
+
+    return types.void(types.uint64, types.uint64), generate
+
+
+@intrinsic
+def _load(typing, place):  # type: ignore[no-untyped-def]
+    """Read eight bytes from any address."""
+
+    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        pointer = builder.inttoptr(arguments[0], ir.IntType(64).as_pointer())
+        return builder.load(pointer, align=1)
+
+    return types.uint64(types.uint64), generate
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _masks(width):  # type: ignore[no-untyped-def]
+    """The lowest `width` bits of two words."""
+    full = ~_ZERO
+    if width >= 128:
+        return full, full
+    if width > 64:
+        return full, (_ONE << np.uint64(width - 64)) - _ONE
+    if width == 64:
+        return full, _ZERO
+    return (_ONE << np.uint64(width)) - _ONE, _ZERO
+
+
+@njit(cache=True, nogil=True, inline="always")
+def _left(low, high, places):  # type: ignore[no-untyped-def]
+    if places >= 64:
+        return _ZERO, low << np.uint64(places - 64)
+    if places == 0:
+        return low, high
+    shift = np.uint64(places)
+    return low << shift, (high << shift) | (low >> (np.uint64(64) - shift))
+
+
+@njit(cache=True, nogil=True)
+def gilboa_send_short(zero, one, x, used, bits, message, share):  # type: ignore[no-untyped-def]
+    """`gilboa_send` modulo 2^bits, bits <= 128, in registers.
+
+    Whole words are written at every place, the next one over the surplus: `message` has sixteen
+    bytes more than are sent.
+    """
+    place = np.uint64(message.ctypes.data)
+    two = x.shape[1] == 2
+    for i in range(len(x)):
+        x0 = x[i, 0]
+        x1 = x[i, 1] if two else _ZERO
+        s0 = _ZERO
+        s1 = _ZERO
+        for j in range(used):
+            z0, z1 = zero[i * used + j, 0], zero[i * used + j, 1]
+            o0, o1 = one[i * used + j, 0], one[i * used + j, 1]
+            d0 = z0 - o0
+            d1 = z1 - o1 - uint64(z0 < o0)
+            p0 = d0 + x0
+            p1 = d1 + x1 + uint64(p0 < d0)
+            m0, m1 = _masks(bits - j)
+            _store(place, p0 & m0)
+            _store(place + np.uint64(8), p1 & m1)
+            place += np.uint64((bits - j + 7) >> 3)
+            z0, z1 = _left(z0, z1, j)
+            s1 -= z1 + uint64(s0 < z0)
+            s0 -= z0
+        m0, m1 = _masks(bits)
+        share[i, 0] = s0 & m0
+        if two:
+            share[i, 1] = s1 & m1
+
+
+@njit(cache=True, nogil=True)
+def gilboa_receive_short(chosen, y, used, bits, message, share):  # type: ignore[no-untyped-def]
+    """`gilboa_receive` modulo 2^bits, bits <= 128; `message` has sixteen bytes of padding."""
+    place = np.uint64(message.ctypes.data)
+    two = y.shape[1] == 2
+    for i in range(len(y)):
+        s0 = _ZERO
+        s1 = _ZERO
+        for j in range(used):
+            chose = _ZERO - ((y[i, j >> 6] >> np.uint64(j & 63)) & _ONE)
+            c0, c1 = chosen[i * used + j, 0], chosen[i * used + j, 1]
+            p0 = c0 + (_load(place) & chose)
+            p1 = c1 + (_load(place + np.uint64(8)) & chose) + uint64(p0 < c0)
+            place += np.uint64((bits - j + 7) >> 3)
+            # What lies above the bits - j bits in use is shifted out.
+            p0, p1 = _left(p0, p1, j)
+            s0 += p0
+            s1 += p1 + uint64(s0 < p0)
+        m0, m1 = _masks(bits)
+        share[i, 0] = s0 & m0
+        if two:
+            share[i, 1] = s1 & m1
 
 
 @njit(cache=True, nogil=True)

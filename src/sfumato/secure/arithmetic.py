@@ -24,6 +24,8 @@ __all__ = ["cross_products", "multiply", "pads", "shares_of_bits"]
 
 _TRANSFERS = 1 << 17
 """Transfers worked on at a time."""
+_SPARE = 16
+"""Room behind a message for kernels that read and write whole words."""
 
 
 def multiply(session: Session, a: Shares, b: Shares) -> Shares:
@@ -69,26 +71,34 @@ def cross_products(session: Session, ring: Ring, mine: Limbs, *, used: int | Non
     parts = [slice(i, min(i + step, n)) for i in range(0, n, step)]
     share = np.empty((n, ring.limbs), np.uint64)
     size = _kernels.message_bytes(ring.bits, bits, not ring.is_power_of_two)
+    short = ring.is_power_of_two and ring.bits <= 128
     if session.is_alice:
         for part in parts:
             x = np.ascontiguousarray(mine[part])
             q = session.ot_sender.extend(len(x) * bits)
             zero, one = pads(session, q, ring.pad_words)
-            message = np.empty(len(x) * size, np.uint8)
-            _kernels.gilboa_send(
-                zero, one, x, bits, ring.bits, message, share[part], *ring.kernel, ring.inverse
-            )
-            session.channel.send("products: corrections", message)
+            message = np.empty(len(x) * size + _SPARE, np.uint8)
+            if short:
+                _kernels.gilboa_send_short(zero, one, x, bits, ring.bits, message, share[part])
+            else:
+                _kernels.gilboa_send(
+                    zero, one, x, bits, ring.bits, message, share[part], *ring.kernel, ring.inverse
+                )
+            session.channel.send("products: corrections", message[:-_SPARE])
         return share
     choices = (ring.to_bits(mine[part], bits).reshape(-1) for part in parts)
     for part, (_, t) in zip(parts, session.ot_receiver.ahead(choices), strict=True):
         y = np.ascontiguousarray(mine[part])
         (chosen,) = pads(session, t, ring.pad_words)
         raw = session.channel.receive("products: corrections", len(y) * size)
+        raw += bytes(_SPARE)
         message = np.frombuffer(raw, np.uint8)
-        _kernels.gilboa_receive(
-            chosen, y, bits, ring.bits, message, share[part], *ring.kernel, ring.inverse
-        )
+        if short:
+            _kernels.gilboa_receive_short(chosen, y, bits, ring.bits, message, share[part])
+        else:
+            _kernels.gilboa_receive(
+                chosen, y, bits, ring.bits, message, share[part], *ring.kernel, ring.inverse
+            )
     return share
 
 

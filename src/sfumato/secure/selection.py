@@ -132,4 +132,5 @@ def _numbers(bits: NDArray[np.uint8]) -> NDArray[np.int64]:
 
 
 def _flags(bits: NDArray[np.uint8]) -> NDArray[np.bool_]:
-    return bits[0].astype(np.bool_)
+    flags: NDArray[np.bool_] = bits[0].astype(np.bool_)
+    return flags
