@@ -67,7 +67,10 @@ def view(found: Scan) -> RenderableType:
 
     parts: list[RenderableType] = [_title(found), ""]
     if found.rows:
-        parts += [_columns(found), "", _heading("What stands out"), _remarks(found)]
+        parts += [_columns(found)]
+        remarks = _remarks(found)
+        if remarks.row_count:
+            parts += ["", _heading("What stands out"), remarks]
         if found.ladder:
             parts += ["", _heading("How far a few columns lead"), _ladder(found)]
         if found.combinations:
@@ -186,18 +189,16 @@ def _choice(found: Scan) -> Text:
 
     choice = found.choice
     assert choice is not None
-    limits = [
-        f"any other {what} {_ratio(limit)}"
-        for what, limit in (
-            ("pair", choice.other_pairs_at_most),
-            ("triple", choice.other_triples_at_most),
-        )
-        if limit is not None
+    limits = {"pair": choice.other_pairs_at_most, "triple": choice.other_triples_at_most}
+    told = [
+        f"{_ratio(limit)} by another {what}"
+        for what, limit in limits.items()
+        if limit is not None and limit < 1
     ]
-    text = f"Chosen on {choice.sample:,} sampled rows, counted on all."
-    if limits:
-        text += f" At most ({choice.confidence:.0%} sure): {', '.join(limits)}."
-    else:
+    text = f"Chosen on {choice.sample:,} sampled rows, counted on all rows."
+    if told:
+        text += f" {choice.confidence:.0%} sure: at most {', '.join(told)}."
+    if None in limits.values():
         text += " Not all combinations were looked at."
     return Text(text, style="dim")
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Look", "cells_of", "look_at", "positions"]
 
-ROWS_AT_HAND = 500_000
+ROWS_AT_HAND = 1_000_000
 """Rows looked at closely where they are in memory."""
 ROWS_TO_FETCH = 100_000
 """Rows looked at closely where they must travel."""
