@@ -9,13 +9,21 @@ from sfumato.engines.fingerprint import rows_fingerprint
 from sfumato.engines.protocol import BATCH_ROWS
 from sfumato.engines.schema import Column, column_of
 from sfumato.errors import ColumnError
+from sfumato.tables.arrowtypes import with_plain_types
 from sfumato.tables.columns import chosen
 
 if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
-__all__ = ["ArrowSource", "from_pandas", "from_polars", "plain_type"]
+__all__ = ["ArrowSource", "arrow_ready", "from_pandas", "from_polars"]
+    "ArrowSource",
+    "arrow_ready",
+    "from_pandas",
+    "from_polars",
+    "plain_type",
+    "with_plain_types",
+]
 
 
 class ArrowSource:
@@ -42,7 +50,7 @@ class ArrowSource:
     ) -> None:
         self.name = name
         names = chosen(table.schema.names, columns, exclude, name)
-        self._table = _with_plain_types(table.select(names))
+        self._table = with_plain_types(table.select(names))
         self._schema = tuple(column_of(f.name, f.type, where=name) for f in self._table.schema)
 
     def schema(self) -> tuple[Column, ...]:
@@ -76,7 +84,12 @@ class ArrowSource:
         """Nothing to release: the rows belong to the caller."""
 
 
-def from_pandas(frame: Any, name: str) -> pa.Table:
+def from_pandas(
+    frame: Any,
+    name: str,
+    columns: Sequence[str] | None = None,
+    exclude: Sequence[str] | None = None,
+) -> pa.Table:
     """A pandas data frame as an Arrow table: NaN becomes null, the index is left out.
 
     Text columns of objects are dictionary-encoded, which usually takes less memory than pandas
@@ -90,9 +103,11 @@ def from_pandas(frame: Any, name: str) -> pa.Table:
             where=name,
             remedy='Join them, e.g. df.columns = ["_".join(levels) for levels in df.columns].',
         )
-    arrays, names = [], []
-    for position, label in enumerate(frame.columns):
-        series = frame.iloc[:, position]
+    labels = [str(label) for label in frame.columns]
+    names = chosen(labels, columns, exclude, name)
+    arrays = []
+    for label in names:
+        series = frame.iloc[:, labels.index(label)]
         try:
             array = pa.array(series, from_pandas=True)
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
@@ -105,52 +120,35 @@ def from_pandas(frame: Any, name: str) -> pa.Table:
         if series.dtype == object and pa.types.is_string(array.type):
             array = array.dictionary_encode()
         arrays.append(array)
-        names.append(str(label))
     return pa.Table.from_arrays(arrays, names=names)
 
 
-def from_polars(frame: Any) -> pa.Table:
+def from_polars(
+    frame: Any,
+    name: str,
+    columns: Sequence[str] | None = None,
+    exclude: Sequence[str] | None = None,
+) -> pa.Table:
     """A polars data frame as an Arrow table; NaN and null stay apart, as polars keeps them."""
-    return frame.to_arrow()
-
-
-def plain_type(type_: pa.DataType) -> pa.DataType:
-    """The type a column travels in: without extensions and without the rarest widths.
-
-    Extension types are their storage, half floats widen, milliseconds since 1970 that mean a date
-    become a date, and decimals wider than needed narrow, so that every engine can hold them.
-    """
-    import pyarrow as pa
-    import pyarrow.types as t
-
-    if isinstance(type_, pa.BaseExtensionType):
-        return plain_type(type_.storage_type)
-    if t.is_dictionary(type_):
-        value = plain_type(type_.value_type)
-        return type_ if value == type_.value_type else value
-    if t.is_run_end_encoded(type_):
-        return plain_type(type_.value_type)
-    if t.is_float16(type_):
-        return pa.float32()
-    if t.is_date64(type_):
-        return pa.date32()
-    if t.is_string_view(type_):
-        return pa.large_string()
-    if t.is_binary_view(type_):
-        return pa.large_binary()
-    if t.is_decimal(type_) and not t.is_decimal128(type_) and type_.precision <= 38:
-        return pa.decimal128(type_.precision, type_.scale)
-    return type_
-
-
-def _with_plain_types(table: pa.Table) -> pa.Table:
     import pyarrow as pa
 
-    columns = []
-    for column in table.columns:
-        wanted = plain_type(column.type)
-        if isinstance(column.type, pa.BaseExtensionType):
-            chunks = [chunk.storage for chunk in column.chunks]
-            column = pa.chunked_array(chunks, type=column.type.storage_type)
-        columns.append(column if column.type == wanted else column.cast(wanted))
-    return pa.Table.from_arrays(columns, names=table.schema.names)
+    names = chosen(frame.columns, columns, exclude, name)
+    arrays = []
+    for series in arrow_ready(frame.select(names)):
+        try:
+            arrays.append(series.to_arrow())
+        except Exception:  # polars panics with types of its own, and not only with these
+            raise ColumnError(
+                f"column `{series.name}` holds {series.dtype} values, which have no Arrow form",
+                where=name,
+                remedy="Cast it to a plain type, or leave it out.",
+            ) from None
+    return pa.Table.from_arrays(arrays, names=names)
+
+
+def arrow_ready(frame: Any) -> Any:
+    """A polars frame, lazy or not, with 128-bit integers as decimals, which Arrow can hold."""
+    import polars as pl
+
+    wide = [getattr(pl, name) for name in ("Int128", "UInt128") if hasattr(pl, name)]
+    return frame.with_columns(pl.col(wide).cast(pl.Decimal(38, 0))) if wide else frame

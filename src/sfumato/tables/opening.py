@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sfumato.budget import Budget
-from sfumato.errors import SourceError
+from sfumato.errors import ParameterError, SourceError
 from sfumato.tables.choice import EngineName, check_engine, embedded_engine, memory_in_bytes
 from sfumato.tables.table import Table
 
@@ -36,6 +36,7 @@ class Opening:
     encoding: str | None
     null_values: Sequence[str] | None
     header: bool
+    query: str | None
 
     def embedded(self, source: Source) -> Table:
         """A table of rows that this process reads; columns were chosen by the source."""
@@ -62,6 +63,7 @@ def table(
     encoding: str | None = None,
     null_values: Sequence[str] | None = None,
     header: bool = True,
+    query: str | None = None,
 ) -> Table:
     """Open anything tabular as a handle; no rows are read that need not be read.
 
@@ -86,9 +88,11 @@ def table(
     delimiter, encoding
         Of a text file, where guessing is not wanted.
     null_values
-        Unquoted cells of a text file that mean null; by default the empty cell.
+        Cells of a text file that mean null, quoted or not, besides the empty unquoted one.
     header
         Whether a text file's first line names the columns; else they are ``column_1``, ….
+    query
+        With the address of a database, the SELECT that gives the rows.
 
     Examples
     --------
@@ -112,7 +116,13 @@ def table(
         encoding=encoding,
         null_values=null_values,
         header=header,
+        query=query,
     )
+    if query is not None and not (isinstance(source, str) and "://" in source):
+        raise ParameterError(
+            "a query goes with the address of a database",
+            remedy="To query files, give the query itself as the source.",
+        )
     for recognise in _RECOGNISERS:
         opened = recognise(source, opening)
         if opened is not None:
@@ -124,31 +134,113 @@ def table(
     )
 
 
-def _library(source: Any) -> str:
-    """The library an object comes from."""
-    return type(source).__module__.partition(".")[0]
+def _is(source: Any, library: str, *names: str) -> bool:
+    """Whether an object is of a library's class, judged without importing the library."""
+    return any(
+        base.__module__.partition(".")[0] in (library, f"_{library}") and base.__name__ in names
+        for base in type(source).__mro__
+    )
 
 
-def _path(source: Any, opening: Opening) -> Table | None:
+def _text(source: Any, opening: Opening) -> Table | None:
     if not isinstance(source, (str, os.PathLike)):
         return None
-    from sfumato.tables.paths import open_path
+    from sfumato.tables import paths, queries
 
-    return opening.embedded(open_path(os.fspath(source), opening))
+    given = os.fspath(source)
+    if isinstance(given, bytes):
+        given = os.fsdecode(given)
+    if given == "-":
+        return opening.embedded(paths.open_standard_input(opening))
+    if isinstance(source, str) and queries.is_postgres(source):
+        return opening.remote(queries.open_postgres(source, opening.query))
+    if isinstance(source, str) and queries.is_query(source) and not os.path.exists(source):
+        return opening.embedded(
+            queries.open_query(source, opening.memory, opening.columns, opening.exclude)
+        )
+    return opening.embedded(paths.open_path(given, opening))
 
 
-def _arrow(source: Any, opening: Opening) -> Table | None:
-    if _library(source) != "pyarrow":
+def _pandas(source: Any, opening: Opening) -> Table | None:
+    if not _is(source, "pandas", "DataFrame"):
+        return None
+    from sfumato.tables.frames import ArrowSource, from_pandas
+
+    name = "the pandas data frame"
+    rows = from_pandas(source, name, opening.columns, opening.exclude)
+    return opening.embedded(ArrowSource(rows, name))
+
+
+def _polars(source: Any, opening: Opening) -> Table | None:
+    name = "the polars data frame"
+    if _is(source, "polars", "DataFrame"):
+        from sfumato.tables.frames import ArrowSource, from_polars
+
+        rows = from_polars(source, name, opening.columns, opening.exclude)
+        return opening.embedded(ArrowSource(rows, name))
+    if _is(source, "polars", "LazyFrame"):
+        from sfumato.tables.frames import arrow_ready
+        from sfumato.tables.streams import CopySource
+
+        lazy = arrow_ready(source)
+        return opening.embedded(
+            CopySource(lazy.sink_parquet, name, opening.columns, opening.exclude)
+        )
+    return None
+
+
+def _pyarrow(source: Any, opening: Opening) -> Table | None:
+    if _is(source, "pyarrow", "RecordBatch"):
+        import pyarrow as pa
+
+        source = pa.Table.from_batches([source])
+    if _is(source, "pyarrow", "Table"):
+        from sfumato.tables.frames import ArrowSource
+
+        name = "the Arrow table"
+        return opening.embedded(ArrowSource(source, name, opening.columns, opening.exclude))
+    if _is(source, "pyarrow", "Dataset"):
+        from sfumato.tables.datasets import DatasetSource
+
+        name = "the Arrow dataset"
+        return opening.embedded(DatasetSource(source, name, opening.columns, opening.exclude))
+    return None
+
+
+def _duckdb(source: Any, opening: Opening) -> Table | None:
+    if not _is(source, "duckdb", "DuckDBPyRelation"):
+        return None
+    from sfumato.tables.queries import open_relation
+
+    name = "the DuckDB relation"
+    return opening.embedded(open_relation(source, name, opening.columns, opening.exclude))
+
+
+def _spark(source: Any, opening: Opening) -> Table | None:
+    if not _is(source, "pyspark", "DataFrame"):
+        return None
+    from sfumato.engines.spark import SparkEngine
+
+    # A pandas-on-Spark frame is a Spark frame in disguise.
+    frame = source.to_spark() if hasattr(source, "to_spark") else source
+    return opening.remote(SparkEngine(frame))
+
+
+def _arrow_stream(source: Any, opening: Opening) -> Table | None:
+    """Ibis tables, record batch readers and all others that speak Arrow's stream interface."""
+    if not hasattr(source, "__arrow_c_stream__"):
         return None
     import pyarrow as pa
 
-    from sfumato.tables.frames import ArrowSource
+    from sfumato.tables.streams import StreamSource
 
-    if isinstance(source, pa.RecordBatch):
-        source = pa.Table.from_batches([source])
-    if not isinstance(source, pa.Table):
-        return None
-    return opening.embedded(ArrowSource(source, "an Arrow table", opening.columns, opening.exclude))
+    name = "the ibis table" if _is(source, "ibis", "Table") else f"the {type(source).__name__}"
+    reader = pa.RecordBatchReader.from_stream(source)
+    return opening.embedded(
+        StreamSource(reader.schema, lambda: reader, name, opening.columns, opening.exclude)
+    )
 
 
-_RECOGNISERS: tuple[Callable[[Any, Opening], Table | None], ...] = (_path, _arrow)
+_RECOGNISERS: tuple[Callable[[Any, Opening], Table | None], ...] = (
+    _text, _pandas, _polars, _pyarrow, _duckdb, _spark, _arrow_stream,
+)  # fmt: skip
