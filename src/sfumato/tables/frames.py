@@ -17,13 +17,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = ["ArrowSource", "arrow_ready", "from_pandas", "from_polars"]
-    "ArrowSource",
-    "arrow_ready",
-    "from_pandas",
-    "from_polars",
-    "plain_type",
-    "with_plain_types",
-]
 
 
 class ArrowSource:
