@@ -13,10 +13,13 @@ from sfumato.errors import ParameterError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["ONE_COLUMN_NULL", "header_line", "lines", "parsed", "written"]
+__all__ = ["DELIMITERS", "ONE_COLUMN_NULL", "header_line", "lines", "parsed", "written"]
 
 ONE_COLUMN_NULL = "NA"
 """Null in a table of one column, where an empty cell would be an empty line."""
+
+DELIMITERS = (",", ";", "\t", "|")
+"""What a reader may take for a delimiter; cells that contain one are quoted, whichever is used."""
 
 _EXACT_INTEGERS = 1e15
 """Floats below this print without exponent, so that ``.0`` may follow."""
@@ -100,7 +103,7 @@ def lines(batch: pa.RecordBatch, delimiter: str) -> pa.Buffer:
 
     null = ONE_COLUMN_NULL if batch.num_columns == 1 else ""
     cells = [
-        _quoted(column, name, delimiter, null)
+        _quoted(column, name, null)
         for name, column in zip(batch.schema.names, batch.columns, strict=True)
     ]
     rows = pc.binary_join_element_wise(
@@ -122,7 +125,7 @@ def lines(batch: pa.RecordBatch, delimiter: str) -> pa.Buffer:
 
 def header_line(names: list[str], delimiter: str) -> bytes:
     """The line of column names."""
-    special = (delimiter, '"', "\r", "\n", "\ufeff")
+    special = (*DELIMITERS, '"', "\r", "\n", "\ufeff")
     cells = [
         '"' + name.replace('"', '""') + '"' if not name or any(s in name for s in special) else name
         for name in names
@@ -130,7 +133,7 @@ def header_line(names: list[str], delimiter: str) -> bytes:
     return (delimiter.join(cells) + "\n").encode()
 
 
-def _quoted(column: pa.Array, name: str, delimiter: str, null: str) -> pa.Array:
+def _quoted(column: pa.Array, name: str, null: str) -> pa.Array:
     """One column's cells as they stand in the file, null where the cell is null."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -138,14 +141,14 @@ def _quoted(column: pa.Array, name: str, delimiter: str, null: str) -> pa.Array:
 
     type_ = column.type
     if t.is_run_end_encoded(type_):
-        return _quoted(pc.run_end_decode(column), name, delimiter, null)
+        return _quoted(pc.run_end_decode(column), name, null)
     if t.is_dictionary(type_):
-        return _quoted(column.dictionary, name, delimiter, null).take(column.indices)
+        return _quoted(column.dictionary, name, null).take(column.indices)
     text = written(column, name)
     if not (t.is_string(type_) or t.is_large_string(type_) or t.is_string_view(type_)):
         return text
     needs = pc.or_(pc.equal(text, ""), pc.equal(text, null))
-    for special in (delimiter, '"', "\r", "\n"):
+    for special in (*DELIMITERS, '"', "\r", "\n"):
         needs = pc.or_(needs, pc.match_substring(text, special))
     if not pc.any(needs).as_py():
         return text

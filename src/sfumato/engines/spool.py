@@ -129,8 +129,7 @@ class Spool:
 
         with pq.ParquetFile(self.path, read_dictionary=text_as_dictionary(self.schema)) as file:
             for batch in file.iter_batches(rows, columns=names):
-                # Parquet answers in the file's order of columns.
-                yield batch.select(names)
+                yield _as_spooled(batch, names, self.schema)
 
     def relation(self, connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
         """The rows as DuckDB scans them."""
@@ -187,3 +186,17 @@ def text_as_dictionary(schema: pa.Schema) -> list[str]:
         if t.is_string(field.type) or t.is_large_string(field.type)
         or (t.is_dictionary(field.type) and t.is_string(field.type.value_type))
     ]  # fmt: skip
+
+
+def _as_spooled(batch: pa.RecordBatch, names: list[str], schema: pa.Schema) -> pa.RecordBatch:
+    """Columns as they went in: Parquet has its own order of columns and its own units of time."""
+    import pyarrow as pa
+
+    def plain(type_: pa.DataType) -> pa.DataType:
+        return type_.value_type if pa.types.is_dictionary(type_) else type_
+
+    arrays = []
+    for name in names:
+        array, wanted = batch.column(name), plain(schema.field(name).type)
+        arrays.append(array if plain(array.type) == wanted else array.cast(wanted))
+    return pa.RecordBatch.from_arrays(arrays, names=names)

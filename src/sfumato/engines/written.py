@@ -72,13 +72,13 @@ class WrittenFile:
             for batch in read(names, rows):
                 for start in range(0, batch.num_rows, rows):
                     yield batch.slice(start, rows)
-        except (pa.ArrowException, OSError) as error:
-            # Arrow's own words may quote cells; they stay in the chained exception only.
+        except (pa.ArrowException, OSError):
+            # Arrow's own words may quote cells, so they are not passed on.
             raise EngineError(
                 "what was written cannot be read back as it should",
                 where=self.name,
                 remedy="Check the disk; this is not about the content of the table.",
-            ) from error
+            ) from None
 
     def relation(self, connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
         """The rows as DuckDB scans them: Parquet directly, the others after one reading."""

@@ -7,14 +7,23 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["plain_type", "with_plain_types"]
+_DIGITS = 38
+
+__all__ = ["plain_array", "plain_type", "with_plain_types"]
 
 
 def plain_type(type_: pa.DataType) -> pa.DataType:
     """The type a column travels in: without extensions and without the rarest widths.
 
     Extension types are their storage, half floats widen, milliseconds since 1970 that mean a date
-    become a date, and decimals wider than needed narrow, so that every engine can hold them.
+    become a date, and decimals have 128 bits or, beyond 38 digits, are text: so every engine can
+    hold them.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> plain_type(pa.date64())
+    DataType(date32[day])
     """
     import pyarrow as pa
     import pyarrow.types as t
@@ -34,20 +43,28 @@ def plain_type(type_: pa.DataType) -> pa.DataType:
         return pa.large_string()
     if t.is_binary_view(type_):
         return pa.large_binary()
-    if t.is_decimal(type_) and not t.is_decimal128(type_) and type_.precision <= 38:
-        return pa.decimal128(type_.precision, type_.scale)
+    if t.is_decimal(type_) and not t.is_decimal128(type_):
+        fits = type_.precision <= _DIGITS
+        return pa.decimal128(type_.precision, type_.scale) if fits else pa.string()
     return type_
+
+
+def plain_array(array: pa.Array) -> pa.Array:
+    """The same values in the type of `plain_type`."""
+    import pyarrow as pa
+
+    wanted = plain_type(array.type)
+    if isinstance(array.type, pa.BaseExtensionType):
+        return plain_array(array.storage)
+    return array if array.type == wanted else array.cast(wanted)
 
 
 def with_plain_types(table: pa.Table) -> pa.Table:
     """The same rows in the types of `plain_type`."""
     import pyarrow as pa
 
-    columns = []
-    for column in table.columns:
-        wanted = plain_type(column.type)
-        if isinstance(column.type, pa.BaseExtensionType):
-            chunks = [chunk.storage for chunk in column.chunks]
-            column = pa.chunked_array(chunks, type=column.type.storage_type)
-        columns.append(column if column.type == wanted else column.cast(wanted))
+    columns = [
+        pa.chunked_array([plain_array(chunk) for chunk in column.chunks], plain_type(column.type))
+        for column in table.columns
+    ]
     return pa.Table.from_arrays(columns, names=table.schema.names)

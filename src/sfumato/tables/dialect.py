@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from sfumato.engines.csvtext import DELIMITERS
 from sfumato.errors import ParameterError, SourceError
 
 __all__ = ["Layout", "layout_of", "long_cells_allowed"]
 
-_DELIMITERS = (",", ";", "\t", "|")
 _LOOKED_AT = 2000
 """Records of the sample that decide."""
 
@@ -86,7 +87,7 @@ def layout_of(
     if not complete:
         # The last line may be cut off; a file of one long line is looked at as it is.
         text = text[: text.rfind("\n") + 1] or text
-    order = ("\t", *_DELIMITERS) if tabs else _DELIMITERS
+    order = ("\t", *DELIMITERS) if tabs else DELIMITERS
     found = delimiter or max(order, key=lambda d: _fitness(_records(text, d)))
     records = _records(text, found)
     first, below = records[0], records[1:]
@@ -107,7 +108,7 @@ def _records(text: str, delimiter: str) -> list[list[str]]:
     """The first records of a text; empty lines are none."""
     records: list[list[str]] = []
     with long_cells_allowed():
-        for record in csv.reader(text.splitlines(keepends=True), delimiter=delimiter):
+        for record in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter):
             if record:
                 records.append(record)
             if len(records) >= _LOOKED_AT:

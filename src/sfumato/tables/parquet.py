@@ -12,8 +12,9 @@ from urllib.parse import unquote
 from sfumato.engines.fingerprint import file_fingerprint
 from sfumato.engines.protocol import BATCH_ROWS
 from sfumato.engines.schema import Column, column_of
-from sfumato.engines.spool import text_as_dictionary
+from sfumato.engines.spool import Spool, text_as_dictionary
 from sfumato.errors import ColumnError, SourceError
+from sfumato.tables.arrowtypes import plain_array, plain_type
 from sfumato.tables.columns import chosen
 
 if TYPE_CHECKING:
@@ -56,10 +57,14 @@ class ParquetSource:
         self._folders = _folder_columns(self.paths, root, set(stored.names))
         names = [*stored.names, *self._folders]
         self._names = chosen(names, columns, exclude, name)
-        fields = {field.name: field.type for field in stored}
+        types = {field.name: field.type for field in stored}
+        shown = [types.get(column) or _text() for column in self._names]
         self._schema = tuple(
-            column_of(n, fields.get(n) or _text(), where=name) for n in self._names
+            column_of(column, plain_type(type_), where=name)
+            for column, type_ in zip(self._names, shown, strict=True)
         )
+        self._native = all(plain_type(type_) == type_ for type_ in shown)
+        self._spool: Spool | None = None
 
     def schema(self) -> tuple[Column, ...]:
         """Columns and types, from the files' footers."""
@@ -97,7 +102,7 @@ class ParquetSource:
 
         names = self._names if columns is None else list(columns)
         stored = [name for name in names if name not in self._folders]
-        text = text_as_dictionary(self._arrow_schema)
+        text = [name for name in text_as_dictionary(self._arrow_schema) if name in stored]
         for index, path in enumerate(self.paths):
             try:
                 with pq.ParquetFile(path, read_dictionary=text) as file:
@@ -107,8 +112,12 @@ class ParquetSource:
                 raise _damaged(path, self.name) from error
 
     def relation(self, connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
-        """The files as DuckDB scans them."""
+        """The files as DuckDB scans them, or a copy where types are not its own."""
         import duckdb
+
+        if not self._native:
+            self._spool = self._spool or Spool.of(self._arrow_schema, self._cast_batches())
+            return self._spool.relation(connection)
 
         def shown(name: str, folder: tuple[str | None, ...]) -> duckdb.Expression:
             if name not in self._folders:
@@ -134,24 +143,29 @@ class ParquetSource:
         return file_fingerprint(*self.paths)
 
     def close(self) -> None:
-        """Nothing to release."""
+        """Remove the temporary copy, if any."""
+        if self._spool is not None:
+            self._spool.close()
+            self._spool = None
+
+    def _cast_batches(self) -> Iterator[pa.RecordBatch]:
+        return (batch.cast(self._arrow_schema) for batch in self.batches())
 
     def _arranged(self, batch: pa.RecordBatch, names: list[str], index: int) -> pa.RecordBatch:
         """Columns in the order asked for, of the table's types, with those of the folder names."""
         import pyarrow as pa
 
-        types = {column.name: column.type for column in self._schema}
         arrays = []
         for name in names:
             if name in self._folders:
                 value = pa.scalar(self._folders[name][index], pa.string())
                 arrays.append(pa.repeat(value, batch.num_rows))
                 continue
-            array = batch.column(name)
-            held = array.type.value_type if pa.types.is_dictionary(array.type) else array.type
-            wanted = types[name]
+            array = plain_array(batch.column(name))
+            wanted = self._arrow_schema.field(name).type
             if pa.types.is_dictionary(wanted):
                 wanted = wanted.value_type
+            held = array.type.value_type if pa.types.is_dictionary(array.type) else array.type
             arrays.append(array if held == wanted else array.cast(wanted))
         return pa.RecordBatch.from_arrays(arrays, names=names)
 
