@@ -69,7 +69,7 @@ def encode_batches(
                 )
             budget.progress("reading", min(1.0, length / rows) if rows else None)
         for encoder, array in zip(encoders, batch.columns, strict=True):
-            encoder.add(array)
+            encoder.add(_without_runs(array))
         length += batch.num_rows
         held = sum(encoder.held for encoder in encoders)
         if limit is not None and held > limit:
@@ -140,6 +140,13 @@ def _plain(type_: pa.DataType) -> pa.DataType:
     if t.is_string_view(type_):
         return pa.large_string()
     return pa.large_binary() if t.is_binary_view(type_) else type_
+
+
+def _without_runs(array: pa.Array) -> pa.Array:
+    import pyarrow.compute as pc
+    import pyarrow.types as t
+
+    return pc.run_end_decode(array) if t.is_run_end_encoded(array.type) else array
 
 
 def _encoder(column: Column) -> _Numbers | _Dictionaries:
