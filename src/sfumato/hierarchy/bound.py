@@ -77,6 +77,9 @@ class BoundHierarchy:
         self.leaf_count = tree.leaf_count
         self.loss = (self.leaf_count - 1) / max(self.size - 1, 1)
         self.relative_height = self.level / max(self.height, 1)
+        whole = hierarchy.tree
+        self.domain_loss = (whole.leaf_count[origin] - 1) / max(whole.size - 1, 1)
+        self.domain_loss[origin < 0] = 0.0
 
     def __repr__(self) -> str:
         return f"BoundHierarchy(column `{self.name}`, {self.size} values, height {self.height})"
@@ -128,6 +131,7 @@ class BoundHierarchy:
             labels=self.labels(entries),
             loss=self.loss[entries],
             height_loss=self.relative_height[entries],
+            domain_loss=self.domain_loss[entries],
             low=self.first[entries].astype(np.int64),
             high=self.last[entries].astype(np.int64),
             order=self.order,

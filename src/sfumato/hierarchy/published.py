@@ -32,6 +32,8 @@ class Published:
     height_loss
         Height of the entry in its tree over the height of the tree; for ranges and sets the same
         as `loss`.
+    domain_loss
+        Like `loss`, but counted among all values of the hierarchy, not only those that occur.
     low, high, order
         The original values each entry covers, as above.
 
@@ -50,6 +52,7 @@ class Published:
     labels: pa.Array
     loss: Array
     height_loss: Array
+    domain_loss: Array
     low: Array
     high: Array
     order: Array
@@ -73,6 +76,29 @@ class Published:
     def array(self) -> pa.Array:
         """The column as text, suppressed rows left out."""
         return self.labels.take(pa.array(self.codes[self.codes >= 0]))
+
+    @classmethod
+    def starred(cls, values: pa.Array, codes: Any, stars: Any) -> Published:
+        """A column where some rows show ``*`` and the others their own value.
+
+        Examples
+        --------
+        >>> shown = Published.starred(pa.array(["F", "M"]), [0, 1, 1], [False, True, False])
+        >>> shown.array().to_pylist()
+        ['F', '*', 'M']
+        """
+        size = len(values)
+        labels = pa.concat_arrays([values.cast(pa.string()), pa.array(["*"])])
+        loss = np.append(np.zeros(size), 1.0 if size > 1 else 0.0)
+        low = np.append(np.arange(size), 0)
+        high = np.append(np.arange(size), size - 1)
+        shown = np.where(np.asarray(stars), size, np.asarray(codes)).astype(np.int32)
+        return cls(shown, labels, loss, loss, loss, low, high, np.arange(size))
+
+    def weight(self, weights: Any) -> Array:
+        """Sum over the original values that each entry covers."""
+        summed = np.concatenate([[0.0], np.cumsum(np.asarray(weights, dtype=float)[self.order])])
+        return np.asarray(summed[self.high + 1] - summed[self.low])
 
     def covers(self, original: Any) -> Array:
         """Whether each row's entry covers the row's original code; suppressed rows count as yes."""
@@ -104,8 +130,5 @@ class Published:
         """
         mask = np.asarray(mask, dtype=bool)
         weight = np.ones(len(mask)) if weights is None else np.asarray(weights, dtype=float)
-        inside = np.concatenate([[0.0], np.cumsum((mask * weight)[self.order])])
-        everything = np.concatenate([[0.0], np.cumsum(weight[self.order])])
-        part = inside[self.high + 1] - inside[self.low]
-        whole = everything[self.high + 1] - everything[self.low]
+        part, whole = self.weight(mask * weight), self.weight(weight)
         return np.asarray(np.divide(part, whole, out=np.zeros(len(part)), where=whole > 0))

@@ -132,7 +132,8 @@ class Ranges:
         loss = self.loss(low, high)
         mixed = (high >= len(self.points)) & (low != high)  # shown as `*`: covers everything
         low, high = np.where(mixed, 0, low), np.where(mixed, self.size - 1, high)
-        return Published(codes, self.labels(low, high, closed), loss, loss, low, high, self.order)
+        labels = self.labels(low, high, closed)
+        return Published(codes, labels, loss, loss, loss, low, high, self.order)
 
     def read(self, labels: pa.Array) -> tuple[Array, Array]:
         """The ranks that each label of a release spans."""

@@ -76,7 +76,7 @@ class ValueSets:
         sets = [order[a:b] for a, b in pairwise(start)]
         loss = (length - 1) / max(self.size - 1, 1)
         labels = pa.array([self._label(codes) for codes in sets], type=pa.string())
-        return Published(codes, labels, loss, loss, start[:-1], start[1:] - 1, order)
+        return Published(codes, labels, loss, loss, loss, start[:-1], start[1:] - 1, order)
 
     def read(self, labels: pa.Array) -> tuple[Array, Array]:
         """The set that each label of a release means, as offsets and members."""
