@@ -64,10 +64,10 @@ class Run:
 
     @cached_property
     def console(self) -> Console:
-        """Standard output, drawn by rich."""
+        """Standard output, drawn by rich; column names are never read as markup."""
         from rich.console import Console
 
-        return Console(highlight=False)
+        return Console(highlight=False, markup=False, emoji=False)
 
     def open(self, source: str, exclude: Sequence[str] | None = None) -> Table:
         """Open any table with the options of this run; it is closed when the run ends."""

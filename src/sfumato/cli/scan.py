@@ -104,8 +104,9 @@ def _title(found: Scan) -> Text:
 
 def _columns(found: Scan) -> Table:
     from rich.table import Table
+    from rich.text import Text
 
-    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, expand=False, header_style="dim")
+    table = Table(box=None, padding=(0, 1, 0, 0), pad_edge=False, header_style="dim")
     table.add_column("", max_width=22, overflow="ellipsis", no_wrap=True)
     table.add_column("type", no_wrap=True)
     table.add_column("values", justify="right", no_wrap=True)
@@ -116,7 +117,7 @@ def _columns(found: Scan) -> Table:
         members = [column for column in found.columns if column.role == role]
         if not members:
             continue
-        table.add_row(f"[{style}]{heading}[/]")
+        table.add_row(Text(heading, style))
         for column in members[:LISTED]:
             table.add_row(*_column(column, found.rows))
         if len(members) > LISTED:
@@ -124,16 +125,14 @@ def _columns(found: Scan) -> Table:
     return table
 
 
-def _column(column: ColumnScan, rows: int) -> list[RenderableType]:
-    from rich.text import Text
-
+def _column(column: ColumnScan, rows: int) -> list[str]:
     return [
-        Text(f"  {column.name}"),
+        f"  {column.name}",
         column.type,
         f"{column.classes:,}",
         _percent(column.nulls, rows) if column.nulls else "",
         _percent(column.unique_rows, rows) if column.unique_rows else "",
-        Text(column.why),
+        column.why,
     ]
 
 

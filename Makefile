@@ -1,0 +1,59 @@
+# One command each: `make demo`, `make test`. A virtual environment is made on first use.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+DEMO ?= demo
+PYTEST_WORKERS ?= 2
+
+.PHONY: help demo test check packages slow bench clean
+
+help:
+	@echo "make demo    first result on a synthetic hospital"
+	@echo "make check   style, types, examples in the documentation"
+	@echo "make test    check, then all tests but the slow ones"
+	@echo "make slow    long statistical tests"
+	@echo "make bench   speed against other tools, as ratios"
+
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11")'
+	$(PYTHON) -m venv $(VENV)
+
+# what `make demo` needs: the package alone
+$(VENV)/.installed: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
+	$(BIN)/python -m pip install --quiet -e .
+	@touch $@
+
+# what tests need: every extra, and the tools
+$(READY): pyproject.toml $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet -e '.[all]' --group test
+	@touch $@
+
+demo: $(VENV)/.installed
+	@mkdir -p $(DEMO)
+	$(BIN)/sfumato demo-data --output $(DEMO)/people.parquet --force
+	$(BIN)/sfumato scan $(DEMO)/people.parquet
+
+check: $(READY)
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/pytest --quiet --doctest-modules src
+
+test: packages check
+	$(BIN)/pytest -m "not slow" -n $(PYTEST_WORKERS) --dist loadgroup
+
+slow: $(READY)
+	$(BIN)/pytest -m slow
+
+bench: $(READY)
+	$(BIN)/python -m benchmarks
+
+# servers that some tests start; without them these tests are skipped, and say so
+packages:
+	@scripts/packages
+
+clean:
+	rm -rf $(DEMO) .mypy_cache .ruff_cache .pytest_cache .hypothesis build dist

@@ -1,0 +1,114 @@
+"""Bad input through the command line: a clear error, the right code, nothing on standard output."""
+
+from __future__ import annotations
+
+import gzip
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from cli_tools import sfumato
+
+
+def csv(text):
+    return lambda path: path.write_bytes(text if isinstance(text, bytes) else text.encode())
+
+
+def nested(path):
+    pq.write_table(pa.table({"a": [1], "b": [[1, 2]]}), path)
+
+
+BAD_FILES = {
+    "missing": ("gone.csv", lambda path: None, "no such file"),
+    "folder": ("folder.csv", lambda path: path.mkdir(), "folder"),
+    "empty": ("empty.csv", csv(""), "empty"),
+    "ragged": ("ragged.csv", csv("a,b\n1,2\n3\n4,5\n"), "line 3"),
+    "undecodable": ("bytes.csv", csv(b"a,b\n1,caf\xe9 \x81\n"), "byte"),
+    "doubled name": ("twice.csv", csv("a,a\n1,2\n"), "`a`"),
+    "nameless column": ("nameless.csv", csv("a,,c\n1,2,3\n"), "name"),
+    "nested": ("nested.parquet", nested, "nested"),
+    "not parquet": ("text.parquet", csv("PAR1 but then it is not"), "parquet"),
+    "broken gzip": ("cut.csv.gz", csv(gzip.compress(b"a,b\n1,2\n" * 999)[:-9]), ""),
+}
+
+
+@pytest.mark.parametrize("verb", ["measure", "scan"])
+@pytest.mark.parametrize("case", BAD_FILES)
+def test_bad_files(tmp_path, verb, case):
+    name, make, words = BAD_FILES[case]
+    path = tmp_path / name
+    make(path)
+    before = sorted(tmp_path.rglob("*"))
+    options = ["--encoding", "utf-8"] if case == "undecodable" else []
+    done = sfumato(verb, path, *options)
+    message = " ".join(done.err.split())
+    assert (done.code, done.out) == (2, ""), message
+    assert words in message.lower(), message
+    assert name in message
+    assert "unexpected" not in message
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_excluding_a_nested_column_lets_the_rest_be_measured(tmp_path):
+    nested(tmp_path / "nested.parquet")
+    done = sfumato("measure", tmp_path / "nested.parquet", "--exclude", "b", "--json")
+    assert done.json["columns"] == ["a"]
+
+
+def test_header_only_is_a_table_without_rows(tmp_path):
+    path = tmp_path / "header.csv"
+    path.write_text("a,b\n")
+    assert sfumato("measure", path, "--json").json["rows"] == 0
+    done = sfumato("scan", path)
+    assert done.code == 0
+    assert "Nobody" in done.out
+
+
+@pytest.mark.parametrize("verb", ["measure", "scan"])
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [("agee", "`agee`"), ("age,age", "named twice"), (",", "no columns were named")],
+)
+def test_bad_columns(tmp_path, verb, columns, words):
+    path = tmp_path / "people.csv"
+    path.write_text("age,sex\n20,F\n")
+    done = sfumato(verb, path, "-c", columns)
+    assert (done.code, done.out) == (2, "")
+    assert words in done.err
+
+
+def test_a_server_that_is_not_there():
+    done = sfumato("measure", "postgresql://nobody@127.0.0.1:9/none#people", "-c", "age")
+    assert (done.code, done.out) == (3, "")
+    assert "Traceback" not in done.err
+
+
+def test_demo_data_refuses_to_replace_a_file(tmp_path):
+    path = tmp_path / "people.csv"
+    path.write_text("precious")
+    done = sfumato("demo-data", "-o", path, "--rows", "10")
+    assert (done.code, done.out) == (2, "")
+    assert "--force" in done.err
+    assert path.read_text() == "precious"
+    assert sfumato("demo-data", "-o", path, "--rows", "10", "--force").code == 0
+    assert path.read_text().startswith("patient_id,")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [
+        (["-o", "people.xlsx"], 2),
+        (["-o", "nowhere/people.csv"], 2),
+        (["-o", "people.csv", "--rows", "-1"], 2),
+        (["-o", "people.csv", "--rows", "50000001"], 2),
+        (["-o", "people.csv", "--seed", "-1"], 2),
+        (["-o", "people.csv", "--rows", "1000", "--time", "0s"], 3),
+        ([], 2),
+    ],
+)
+def test_demo_data_bad_usage(tmp_path, monkeypatch, arguments, code):
+    monkeypatch.chdir(tmp_path)
+    done = sfumato("demo-data", *arguments)
+    assert (done.code, done.out) == (code, "")
+    assert list(tmp_path.iterdir()) == []
