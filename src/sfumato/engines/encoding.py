@@ -161,10 +161,9 @@ class _Parts:
         self.parts: list[CodeArray] = []
         self.held = 0
 
-    def add(self, numbers: npt.NDArray[Any], largest: int) -> None:
-        part = numbers.astype(smallest_dtype(largest + 1))
-        self.parts.append(part)
-        self.held += part.nbytes
+    def keep(self, numbers: CodeArray) -> None:
+        self.parts.append(numbers)
+        self.held += numbers.nbytes
 
     def codes(self, ranks: Sequence[npt.NDArray[Any]], cardinality: int) -> CodeArray:
         """All numbers as ranks, one table for each part; the parts are given up on the way."""
@@ -222,7 +221,7 @@ class _Numbers:
                     self.slots = grown(self.seen, self.found, _slots_for(self.found))
             else:
                 self.slots = grown(self.seen, self.found, _slots_for(self.found))
-        self.numbers.add(numbers, self.found)
+        self.numbers.keep(numbers.astype(smallest_dtype(self.found + 1)))
 
     def _widen(self, values: npt.NDArray[np.int64], valid: npt.NDArray[np.bool_]) -> None:
         """Make the table cover these values too, or give it up if that is too wide."""
@@ -263,14 +262,8 @@ def _sortable(array: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bo
     type_ = _plain(array.type)
     if type_ != array.type:
         array = array.cast(type_)
-    valid = array.is_valid().to_numpy(zero_copy_only=False) if array.null_count else _ALL_VALID
-    if t.is_boolean(type_):
-        array = array.cast("uint8")
-    # Cells under a null may hold anything; `valid` keeps them from being looked at.
-    dtype = _stored_as(array.type)
-    stored = np.empty(0, dtype)
-    if len(array):
-        stored = np.frombuffer(array.buffers()[1], dtype, len(array), array.offset * dtype.itemsize)
+    valid = _valid(array)
+    stored = _cells(array.cast("uint8") if t.is_boolean(type_) else array)
     if t.is_floating(type_):
         floats = stored.astype(np.float64) + 0.0  # -0.0 becomes 0.0
         bits = floats.view(np.int64)
@@ -280,6 +273,22 @@ def _sortable(array: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bo
     if stored.dtype == np.uint64:
         return (stored ^ np.uint64(1 << 63)).view(np.int64), valid
     return stored.astype(np.int64, copy=False), valid
+
+
+def _valid(array: pa.Array) -> npt.NDArray[np.bool_]:
+    """Which cells are not null; empty when all are."""
+    if not array.null_count:
+        return _ALL_VALID
+    valid: npt.NDArray[np.bool_] = array.is_valid().to_numpy(zero_copy_only=False)
+    return valid
+
+
+def _cells(array: pa.Array) -> npt.NDArray[Any]:
+    """Numbers as Arrow keeps them, without a copy; under a null there may be anything."""
+    dtype = _stored_as(array.type)
+    if len(array) == 0:
+        return np.empty(0, dtype)
+    return np.frombuffer(array.buffers()[1], dtype, len(array), array.offset * dtype.itemsize)
 
 
 def _stored_as(type_: pa.DataType) -> np.dtype[Any]:
@@ -319,6 +328,7 @@ class _Dictionaries:
         self.nulls = False
         self.dictionaries: list[pa.Array] = []
         self.dictionary_of: list[int] = []
+        self.occurs: list[npt.NDArray[np.bool_]] = []
         self.dictionary_bytes = 0
 
     @property
@@ -327,8 +337,9 @@ class _Dictionaries:
 
     def add(self, array: pa.Array) -> None:
         import pyarrow as pa
-        import pyarrow.compute as pc
         import pyarrow.types as t
+
+        from sfumato.kernels.seen import number_indices
 
         if len(array) == 0:
             return
@@ -339,15 +350,13 @@ class _Dictionaries:
         dictionary = array.dictionary.cast(_plain(array.type))
         if not (self.dictionaries and dictionary.equals(self.dictionaries[-1])):
             self.dictionaries.append(dictionary)
+            self.occurs.append(np.zeros(len(dictionary) + 1, np.bool_))
             self.dictionary_bytes += dictionary.nbytes
         self.dictionary_of.append(len(self.dictionaries) - 1)
-        indices = array.indices
-        if indices.null_count:
-            indices = pc.fill_null(indices, pa.scalar(0, indices.type))
-        numbers = indices.to_numpy().astype(np.uint32) + np.uint32(1)
-        if array.indices.null_count:
-            numbers[array.indices.is_null().to_numpy(zero_copy_only=False)] = 0
-        self.numbers.add(numbers, len(dictionary))
+        indices = array.indices.cast(pa.int32())
+        numbers = np.empty(len(indices), smallest_dtype(len(dictionary) + 1))
+        number_indices(_cells(indices), _valid(indices), self.occurs[-1], numbers)
+        self.numbers.keep(numbers)
 
     def finish(self) -> tuple[CodeArray, pa.Array]:
         import pyarrow as pa
@@ -371,10 +380,8 @@ class _Dictionaries:
             for end, dictionary in zip(ends, self.dictionaries, strict=True)
         ]
         occurs = np.zeros(len(distinct) + 1, np.bool_)  # the last cell is null
-        for part, which in zip(self.numbers.parts, self.dictionary_of, strict=True):
-            used = np.zeros(len(tables[which]), np.bool_)
-            used[part] = True
-            occurs[tables[which][used]] = True
+        for table, used in zip(tables, self.occurs, strict=True):
+            occurs[table[used]] = True
         final = np.cumsum(occurs) - 1
         nulls = bool(occurs[-1])
         tables = [final[table] for table in tables]

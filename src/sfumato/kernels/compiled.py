@@ -35,7 +35,9 @@ def warm() -> None:
     numbers, known = np.empty(2, np.uint32), np.empty(2, np.int64)
     seen.number_nearby(values, everything, 0, np.zeros(4, np.uint32), known, 0, 0, numbers)
     seen.number_hashed(values, everything, seen.grown(known, 0, 16), known, 0, 0, numbers)
+    indices, occurs = np.zeros(2, np.int32), np.zeros(2, np.bool_)
     for codes in (narrow, middle, wide):
+        seen.number_indices(indices, everything, occurs, codes.copy())
         for out in (narrow, middle, wide):
             if out.itemsize <= codes.itemsize:
                 seen.translate(codes, out[:1], out.copy())

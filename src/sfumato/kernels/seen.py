@@ -9,7 +9,7 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-__all__ = ["grown", "number_hashed", "number_nearby", "translate"]
+__all__ = ["grown", "number_hashed", "number_indices", "number_nearby", "translate"]
 
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
@@ -81,6 +81,18 @@ def grown(seen, found, size):  # type: ignore[no-untyped-def]
             at = (at + np.uint64(1)) & mask
         slots[at] = number + 1
     return slots
+
+
+@numba.njit(nogil=True, cache=True)
+def number_indices(indices, valid, occurs, numbers):  # type: ignore[no-untyped-def]
+    """Indices into a dictionary as numbers from 1, marking those that occur."""
+    nulls = len(valid) > 0
+    for i in range(len(indices)):
+        number = np.int64(0)
+        if not nulls or valid[i]:
+            number = np.int64(indices[i]) + 1
+        numbers[i] = number
+        occurs[number] = True
 
 
 @numba.njit(nogil=True, cache=True)
