@@ -1,0 +1,327 @@
+"""Re-identification risk: how likely an attacker who knows some columns finds the right row.
+
+*Prosecutor*: the attacker knows that the person is in the table; the risk of a row is one over
+the size of its class. *Journalist*: the attacker does not; what counts is the size of the class in
+the population the table was drawn from. *Marketer*: the attacker matches everybody and is content
+with the expected share of right matches (El Emam 2013, chapter 15).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato.budget import Budget
+from sfumato.engines.codes import Codes
+from sfumato.errors import ColumnError, ParameterError
+from sfumato.hierarchy.tree import Array
+from sfumato.results import Result
+from sfumato.tables import Table
+
+__all__ = ["DEFAULT_THRESHOLD", "Risk", "risk", "risk_of_classes"]
+
+DEFAULT_THRESHOLD = 0.2
+"""Risk above which a row counts as exposed: that of a class of five."""
+
+
+@dataclass(frozen=True)
+class Risk(Result):
+    """Risks of a table by some columns; all are shares in [0, 1].
+
+    Attributes
+    ----------
+    prosecutor, journalist
+        The highest risk of any row. Without a population or weights they are the same.
+    marketer
+        Expected share of right matches.
+    share_above, journalist_share_above
+        Share of rows (or persons) whose risk exceeds `threshold`.
+    persons
+        Persons, where a column tells them apart; else None, and every row is a person.
+    basis
+        What population the journalist's and marketer's risks refer to.
+    after
+        The same for a released table, where one was given.
+    """
+
+    qi: tuple[str, ...]
+    rows: int
+    persons: int | None
+    classes: int
+    prosecutor: float | None
+    journalist: float | None
+    marketer: float | None
+    share_above: float
+    journalist_share_above: float
+    threshold: float
+    basis: str
+    after: Risk | None = None
+
+
+def risk(
+    table: Table,
+    qi: Sequence[str],
+    *,
+    threshold: float = DEFAULT_THRESHOLD,
+    weights: str | None = None,
+    person: str | None = None,
+    population: Table | None = None,
+    released: Table | None = None,
+    budget: Budget | None = None,
+) -> Risk:
+    """Re-identification risk of a table.
+
+    Parameters
+    ----------
+    qi
+        The columns an attacker knows.
+    threshold
+        Risk above which a row counts as exposed.
+    weights
+        A column of sampling weights: how many persons of the population a row stands for.
+    person
+        A column that tells persons apart, where a person has several rows. A class is as large as
+        the number of different persons in it, and a person is as exposed as their most exposed
+        row.
+    population
+        A table of the whole population with the same columns.
+    released
+        A released table, measured the same way.
+
+    Examples
+    --------
+    >>> import pyarrow as pa, sfumato as sf
+    >>> people = sf.table(pa.table({"age": [20, 30, 30, 30]}))
+    >>> found = risk(people, ["age"])
+    >>> found.prosecutor, found.marketer, found.share_above
+    (1.0, 0.5, 1.0)
+    """
+    _refuse_bad_parameters(threshold, weights, population)
+    names = table.require(list(qi))
+    for name in (weights, person):
+        if name is not None and name in names:
+            raise ColumnError(f"`{name}` cannot be a quasi-identifier at the same time")
+    if weights is None and person is None and population is None:
+        sizes = table.class_sizes(names, budget)
+        found = risk_of_classes(
+            sizes.sizes, times=sizes.classes_of_size, qi=names, threshold=threshold
+        )
+    else:
+        found = _detailed(table, names, threshold, weights, person, population, budget)
+    if released is None:
+        return found
+    after = risk(
+        released,
+        names,
+        threshold=threshold,
+        weights=weights,
+        person=person,
+        population=population,
+        budget=budget,
+    )
+    return replace(found, after=after)
+
+
+def risk_of_classes(
+    sizes: Any,
+    in_population: Any = None,
+    *,
+    times: Any = None,
+    qi: Sequence[str] = (),
+    threshold: float = DEFAULT_THRESHOLD,
+    basis: str = "the table itself",
+) -> Risk:
+    """Risks from the sizes of classes alone.
+
+    Parameters
+    ----------
+    sizes
+        Rows of each class.
+    in_population
+        Size of each class in the population; never taken to be smaller than in the table.
+    times
+        How many classes there are like this one; 1 each by default.
+
+    Examples
+    --------
+    >>> found = risk_of_classes([1, 4], in_population=[10, 100])
+    >>> found.prosecutor, found.journalist, round(found.marketer, 4)
+    (1.0, 0.1, 0.028)
+    """
+    sizes = np.asarray(sizes, dtype=np.int64)
+    outside = sizes.astype(float)
+    if in_population is not None:
+        outside = np.maximum(np.asarray(in_population, dtype=float), sizes)
+    number = np.ones(len(sizes), dtype=np.int64) if times is None else np.asarray(times)
+    held = sizes * number
+    rows = int(held.sum())
+    if rows == 0:
+        return Risk(tuple(qi), 0, None, 0, None, None, None, 0.0, 0.0, threshold, basis)
+    return Risk(
+        qi=tuple(qi),
+        rows=rows,
+        persons=None,
+        classes=int(number.sum()),
+        prosecutor=float(1.0 / sizes.min()),
+        journalist=float(1.0 / outside.min()),
+        marketer=float((held / outside).sum() / rows),
+        share_above=float(held[_exposed(sizes, threshold)].sum() / rows),
+        journalist_share_above=float(held[_exposed(outside, threshold)].sum() / rows),
+        threshold=threshold,
+        basis=basis,
+    )
+
+
+def _detailed(
+    table: Table,
+    qi: tuple[str, ...],
+    threshold: float,
+    weights: str | None,
+    person: str | None,
+    population: Table | None,
+    budget: Budget | None,
+) -> Risk:
+    """Risks where classes must be looked at one by one."""
+    extra = tuple(name for name in (weights, person) if name is not None)
+    entries = table.classes(qi + extra, None, budget)
+    assert entries.counts is not None
+    classes, number = _class_numbers(entries, qi)
+    counts = entries.counts
+    if person is not None:
+        return _by_person(entries, classes, number, qi, threshold, weights, person, population)
+    sizes = np.bincount(classes, weights=counts, minlength=number).astype(np.int64)
+    outside, basis = _outside(entries, classes, number, counts, qi, weights, population, sizes)
+    return risk_of_classes(sizes, outside, qi=qi, threshold=threshold, basis=basis)
+
+
+def _by_person(
+    entries: Codes,
+    classes: Array,
+    number: int,
+    qi: tuple[str, ...],
+    threshold: float,
+    weights: str | None,
+    person: str,
+    population: Table | None,
+) -> Risk:
+    """Risks of persons with several rows: class sizes in persons, the worst row of each person."""
+    assert entries.counts is not None
+    rows = int(entries.counts.sum())
+    who = entries.column(person).astype(np.int64)
+    # A person counts once a class, however many rows (or weights) they have there.
+    _, once = np.unique(classes * (int(who.max(initial=0)) + 1) + who, return_index=True)
+    sizes = np.bincount(classes[once], minlength=number)
+    one_each = np.zeros(len(classes), dtype=np.int64)
+    one_each[once] = 1
+    outside, basis = _outside(entries, classes, number, one_each, qi, weights, population, sizes)
+    outside = np.maximum(outside, sizes)
+    persons = len(entries.values_of(person))
+    smallest = np.full(persons, np.iinfo(np.int64).max)
+    smallest_outside = np.full(persons, np.inf)
+    np.minimum.at(smallest, who, sizes[classes])
+    np.minimum.at(smallest_outside, who, outside[classes])
+    plain = risk_of_classes(sizes, outside, qi=qi, threshold=threshold, basis=basis)
+    if persons == 0:
+        return replace(plain, persons=0)
+    return replace(
+        plain,
+        rows=rows,
+        persons=persons,
+        marketer=float((1.0 / smallest_outside).sum() / persons),
+        share_above=float(_exposed(smallest, threshold).mean()),
+        journalist_share_above=float(_exposed(smallest_outside, threshold).mean()),
+    )
+
+
+def _outside(
+    entries: Codes,
+    classes: Array,
+    number: int,
+    counts: Array,
+    qi: tuple[str, ...],
+    weights: str | None,
+    population: Table | None,
+    sizes: Array,
+) -> tuple[Array, str]:
+    """Size of each class in the population, and where it is known from."""
+    if weights is not None:
+        each = _numbers(entries.values_of(weights), weights)
+        weight = each[entries.column(weights).astype(np.int64)]
+        total = np.bincount(classes, weights=weight * counts, minlength=number)
+        return np.asarray(total), f"sampling weights in `{weights}`"
+    if population is not None:
+        return _found_in(population, entries, classes, number, qi), f"population {population.name}"
+    return sizes.astype(float), "the table itself"
+
+
+def _found_in(
+    population: Table, entries: Codes, classes: Array, number: int, qi: tuple[str, ...]
+) -> Array:
+    """Rows of the population that agree with each class."""
+    from sfumato.kernels import class_ids
+
+    people = population.classes(population.require(list(qi)))
+    assert people.counts is not None
+    known = np.ones(people.entries, dtype=bool)
+    translated = []
+    for name in qi:
+        mine, theirs = entries.values_of(name), people.values_of(name)
+        if theirs.type != mine.type:
+            theirs = theirs.cast(mine.type)
+        code = np.asarray(pc.index_in(theirs, value_set=mine).fill_null(-1)).astype(np.int64)
+        code = code[people.column(name).astype(np.int64)]
+        known &= code >= 0
+        translated.append(code)
+    first = np.zeros(number, dtype=np.int64)
+    first[classes] = np.arange(len(classes))
+    joined = tuple(
+        np.concatenate([entries.column(name)[first], code[known]]).astype(np.uint32)
+        for name, code in zip(qi, translated, strict=True)
+    )
+    cardinalities = tuple(len(entries.values_of(name)) for name in qi)
+    ids, groups = class_ids(joined, cardinalities, entries=number + int(known.sum()))
+    rows = np.bincount(ids[number:], weights=people.counts[known], minlength=groups)
+    return np.asarray(rows[ids[:number]])
+
+
+def _class_numbers(entries: Codes, qi: tuple[str, ...]) -> tuple[Array, int]:
+    from sfumato.kernels import class_ids
+
+    chosen = entries.select(qi)
+    ids, number = class_ids(chosen.arrays, chosen.cardinalities, entries=entries.entries)
+    return ids.astype(np.int64), number
+
+
+def _exposed(sizes: Array, threshold: float) -> Array:
+    """Whether one over the size exceeds the threshold, with room for rounding."""
+    return np.asarray(sizes * threshold < 1.0 - 1e-12)
+
+
+def _numbers(values: pa.Array, name: str) -> Array:
+    """Sampling weights as numbers."""
+    kind = values.type
+    if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
+        raise ColumnError(f"weights must be numbers, not {kind}", where=f"column `{name}`")
+    weights = np.asarray(values.cast(pa.float64()).fill_null(np.nan))
+    if not (np.isfinite(weights) & (weights > 0)).all():
+        raise ColumnError(
+            "weights must all be larger than zero",
+            where=f"column `{name}`",
+            remedy="Leave out rows without one, or give them weight 1.",
+        )
+    return weights
+
+
+def _refuse_bad_parameters(threshold: float, weights: str | None, population: Table | None) -> None:
+    if not 0 < threshold <= 1:
+        raise ParameterError(f"a threshold of {threshold:g} is not possible", remedy="Give 0 to 1.")
+    if weights is not None and population is not None:
+        raise ParameterError(
+            "either sampling weights or a population can be given",
+            remedy="The population knows more: leave the weights out.",
+        )

@@ -1,0 +1,335 @@
+"""Measures of utility, each against its definition row by row."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from samples import sample_path
+from sfumato.errors import ColumnError, HierarchyError, InputError, ParameterError
+from sfumato.hierarchy import BoundHierarchy, Published, Ranges, ValueSets, parse_arx
+from sfumato.utility import (
+    Query,
+    View,
+    accuracy,
+    answer_workload,
+    average_class_size,
+    certainty_penalty,
+    column_losses,
+    cross_validated,
+    discernibility,
+    distribution_distances,
+    general_loss,
+    granularity,
+    information_loss,
+    majority_penalty,
+    non_uniform_entropy,
+    pair_tables,
+    random_queries,
+    similarity,
+    summarize,
+    weighted_discernibility,
+)
+
+PLACES = parse_arx("a;ab;*\nb;ab;*\nc;cd;*\nd;cd;*\nunseen;cd;*\n")
+AGES = pa.array([20, 25, 40, 60])
+COLOURS = pa.array(["red", "green", "blue"])
+
+place = PLACES.bind(pa.array(["a", "b", "c", "d"]), "place")
+age = Ranges(AGES, "age")
+colour = ValueSets(COLOURS, "colour")
+
+
+@st.composite
+def views(draw: st.DrawFn) -> tuple[View, list[tuple[int, int, int, int]], list[int]]:
+    """Random tables, groups and their lowest generalization; group -1 is suppressed."""
+    rows = draw(
+        st.lists(
+            st.tuples(st.integers(0, 3), st.integers(0, 3), st.integers(0, 2), st.integers(1, 3)),
+            min_size=1,
+            max_size=12,
+        )
+    )
+    groups = draw(st.lists(st.integers(-1, 2), min_size=len(rows), max_size=len(rows)))
+    codes = [np.array(part) for part in zip(*rows, strict=True)]
+    g = np.array(groups)
+    published = {
+        "place": place.published(place.lca(codes[0], g, 3)).take(g),
+        "age": age.published(*age.spans(codes[1], g, 3)).take(g),
+        "colour": colour.published(*colour.collect(codes[2], g, 3)).take(g),
+    }
+    original = {"place": codes[0], "age": codes[1], "colour": codes[2]}
+    return View(original, published, codes[3]), rows, groups
+
+
+def covered(
+    name: str, rows: list[tuple[int, int, int, int]], groups: list[int], i: int
+) -> set[int]:
+    """Codes that the cell of row i covers."""
+    at = {"place": 0, "age": 1, "colour": 2}[name]
+    held = {row[at] for row, group in zip(rows, groups, strict=True) if group == groups[i]}
+    if name == "age":
+        return set(range(min(held), max(held) + 1))
+    if name == "place" and len(held) > 1:
+        return next(block for block in ({0, 1}, {2, 3}, {0, 1, 2, 3}) if held <= block)
+    return held
+
+
+def cell_cost(name: str, cell: set[int]) -> tuple[float, float, float]:
+    """Certainty penalty, height and loss over the whole hierarchy of a cell."""
+    if name == "age":
+        share = (AGES[max(cell)].as_py() - AGES[min(cell)].as_py()) / 40
+        return share, share, share
+    if name == "colour":
+        share = (len(cell) - 1) / 2
+        return share, share, share
+    whole = {1: 0, 2: 1 if cell == {0, 1} else 2, 4: 4}[len(cell)] / 4
+    return (len(cell) - 1) / 3, {1: 0.0, 2: 0.5, 4: 1.0}[len(cell)], whole
+
+
+@given(views())
+@settings(max_examples=60)
+def test_losses_by_definition(drawn: tuple[View, list, list]) -> None:
+    view, rows, groups = drawn
+    totals = np.zeros(3)
+    entropy = most = 0.0
+    n = sum(row[3] for row in rows)
+    for at, name in enumerate(("place", "age", "colour")):
+        held = Counter()
+        for row in rows:
+            held[row[at]] += row[3]
+        for i, row in enumerate(rows):
+            own = held[row[at]]
+            most += row[3] * math.log2(n / own)
+            if groups[i] < 0:
+                totals += row[3]
+                entropy += row[3] * math.log2(n / own)
+                continue
+            cell = covered(name, rows, groups, i)
+            totals += row[3] * np.array(cell_cost(name, cell))
+            entropy += row[3] * math.log2(sum(held[c] for c in cell) / own)
+    assert certainty_penalty(view) == pytest.approx(totals[0] / (3 * n))
+    assert information_loss(view) == pytest.approx(totals[1])
+    assert general_loss(view) == pytest.approx(totals[2] / (3 * n))
+    assert granularity(view) == pytest.approx(1 - totals[2] / (3 * n))
+    assert non_uniform_entropy(view) == pytest.approx(entropy / most if most else 0.0)
+    assert sum(column_losses(view).values()) == pytest.approx(totals[0] / n)
+
+
+@given(views())
+@settings(max_examples=60)
+def test_classes_by_definition(drawn: tuple[View, list, list]) -> None:
+    view, rows, groups = drawn
+    n = sum(row[3] for row in rows)
+    names = ("place", "age", "colour")
+    cells = [
+        None if groups[i] < 0 else tuple(frozenset(covered(x, rows, groups, i)) for x in names)
+        for i in range(len(rows))
+    ]
+    suppressed = sum(row[3] for row, cell in zip(rows, cells, strict=True) if cell is None)
+    sizes = Counter()
+    for row, cell in zip(rows, cells, strict=True):
+        if cell is not None:
+            sizes[cell] += row[3]
+    assert view.suppressed_rows == suppressed
+    assert sorted(view.class_sizes.tolist()) == sorted(sizes.values())
+    assert discernibility(view) == sum(s * s for s in sizes.values()) + suppressed * n
+    expected = (n - suppressed) / len(sizes) if sizes else 0.0
+    assert average_class_size(view) == pytest.approx(expected)
+    alone = 0.0
+    for at, name in enumerate(names):
+        column = Counter()
+        for row, cell in zip(rows, cells, strict=True):
+            if cell is not None:
+                column[cell[at]] += row[3]
+        weight = {"place": 2.0, "age": 1.0, "colour": 0.0}[name]
+        alone += weight * (sum(s * s for s in column.values()) + suppressed * n)
+    weights = {"place": 2.0, "colour": 0.0}
+    assert weighted_discernibility(view, weights) == pytest.approx(alone)
+    target = np.array([row[2] for row in rows])
+    votes: dict[object, Counter[int]] = {}
+    for row, cell in zip(rows, cells, strict=True):
+        if cell is not None:
+            votes.setdefault(cell, Counter())[row[2]] += row[3]
+    right = sum(max(vote.values()) for vote in votes.values())
+    assert majority_penalty(view, target) == pytest.approx((n - right) / n)
+
+    people = [(row[:3], cell) for row, cell in zip(rows, cells, strict=True) for _ in range(row[3])]
+    pairs: dict[bool, list[float]] = {True: [], False: []}
+    for (a, cell_a), (b, cell_b) in itertools.combinations(
+        [person for person in people if person[1] is not None], 2
+    ):
+        alike = sum(x == y for x, y in zip(a, b, strict=True)) / 3
+        pairs[cell_a == cell_b].append(alike)
+    found = similarity(view)
+    for measured, alike in ((found.within, pairs[True]), (found.between, pairs[False])):
+        assert measured == (pytest.approx(np.mean(alike)) if alike else None)
+
+
+@given(views(), st.lists(st.booleans(), min_size=4, max_size=4))
+@settings(max_examples=60)
+def test_queries_and_distributions_by_definition(
+    drawn: tuple[View, list, list], mask: list[bool]
+) -> None:
+    view, rows, groups = drawn
+    query = Query({"age": np.array(mask), "colour": np.array([True, False, True])})
+    (answer,) = answer_workload(view, [query]).answers
+    true = estimate = offered = found = 0.0
+    after = np.zeros(4)
+    released = 0
+    for i, row in enumerate(rows):
+        fits = mask[row[1]] and row[2] != 1
+        true += row[3] * fits
+        if groups[i] < 0:
+            continue
+        ages, colours = covered("age", rows, groups, i), covered("colour", rows, groups, i)
+        chance = sum(mask[a] for a in ages) / len(ages)
+        chance *= sum(c != 1 for c in colours) / len(colours)
+        estimate += row[3] * chance
+        offered += row[3] * (chance > 0)
+        found += row[3] * (chance > 0) * fits
+        released += row[3]
+        for a in ages:
+            after[a] += row[3] / len(ages)
+    assert answer.rows == true
+    assert answer.estimate == pytest.approx(estimate)
+    assert answer.precision == (pytest.approx(found / offered) if offered else None)
+    assert answer.recall == (pytest.approx(found / true) if true else None)
+    assert answer.relative_error == pytest.approx(abs(estimate - true) / max(true, 1))
+    before = np.zeros(4)
+    for row in rows:
+        before[row[1]] += row[3]
+    before /= before.sum()
+    after = after / max(released, 1)
+    assert distribution_distances(view)["age"] == pytest.approx(np.abs(before - after).sum() / 2)
+
+
+def test_ordered_distributions_move_by_ranks() -> None:
+    codes = np.array([0, 0, 3, 3])
+    ranges = Ranges(AGES, "age")
+    view = View({"age": codes}, {"age": ranges.published([0, 0, -1, -1], [0, 0, -2, -2])})
+    # half of the rows are gone: what is left stands at one end of the two ranks that occurred
+    assert distribution_distances(view, ordered=["age"])["age"] == pytest.approx(0.5)
+
+
+def test_nothing_lost() -> None:
+    codes = np.arange(4)
+    view = View({"age": codes}, {"age": age.published(codes, codes)})
+    cost = summarize(view, target=codes)
+    assert cost.certainty_penalty == cost.information_loss == cost.non_uniform_entropy == 0
+    assert cost.granularity == 1
+    assert cost.majority_penalty == 0
+    assert cost.to_dict()["similarity"] == {"within": None, "between": 0.0}
+
+
+def test_everything_suppressed() -> None:
+    codes = np.arange(4)
+    view = View({"age": codes}, {"age": age.published([0] * 4, [-1] * 4)})
+    cost = summarize(view, target=codes)
+    assert cost.certainty_penalty == cost.information_loss_share == cost.non_uniform_entropy == 1
+    assert (cost.suppressed_rows, cost.suppressed_cells, cost.average_class_size) == (4, 0, 0.0)
+    assert cost.discernibility == 16
+    assert cost.majority_penalty == 1
+
+
+def test_stars_are_counted() -> None:
+    shown = Published.starred(COLOURS, [0, 1, 2], [True, False, True])
+    view = View({"colour": np.arange(3)}, {"colour": shown}, np.array([1, 1, 5]))
+    assert view.suppressed_cells == 6
+    assert certainty_penalty(view) == pytest.approx(6 / 7)
+
+
+def test_random_workloads_repeat() -> None:
+    codes = np.arange(4)
+    view = View(
+        {"age": codes, "place": codes},
+        {"age": age.published(codes, codes), "place": place.published(codes)},
+    )
+    first = random_queries(view, 5, seed=3)
+    again = random_queries(view, 5, seed=3)
+    for a, b in zip(first, again, strict=True):
+        assert {k: v.tolist() for k, v in a.conditions.items()} == {
+            k: v.tolist() for k, v in b.conditions.items()
+        }
+    assert answer_workload(view, first).mean_relative_error == 0
+    with pytest.raises(ParameterError):
+        random_queries(view, 0)
+    with pytest.raises(ParameterError, match="no query"):
+        answer_workload(view, [])
+    with pytest.raises(ColumnError, match="`zip` is no quasi-identifier"):
+        answer_workload(view, [Query({"zip": np.ones(4)})])
+    with pytest.raises(ColumnError, match="is no quasi-identifier"):
+        weighted_discernibility(view, {"zip": 1})
+
+
+def test_views_must_be_aligned() -> None:
+    with pytest.raises(ColumnError, match="column `age`"):
+        View({"age": np.arange(3)}, {"age": age.published([0], [0])})
+
+
+def test_pairing_by_position_and_by_key() -> None:
+    original = pa.table(
+        {"id": [1, 2, 3], "age": [20, 25, 60], "place": ["a", "b", "c"], "colour": ["x", "y", None]}
+    )
+    released = pa.table(
+        {
+            "id": [2, 1],
+            "age": ["[20, 26)", "[20, 26)"],
+            "place": ["ab", "ab"],
+            "colour": ["{x, y}", "{x, y}"],
+        }
+    )
+    view = pair_tables(
+        original, released, ["age", "place", "colour"], key="id", hierarchies={"place": PLACES}
+    )
+    assert view.suppressed_rows == 1
+    assert view.class_sizes.tolist() == [2]
+    assert isinstance(PLACES.bind(pa.array(["a"]), "x"), BoundHierarchy)
+    assert certainty_penalty(view) == pytest.approx((3 + 2 * (5 / 40 + 1 / 2 + 1 / 2)) / 9)
+    with pytest.raises(InputError, match="paired by position"):
+        pair_tables(original, released, ["age"])
+    with pytest.raises(ColumnError, match="release has no column"):
+        pair_tables(original, released.drop_columns(["age"]), ["age"], key="id")
+    with pytest.raises(InputError, match="not in the original"):
+        pair_tables(original.slice(0, 1), released, ["age"], key="id")
+    with pytest.raises(ColumnError, match="tell all rows"):
+        pair_tables(pa.concat_tables([original] * 2), released, ["age"], key="id")
+    foreign = released.set_column(1, "age", pa.array(["young", "old"]))
+    with pytest.raises(HierarchyError, match="2 distinct labels"):
+        pair_tables(original, foreign, ["age"], key="id")
+    numbers = released.set_column(1, "age", pa.array(["{20, 25}", "{20, 25}"]))
+    assert pair_tables(original, numbers, ["age"], key="id").class_sizes.tolist() == [2]
+
+
+def test_accuracy_of_naive_bayes_on_adult() -> None:
+    table = pq.read_table(sample_path("arx_adult.parquet")).slice(0, 4000)
+    codes = {}
+    for name in ("education", "marital-status", "occupation", "salary-class"):
+        column = table[name].combine_chunks()
+        codes[name] = np.asarray(column.dictionary_encode().indices)
+    target = codes.pop("salary-class")
+    values = table["occupation"].combine_chunks().unique()
+    published = {}
+    for name, column in codes.items():
+        distinct = table[name].combine_chunks().unique()
+        stars = np.full(len(column), name != "education")
+        published[name] = Published.starred(distinct, column, stars)
+    found = accuracy(View(codes, published), target, folds=5)
+    assert len(values) == 14
+    assert 0.78 < found.original < 0.85
+    assert found.baseline - 0.02 < found.released < found.original
+    assert found == accuracy(View(codes, published), target, folds=5)
+    perfect = cross_validated([target], target, folds=3)
+    assert perfect == 1.0
+    with pytest.raises(ParameterError, match="folds"):
+        cross_validated([target], target, folds=1)
+    with pytest.raises(ParameterError, match="counted"):
+        accuracy(View(codes, published, np.ones(4000)), target)
