@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from sfumato.errors import ColumnError, ParameterError
-from sfumato.risk import risk, risk_of_classes
+from sfumato.risks import risk, risk_of_classes
 
 rows_of_people = st.lists(
     st.tuples(
