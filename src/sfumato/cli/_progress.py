@@ -29,13 +29,13 @@ class ProgressLine:
 
     def __init__(self, *, quiet: bool = False) -> None:
         self.quiet = quiet
-        self._doing = "Working"
+        self._doing: str | None = None
         self._share: float | None = None
         self._lock = threading.Lock()
         self._timer: threading.Timer | None = None
         self._show: Callable[[], None] | None = None
         self._live: Progress | None = None
-        self._said = 0.0
+        self._said = float("-inf")
 
     def __call__(self, doing: str, share: float | None = None) -> None:
         """Take a message from the work; safe from any thread."""
@@ -79,7 +79,7 @@ class ProgressLine:
             self._show()
 
     def _say(self) -> None:
-        if time.monotonic() < self._said + PLAIN_EVERY:
+        if self._doing is None or time.monotonic() < self._said + PLAIN_EVERY:
             return
         self._said = time.monotonic()
         share = "" if self._share is None else f" ({self._share:.0%})"
@@ -89,12 +89,13 @@ class ProgressLine:
     def _move(self) -> None:
         if self._live is None:
             self._live = _moving_line()
-            self._live.add_task(self._doing, total=None)
+            self._live.add_task("", total=None)
             self._live.start()
         (task,) = self._live.tasks
         # `update` cannot take a total back, and work of unknown size has none
         task.total = None if self._share is None else 1.0
-        self._live.update(task.id, description=self._doing, completed=self._share or 0.0)
+        doing = self._doing or "Working"
+        self._live.update(task.id, description=doing, completed=self._share or 0.0)
 
 
 def _moving_line() -> Progress:

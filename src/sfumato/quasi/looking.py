@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Look", "cells_of", "look_at", "positions"]
 
-ROWS_AT_HAND = 1_000_000
-"""Rows looked at closely where they are in memory."""
+ROWS_AT_HAND = 250_000
+"""Rows looked at closely in this process, the same ones in memory and in DuckDB."""
 ROWS_TO_FETCH = 100_000
 """Rows looked at closely where they must travel."""
 CELLS = 1_000
@@ -66,7 +66,8 @@ def look_at(table: Table, *, seed: int, budget: Budget) -> Look:
             )
         )
     _report(budget, "Taking a sample", None)
-    return Look(rows, tuple(facts), codes_of_table(table.sample(ROWS_TO_FETCH, None, seed)))
+    wanted = ROWS_AT_HAND if table.engine.kind == "duckdb" else ROWS_TO_FETCH
+    return Look(rows, tuple(facts), codes_of_table(table.sample(wanted, None, seed)))
 
 
 def _look_in_memory(table: Table, seed: int, budget: Budget) -> Look:
