@@ -14,8 +14,9 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.kernels.dense import count_cells, number_cells
+from sfumato.kernels.dense import MOST_CELLS, MOST_WEIGHED_CELLS, cell_histogram, number_cells
 from sfumato.kernels.groups import group_sums
+from sfumato.kernels.histogram import Histogram, histogram_of
 from sfumato.kernels.keys import LARGEST_SPACE, Columns
 from sfumato.kernels.parallel import usable_threads
 from sfumato.kernels.scattered import count_keys, number_keys
@@ -31,24 +32,6 @@ __all__ = [
 
 CodeArray = npt.NDArray[Any]
 Weights = npt.NDArray[np.int64] | None
-
-_MOST_CELLS = 1 << 22
-_COMMON_SIZES = 1 << 14
-
-
-@numba.njit(nogil=True, cache=True)
-def _common_sizes(counts, table, large):  # type: ignore[no-untyped-def]
-    """Histogram of small counts; the large ones are listed. Returns how many are listed."""
-    listed = 0
-    for i in range(len(counts)):
-        count = np.int64(counts[i])
-        if count < len(table):
-            table[count] += 1
-        else:
-            if listed < len(large):
-                large[listed] = count
-            listed += 1
-    return listed
 
 
 @numba.njit(nogil=True, cache=True)
@@ -151,7 +134,7 @@ def size_histogram(
     *,
     entries: int | None = None,
     threads: int | None = None,
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+) -> Histogram:
     """Sizes of classes that occur, ascending, and how many classes have each.
 
     Parameters
@@ -177,12 +160,13 @@ def size_histogram(
     if columns.space > LARGEST_SPACE:
         return _folded_histogram(columns, weights, threads)
     workers = usable_threads(threads, columns.entries)
-    if columns.space <= _cells_worthwhile(columns.entries):
-        return _histogram(count_cells(columns, weights, workers))
+    cells = _cells_worthwhile(columns.entries)
+    if columns.space <= (cells if weights is None else min(cells, MOST_WEIGHED_CELLS)):
+        return cell_histogram(columns, weights, workers)
     if weights is None:
-        return _histogram(count_keys(columns, workers))
-    ids, count = number_keys(columns, False, workers)
-    return _histogram(group_sums(ids, count, weights))
+        return histogram_of(count_keys(columns, workers))
+    ids, count = class_ids(columns.arrays, columns.cardinalities, ordered=False, threads=threads)
+    return histogram_of(group_sums(ids, count, weights))
 
 
 def unseparated_pairs(
@@ -210,7 +194,7 @@ def unseparated_pairs(
 
 def _cells_worthwhile(entries: int) -> int:
     """Up to how many possible combinations a table cell for each is the faster way."""
-    return min(max(8 * entries, 1 << 10), _MOST_CELLS)
+    return min(max(16 * entries, 1 << 12), MOST_CELLS)
 
 
 def fitting(cardinalities: Sequence[int]) -> int:
@@ -223,25 +207,7 @@ def fitting(cardinalities: Sequence[int]) -> int:
     return len(cardinalities)
 
 
-def _histogram(
-    counts: npt.NDArray[Any],
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
-    """Histogram of class sizes from the sizes, zeros left out."""
-    table = np.zeros(_COMMON_SIZES, np.int64)
-    large = np.empty(1 << 12, np.int64)
-    listed = _common_sizes(counts, table, large)
-    if listed > len(large):
-        large = np.empty(listed, np.int64)
-        _common_sizes(counts, np.zeros_like(table), large)
-    table[0] = 0
-    common = np.flatnonzero(table)
-    sizes, classes = np.unique(large[:listed], return_counts=True)
-    return np.concatenate([common, sizes]), np.concatenate([table[common], classes])
-
-
-def _folded_histogram(
-    columns: Columns, weights: Weights, threads: int | None
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def _folded_histogram(columns: Columns, weights: Weights, threads: int | None) -> Histogram:
     """Histogram of a set whose combinations outrun 62 bits, dropping lone entries on the way."""
     # Wide columns first: they leave the fewest entries for the columns after them.
     order = np.argsort([-cardinality for cardinality in columns.cardinalities], kind="stable")
@@ -268,4 +234,4 @@ def _folded_histogram(
         arrays = [renumbered, *(array[kept] for array in arrays[fit:])]
         cardinalities = [int(np.count_nonzero(shared)), *cardinalities[fit:]]
         weights = None if weights is None else weights[kept]
-    return _histogram(np.concatenate(lone))
+    return histogram_of(np.concatenate(lone))

@@ -13,7 +13,7 @@ def cold() -> bool:
     """Whether the next use will compile: there is no cached code of the main loops yet."""
     from sfumato.kernels import dense, scattered
 
-    for loop in (dense._count, scattered._count):
+    for loop in (dense._count_in_lanes, scattered._count):
         name = loop.py_func.__name__
         module = Path(loop.py_func.__code__.co_filename).stem
         if not any(Path(loop.stats.cache_path).glob(f"{module}.{name}-*.nbi")):
@@ -26,7 +26,7 @@ def warm() -> None:
     from sfumato.kernels import classes, groups, seen
 
     narrow, middle, wide = (np.zeros(2, type_) for type_ in (np.uint8, np.uint16, np.uint32))
-    for cardinalities in ((2, 2), (1 << 40, 2)):
+    for cardinalities in ((2, 2), (1 << 12, 1 << 3), (1 << 40, 2)):
         classes.size_histogram((narrow, wide), cardinalities)
         ids, count = classes.class_ids((narrow, wide), cardinalities)
         groups.group_sums(ids, count)

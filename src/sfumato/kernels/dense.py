@@ -1,6 +1,8 @@
-"""Counting and numbering with one table cell for every possible key.
+"""Counting and numbering with a table cell for every possible key.
 
-The fastest way while the table stays small; see `scattered` for the other case.
+The fastest way as long as the table is not much larger than the data. Cells are small so that the
+table stays near: a byte that is carried when it runs over, or a bit with the number of bits before
+it.
 """
 
 from __future__ import annotations
@@ -10,37 +12,92 @@ from typing import Any
 import numba
 import numpy as np
 import numpy.typing as npt
+from numba import types
+from numba.extending import intrinsic
 
+from sfumato.kernels.histogram import Histogram, histogram_of
 from sfumato.kernels.keys import BLOCK, Columns, fill_keys
 from sfumato.kernels.parallel import spans, together
 
-__all__ = ["count_cells", "number_cells"]
+__all__ = ["MOST_CELLS", "MOST_WEIGHED_CELLS", "cell_histogram", "number_cells"]
+
+MOST_CELLS = 1 << 27
+MOST_WEIGHED_CELLS = 1 << 22
+"""Cells that hold whole sums take eight times the room."""
 
 _LANES = 4
 _LANED_CELLS = 1 << 14
 """Up to this many cells, neighbours count in tables of their own: equal neighbours would otherwise
 wait for each other's additions."""
 
+_SHARED_CELLS = 1 << 24
+"""Above this many cells a second table costs more than a second thread saves."""
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def _ones(typing: Any, word: Any) -> Any:
+    """Number of bits that are set."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.ctpop(arguments[0])
+
+    return types.uint64(types.uint64), generate
+
 
 @numba.njit(nogil=True, cache=True)
-def _count(addresses, widths, radices, start, stop, table, cells):  # type: ignore[no-untyped-def]
+def _count_in_lanes(addresses, widths, radices, start, stop, table):  # type: ignore[no-untyped-def]
     keys = np.empty(BLOCK, np.uint32)
-    laned = len(table) > cells
     for at in range(start, stop, BLOCK):
         end = min(stop, at + BLOCK)
-        entries = end - at
         fill_keys(addresses, widths, radices, at, end, keys)
-        i = 0
-        if laned:
-            while i + 3 < entries:
-                table[np.int64(keys[i])] += 1
-                table[cells + np.int64(keys[i + 1])] += 1
-                table[2 * cells + np.int64(keys[i + 2])] += 1
-                table[3 * cells + np.int64(keys[i + 3])] += 1
-                i += 4
-        while i < entries:
-            table[np.int64(keys[i])] += 1
-            i += 1
+        whole = (end - at) // 4 * 4
+        for i in range(0, whole, 4):
+            table[0, keys[i]] += 1
+            table[1, keys[i + 1]] += 1
+            table[2, keys[i + 2]] += 1
+            table[3, keys[i + 3]] += 1
+        for i in range(whole, end - at):
+            table[0, keys[i]] += 1
+
+
+@numba.njit(nogil=True, cache=True)
+def _count_in_bytes(addresses, widths, radices, start, stop, table, carried):  # type: ignore[no-untyped-def]
+    """Count modulo 256; a key is listed each time its cell runs over. Returns how many are."""
+    keys = np.empty(BLOCK, np.uint32)
+    carries = 0
+    for at in range(start, stop, BLOCK):
+        end = min(stop, at + BLOCK)
+        fill_keys(addresses, widths, radices, at, end, keys)
+        for i in range(end - at):
+            count = np.uint8(table[keys[i]] + 1)
+            table[keys[i]] = count
+            if count == 0:
+                carried[carries] = keys[i]
+                carries += 1
+    return carries
+
+
+@numba.njit(nogil=True, cache=True)
+def _add_bytes(total, words, table, carried):  # type: ignore[no-untyped-def]
+    """Add a table of bytes to another; words are the same bytes, eight at a time."""
+    carries = 0
+    for word in range(len(words)):
+        if words[word] != 0:
+            for cell in range(8 * word, 8 * word + 8):
+                count = np.uint8(total[cell] + table[cell])
+                if count < table[cell]:
+                    carried[carries] = cell
+                    carries += 1
+                total[cell] = count
+    return carries
+
+
+@numba.njit(nogil=True, cache=True)
+def _count_bytes(words, table, histogram):  # type: ignore[no-untyped-def]
+    for word in range(len(words)):
+        if words[word] != 0:
+            for cell in range(8 * word, 8 * word + 8):
+                histogram[table[cell]] += 1
 
 
 @numba.njit(nogil=True, cache=True)
@@ -50,80 +107,97 @@ def _weigh(addresses, widths, radices, start, stop, weights, table):  # type: ig
         end = min(stop, at + BLOCK)
         fill_keys(addresses, widths, radices, at, end, keys)
         for i in range(end - at):
-            table[np.int64(keys[i])] += weights[at + i]
+            table[keys[i]] += weights[at + i]
 
 
 @numba.njit(nogil=True, cache=True)
-def _mark(addresses, widths, radices, start, stop, numbers):  # type: ignore[no-untyped-def]
+def _mark(addresses, widths, radices, start, stop, marks):  # type: ignore[no-untyped-def]
     keys = np.empty(BLOCK, np.uint32)
     for at in range(start, stop, BLOCK):
         end = min(stop, at + BLOCK)
         fill_keys(addresses, widths, radices, at, end, keys)
         for i in range(end - at):
-            numbers[np.int64(keys[i])] = 1
+            marks[keys[i]] = 1
 
 
 @numba.njit(nogil=True, cache=True)
-def _rank(numbers):  # type: ignore[no-untyped-def]
-    """Turn marks into ranks among the marked cells; returns how many there are."""
-    rank = np.int64(0)
-    for cell in range(len(numbers)):
-        marked = numbers[cell]
-        numbers[cell] = rank
-        rank += np.int64(marked)
-    return rank
+def _index(words, ranks):  # type: ignore[no-untyped-def]
+    """Each word of marks beside the number of marks before it; returns the number of all."""
+    before = np.uint64(0)
+    for i in range(len(words)):
+        ranks[i, 0] = words[i]
+        ranks[i, 1] = before
+        before += _ones(words[i])
+    return before
 
 
 @numba.njit(nogil=True, cache=True)
-def _number(addresses, widths, radices, start, stop, numbers, ids):  # type: ignore[no-untyped-def]
+def _number(addresses, widths, radices, start, stop, ranks, ids):  # type: ignore[no-untyped-def]
+    """Rank of each entry's key among the marked ones."""
     keys = np.empty(BLOCK, np.uint32)
     for at in range(start, stop, BLOCK):
         end = min(stop, at + BLOCK)
         fill_keys(addresses, widths, radices, at, end, keys)
         for i in range(end - at):
-            ids[at + i] = numbers[np.int64(keys[i])]
+            word = keys[i] >> np.uint32(6)
+            below = (np.uint64(1) << np.uint64(keys[i] & np.uint32(63))) - np.uint64(1)
+            ids[at + i] = ranks[word, 1] + _ones(ranks[word, 0] & below)
 
 
-def count_cells(
+def cell_histogram(
     columns: Columns, weights: npt.NDArray[np.int64] | None, threads: int
-) -> npt.NDArray[Any]:
-    """Rows with each possible key; zero where a key does not occur."""
-    cells = columns.space
+) -> Histogram:
+    """Histogram of class sizes."""
+    if columns.space > _SHARED_CELLS:
+        threads = 1
     parts = spans(columns.entries, threads)
     if weights is not None:
-        tables = [np.zeros(cells, np.int64) for _ in parts]
-        together(
-            _weigh,
-            [
-                (*columns.layout, start, stop, weights, table)
-                for (start, stop), table in zip(parts, tables, strict=True)
-            ],
-        )
-    else:
-        size = cells * _LANES if cells <= _LANED_CELLS else cells
-        tables = [np.zeros(size, np.uint32) for _ in parts]
-        together(
-            _count,
-            [
-                (*columns.layout, start, stop, table, cells)
-                for (start, stop), table in zip(parts, tables, strict=True)
-            ],
-        )
-    total: npt.NDArray[Any] = tables[0]
+        sums = np.zeros((len(parts), columns.space), np.int64)
+        calls = [(*columns.layout, *part, weights, t) for part, t in zip(parts, sums, strict=True)]
+        together(_weigh, calls)
+        return histogram_of(sums.sum(axis=0))
+    if columns.space <= _LANED_CELLS:
+        lanes = np.zeros((len(parts), _LANES, columns.space), np.uint32)
+        calls = [(*columns.layout, *part, t) for part, t in zip(parts, lanes, strict=True)]
+        together(_count_in_lanes, calls)
+        return histogram_of(lanes.sum(axis=(0, 1), dtype=np.uint32))
+    return _byte_histogram(columns, parts)
+
+
+def _byte_histogram(columns: Columns, parts: list[tuple[int, int]]) -> Histogram:
+    """Histogram of class sizes by cells of a byte and a list of those that ran over."""
+    tables = np.zeros((len(parts), -(-columns.space // 8) * 8), np.uint8)
+    carried = [np.empty((stop - start) // 256 + 1, np.uint32) for start, stop in parts]
+    calls = [
+        (*columns.layout, *part, table, carry)
+        for part, table, carry in zip(parts, tables, carried, strict=True)
+    ]
+    carries = together(_count_in_bytes, calls)
+    over = [carry[:many] for carry, many in zip(carried, carries, strict=True)]
+    total = tables[0]
     for table in tables[1:]:
-        total += table
-    if len(total) > cells:
-        total = total.reshape(_LANES, cells).sum(axis=0, dtype=np.uint32)
-    return total
+        carry = np.empty(columns.entries // 256 + 1, np.uint32)
+        over.append(carry[: _add_bytes(total, table.view(np.uint64), table, carry)])
+    table = np.zeros(256, np.int64)
+    _count_bytes(total.view(np.uint64), total, table)
+    # Cells that ran over were counted by what is left in them: put them where they belong.
+    cells, times = np.unique(np.concatenate(over), return_counts=True)
+    table -= np.bincount(total[cells], minlength=256)
+    table[0] = 0
+    small = np.flatnonzero(table)
+    sizes, classes = np.unique(total[cells] + 256 * times, return_counts=True)
+    return np.concatenate([small, sizes]), np.concatenate([table[small], classes])
 
 
 def number_cells(columns: Columns, threads: int) -> tuple[npt.NDArray[np.uint32], int]:
     """Class number of every entry, in ascending order of keys, and the number of classes."""
     parts = spans(columns.entries, threads)
-    numbers = np.zeros(columns.space, np.uint32)
+    marks = np.zeros(-(-columns.space // 64) * 64, np.bool_)
     # Threads may write the same mark at the same time: they write the same value.
-    together(_mark, [(*columns.layout, start, stop, numbers) for start, stop in parts])
-    count = int(_rank(numbers))
+    together(_mark, [(*columns.layout, *part, marks) for part in parts])
+    words = np.packbits(marks, bitorder="little").view("<u8")
+    ranks = np.empty((len(words), 2), np.uint64)
+    count = int(_index(words, ranks))
     ids = np.empty(columns.entries, np.uint32)
-    together(_number, [(*columns.layout, start, stop, numbers, ids) for start, stop in parts])
+    together(_number, [(*columns.layout, *part, ranks, ids) for part in parts])
     return ids, count
