@@ -21,7 +21,7 @@ from sfumato.engines.codes import Codes
 from sfumato.errors import ColumnError, ParameterError
 from sfumato.hierarchy.tree import Array
 from sfumato.results import Result
-from sfumato.tables import Table
+from sfumato.tables import Table, table
 
 __all__ = ["DEFAULT_THRESHOLD", "Risk", "risk", "risk_of_classes"]
 
@@ -64,20 +64,22 @@ class Risk(Result):
 
 
 def risk(
-    table: Table,
+    source: Any,
     qi: Sequence[str],
     *,
     threshold: float = DEFAULT_THRESHOLD,
     weights: str | None = None,
     person: str | None = None,
-    population: Table | None = None,
-    released: Table | None = None,
+    population: Any = None,
+    released: Any = None,
     budget: Budget | None = None,
 ) -> Risk:
     """Re-identification risk of a table.
 
     Parameters
     ----------
+    source
+        Anything `sfumato.table` opens; so are `population` and `released`.
     qi
         The columns an attacker knows.
     threshold
@@ -95,24 +97,25 @@ def risk(
 
     Examples
     --------
-    >>> import pyarrow as pa, sfumato as sf
-    >>> people = sf.table(pa.table({"age": [20, 30, 30, 30]}))
+    >>> people = pa.table({"age": [20, 30, 30, 30]})
     >>> found = risk(people, ["age"])
     >>> found.prosecutor, found.marketer, found.share_above
     (1.0, 0.5, 1.0)
     """
     _refuse_bad_parameters(threshold, weights, population)
-    names = table.require(list(qi))
+    opened = table(source, budget=budget)
+    people = None if population is None else table(population, budget=budget)
+    names = opened.require(list(qi))
     for name in (weights, person):
         if name is not None and name in names:
             raise ColumnError(f"`{name}` cannot be a quasi-identifier at the same time")
     if weights is None and person is None and population is None:
-        sizes = table.class_sizes(names, budget)
+        sizes = opened.class_sizes(names, budget)
         found = risk_of_classes(
             sizes.sizes, times=sizes.classes_of_size, qi=names, threshold=threshold
         )
     else:
-        found = _detailed(table, names, threshold, weights, person, population, budget)
+        found = _detailed(opened, names, threshold, weights, person, people, budget)
     if released is None:
         return found
     after = risk(
@@ -121,7 +124,7 @@ def risk(
         threshold=threshold,
         weights=weights,
         person=person,
-        population=population,
+        population=people,
         budget=budget,
     )
     return replace(found, after=after)
@@ -178,7 +181,7 @@ def risk_of_classes(
 
 
 def _detailed(
-    table: Table,
+    opened: Table,
     qi: tuple[str, ...],
     threshold: float,
     weights: str | None,
@@ -188,7 +191,7 @@ def _detailed(
 ) -> Risk:
     """Risks where classes must be looked at one by one."""
     extra = tuple(name for name in (weights, person) if name is not None)
-    entries = table.classes(qi + extra, None, budget)
+    entries = opened.classes(qi + extra, None, budget)
     assert entries.counts is not None
     classes, number = _class_numbers(entries, qi)
     counts = entries.counts
@@ -317,7 +320,7 @@ def _numbers(values: pa.Array, name: str) -> Array:
     return weights
 
 
-def _refuse_bad_parameters(threshold: float, weights: str | None, population: Table | None) -> None:
+def _refuse_bad_parameters(threshold: float, weights: str | None, population: Any) -> None:
     if not 0 < threshold <= 1:
         raise ParameterError(f"a threshold of {threshold:g} is not possible", remedy="Give 0 to 1.")
     if weights is not None and population is not None:

@@ -6,7 +6,7 @@ from sfumato.hierarchy.boundaries import Boundaries, Limit
 from sfumato.hierarchy.hierarchy import Hierarchy
 from sfumato.hierarchy.infer import infer
 from sfumato.hierarchy.intervals import equal_frequency, intervals
-from sfumato.hierarchy.labels import dates, flat, ordered_groups, prefixes
+from sfumato.hierarchy.labels import CALENDAR, dates, flat, neighbours, ordered_groups, prefixes
 from sfumato.hierarchy.published import Published
 from sfumato.hierarchy.ranges import Ranges
 from sfumato.hierarchy.sets import ValueSets
@@ -14,6 +14,7 @@ from sfumato.hierarchy.taxonomy import read_taxonomy, taxonomy
 from sfumato.hierarchy.tree import Tree
 
 __all__ = [
+    "CALENDAR",
     "BoundHierarchy",
     "Boundaries",
     "Hierarchy",
@@ -27,6 +28,7 @@ __all__ = [
     "flat",
     "infer",
     "intervals",
+    "neighbours",
     "ordered_groups",
     "parse_arx",
     "prefixes",

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 from sfumato.errors import ColumnError, ParameterError
 from sfumato.hierarchy.hierarchy import Hierarchy
 
-__all__ = ["CALENDAR", "dates", "flat", "ordered_groups", "prefixes"]
+__all__ = ["CALENDAR", "dates", "flat", "neighbours", "ordered_groups", "prefixes"]
 
 ROOT = "*"
 CALENDAR = ("day", "month", "quarter", "year", "decade")
@@ -163,6 +163,29 @@ def ordered_groups(
             names = list(labels[at])
         levels.append(np.repeat(np.array(names, dtype=object), last - first + 1).tolist())
     return Hierarchy.from_levels([list(ordered), *levels, [ROOT] * len(ordered)])
+
+
+def neighbours(values: pa.Array, fanout: int = 2) -> Hierarchy:
+    """Cut values, in their own order, into groups of neighbours, and those into larger ones.
+
+    Examples
+    --------
+    >>> neighbours(pa.array([3, 1, 2])).levels()[1].to_pylist()
+    ['1 … 2', '1 … 2', '3']
+    """
+    if fanout < 2:
+        raise ParameterError(f"groups of {fanout} never end", remedy="Give at least 2.")
+    if pa.types.is_dictionary(values.type):
+        values = values.cast(values.type.value_type)
+    values = values.drop_null()
+    ordered = _text(values.take(pc.sort_indices(values)))
+    sizes: list[list[int]] = []
+    left = len(ordered)
+    while left > fanout:
+        level = [fanout] * (left // fanout) + ([left % fanout] if left % fanout else [])
+        sizes.append(level)
+        left = len(level)
+    return ordered_groups(ordered, sizes)
 
 
 def _text(values: pa.Array) -> list[str]:

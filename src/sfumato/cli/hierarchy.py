@@ -1,0 +1,278 @@
+"""``sfumato hierarchy``: look at generalization hierarchies, and make them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sfumato.cli._options import Columns, Force, examples, new_app
+from sfumato.cli._running import Run, table_verb, verb
+from sfumato.errors import ParameterError, SourceError
+from sfumato.results import Result
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from rich.console import RenderableType
+
+    from sfumato.hierarchy import Hierarchy
+    from sfumato.hierarchy.summary import HierarchySummary
+
+app = new_app(help="Look at generalization hierarchies, and make them.", no_args_is_help=True)
+
+WAYS = "Ways to cut"
+
+
+class Kind(StrEnum):
+    """Ways to make a hierarchy."""
+
+    auto = "auto"
+    intervals = "intervals"
+    frequency = "frequency"
+    prefixes = "prefixes"
+    dates = "dates"
+    order = "order"
+    flat = "flat"
+
+
+@app.command(
+    epilog=examples(
+        "sfumato hierarchy show hierarchies/education.csv",
+        "sfumato hierarchy show animals.csv --taxonomy --values",
+    )
+)
+@verb
+def show(
+    run: Run,
+    file: Annotated[
+        Path, typer.Argument(metavar="FILE", show_default=False, help="A hierarchy file.")
+    ],
+    taxonomy: Annotated[
+        bool, typer.Option("--taxonomy", help="The file holds pairs: child,parent.")
+    ] = False,
+    values: Annotated[bool, typer.Option("--values", help="Draw the values, too.")] = False,
+    width: Annotated[
+        int, typer.Option("--width", metavar="N", min=1, help="Branches to draw below a node.")
+    ] = 12,
+) -> None:
+    """Check a hierarchy file and draw it.
+
+    Files are in ARX's form: one line a value, with the value first and ever more general labels
+    after it, separated by semicolons. What is wrong with a file is told with its line.
+    """
+    from sfumato.hierarchy import read_arx, read_taxonomy
+    from sfumato.hierarchy.summary import describe
+
+    found = read_taxonomy(file) if taxonomy else read_arx(file)
+    run.show(describe(found, file.stem), lambda told: _picture(found, told, values, width))
+
+
+@dataclass(frozen=True)
+class Made(Result):
+    """The hierarchies that were made."""
+
+    hierarchies: tuple[HierarchySummary, ...]
+
+
+@app.command(
+    epilog=examples(
+        "sfumato hierarchy make people.csv -c age,zip -o hierarchies",
+        "sfumato hierarchy make people.csv -c age --kind intervals --width 5 -o hierarchies",
+        "sfumato hierarchy make people.csv -c zip --kind prefixes --keep 3,2 -o hierarchies",
+    )
+)
+@table_verb
+def make(
+    run: Run,
+    columns: Columns = None,
+    folder: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FOLDER",
+            show_default=False,
+            help="Where to write COLUMN.csv. Only told, not written, if not given.",
+        ),
+    ] = None,
+    kind: Annotated[
+        Kind, typer.Option("--kind", help="How to make them; [bold]auto[/bold] looks at values.")
+    ] = Kind.auto,
+    width: Annotated[
+        float | None,
+        typer.Option("--width", rich_help_panel=WAYS, help="Width of the finest intervals."),
+    ] = None,
+    count: Annotated[
+        int | None,
+        typer.Option("--count", rich_help_panel=WAYS, help="How many intervals or groups."),
+    ] = None,
+    edges: Annotated[
+        str | None,
+        typer.Option("--edges", metavar="18,65", rich_help_panel=WAYS, help="Where to cut."),
+    ] = None,
+    keep: Annotated[
+        str | None,
+        typer.Option(
+            "--keep", metavar="3,2", rich_help_panel=WAYS, help="Characters to keep of codes."
+        ),
+    ] = None,
+    levels: Annotated[
+        str | None,
+        typer.Option(
+            "--levels",
+            metavar="month,year",
+            rich_help_panel=WAYS,
+            help="Of dates: day, month, quarter, year, decade.",
+        ),
+    ] = None,
+    fanout: Annotated[
+        int,
+        typer.Option("--fanout", min=2, rich_help_panel=WAYS, help="Groups that become one."),
+    ] = 2,
+    force: Force = False,
+) -> None:
+    """Make hierarchies from the values of a table.
+
+    Left to itself it cuts numbers into intervals, dates by the calendar, and masks codes from the
+    right; it says why. The files are in ARX's form and meant to be read and changed by hand.
+    """
+    from sfumato.hierarchy import write_arx
+    from sfumato.hierarchy.summary import describe
+
+    names = run.columns(columns)
+    if names is None:
+        raise ParameterError("no columns were named", remedy="Name some, e.g. -c age,zip")
+    places = {name: None if folder is None else folder / f"{name}.csv" for name in names}
+    for place in places.values():
+        if place is not None and place.exists() and not force:
+            raise SourceError("the file exists", where=str(place), remedy="Replace with --force.")
+    options = {
+        "width": width,
+        "count": count,
+        "edges": _numbers(edges, "--edges", float),
+        "keep": _numbers(keep, "--keep", int),
+        "levels": None if levels is None else [part.strip() for part in levels.split(",")],
+        "fanout": fanout,
+    }
+    made = []
+    for name in names:
+        found = run.table.values(name)
+        tree, reason = _build(kind, name, found.values[0], found.counts, options)
+        made.append((name, tree, reason))
+    if folder is not None:
+        folder.mkdir(parents=True, exist_ok=True)
+    told = []
+    for name, tree, reason in made:
+        place = places[name]
+        if place is not None:
+            write_arx(tree, place)
+        told.append(describe(tree, name, reason, None if place is None else str(place)))
+    run.show(Made(tuple(told)), _listing)
+
+
+def _build(
+    kind: Kind, name: str, values: pa.Array, counts: Any, options: dict[str, Any]
+) -> tuple[Hierarchy, str]:
+    """The hierarchy asked for, and why it is as it is."""
+    import sfumato.hierarchy as builders
+
+    if kind is Kind.auto:
+        return builders.infer(name, values, counts)
+    asked = "as asked: " + kind.value
+    if kind is Kind.intervals:
+        return (
+            builders.intervals(
+                values,
+                width=options["width"],
+                count=options["count"],
+                edges=options["edges"],
+                fanout=options["fanout"],
+                name=name,
+            ),
+            asked,
+        )
+    if kind is Kind.frequency:
+        if options["count"] is None:
+            raise ParameterError("--kind frequency needs --count", remedy="E.g. --count 8")
+        return (
+            builders.equal_frequency(
+                values, counts, groups=options["count"], fanout=options["fanout"], name=name
+            ),
+            asked,
+        )
+    if kind is Kind.prefixes:
+        return builders.prefixes(values, keep=options["keep"]), asked
+    if kind is Kind.dates:
+        levels = options["levels"] or builders.CALENDAR[1:]
+        return builders.dates(values, levels, name=name), asked
+    if kind is Kind.order:
+        return builders.neighbours(values, options["fanout"]), asked
+    return builders.flat(values), asked
+
+
+def _numbers(text: str | None, option: str, kind: Callable[[str], Any]) -> list[Any] | None:
+    if text is None:
+        return None
+    try:
+        return [kind(part) for part in text.split(",")]
+    except ValueError:
+        raise ParameterError(f"{option} needs numbers, e.g. {option} 3,2") from None
+
+
+def _listing(made: Made) -> RenderableType:
+    from rich.table import Table
+
+    drawn = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    for title in ("column", "values", "height", "labels a level", "why", "file"):
+        drawn.add_column(title, header_style="bold", overflow="fold")
+    for found in made.hierarchies:
+        drawn.add_row(
+            found.name,
+            f"{found.values:,}",
+            str(found.height),
+            " ".join(f"{number:,}" for number in found.labels),
+            found.reason or "",
+            found.file or "not written (-o FOLDER)",
+        )
+    return drawn
+
+
+def _picture(
+    hierarchy: Hierarchy, told: HierarchySummary, with_values: bool, width: int
+) -> RenderableType:
+    """The tree from its root downward, with the number of values below each node."""
+    from rich.console import Group
+    from rich.text import Text
+    from rich.tree import Tree as Drawing
+
+    tree = hierarchy.tree
+    labels = hierarchy.labels
+    children: dict[int, list[int]] = {}
+    for node, above in enumerate(tree.parent[:-1].tolist()):
+        children.setdefault(above, []).append(node)
+
+    def text(node: int) -> Text:
+        line = Text(str(labels[node].as_py()))
+        if node >= tree.size:
+            line.append(f"  {int(tree.leaf_count[node]):,}", style="dim")
+        return line
+
+    drawn = Drawing(text(tree.root))
+    waiting: list[tuple[int, Drawing]] = [(tree.root, drawn)]
+    while waiting:
+        node, branch = waiting.pop()
+        below = sorted(children.get(node, []), key=lambda child: int(tree.first[child]))
+        shown = [child for child in below if with_values or child >= tree.size]
+        waiting.extend((child, branch.add(text(child))) for child in shown[:width])
+        if len(shown) > width:
+            branch.add(Text(f"… {len(shown) - width:,} more", style="dim"))
+    depth = "" if told.uniform else ", branches of unequal depth"
+    title = Text(f"{told.values:,} values, height {told.height}{depth}")
+    notes: list[RenderableType] = [title, "", drawn]
+    if told.ambiguous:
+        notes += ["", f"{told.ambiguous:,} labels mean different things on different levels."]
+    return Group(*notes)

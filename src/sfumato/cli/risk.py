@@ -1,0 +1,131 @@
+"""``sfumato risk``: how likely somebody is found."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sfumato.cli._options import examples, new_app, split_columns
+from sfumato.cli._running import Run, table_verb
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from sfumato.risks import Risk
+
+app = new_app()
+
+
+@app.command(
+    epilog=examples(
+        "sfumato risk people.csv --qi age,sex,zip",
+        "sfumato risk people.csv --qi age,sex,zip --released release.csv",
+        "sfumato risk survey.parquet --qi age,sex --weights weight --threshold 0.05",
+    )
+)
+@table_verb
+def risk(
+    run: Run,
+    qi: Annotated[
+        list[str],
+        typer.Option(
+            "--qi", metavar="A,B,…", show_default=False, help="Columns an attacker may know."
+        ),
+    ],
+    threshold: Annotated[
+        float,
+        typer.Option(
+            "--threshold", metavar="RISK", help="Rows above this risk are counted; 0.2 is one in 5."
+        ),
+    ] = 0.2,
+    weights: Annotated[
+        str | None,
+        typer.Option(
+            "--weights",
+            metavar="COLUMN",
+            show_default=False,
+            help="Sampling weights: how many of the population a row stands for.",
+        ),
+    ] = None,
+    person: Annotated[
+        str | None,
+        typer.Option(
+            "--person",
+            metavar="COLUMN",
+            show_default=False,
+            help="Tells persons apart where they have several rows.",
+        ),
+    ] = None,
+    population: Annotated[
+        str | None,
+        typer.Option(
+            "--population",
+            metavar="TABLE",
+            show_default=False,
+            help="A table of the whole population.",
+        ),
+    ] = None,
+    released: Annotated[
+        str | None,
+        typer.Option(
+            "--released",
+            metavar="TABLE",
+            show_default=False,
+            help="A released table to measure the same way.",
+        ),
+    ] = None,
+) -> None:
+    """How likely somebody is found by what an attacker knows.
+
+    The prosecutor knows that a person is in the table, the journalist does not and looks at the
+    population, the marketer matches everybody and hopes for many right matches.
+    """
+    from sfumato.risks import risk as measure_risk
+
+    names = split_columns(qi, run.table.columns) or []
+    found = measure_risk(
+        run.table,
+        names,
+        threshold=threshold,
+        weights=weights,
+        person=person,
+        population=None if population is None else run.open(population),
+        released=None if released is None else run.open(released),
+        budget=run.budget,
+    )
+    run.show(found, view)
+
+
+def view(found: Risk) -> RenderableType:
+    """The risks as a person reads them, before and after."""
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    sides = [found] if found.after is None else [found, found.after]
+    lines = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
+    lines.add_column("")
+    for side in ("before", "after")[: len(sides)] if len(sides) > 1 else ("",):
+        lines.add_column(side, justify="right", header_style="bold")
+    who = "rows" if found.persons is None else "persons"
+    for label, cells in (
+        ("prosecutor (highest)", [_share(side.prosecutor) for side in sides]),
+        ("journalist (highest)", [_share(side.journalist) for side in sides]),
+        ("marketer (expected share found)", [_share(side.marketer) for side in sides]),
+        (
+            f"{who} above {found.threshold:g} (prosecutor)",
+            [_share(side.share_above) for side in sides],
+        ),
+        (
+            f"{who} above {found.threshold:g} (journalist)",
+            [_share(side.journalist_share_above) for side in sides],
+        ),
+    ):
+        lines.add_row(label, *cells)
+    title = Text("By ").append(", ".join(found.qi), style="bold")
+    return Group(title, "", lines, "", f"Population: {found.basis}.")
+
+
+def _share(risk: float | None) -> str:
+    return "–" if risk is None else f"{risk:.3%}"
