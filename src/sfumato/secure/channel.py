@@ -88,6 +88,7 @@ class Channel:
         self._inbox = bytearray()
         self._ended = False
         self._closed = False
+        self._inside = False  # whether a message has been sent in part
         self._sent_last = False
 
     def rebind(self, binding: bytes) -> None:
@@ -124,7 +125,7 @@ class Channel:
 
     def stop(self, reason: str) -> None:
         """Tell the peer that this side stops, if that is still possible, and close."""
-        if not self._closed and not self._ended:
+        if not (self._closed or self._ended or self._inside):
             text = reason.encode()[:_LARGEST_REASON]
             frame = _HEADER.pack(_STOPPED, len(text), bytes(8)) + text
             with contextlib.suppress(PeerError):  # it may be gone already, with nobody to tell
@@ -191,6 +192,9 @@ class Channel:
     def _lost(self, step: str, how: str) -> NoReturn:
         self._ended = True
         reason = self._reason_in_inbox()
+        if self.encrypted and not self.traffic.messages_received:
+            # In TLS 1.3 a client learns only now that its certificate was refused.
+            how = f"{how}; if it says so, it refused this side's certificate"
         self.close()
         raise PeerError(
             f"the other party stopped: {reason}" if reason else f"the other party {how}",
@@ -208,6 +212,7 @@ class Channel:
         return "".join(c for c in text if c.isprintable())
 
     def _push(self, view: memoryview, step: str, deadline: float) -> None:
+        self._inside = True
         while view:
             self._check_open(step)
             try:
@@ -221,6 +226,7 @@ class Channel:
             self._wait(step, deadline, writing=True)
             if not self._drain():
                 self._lost(step, "closed the connection")
+        self._inside = False
 
     def _take(self, size: int, step: str, deadline: float) -> bytearray:
         """The next `size` bytes: first what has been taken in while sending, then the socket."""

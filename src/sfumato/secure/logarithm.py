@@ -38,6 +38,8 @@ __all__ = ["known_bits", "log", "log_error", "x_log_x"]
 
 _FRACTION_BITS = 20
 _FAST_TERMS, _FAST_PRECISION = 5, 16
+_AT_ONCE = 1 << 16
+"""Logarithms worked on at a time, which bounds memory to some 100 MB."""
 
 
 def log(
@@ -87,9 +89,10 @@ def log(
         raise ParameterError("there is no number to take the logarithm of")
     plan = _plan(x.ring, bits, fraction_bits, terms, precision)
     session.begin("log", plan=plan, n=len(x), backend=backend)
+    parts = (x[i : i + _AT_ONCE] for i in range(0, len(x), _AT_ONCE))
     if isinstance(plan, _Fast):
-        return _fast(session, x, plan, backend)
-    return _paper(session, x, plan, backend)
+        return Shares.concatenate([_fast(session, part, plan, backend) for part in parts])
+    return Shares.concatenate([_paper(session, part, plan, backend) for part in parts])
 
 
 def log_error(

@@ -77,7 +77,6 @@ class TLS:
         pinned = ssl.PEM_cert_to_DER_cert(Path(self.peer_certificate).read_text().strip())
         shown = sock.getpeercert(binary_form=True) or b""
         if not hmac.compare_digest(pinned, shown):
-            sock.close()
             raise PeerError(
                 "the other party shows another certificate than the one handed over",
                 remedy="Exchange the .crt files again on a way you trust.",
@@ -151,10 +150,29 @@ def _secured(
     if tls is None or context is None:
         return sock
     sock.settimeout(max(0.01, deadline - time.monotonic()))
-    with _explained():
-        secured = context.wrap_socket(sock, server_side=server)
-    tls.check(secured)
+    secured = context.wrap_socket(sock, server_side=server, do_handshake_on_connect=False)
+    try:
+        with _explained():
+            secured.do_handshake()
+        tls.check(secured)
+    except PeerError:
+        _hang_up(secured)
+        raise
     return secured
+
+
+def _hang_up(sock: ssl.SSLSocket) -> None:
+    """Close so that the other side still hears why: closing over unread bytes would cut it off."""
+    with contextlib.suppress(OSError, ValueError):
+        sock.settimeout(0.2)
+        plain = socket.socket(fileno=sock.detach())
+        with plain:
+            plain.settimeout(0.2)
+            plain.shutdown(socket.SHUT_WR)
+            for _ in range(64):
+                if not plain.recv(1 << 16):
+                    break
+    sock.close()
 
 
 @contextlib.contextmanager

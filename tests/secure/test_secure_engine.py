@@ -1,0 +1,117 @@
+"""AES and the hash against published values and OpenSSL; both engines give the same bytes."""
+
+from __future__ import annotations
+
+import os
+
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+from sfumato.errors import ParameterError
+from sfumato.secure import Ring, _aes, words
+from sfumato.secure.circuit import Builder
+from sfumato.secure.engine import CompiledEngine, PortableEngine, choose, warm_up
+
+needs_aes = pytest.mark.skipif(
+    not _aes.available(), reason="this processor has no AES instructions"
+)
+ENGINES = [
+    pytest.param(CompiledEngine(), marks=needs_aes, id="aes-ni"),
+    pytest.param(PortableEngine(), id="openssl"),
+]
+
+
+def rows(count: int) -> np.ndarray:
+    return np.frombuffer(os.urandom(16 * count), np.uint64).reshape(count, 2).copy()
+
+
+def openssl(key: bytes, blocks: np.ndarray) -> np.ndarray:
+    encryptor = Cipher(algorithms.AES(key), modes.ECB()).encryptor()
+    return np.frombuffer(encryptor.update(blocks.tobytes()), np.uint64).reshape(blocks.shape)
+
+
+@needs_aes
+def test_the_key_schedule_is_that_of_fips_197():
+    key = bytes.fromhex("2b7e151628aed2a6abf7158809cf4f3c")
+    schedule = _aes.expand_keys(np.frombuffer(key, np.uint64).reshape(1, 2))[0].tobytes()
+    assert schedule[:16] == key
+    assert schedule[16:32].hex() == "a0fafe1788542cb123a339392a6c7605"
+    assert schedule[160:].hex() == "d014f9a8c9ee2589e13f0cc8b6630ca6"
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_aes_gives_the_known_answer(engine):
+    """SP 800-38A F.1.1 needs an input of choice; the hash of a label with tweak 0 is one."""
+    key = bytes.fromhex("2b7e151628aed2a6abf7158809cf4f3c")
+    block = bytes.fromhex("6bc1bee22e409f96e93d7e117393172a")
+    answer = bytes.fromhex("3ad77bb40d7a3660a89ecaf32466ef97")
+    low, high = np.frombuffer(block, np.uint64)
+    label = np.array([[high ^ low, low]], np.uint64)  # σ turns it into the block
+    hashed = engine.hash(label, int.from_bytes(key, "little"))
+    assert (hashed ^ np.frombuffer(block, np.uint64)).tobytes() == answer
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("count", [1, 7, 8, 9, 64, 300])
+def test_the_hash_is_its_definition(engine, count):
+    key, labels, delta = os.urandom(16), rows(count), rows(1)[0]
+    for offset in (None, delta):
+        shifted = labels if offset is None else labels ^ offset
+        mixed = np.stack([shifted[:, 1], shifted[:, 0] ^ shifted[:, 1]], axis=1)
+        mixed[:, 0] ^= np.arange(count, dtype=np.uint64)
+        expected = openssl(key, mixed) ^ mixed
+        got = engine.hash(labels, int.from_bytes(key, "little"), delta=offset)
+        np.testing.assert_array_equal(got, expected)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("blocks", [1, 8, 13])
+def test_streams_are_aes_in_counter_mode(engine, blocks):
+    keys, first = rows(3), 1000
+    out = np.empty((3, 2 * blocks), np.uint64)
+    engine.stream(engine.schedule(keys), first, out)
+    counters = np.zeros((blocks, 2), np.uint64)
+    counters[:, 0] = np.arange(first, first + blocks)
+    for row, key in zip(out, keys, strict=True):
+        np.testing.assert_array_equal(row.reshape(blocks, 2), openssl(key.tobytes(), counters))
+
+
+@needs_aes
+@pytest.mark.parametrize("batch", [1, 9, 256])
+def test_both_engines_garble_to_the_same_bytes(batch):
+    builder = Builder()
+    x, _, _ = words.reconstruct(builder, Ring.odd(10007))
+    circuit = builder.finish([*x, builder.invert(x[0])])
+    labels = rows(circuit.slots * batch).reshape(circuit.slots, batch, 2)
+    delta = rows(1)[0] | np.array([1, 0], np.uint64)
+    key = (1 << 128) - 5  # the counter of keys runs over
+    results = []
+    for engine in (CompiledEngine(), PortableEngine()):
+        wires, active = labels.copy(), labels.copy()
+        tables = engine.garble(circuit, wires, delta, key)
+        engine.evaluate(circuit, active, tables, key)
+        results.append((tables, wires, active))
+    for one, other in zip(*results, strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_engines_are_chosen_by_name():
+    assert choose("openssl").name == "openssl"
+    assert choose("auto").name == ("aes-ni" if _aes.available() else "openssl")
+    with pytest.raises(ParameterError, match="not an engine"):
+        choose("quantum")
+
+
+def test_without_the_instructions_the_portable_engine_is_chosen(monkeypatch):
+    monkeypatch.setattr(_aes, "available", lambda: False)
+    assert choose("auto").name == "openssl"
+    with pytest.raises(ParameterError, match="no AES instructions"):
+        choose("aes-ni")
+
+
+def test_warming_up_says_so_and_loads_everything():
+    said = []
+    assert warm_up(said.append) > 0
+    assert "once on this machine" in said[0]
+    assert _aes.garble.signatures

@@ -1,0 +1,123 @@
+"""Oblivious transfers: what each side ends up with, and points that are no points."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sfumato.errors import PeerError
+from sfumato.secure import base, together
+from sfumato.secure.extension import OTReceiver, OTSender
+
+P25519 = 2**255 - 19
+
+
+def test_the_receiver_gets_the_chosen_key_of_each_pair():
+    choices = [0, 1, 1, 0, 1]
+
+    def alice(session):
+        return base.send_keys(session, len(choices))
+
+    def bob(session):
+        return base.receive_keys(session, choices)
+
+    (first, second), got = together(alice, bob)
+    for i, choice in enumerate(choices):
+        wanted, other = (second, first) if choice else (first, second)
+        np.testing.assert_array_equal(got[i], wanted[i])
+        assert not np.array_equal(got[i], other[i])
+    assert len({row.tobytes() for row in (*first, *second)}) == 2 * len(choices)
+
+
+@pytest.mark.parametrize(
+    "point",
+    [
+        bytes(32),  # order four
+        (1).to_bytes(32, "little"),  # the neutral element
+        (P25519 - 1).to_bytes(32, "little"),  # order two
+        bytes.fromhex(
+            "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05"
+        ),  # order 8
+        (2).to_bytes(32, "little"),  # not on the curve
+        (P25519 + 1).to_bytes(32, "little"),  # not canonical
+        b"\xff" * 32,
+    ],
+    ids=["order 4", "neutral", "order 2", "order 8", "off the curve", "not canonical", "ones"],
+)
+@pytest.mark.parametrize("liar", ["alice", "bob"])
+def test_bad_points_are_refused(point, liar):
+    def alice(session):
+        if liar == "bob":
+            return base.send_keys(session, 2)
+        session.begin("base transfers", count=2)
+        session.channel.send("base transfers: offer", point)
+        return session.channel.receive("base transfers: choices", 64)
+
+    def bob(session):
+        if liar == "alice":
+            return base.receive_keys(session, [0, 1])
+        session.begin("base transfers", count=2)
+        offer = bytes(session.channel.receive("base transfers: offer", 32))
+        session.channel.send("base transfers: choices", offer + point)
+        return session.exchange("wait for the verdict", b"")
+
+    errors = []
+
+    def noting(party, honest):
+        def run(session):
+            try:
+                return party(session)
+            except PeerError as error:
+                if honest:
+                    errors.append(str(error))
+                raise
+
+        return run
+
+    with pytest.raises(PeerError):
+        together(noting(alice, liar != "alice"), noting(bob, liar != "bob"), timeout=5)
+    assert "a point that is not in the group" in errors[0]
+
+
+@pytest.mark.parametrize("engine", ["aes-ni", "openssl"])
+@pytest.mark.parametrize("counts", [[1], [128, 5], [1000, 70000, 3]])
+def test_extension_correlates_by_the_choices(engine, counts):
+    rng = np.random.default_rng(3)
+    choices = [rng.integers(0, 2, count, np.uint8) for count in counts]
+
+    def alice(session):
+        sender = session.ot_sender
+        return sender.delta, [sender.extend(count) for count in counts]
+
+    def bob(session):
+        return [session.ot_receiver.extend(bits) for bits in choices]
+
+    (delta, sent), received = together(alice, bob, engine=engine)
+    for q, t, bits in zip(sent, received, choices, strict=True):
+        np.testing.assert_array_equal(t, q ^ (bits[:, None].astype(np.uint64) * delta))
+    everything = np.concatenate(sent)
+    assert len({row.tobytes() for row in everything}) == len(everything)  # nothing is used twice
+
+
+def test_asking_ahead_keeps_the_order():
+    parts = [np.full(10, i % 2, np.uint8) for i in range(4)]
+
+    def alice(session):
+        return [session.ot_sender.extend(10) for _ in parts], session.ot_sender.delta
+
+    def bob(session):
+        return list(session.ot_receiver.ahead(iter(parts)))
+
+    (sent, delta), received = together(alice, bob)
+    for q, (bits, t) in zip(sent, received, strict=True):
+        np.testing.assert_array_equal(t, q ^ (bits[:, None].astype(np.uint64) * delta))
+
+
+def test_alice_sends_and_bob_receives():
+    def alice(session):
+        return isinstance(session.ot_sender, OTSender), session.ot_sender is session.ot_sender
+
+    def bob(session):
+        return isinstance(session.ot_receiver, OTReceiver), True
+
+    assert together(alice, bob) == ((True, True), (True, True))
