@@ -89,6 +89,7 @@ def postgres_schema(postgres: PostgresServer) -> Iterator[str]:
         connection.execute(f"CREATE SCHEMA {name}")
     yield name
     with postgres.connect() as connection:
+        connection.execute("SET lock_timeout = '10s'")  # somebody forgot to close an engine
         connection.execute(f"DROP SCHEMA {name} CASCADE")
 
 

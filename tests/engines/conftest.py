@@ -37,10 +37,12 @@ def kind(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def opened(kind: str, request: pytest.FixtureRequest) -> Iterator[Opener]:
     """Puts a table where the engine keeps its rows, and opens it there."""
+    # Servers are asked for before the first table is, so that engines are closed before they go.
+    opener = _opener(kind, request)
     with ExitStack() as stack:
 
         def open_table(table: pa.Table) -> Engine:
-            engine = _opener(kind, request)(table)
+            engine = opener(table)
             stack.callback(engine.close)
             return engine
 

@@ -19,7 +19,7 @@ from sfumato.errors import EngineError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Lookup", "output_schema", "recoded_batch", "unmatched"]
+__all__ = ["Entries", "Lookup", "mapping_table", "output_schema", "recoded_batch", "unmatched"]
 
 Entries = npt.NDArray[np.int64]
 
@@ -105,6 +105,41 @@ class Lookup:
         ordinals[order] = within + self._seen[ordered]
         self._seen[present] += counts
         return ordinals
+
+
+def mapping_table(step: Step) -> pa.Table:
+    """A step as a table to join with: keys, ordinal ranges, whether to keep, and new cells.
+
+    Examples
+    --------
+    >>> import numpy as np, pyarrow as pa
+    >>> from sfumato.engines.codes import Codes
+    >>> from sfumato.engines.recoding import Cells
+    >>> match = Codes(("age",), (np.array([0, 1]),), (pa.array([20, 30]),))
+    >>> step = Step(match, {"age": Cells(np.array([0, 0]), pa.array(["*"]))})
+    >>> mapping_table(step).to_pydict()
+    {'k0': [20, 30], 'keep': [True, True], 'v0': ['*', '*']}
+    """
+    import pyarrow as pa
+
+    def taken(codes: npt.NDArray[Any], values: pa.Array) -> pa.Array:
+        return values.take(pa.array(codes.astype(np.int64)))
+
+    match = step.match
+    keys = zip(match.arrays, match.values, strict=True)
+    keep = np.ones(match.entries, np.bool_) if step.keep is None else step.keep
+    ranges = {} if step.first is None else {"first": step.first, "last": step.last}
+    return pa.table(
+        {
+            **{f"k{at}": taken(*pair) for at, pair in enumerate(keys)},
+            **{name: pa.array(bound, pa.int64()) for name, bound in ranges.items()},
+            "keep": pa.array(keep),
+            **{
+                f"v{at}": taken(cells.codes, cells.values)
+                for at, cells in enumerate(step.cells.values())
+            },
+        }
+    )
 
 
 def output_schema(columns: Sequence[Column], recoding: Recoding) -> pa.Schema:

@@ -15,7 +15,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+import sqlglot
+import sqlglot.errors
 from sqlglot import exp
+
+from sfumato.errors import SourceError
 
 if TYPE_CHECKING:
     from sfumato.engines.schema import Column, Kind
@@ -24,15 +28,27 @@ __all__ = [
     "Dialect",
     "Mapping",
     "Rows",
+    "all_rows",
+    "analyzed",
     "at_positions",
     "at_random",
     "class_sizes",
     "classes",
+    "copied_in",
+    "copied_out",
+    "dropped",
     "entries",
     "fingerprint",
     "matched",
+    "new_table",
+    "no_rows",
+    "parsed_name",
+    "parsed_query",
     "recoded",
+    "renamed",
     "row_count",
+    "table",
+    "table_of",
     "text",
     "unconstrained",
 ]
@@ -127,12 +143,47 @@ class Mapping:
 
 def text(statement: Node, dialect: Dialect) -> str:
     """A statement as the engine reads it."""
-    return statement.sql(dialect=dialect, identify=True, comments=False)
+    return statement.sql(dialect=dialect, comments=False)
 
 
 def table(name: str, schema: str | None = None) -> exp.Table:
     """A table by name, quoted."""
     return exp.Table(this=_name(name), db=_name(schema) if schema is not None else None)
+
+
+def parsed_query(query: str, dialect: Dialect, where: str) -> Node:
+    """A user's own SELECT, in parentheses."""
+    try:
+        found = sqlglot.parse(query, read=dialect)
+    except sqlglot.errors.SqlglotError:
+        found = []
+    if len(found) != 1 or not isinstance(found[0], exp.Query):
+        raise SourceError(
+            "this is not one SELECT",
+            where=where,
+            remedy="Give one query without semicolons, or make a view and name it.",
+        )
+    return found[0].subquery()
+
+
+def parsed_name(name: str, dialect: Dialect, where: str) -> tuple[str, ...]:
+    """A table name as (schema, table) or (table,); quotes are needed only around dots.
+
+    Examples
+    --------
+    >>> parsed_name('census."people.2020"', "postgres", "")
+    ('census', 'people.2020')
+    """
+    try:
+        found = exp.to_table(name, dialect=dialect)
+    except sqlglot.errors.SqlglotError:
+        found = exp.Table(this=_name(name))
+    parts = tuple(part.name for part in found.parts)
+    if len(parts) > 2:
+        raise SourceError(
+            f"`{name}` has too many parts", where=where, remedy="Write schema.table or table."
+        )
+    return parts
 
 
 def comparable(cell: Node, kind: Kind, dialect: Dialect) -> Node:
@@ -151,6 +202,15 @@ def comparable(cell: Node, kind: Kind, dialect: Dialect) -> Node:
 def row_count(rows: Rows) -> Node:
     """Number of rows."""
     return exp.select(_alias(_count(), "rows")).from_(rows.relation())
+
+
+def null_counts(rows: Rows, names: Sequence[str]) -> Node:
+    """How many cells of each column are null, in one pass."""
+    counts = [
+        _alias(exp.Sub(this=_count(), expression=exp.Count(this=rows.cell(name))), f"n{at}")
+        for at, name in enumerate(names)
+    ]
+    return exp.select(*counts).from_(rows.relation())
 
 
 def class_sizes(rows: Rows, names: Sequence[str]) -> Node:
@@ -277,6 +337,66 @@ def fingerprint(rows: Rows) -> Node:
         )
     ]
     return exp.select(_alias(_count(), "rows"), *chunks).from_(hashed.subquery(_name("hashed")))
+
+
+def no_rows(source: Node) -> Node:
+    """A statement that tells the columns of a relation and nothing else."""
+    relation = source.copy()
+    relation.set("alias", exp.TableAlias(this=_name(_ORIGIN)))
+    return exp.select(exp.Star()).from_(relation).limit(0)
+
+
+def copied_out(statement: Node) -> Node:
+    """The rows of a statement as a stream of CSV lines (PostgreSQL)."""
+    return exp.Copy(
+        this=exp.Subquery(this=statement),
+        kind=False,
+        files=[exp.to_identifier("STDOUT")],
+        params=[exp.CopyParameter(this=exp.var("FORMAT"), expression=exp.var("csv"))],
+    )
+
+
+def copied_in(name: str) -> Node:
+    """Fill a table from a stream of CSV lines (PostgreSQL)."""
+    return exp.Copy(
+        this=table(name),
+        kind=True,
+        files=[exp.to_identifier("STDIN")],
+        params=[exp.CopyParameter(this=exp.var("FORMAT"), expression=exp.var("csv"))],
+    )
+
+
+def new_table(name: str, columns: Sequence[tuple[str, str]]) -> Node:
+    """A temporary table for a step of a recoding, gone with its connection."""
+    definitions = [
+        exp.ColumnDef(this=_name(column), kind=exp.DataType.build(type_, dialect="postgres"))
+        for column, type_ in columns
+    ]
+    return exp.Create(
+        this=exp.Schema(this=table(name), expressions=definitions),
+        kind="TABLE",
+        properties=exp.Properties(expressions=[exp.TemporaryProperty()]),
+    )
+
+
+def analyzed(name: str) -> Node:
+    """Let the planner know how large an uploaded table is."""
+    return exp.Analyze(this=table(name))
+
+
+def table_of(name: exp.Table, statement: Node) -> Node:
+    """A table filled with the rows of a statement."""
+    return exp.Create(this=name.copy(), kind="TABLE", expression=statement)
+
+
+def renamed(name: exp.Table, new: str) -> Node:
+    """Another name for a table, in its schema."""
+    return exp.Alter(this=name.copy(), kind="TABLE", actions=[exp.AlterRename(this=table(new))])
+
+
+def dropped(name: exp.Table, *, exists: bool = False) -> Node:
+    """No table of this name."""
+    return exp.Drop(this=name.copy(), kind="TABLE", exists=exists)
 
 
 def unconstrained(rows: Rows, names: Sequence[str]) -> Node:
