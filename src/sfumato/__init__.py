@@ -15,13 +15,24 @@ _HOMES = {
     "Table": "sfumato.tables",
     "mask": "sfumato.quasi.mask",
     "measure": "sfumato.quasi.measure",
+    "minimal_keys": "sfumato.quasi.minimal",
     "minimum_key": "sfumato.quasi.key",
     "scan": "sfumato.quasi.scan",
     "table": "sfumato.tables",
 }
 """Where each public name lives."""
 
-__all__ = ["Budget", "Table", "__version__", "mask", "measure", "minimum_key", "scan", "table"]
+__all__ = [
+    "Budget",
+    "Table",
+    "__version__",
+    "mask",
+    "measure",
+    "minimal_keys",
+    "minimum_key",
+    "scan",
+    "table",
+]
 
 
 def __getattr__(name: str) -> Any:

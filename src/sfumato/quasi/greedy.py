@@ -11,15 +11,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-import numpy.typing as npt
-
 from sfumato import kernels
 from sfumato.budget import Budget
 from sfumato.engines.codes import CodeArray, Codes
 from sfumato.engines.sizes import ClassSizes
 
-__all__ = ["Goal", "Path", "greedy", "without_redundant"]
+__all__ = ["Goal", "Path", "greedy", "histogram", "without_redundant"]
 
 GATHER_BELOW = 0.5
 """Columns are copied into the order of the remaining rows once these are so few of those held."""
@@ -37,20 +34,25 @@ class Goal:
 
     def met(self, codes: Codes, columns: Sequence[int]) -> bool:
         """Whether a column set (by position) reaches the goal."""
-        sizes, classes_of_size = kernels.size_histogram(
+        return self.reached(histogram(codes, columns))
+
+    def reached(self, sizes: ClassSizes) -> bool:
+        """Whether a histogram of class sizes reaches the goal."""
+        if sizes.classes < self.classes:
+            return False
+        return self.pairs is None or sizes.unseparated_pairs <= self.pairs
+
+
+def histogram(codes: Codes, columns: Sequence[int]) -> ClassSizes:
+    """Class sizes of a column set (by position)."""
+    return ClassSizes(
+        *kernels.size_histogram(
             [codes.arrays[c] for c in columns],
             [codes.cardinalities[c] for c in columns],
             codes.counts,
             entries=codes.entries,
         )
-        return self.reached(sizes, classes_of_size)
-
-    def reached(self, sizes: npt.NDArray[np.int64], classes_of_size: npt.NDArray[np.int64]) -> bool:
-        """Whether a histogram of class sizes reaches the goal."""
-        histogram = ClassSizes(sizes, classes_of_size)
-        if histogram.classes < self.classes:
-            return False
-        return self.pairs is None or histogram.unseparated_pairs <= self.pairs
+    )
 
 
 @dataclass(frozen=True)

@@ -22,15 +22,15 @@ import numpy.typing as npt
 from sfumato import kernels
 from sfumato.budget import Budget
 from sfumato.engines.codes import Codes
+from sfumato.engines.sizes import ClassSizes
+from sfumato.quasi.differences import differences_within
 from sfumato.quasi.greedy import Goal, without_redundant
 from sfumato.quasi.hitting import SetFamily, greedy_hitting_set, minimum_hitting_set
 
 __all__ = ["Proof", "proven_minimum"]
 
-WITNESS_ROWS = 20_000
-"""Rows among which colliding pairs are looked for in one round."""
 ORDERS = 4
-"""In how many random column orders witnesses are looked for in one round."""
+"""In how many random column orders failing sets are enlarged in one round."""
 
 Sets = npt.NDArray[np.bool_]
 
@@ -149,30 +149,10 @@ class _Search:
 
     def learn(self, columns: Sequence[int]) -> int:
         """Add demands that a failing set does not meet; returns how many were new."""
-        found = self.family.add(self._collisions(columns)) if self.all_separable else 0
+        found = 0
+        if self.all_separable:
+            found = self.family.add(differences_within(self.codes, columns, self.random))
         return found or self.family.add(self._failing(columns))
-
-    def _collisions(self, columns: Sequence[int]) -> Sets:
-        """Difference sets of rows that a set leaves together, small ones preferred."""
-        codes = self.codes
-        chosen = codes.select([codes.columns[c] for c in columns])
-        partition = (
-            kernels.partition_of(chosen.arrays, chosen.cardinalities)
-            if columns
-            else kernels.whole(codes.entries)
-        )
-        rows, class_of = _some_classes(partition, self.random)
-        table = np.stack([array[rows] for array in codes.arrays], axis=1)
-        found = []
-        for _ in range(ORDERS):
-            order = self.random.permutation(table.shape[1])
-            # Rows sorted this way have neighbours that agree on long prefixes.
-            by = np.lexsort([*(table[:, c] for c in order[::-1]), class_of])
-            neighbours = class_of[by[1:]] == class_of[by[:-1]]
-            differ = table[by[1:]][neighbours] != table[by[:-1]][neighbours]
-            found.append(np.unique(differ, axis=0))
-        demands = np.concatenate(found)
-        return demands[demands.any(axis=1)]
 
     def _failing(self, columns: Sequence[int]) -> Sets:
         """What lies outside of failing sets that contain the given one and cannot be enlarged."""
@@ -194,26 +174,7 @@ class _Search:
         )
         for column in rest:
             pair = ([groups, codes.arrays[column]], [count, codes.cardinalities[column]])
-            sizes, classes_of_size = kernels.size_histogram(*pair, codes.counts)
-            if not goal.reached(sizes, classes_of_size):
+            if not goal.reached(ClassSizes(*kernels.size_histogram(*pair, codes.counts))):
                 failing.append(column)
                 groups, count = kernels.class_ids(*pair, ordered=False)
         return failing
-
-
-def _some_classes(
-    partition: kernels.Partition, random: np.random.Generator
-) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
-    """Rows of random classes, whole where they are small, with the number of their class."""
-    rows: list[npt.NDArray[np.uint32]] = []
-    taken = 0
-    for at in random.permutation(partition.classes):
-        members = partition.rows[partition.starts[at] : partition.starts[at + 1]]
-        if len(members) > WITNESS_ROWS // 4:
-            members = members[np.sort(random.choice(len(members), WITNESS_ROWS // 4, False))]
-        rows.append(members)
-        taken += len(members)
-        if taken >= WITNESS_ROWS:
-            break
-    class_of = np.repeat(np.arange(len(rows)), [len(members) for members in rows])
-    return np.concatenate(rows), class_of

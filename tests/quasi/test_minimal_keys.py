@@ -1,0 +1,195 @@
+"""All minimal keys and quasi-identifiers: every method against brute force and each other."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import sfumato as sf
+from brute import as_table, classes, column_sets, small_tables, together
+from samples import sample_path
+from sfumato.errors import ParameterError
+from sfumato.quasi.lattice import all_subsets
+from sfumato.quasi.transversals import minimal_hitting_sets
+
+EXACT = ("depth-first", "levelwise", "pruned", "iterative", "hitting-set", "agree-sets", "auto")
+
+
+def minimal(width, good):
+    """Minimal good sets by looking at every set."""
+    found: list[tuple[int, ...]] = []
+    for columns in column_sets(width):
+        if not any(set(small) <= set(columns) for small in found) and good(columns):
+            found.append(columns)
+    return set(found)
+
+
+def as_positions(keys):
+    return {tuple(sorted(ord(name) - ord("a") for name in key)) for key in keys}
+
+
+def test_the_example_of_motwani_and_xu():
+    people = pa.table(
+        {
+            "age": [20, 30, 40, 20, 40],
+            "sex": ["F", "F", "F", "M", "M"],
+            "state": ["CA", "CA", "TX", "NY", "CA"],
+        }
+    )
+    assert sf.minimal_keys(people).keys == (("age", "sex"), ("age", "state"))
+
+
+def test_the_example_of_yuan():
+    rows = ["x1x6x", "xx27x", "x3x8x", "xx4x9", "5xxx0"]
+    table = pa.table({name: [row[c] for row in rows] for c, name in enumerate("abcde")})
+    keys = {frozenset(key) for key in sf.minimal_keys(table, expand=True).keys}
+    assert keys == {frozenset(pair) for pair in ("ad", "bc", "be", "cd", "de")}
+
+
+@pytest.mark.parametrize("method", EXACT)
+@given(drawn=small_tables())
+@settings(max_examples=60)
+def test_minimal_keys_equal_brute_force(method, drawn):
+    rows, width = drawn
+    found = sf.minimal_keys(as_table(rows, width), method=method, expand=True)
+    everything = classes(rows, range(width))
+    assert as_positions(found.keys) == minimal(width, lambda s: classes(rows, s) == everything)
+    assert found.complete
+    assert found.duplicate_rows == len(rows) - everything
+
+
+@pytest.mark.parametrize("method", ["depth-first", "levelwise", "agree-sets", "auto"])
+@given(
+    drawn=small_tables(min_rows=2),
+    measure=st.sampled_from(["distinct", "separation"]),
+    tenths=st.integers(1, 9),
+)
+@settings(max_examples=60)
+def test_minimal_beta_sets_equal_brute_force(method, drawn, measure, tenths):
+    rows, width = drawn
+    pairs = len(rows) * (len(rows) - 1) // 2
+
+    def good(columns):
+        if measure == "distinct":
+            return 10 * classes(rows, columns) >= tenths * len(rows)
+        return 10 * (pairs - together(rows, columns)) >= tenths * pairs
+
+    found = sf.minimal_keys(
+        as_table(rows, width), measure=measure, beta=tenths / 10, method=method, expand=True
+    )
+    assert as_positions(found.keys) == minimal(width, good)
+
+
+@given(small_tables(), st.integers(1, 4))
+@settings(max_examples=60)
+def test_a_size_cap_leaves_out_larger_sets(drawn, cap):
+    rows, width = drawn
+    table = as_table(rows, width)
+    whole = sf.minimal_keys(table, expand=True)
+    for method in EXACT:
+        capped = sf.minimal_keys(table, expand=True, max_size=cap, method=method)
+        assert set(capped.keys) == {key for key in whole.keys if len(key) <= cap}, method
+
+
+@given(small_tables(max_rows=20, max_columns=6))
+@settings(max_examples=60)
+def test_the_table_of_all_subsets_equals_counting_each(drawn):
+    rows, width = drawn
+    opened = sf.table(as_table(rows, width))
+    for codes in (opened.codes(), opened.classes()):
+        every = all_subsets(codes, sf.Budget())
+        for mask, (pairs, count) in enumerate(every.tolist()):
+            columns = [c for c in range(width) if mask >> c & 1]
+            assert count == classes(rows, columns)
+            assert pairs == together(rows, columns)
+
+
+@given(st.lists(st.sets(st.integers(0, 6), min_size=1), max_size=12))
+def test_minimal_hitting_sets_equal_brute_force(edges):
+    matrix = np.zeros((len(edges), 7), dtype=bool)
+    for row, edge in zip(matrix, edges, strict=True):
+        row[list(edge)] = True
+    found, complete = minimal_hitting_sets(matrix)
+    assert complete
+    assert len(found) == len(set(found))
+    assert set(found) == minimal(7, lambda s: all(set(s) & edge for edge in edges))
+
+
+def test_columns_that_say_the_same_are_named_once():
+    table = pa.table({"a": [1, 1, 2, 2], "b": ["x", "x", "y", "y"], "c": [1, 2, 1, 2]})
+    found = sf.minimal_keys(table)
+    assert found.keys == (("a", "c"),)
+    assert found.equivalents == {"a": ("b",)}
+    assert sf.minimal_keys(table, expand=True).keys == (("a", "c"), ("b", "c"))
+
+
+def test_a_spent_budget_gives_a_partial_answer_that_says_so():
+    opened = sf.table(pa.table({f"c{i}": np.arange(50) % (i + 2) for i in range(8)}))
+    opened.codes()
+    found = sf.minimal_keys(opened, method="levelwise", budget=sf.Budget(seconds=0))
+    assert not found.complete
+    assert found.stopped_by == "time"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"method": "hiting-set"}, "Did you mean `hitting-set`"),
+        ({"measure": "distinct"}, "needs a ratio"),
+        ({"measure": "distinct", "beta": 0.5, "method": "hitting-set"}, "not β-sets"),
+        ({"measure": "distinct", "beta": 2}, "β"),
+    ],
+)
+def test_bad_parameters_are_refused(arguments, words):
+    with pytest.raises(ParameterError, match=words):
+        sf.minimal_keys(pa.table({"a": [1, 2]}), **arguments)
+
+
+@pytest.mark.parametrize("method", ["depth-first", "agree-sets"])
+def test_more_columns_than_a_method_can_take(method):
+    table = pa.table({f"c{i}": [0, i % 2, i % 3] for i in range(2, 80)})
+    table = pa.table({f"c{i}": np.random.default_rng(i).integers(0, 3, 40) for i in range(70)})
+    with pytest.raises(ParameterError, match="at most"):
+        sf.minimal_keys(table, method=method)
+
+
+def test_a_sample_too_small_to_prune_is_said():
+    found = sf.minimal_keys(
+        pa.table({"a": [1, 2, 3, 4], "b": [1, 1, 2, 2]}),
+        measure="separation",
+        beta=0.5,
+        method="pruned",
+    )
+    assert "too small" in found.notes[-1]
+    assert found.delta is None
+
+
+def adult() -> pa.Table:
+    table = pq.read_table(sample_path("adult.parquet")).drop(["fnlwgt"])
+    return table.group_by(table.column_names).aggregate([])
+
+
+def test_adult_facts():
+    """Counts that brute force over all 16,384 column sets confirms."""
+    table = sf.table(adult())
+    assert len(sf.minimal_keys(table, expand=True).keys) == 2
+    for measure, beta, expected in (
+        ("separation", 0.999, 262),
+        ("separation", 1 - 1e-5, 102),
+        ("distinct", 0.9, 102),
+    ):
+        found = sf.minimal_keys(table, measure=measure, beta=beta, expand=True)
+        assert len(found.keys) == expected
+        assert found.complete
+
+
+def test_sampled_pruning_agrees_on_adult():
+    table = sf.table(adult()).exclude(["education-num", "capital-loss", "relationship"])
+    exact = sf.minimal_keys(table, measure="separation", beta=0.999)
+    for method in ("pruned", "iterative"):
+        found = sf.minimal_keys(table, measure="separation", beta=0.999, method=method)
+        assert found.keys == exact.keys
