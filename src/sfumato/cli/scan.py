@@ -72,15 +72,22 @@ def view(found: Scan) -> RenderableType:
         if remarks.row_count:
             parts += ["", _heading("What stands out"), remarks]
         if found.ladder:
-            parts += ["", _heading("How far a few columns lead"), _ladder(found)]
+            parts += [
+                "",
+                _heading("Rows that stand alone, adding one column after the other"),
+                _ladder(found),
+            ]
         if found.combinations:
-            parts += ["", _heading("Together they point at"), _combinations(found)]
+            parts += [
+                "",
+                _heading("Rows that stand alone by two or three columns"),
+                _combinations(found),
+            ]
         if found.choice is not None:
             parts += [Padding(_choice(found), (0, 0, 0, 2))]
     parts += ["", _heading("Who can be found"), Padding(_verdict(found), (0, 2))]
     if found.next:
-        steps = "\n".join(f"{at}. {step}" for at, step in enumerate(found.next, 1))
-        parts += ["", _heading("What to do next"), Padding(steps, (0, 2))]
+        parts += ["", _heading("What to do next"), _steps(found)]
     return Group(*parts)
 
 
@@ -181,6 +188,17 @@ def _figures() -> Table:
 def _alone(found: Measures) -> list[str]:
     bar = "█" * round(found.unique * BAR)
     return [f"{found.unique_rows:,}", _percent(found.unique_rows, found.rows), bar]
+
+
+def _steps(found: Scan) -> Table:
+    from rich.table import Table
+
+    steps = Table.grid(padding=(0, 1))
+    steps.add_column(width=4, justify="right", no_wrap=True)
+    steps.add_column(overflow="fold")
+    for at, step in enumerate(found.next, 1):
+        steps.add_row(f"{at}.", step)
+    return steps
 
 
 def _choice(found: Scan) -> Text:

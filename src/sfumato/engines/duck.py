@@ -87,6 +87,11 @@ class DuckEngine:
             self._row_count = int(found.column(0)[0].as_py())
         return self._row_count
 
+    def null_counts(self, columns: Sequence[str]) -> dict[str, int]:
+        """How many cells of each column are null."""
+        found = self._ask(sql.null_counts(self._rows(), columns))
+        return {name: int(cell[0].as_py()) for name, cell in zip(columns, found, strict=True)}
+
     def class_sizes(self, columns: Sequence[str], budget: Budget | None = None) -> ClassSizes:
         """Histogram of class sizes, by a group-by that spills."""
         found = self._ask(sql.class_sizes(self._rows(), columns), budget, "counting classes")

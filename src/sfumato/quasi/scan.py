@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from shlex import quote
 from typing import TYPE_CHECKING, Any
 
 from sfumato.budget import Budget
@@ -201,10 +202,10 @@ def _duplicates(
 
 def _next(name: str, columns: Sequence[ColumnScan], found: Combinations) -> tuple[str, ...]:
     identifiers = [column.name for column in columns if column.role == "identifier"]
-    known = [column.name for column in columns if column.role == "quasi-identifier"]
     steps = []
     if identifiers:
         steps.append(f"Leave out what points at one person: {', '.join(identifiers)}")
-    if found.best and found.best[-1].unique_rows:
-        steps.append(f"Measure any other set: sfumato measure {name} -c {','.join(known[:3])}")
+    if found.ladder:
+        names = ",".join(found.ladder[-1].columns[:3])
+        steps.append(f"Measure any other set: sfumato measure {quote(name)} -c {quote(names)}")
     return tuple(steps)
