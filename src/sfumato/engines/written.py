@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sfumato.engines.csvtext import ONE_COLUMN_NULL, parsed
+from sfumato.engines.csvtext import ONE_COLUMN_NULL, header_line, parsed
 from sfumato.engines.fingerprint import file_fingerprint
 from sfumato.engines.formats import FileFormat
 from sfumato.engines.protocol import BATCH_ROWS
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = ["WrittenFile"]
+
+_BLOCK, _LARGEST_BLOCK = 1 << 23, 1 << 30
+"""A line must fit a block."""
 
 
 class WrittenFile:
@@ -117,33 +120,55 @@ class WrittenFile:
                 yield file.get_batch(index).select(names)
 
     def _text(self, names: list[str], rows: int) -> Iterator[pa.RecordBatch]:
+        """Text in blocks that grow when a line does not fit, going on where it stopped."""
+        import pyarrow as pa
+
+        given, block = 0, _BLOCK
+        while True:
+            try:
+                seen = 0
+                for batch in self._blocks(names, block):
+                    fresh = batch.slice(max(given - seen, 0))
+                    seen += batch.num_rows
+                    if fresh.num_rows:
+                        given = seen
+                        yield fresh
+                return
+            except pa.ArrowInvalid as error:
+                if "straddling" not in str(error) or block >= _LARGEST_BLOCK:
+                    raise
+                block *= 8
+
+    def _blocks(self, names: list[str], block: int) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
         import pyarrow.csv
 
-        one = len(self.arrow_schema) == 1
-        reader = pa.csv.open_csv(
-            pa.input_stream(str(self.path), compression=self.format.compression),
-            read_options=pa.csv.ReadOptions(
-                column_names=self.arrow_schema.names, skip_rows=0, skip_rows_after_names=1,
-                block_size=_block_size(self.path), encoding="utf8",
-            ),
-            parse_options=pa.csv.ParseOptions(
-                delimiter=self.format.delimiter, quote_char='"', double_quote=True,
-                newlines_in_values=True, ignore_empty_lines=True,
-            ),
-            convert_options=pa.csv.ConvertOptions(
-                column_types=dict.fromkeys(self.arrow_schema.names, pa.string()),
-                null_values=[ONE_COLUMN_NULL if one else ""],
-                strings_can_be_null=True, quoted_strings_can_be_null=False,
-            ),
-        )  # fmt: skip
-        with reader:
+        head = header_line(self.arrow_schema.names, self.format.delimiter)
+        null = ONE_COLUMN_NULL if len(self.arrow_schema) == 1 else ""
+        with pa.input_stream(str(self.path), compression=self.format.compression) as stream:
+            # The line end stays: it reads as a blank line, and keeps a byte order mark in the first
+            # cell from being taken for the file's.
+            if stream.read(len(head) - 1) != head[:-1]:
+                raise pa.ArrowInvalid("the header is not the one that was written")
+            try:
+                reader = pa.csv.open_csv(
+                    stream,
+                    pa.csv.ReadOptions(column_names=self.arrow_schema.names, block_size=block),
+                    pa.csv.ParseOptions(
+                        delimiter=self.format.delimiter, quote_char='"', double_quote=True,
+                        escape_char=False, newlines_in_values=True, ignore_empty_lines=True,
+                    ),
+                    pa.csv.ConvertOptions(
+                        column_types=dict.fromkeys(self.arrow_schema.names, pa.string()),
+                        null_values=[null], strings_can_be_null=True,
+                        quoted_strings_can_be_null=False,
+                    ),
+                )  # fmt: skip
+            except pa.ArrowInvalid as error:
+                if "Empty CSV file" in str(error):  # a header and no rows
+                    return
+                raise
+            fields = [self.arrow_schema.field(name) for name in names]
             for batch in reader:
-                fields = [self.arrow_schema.field(name) for name in names]
                 arrays = [parsed(batch.column(f.name), f.type) for f in fields]
                 yield pa.RecordBatch.from_arrays(arrays, names=names)
-
-
-def _block_size(path: Path) -> int:
-    """Large enough for the longest line: a line must lie within two blocks."""
-    return max(1 << 23, min(path.stat().st_size, 1 << 30))

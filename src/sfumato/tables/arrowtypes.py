@@ -52,10 +52,13 @@ def plain_type(type_: pa.DataType) -> pa.DataType:
 def plain_array(array: pa.Array) -> pa.Array:
     """The same values in the type of `plain_type`."""
     import pyarrow as pa
+    import pyarrow.compute as pc
 
     wanted = plain_type(array.type)
     if isinstance(array.type, pa.BaseExtensionType):
         return plain_array(array.storage)
+    if pa.types.is_run_end_encoded(array.type):
+        return plain_array(pc.run_end_decode(array))
     return array if array.type == wanted else array.cast(wanted)
 
 

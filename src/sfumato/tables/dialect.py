@@ -29,8 +29,10 @@ class Layout:
         The columns, as the header names them or ``column_1``, ….
     header
         Whether there is a header.
-    blank_lines
-        Empty lines above everything.
+    above
+        Bytes of UTF-8 above the first row: byte order mark, blank lines and header, except for the
+        last line end. (It reads as a blank line, and keeps a byte order mark in the first cell
+        from being taken for the file's.)
     empty
         Whether the file is known to hold no rows.
     repetitive
@@ -42,7 +44,7 @@ class Layout:
     delimiter: str
     names: tuple[str, ...]
     header: bool
-    blank_lines: int
+    above: int
     empty: bool
     repetitive: tuple[bool, ...]
     line_bytes: float
@@ -79,10 +81,9 @@ def layout_of(
         raise ParameterError(
             "a delimiter is one character, and neither a quote nor a line end", where=name
         )
-    blank = len(text) - len(text.lstrip("\r\n"))
-    blank_lines = len(text[:blank].splitlines())
-    text = text[blank:]
-    if not text.strip("\ufeff \t\r\n"):
+    start = len(text) - len(text.lstrip("\ufeff\r\n"))
+    above, text = text[:start], text[start:]
+    if not text.strip():
         raise SourceError("the file is empty", where=name, remedy="Export it again.")
     if not complete:
         # The last line may be cut off; a file of one long line is looked at as it is.
@@ -90,16 +91,19 @@ def layout_of(
     order = ("\t", *DELIMITERS) if tabs else DELIMITERS
     found = delimiter or max(order, key=lambda d: _fitness(_records(text, d)))
     records = _records(text, found)
-    first, below = records[0], records[1:]
-    names = tuple(first) if header else tuple(f"column_{i + 1}" for i in range(len(first)))
-    rows = below if header else records
+    names = tuple(records[0])
+    if header:
+        records = records[1:]
+        above += text[: _end_of_first(text, found)]
+    else:
+        names = tuple(f"column_{i + 1}" for i in range(len(names)))
     return Layout(
         delimiter=found,
         names=names,
         header=header,
-        blank_lines=blank_lines,
-        empty=complete and not rows,
-        repetitive=tuple(_recurs(rows, at) for at in range(len(names))),
+        above=len((above[:-1] if above.endswith(("\n", "\r")) else above).encode()),
+        empty=complete and not records,
+        repetitive=tuple(_recurs(records, at) for at in range(len(names))),
         line_bytes=max(len(text) / max(text.count("\n"), 1), 1.0),
     )
 
@@ -114,6 +118,14 @@ def _records(text: str, delimiter: str) -> list[list[str]]:
             if len(records) >= _LOOKED_AT:
                 break
     return records
+
+
+def _end_of_first(text: str, delimiter: str) -> int:
+    """Where the first record ends, its line end included."""
+    lines = io.StringIO(text, newline="")
+    with long_cells_allowed():
+        next(csv.reader(iter(lines.readline, ""), delimiter=delimiter))
+    return lines.tell()
 
 
 def _fitness(records: list[list[str]]) -> tuple[float, int]:

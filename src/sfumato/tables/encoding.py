@@ -24,7 +24,7 @@ _CHUNK = 1 << 20
 def checked_encoding(encoding: str) -> str:
     """The canonical name of an encoding that the user named."""
     try:
-        return codecs.lookup(encoding).name
+        return codecs.lookup(encoding).name.removesuffix("-sig")
     except LookupError:
         raise ParameterError(
             f"there is no encoding `{encoding}`", remedy="Common ones: utf-8, cp1252, utf-16."

@@ -76,15 +76,16 @@ class TextFile:
             complete = len(sample) < _SAMPLE
         guessed = guessed_encoding(sample, complete=complete)
         self.encoding = guessed if encoding is None else checked_encoding(encoding)
-        codec = "utf-8-sig" if self.encoding == "utf-8" else self.encoding
         self.layout = layout_of(
-            sample.decode(codec, errors="replace"),
+            sample.decode(self.encoding, errors="replace"),
             name,
             complete=complete,
             delimiter=delimiter,
             header=header,
             tabs=".tsv" in path.name or ".tab" in path.name,
         )
+        if any("\ufffd" in column for column in self.layout.names):
+            self._refuse_undecodable()
         self._names = chosen(self.layout.names, columns, exclude, name)
         self._at = [self.layout.names.index(column) for column in self._names]
         self._null_words = tuple(null_values or ())
@@ -210,12 +211,7 @@ class TextFile:
             with self._text() as stream:
                 reader = pc.open_csv(
                     stream,
-                    pc.ReadOptions(
-                        block_size=self._block,
-                        column_names=inner,
-                        skip_rows=self.layout.blank_lines,
-                        skip_rows_after_names=int(self.layout.header),
-                    ),
+                    pc.ReadOptions(block_size=self._block, column_names=inner),
                     pc.ParseOptions(delimiter=self.layout.delimiter, newlines_in_values=True),
                     pc.ConvertOptions(
                         column_types={
@@ -229,7 +225,9 @@ class TextFile:
                     ),
                 )
                 yield from reader
-        except (pa.ArrowException, OSError, UnicodeError, EOFError) as error:
+        except (pa.ArrowException, OSError, UnicodeError) as error:
+            if "Empty CSV file" in str(error):  # nothing but blank lines below the header
+                return
             raise self._explained(str(error)) from None
 
     def _stored(self, name: str, typed: bool) -> pa.DataType:
@@ -248,20 +246,24 @@ class TextFile:
         """The reader's complaint in words that help and quote nothing."""
         if "straddling" in complaint and self._block < _LARGEST_BLOCK:
             return _BlockTooSmall(complaint)
-        packed = self._compression is not None
-        with self._bytes() as file:
-            problem = csvproblems.undecodable_bytes(file, self.name, self.encoding, packed)
-        if problem is None:
+        self._refuse_undecodable()
+        for look_for in (csvproblems.ragged_line, csvproblems.unclosed_quote):
             with self._bytes() as file:
-                problem = csvproblems.ragged_line(file, self.name, self.encoding, self.layout)
-        if problem is None:
-            with self._bytes() as file:
-                problem = csvproblems.unclosed_quote(file, self.name, self.encoding, self.layout)
-        return problem or SourceError(
+                problem = look_for(file, self.name, self.encoding, self.layout)
+            if problem is not None:
+                return problem
+        return SourceError(
             "this does not read as a table of text",
             where=self.name,
             remedy="Check the delimiter, the quotes and the encoding.",
         )
+
+    def _refuse_undecodable(self) -> None:
+        packed = self._compression is not None
+        with self._bytes() as file:
+            problem = csvproblems.undecodable_bytes(file, self.name, self.encoding, packed)
+        if problem is not None:
+            raise problem
 
     @contextmanager
     def _bytes(self) -> Iterator[BinaryIO]:
@@ -279,14 +281,20 @@ class TextFile:
 
     @contextmanager
     def _text(self) -> Iterator[pa.NativeFile]:
-        """The file as UTF-8."""
+        """The rows of the file as UTF-8.
+
+        What stands above them is skipped here and not by Arrow's reader, which loses rows when
+        there is a zero byte in the header.
+        """
         import pyarrow as pa
 
         with pa.input_stream(str(self._path), compression=self._compression) as stream:
-            if self.encoding == "utf-8":
-                yield stream
-            else:
-                yield pa.transcoding_input_stream(stream, self.encoding, "utf-8")
+            if self.encoding != "utf-8":
+                stream = pa.transcoding_input_stream(stream, self.encoding, "utf-8")
+            left = self.layout.above
+            while left and (skipped := len(stream.read(left))):
+                left -= skipped
+            yield stream
 
 
 class _BlockTooSmall(Exception):
