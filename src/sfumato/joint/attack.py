@@ -22,7 +22,7 @@ __all__ = ["GridAttack", "grid_attack"]
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
-_SLACK = 1e-9
+_SLACK = 1e-12  # rounding of the floating point sums themselves
 _ENOUGH = 100
 
 
@@ -117,7 +117,7 @@ def _cells(
     published: Floats, agreement: Agreement, rounding: float, contributions: list[Floats]
 ) -> tuple[Floats, Floats]:
     """Middle and half width of what the published numbers say about the additive ones."""
-    reach = rounding / 2.0 * (1.0 + _SLACK) + _SLACK
+    reach = rounding / 2.0 * (1.0 + 1e-9) + _SLACK
     if agreement.projection.kernel == "linear":
         return published, np.full(published.shape, reach)
     smallest = sum(part.min(axis=0) for part in contributions)

@@ -1,0 +1,66 @@
+"""The paper's experiment: splits, institutions, private and pooled models."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from joint_studies import study
+from sfumato.errors import ParameterError
+from sfumato.joint import evaluate
+
+
+def test_the_lung_experiment_has_the_papers_shape() -> None:
+    lung = study("lung")
+    time, event = lung.outcome
+    found = evaluate(
+        lung.encoded.matrix,
+        time,
+        event,
+        lung.institution,
+        lung.agreement,
+        horizon=365,
+        train=0.4,
+        splits=30,
+        dimensions=(1, 5),
+    )
+    names = [entry.model for entry in found.models]
+    assert names == ["pooled", "A", "B", "C", "D", "private m̄=1", "private m̄=5"]
+    pooled, private = found.model("pooled"), found.private
+    assert private.dimensions == 5
+    # A larger m̄ is better (Figures 3 and 5, right), and near to the pooled model.
+    assert private.concordance > found.model("private m̄=1").concordance + 0.02
+    assert private.svm_auc > found.model("private m̄=1").svm_auc + 0.02
+    assert abs(private.concordance - pooled.concordance) < 0.02
+    # More data beats the average single institution (Figures 2 and 4).
+    alone = [found.model(name).concordance for name in "ABCD"]
+    assert private.concordance > np.mean(alone)
+    assert found.best_single.concordance == max(alone)
+    assert all(entry.concordance_sd > 0 for entry in found.models)
+    assert found.institutions == {n: int((lung.institution == n).sum()) for n in "ABCD"}
+    assert found.to_dict()["models"][0]["model"] == "pooled"
+
+
+def test_choosing_the_matrix_and_the_same_seed_again() -> None:
+    lung = study("lung")
+    time, event = lung.outcome
+    rows = (lung.encoded.matrix, time, event, lung.institution, lung.agreement)
+    settings = {"horizon": 365.0, "splits": 8, "dimensions": (2,)}
+    plain = evaluate(*rows, **settings)  # type: ignore[arg-type]
+    chosen = evaluate(*rows, candidates=5, **settings)  # type: ignore[arg-type]
+    again = evaluate(*rows, candidates=5, **settings)  # type: ignore[arg-type]
+    assert chosen.to_dict() == again.to_dict()
+    np.testing.assert_array_equal(chosen.model("pooled").runs, plain.model("pooled").runs)
+    assert chosen.private.concordance != plain.private.concordance
+
+
+def test_bad_settings_are_refused() -> None:
+    lung = study("lung")
+    time, event = lung.outcome
+    rows = (lung.encoded.matrix, time, event, lung.institution, lung.agreement)
+    with pytest.raises(ParameterError, match="between 0 and 1"):
+        evaluate(*rows, horizon=365, train=1.0)
+    with pytest.raises(ParameterError, match="between 1 and 5"):
+        evaluate(*rows, horizon=365, dimensions=(6,))
+    with pytest.raises(ParameterError, match="at least one"):
+        evaluate(*rows, horizon=365, splits=0)
