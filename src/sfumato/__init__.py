@@ -19,6 +19,7 @@ _HOMES = {
     "minimum_key": "sfumato.quasi.key",
     "scan": "sfumato.quasi.scan",
     "table": "sfumato.tables",
+    "violations": "sfumato.quasi.violations",
 }
 """Where each public name lives."""
 
@@ -32,6 +33,7 @@ __all__ = [
     "minimum_key",
     "scan",
     "table",
+    "violations",
 ]
 
 

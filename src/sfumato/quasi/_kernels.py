@@ -68,6 +68,24 @@ def _count(values, weights, starts, classes, cardinality, sums, lanes):  # type:
 
 
 @numba.njit(nogil=True, cache=True)
+def _makes_smaller(values, weights, starts, classes, k, sums):  # type: ignore[no-untyped-def]
+    """Whether one more column makes a class of fewer than k rows."""
+    for c in range(classes):
+        begin, end = starts[c], starts[c + 1]
+        for i in range(begin, end):
+            sums[values[i]] += weights[i]
+        small = False
+        for i in range(begin, end):
+            small |= 0 < sums[values[i]] < k
+            sums[values[i]] = -1
+        for i in range(begin, end):
+            sums[values[i]] = 0
+        if small:
+            return True
+    return False
+
+
+@numba.njit(nogil=True, cache=True)
 def _split(values, weights, starts, classes, sums, place, order, new_starts):  # type: ignore[no-untyped-def]
     """Where the entries of a finer partition come from; classes of one entry are dropped.
 
@@ -162,13 +180,14 @@ def _holds_known(mask, known, heads, nexts, bit):  # type: ignore[no-untyped-def
 
 @numba.njit(nogil=True, cache=True)
 def search_below(  # type: ignore[no-untyped-def]
-    table, cardinalities, weights, top, max_pairs, min_classes, max_size, known, found, every
+    table, cardinalities, weights, top, max_pairs, min_classes, k, max_size, known, found, every
 ):
     """All minimal good sets whose highest column is `top`, given those below it.
 
     Sets are visited in the order of their bit masks, so that every subset of a set comes before
     it; supersets of a good set are skipped. A set is good if it leaves at most `max_pairs` pairs
-    of rows together and makes at least `min_classes` classes.
+    of rows together and makes at least `min_classes` classes; or, where `k` is not 0, if it makes
+    a class of fewer than k rows.
 
     `known` holds the good sets found so far and receives new ones from `found` on. With `every`
     given (pairs and classes of each mask), nothing is skipped and all sets are written down.
@@ -217,20 +236,24 @@ def search_below(  # type: ignore[no-untyped-def]
         if not all_sets and _holds_known(mask, known, heads, nexts, column):
             continue
         values = tables[depth][column]
-        pairs, parts = _count(
-            values,
-            weight[depth],
-            starts[depth],
-            classes[depth],
-            cardinalities[column],
-            sums,
-            lanes,
-        )
-        pairs += fixed[depth]
-        parts += alone[depth]
-        if all_sets:
-            every[mask, 0], every[mask, 1] = pairs, parts
-        elif pairs <= max_pairs and parts >= min_classes:
+        if k:
+            good = _makes_smaller(values, weight[depth], starts[depth], classes[depth], k, sums)
+        else:
+            pairs, parts = _count(
+                values,
+                weight[depth],
+                starts[depth],
+                classes[depth],
+                cardinalities[column],
+                sums,
+                lanes,
+            )
+            pairs += fixed[depth]
+            parts += alone[depth]
+            good = pairs <= max_pairs and parts >= min_classes and not all_sets
+            if all_sets:
+                every[mask, 0], every[mask, 1] = pairs, parts
+        if good:
             if found == known.shape[0]:
                 return -1 - found
             known[found] = mask

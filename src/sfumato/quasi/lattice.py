@@ -28,6 +28,7 @@ __all__ = [
     "in_order",
     "levelwise",
     "minimal_from_subsets",
+    "violating",
 ]
 
 SUBSET_COLUMNS = 24
@@ -48,7 +49,24 @@ class Minimal:
 
 
 def depth_first(codes: Codes, goal: Goal, max_size: int | None, budget: Budget) -> Minimal:
-    """All minimal good sets by a depth-first search with stripped partitions.
+    """All minimal sets that reach a goal."""
+    if goal.met(codes, ()):
+        return Minimal(((),))
+    max_pairs = np.iinfo(np.int64).max if goal.pairs is None else goal.pairs
+    return _search(codes, max_pairs, goal.classes, 0, max_size, budget)
+
+
+def violating(codes: Codes, k: int, max_size: int | None, budget: Budget) -> Minimal:
+    """All minimal sets that make a class of fewer than k rows."""
+    if 0 < codes.rows < k:
+        return Minimal(((),))
+    return _search(codes, 0, 0, k, max_size, budget)
+
+
+def _search(
+    codes: Codes, max_pairs: int, min_classes: int, k: int, max_size: int | None, budget: Budget
+) -> Minimal:
+    """Depth-first search with stripped partitions.
 
     Each set costs one pass over the rows that are not yet alone, and memory is one partition for
     each level of the search.
@@ -62,30 +80,16 @@ def depth_first(codes: Codes, goal: Goal, max_size: int | None, budget: Budget) 
             remedy="Use the method `hitting-set` for keys or `levelwise` with a --max-size.",
         )
     order, table, cardinalities, weights = _prepared(codes)
-    if goal.met(codes, ()):
-        return Minimal(((),))
-    max_pairs = np.iinfo(np.int64).max if goal.pairs is None else goal.pairs
+    largest = width if max_size is None else max_size
     known = np.zeros(1024, dtype=np.uint64)
+    none = np.zeros((0, 2), dtype=np.int64)
     found = 0
     for top in range(width):
         budget.progress(f"{found} found", top / width)
         if budget.spent():
             return Minimal(_sets_of(known[:found], order), False, budget.stopped_by)
-        while True:
-            outcome = search_below(
-                table,
-                cardinalities,
-                weights,
-                top,
-                max_pairs,
-                goal.classes,
-                width if max_size is None else max_size,
-                known,
-                found,
-                np.zeros((0, 2), dtype=np.int64),
-            )
-            if outcome >= 0:
-                break
+        asked = (table, cardinalities, weights, top, max_pairs, min_classes, k, largest)
+        while (outcome := search_below(*asked, known, found, none)) < 0:
             known = np.concatenate([known, np.zeros(len(known), dtype=np.uint64)])
         found = outcome
     return Minimal(_sets_of(known[:found], order), max_size is None or max_size >= width)
@@ -112,7 +116,7 @@ def all_subsets(codes: Codes, budget: Budget) -> npt.NDArray[np.int64]:
         budget.progress("measuring all column sets", (1 << top) / (1 << width))
         if budget.spent():
             raise ParameterError("the time is too short to measure all column sets")
-        search_below(table, cardinalities, weights, top, 0, 0, width, known, 0, every)
+        search_below(table, cardinalities, weights, top, 0, 0, 0, width, known, 0, every)
     rows = codes.rows
     every[0] = rows * (rows - 1) // 2, min(1, rows)
     # From bits in search order back to bits in column order.
@@ -173,10 +177,10 @@ def levelwise(
                 found.append(columns)
             else:
                 open_sets.append(columns)
-        level = _next_level(open_sets, width) if size < top else []
-        if not level:
-            break
-    return Minimal(in_order(found), top == width or not level)
+        if size == top:
+            return Minimal(in_order(found), top == width or not open_sets)
+        level = _next_level(open_sets, width)
+    return Minimal(in_order(found))
 
 
 def _next_level(open_sets: Sequence[Set], width: int) -> list[Set]:
