@@ -19,6 +19,7 @@ _HOMES = {
     "minimum_key": "sfumato.quasi.key",
     "scan": "sfumato.quasi.scan",
     "table": "sfumato.tables",
+    "uniques": "sfumato.quasi.uniques",
     "violations": "sfumato.quasi.violations",
 }
 """Where each public name lives."""
@@ -33,6 +34,7 @@ __all__ = [
     "minimum_key",
     "scan",
     "table",
+    "uniques",
     "violations",
 ]
 
