@@ -38,7 +38,16 @@ def found_in(table: pa.Table, budget: Budget | None = None):
 
 
 def most_unique(opened, size):
-    counted = [opened.class_sizes(s).unique_rows for s in combinations(opened.columns, size)]
+    """Unique rows of the sets in which every column helps, most first."""
+
+    def unique(columns):
+        return opened.class_sizes(columns).unique_rows
+
+    counted = [
+        unique(columns)
+        for columns in combinations(opened.columns, size)
+        if size == 2 or all(unique(pair) < unique(columns) for pair in combinations(columns, 2))
+    ]
     return sorted(counted, reverse=True)
 
 

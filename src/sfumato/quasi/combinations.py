@@ -90,6 +90,8 @@ def most_identifying(
 ) -> Combinations:
     """The pairs and triples of columns that make most rows unique, and a greedy ladder.
 
+    Triples are those in which every column helps: no pair in them makes as many rows unique.
+
     Parameters
     ----------
     table, look
@@ -113,12 +115,13 @@ def most_identifying(
     if small is not sample:
         second = _Counts(sample, budget)
         second.count(first.ranked(2)[:FINALISTS], "Comparing the best pairs again")
-        second.count(first.ranked(3)[:FINALISTS], "Comparing the best triples again")
+        second.count(first.helping_triples()[:FINALISTS], "Comparing the best triples again")
 
     def exact(chosen: ColumnSet) -> Measures:
         return measures_of(chosen, table.class_sizes(chosen, budget))
 
-    best = _while_time(budget, exact, [*second.ranked(2)[:SHOWN], *second.ranked(3)[:SHOWN]])
+    chosen = [*second.ranked(2)[:SHOWN], *second.helping_triples()[:SHOWN]]
+    best = _while_time(budget, exact, chosen)
     best.sort(key=lambda m: (len(m.columns), -m.unique_rows, m.unseparated_pairs))
     choice = None
     if not look.whole or small is not sample:
@@ -225,6 +228,17 @@ class _Counts:
     def ranked(self, size: int) -> list[ColumnSet]:
         """The counted sets of this many columns, most identifying first."""
         return sorted((c for c in self.figures if len(c) == size), key=self.worth)
+
+    def helping_triples(self) -> list[ColumnSet]:
+        """The counted triples in which every column helps: no pair in it does as well."""
+        return [
+            triple
+            for triple in self.ranked(3)
+            if all(
+                self.figures.get(pair, (-1,))[0] < self.figures[triple][0]
+                for pair in combinations(triple, 2)
+            )
+        ]
 
     def worth(self, columns: ColumnSet) -> tuple[int, int, int]:
         """Sorts most identifying sets first: most unique rows, then fewest pairs left together.
