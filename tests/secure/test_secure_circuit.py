@@ -168,7 +168,7 @@ def circuits(draw):
 
 
 @given(circuits(), st.sampled_from(["aes-ni", "openssl"]), st.sampled_from([None, "both"]))
-@settings(max_examples=40)
+@settings(max_examples=30)
 def test_garbled_and_plain_agree_gate_by_gate(case, engine, reveal):
     circuit, n, seed = case
     rng = np.random.default_rng(seed)

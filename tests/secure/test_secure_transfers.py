@@ -10,6 +10,7 @@ from sfumato.secure import base, together
 from sfumato.secure.extension import OTReceiver, OTSender
 
 P25519 = 2**255 - 19
+ORDER_8 = bytes.fromhex("26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05")
 
 
 def test_the_receiver_gets_the_chosen_key_of_each_pair():

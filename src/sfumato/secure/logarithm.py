@@ -263,7 +263,10 @@ def _fast_plan(
     exact = _FAST_PRECISION if precision is None else precision
     best = series.minimax_error(exact, k, exact * k + 40)
     scale_bits = max(fraction, exact * (k - 1))
-    while series.minimax_error(exact, k, scale_bits) > 1.1 * best:
+    while (
+        ring.bits + scale_bits - fraction <= 256
+        and series.minimax_error(exact, k, scale_bits) > 1.1 * best
+    ):
         scale_bits += 1
     if fraction < 1 or fraction + bits.bit_length() + 1 > ring.bits:
         raise ParameterError(

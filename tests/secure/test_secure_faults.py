@@ -1,0 +1,270 @@
+"""Peers that die, lines that are cut, bytes that are wrong: an error in time, never a hang."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sfumato import secure
+from sfumato.errors import PeerError, SfumatoError
+from sfumato.secure import Ring
+from sfumato.secure.channel import Channel
+from two_parties import PROGRAMS, Recorder, everything, free_port, understudy
+
+TIMEOUT = 10
+
+
+@pytest.fixture(scope="module")
+def actor():
+    with understudy() as someone:
+        yield someone
+
+
+def messages(program: str) -> int:
+    """How many messages a side sends and receives in all."""
+    counts = []
+
+    def party(session):
+        PROGRAMS[program](session)
+        traffic = session.channel.traffic
+        counts.append(traffic.messages_sent + traffic.messages_received)
+
+    secure.together(party, party)
+    # One more is sent at the end. Who dies while waiting for the last "done" has finished: the
+    # other side has heard so and ends well.
+    return max(counts) + 1
+
+
+def write_result(role: str, program: str, port: int, output: Path, times: int = 1) -> None:
+    """Run a program and write its result once both sides have ended, as the command line does."""
+    with secure.listen(role, ("127.0.0.1", port), program=program, timeout=TIMEOUT) as session:
+        for _ in range(times):
+            result = PROGRAMS[program](session)
+    output.write_text(str(result))
+
+
+@pytest.mark.parametrize("role", ["alice", "bob"])
+def test_a_peer_killed_at_each_step(actor, role, tmp_path):
+    living = "bob" if role == "alice" else "alice"
+    for step in range(messages("everything")):
+        port = free_port()
+        actor.play(role, "everything", port, fatal=step)
+        output = tmp_path / f"{step}.txt"
+        started = time.monotonic()
+        with pytest.raises(PeerError) as caught:
+            write_result(living, "everything", port, output)
+        assert time.monotonic() - started < TIMEOUT
+        assert not output.exists()
+        assert "1000" not in str(caught.value)
+        actor.wait()
+
+
+def test_a_peer_killed_at_each_step_of_the_papers_setting(actor, tmp_path):
+    for step in range(0, messages("paper"), 2):
+        port = free_port()
+        actor.play("bob", "paper", port, fatal=step)
+        with pytest.raises(PeerError):
+            write_result("alice", "paper", port, tmp_path / "result.txt")
+        assert not list(tmp_path.iterdir())
+        actor.wait()
+
+
+def test_an_unharmed_peer_ends_well(actor):
+    port = free_port()
+    actor.play("bob", "everything", port)
+    with secure.listen("alice", ("127.0.0.1", port), program="everything") as session:
+        result = everything(session)
+    actor.wait()
+    assert np.allclose(result[:3], np.log([3, 1000, 77]), atol=3e-5)
+    assert result[3:] == [0, 9 + 200, 1_000_000 + 200, 77**2 + 200]
+
+
+@pytest.mark.parametrize("share", [0.0, 0.001, 0.1, 0.3, 0.5, 0.7, 0.9, 0.999])
+def test_a_line_cut_after_some_bytes(actor, share, tmp_path):
+    total = 500_000
+    port = free_port()
+    recorder = Recorder(port, cut_after=max(1, int(share * total)))
+    actor.play("bob", "everything", recorder.port)
+    with pytest.raises(PeerError):  # twenty times: more than any cut lets through
+        write_result("alice", "everything", port, tmp_path / "result.txt", times=20)
+    assert not list(tmp_path.iterdir())
+    actor.wait()
+    recorder.close()
+
+
+def test_garbage_in_place_of_any_message_is_an_error_or_a_wrong_number_never_a_crash(monkeypatch):
+    """Right frames with random content: Bob's every message in turn."""
+    original = Channel.send
+    ring = Ring.power_of_two(32)
+    rng = np.random.default_rng(6)
+
+    def party(session):
+        x = secure.private(ring, [3, 4])
+        logarithm = secure.log(session, x, bits=6, fraction_bits=16)
+        secure.argmin(session, logarithm, what="x")
+        return secure.reveal(session, logarithm, what="ln")
+
+    bobs: set[threading.Thread] = set()
+    left = [0]
+
+    def bob(session):
+        bobs.clear()
+        bobs.add(threading.current_thread())
+        return party(session)
+
+    def corrupted(self, step, payload):
+        if threading.current_thread() in bobs:
+            left[0] -= 1
+            if left[0] == 0:
+                payload = rng.bytes(memoryview(payload).nbytes)
+        return original(self, step, payload)
+
+    monkeypatch.setattr(Channel, "send", corrupted)
+    for target in range(1, len_of_messages(party) + 1):
+        left[0] = target
+        with contextlib.suppress(SfumatoError):
+            secure.together(party, bob, timeout=5)
+        assert left[0] <= 0, "the message was never sent"
+
+
+def len_of_messages(party) -> int:
+    counts = []
+
+    def counting(session):
+        party(session)
+        counts.append(session.channel.traffic.messages_sent)
+
+    secure.together(party, counting)
+    return counts[0]
+
+
+def test_strangers_that_talk_nonsense_to_the_port():
+    for nonsense in (b"GET / HTTP/1.1\r\n\r\n", b"", b"\x16\x03\x01\x02\x00\x01" + bytes(300)):
+        port = free_port()
+        outcome = []
+
+        def serve(port=port, outcome=outcome):
+            try:
+                secure.listen("alice", ("127.0.0.1", port), program="log", timeout=5)
+            except PeerError as error:
+                outcome.append(error)
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        for _ in range(200):
+            try:
+                stranger = socket.create_connection(("127.0.0.1", port))
+                break
+            except ConnectionRefusedError:
+                time.sleep(0.01)
+        with stranger:
+            stranger.sendall(nonsense)
+            stranger.shutdown(socket.SHUT_WR)
+            thread.join(10)
+        assert isinstance(outcome[0], PeerError)
+
+
+def test_a_slow_peer_is_waited_for_within_the_time_out():
+    def slow(session):
+        for _ in range(3):
+            time.sleep(0.2)
+            session.exchange("step", b"x")
+        return 1
+
+    def fast(session):
+        for _ in range(3):
+            session.exchange("step", b"x")
+        return 1
+
+    assert secure.together(slow, fast, timeout=5) == (1, 1)
+    with pytest.raises(PeerError, match=r"time-out|waited too long"):
+        secure.together(slow, fast, timeout=0.1)
+
+
+SCRIPT = """
+import sys
+from pathlib import Path
+from sfumato import secure
+
+role, mode, host, port, keys = sys.argv[1:]
+other = "bob" if role == "alice" else "alice"
+tls = secure.TLS(Path(keys, f"{role}.crt"), Path(keys, f"{role}.key"), Path(keys, f"{other}.crt"))
+secure.warm_up()
+ring = secure.Ring.power_of_two(64)
+with getattr(secure, mode)(role, (host, int(port)), program="log", tls=tls, timeout=60) as session:
+    x = secure.private(ring, [900 if role == "alice" else 100, 1, 7])
+    result = secure.reveal_real(session, secure.log(session, x, bits=20), what="ln x")
+print(" ".join(f"{v:.4f}" for v in result), session.report().encrypted)
+"""
+
+
+def start(script: Path, *arguments: str, namespace: str | None = None) -> subprocess.Popen[str]:
+    source = Path(secure.__file__).parents[2]
+    prefix = ["ip", "netns", "exec", namespace] if namespace else []
+    return subprocess.Popen(
+        [*prefix, sys.executable, str(script), *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(source)},
+    )
+
+
+def keys_and_script(folder: Path) -> Path:
+    for role in ("alice", "bob"):
+        secure.make_keys(folder, role)
+    script = folder / "party.py"
+    script.write_text(textwrap.dedent(SCRIPT))
+    return script
+
+
+def test_two_processes_over_tls(tmp_path):
+    script, port = keys_and_script(tmp_path), str(free_port())
+    alice = start(script, "alice", "listen", "127.0.0.1", port, str(tmp_path))
+    bob = start(script, "bob", "connect", "127.0.0.1", port, str(tmp_path))
+    outputs = [p.communicate(timeout=120) for p in (alice, bob)]
+    assert [p.returncode for p in (alice, bob)] == [0, 0], outputs
+    assert outputs[0][0] == outputs[1][0] == "6.9078 0.6932 2.6391 True\n"
+
+
+def test_two_hosts_in_two_network_namespaces(tmp_path):
+    names = ("sfumato-a", "sfumato-b")
+    commands = [
+        f"ip netns add {names[0]}",
+        f"ip netns add {names[1]}",
+        f"ip link add sfa netns {names[0]} type veth peer name sfb netns {names[1]}",
+        f"ip -n {names[0]} addr add 10.99.7.1/24 dev sfa",
+        f"ip -n {names[1]} addr add 10.99.7.2/24 dev sfb",
+        f"ip -n {names[0]} link set sfa up",
+        f"ip -n {names[1]} link set sfb up",
+    ]
+    try:
+        for command in commands:
+            done = subprocess.run(command.split(), capture_output=True, text=True, check=False)
+            if done.returncode:
+                pytest.skip(f"no network namespaces here: {done.stderr.strip()}")
+        script = keys_and_script(tmp_path)
+        alice = start(
+            script, "alice", "listen", "10.99.7.1", "7000", str(tmp_path), namespace=names[0]
+        )
+        bob = start(
+            script, "bob", "connect", "10.99.7.1", "7000", str(tmp_path), namespace=names[1]
+        )
+        outputs = [p.communicate(timeout=120) for p in (alice, bob)]
+        assert [p.returncode for p in (alice, bob)] == [0, 0], outputs
+        assert outputs[0][0] == outputs[1][0] == "6.9078 0.6932 2.6391 True\n"
+    except FileNotFoundError:
+        pytest.skip("no network namespaces here: the command `ip` is missing")
+    finally:
+        for name in names:
+            subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
