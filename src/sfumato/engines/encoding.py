@@ -18,6 +18,14 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.budget import Budget
+from sfumato.engines.cells import (
+    as_arrow,
+    plain_type,
+    sortable,
+    stored_cells,
+    valid_cells,
+    values_of,
+)
 from sfumato.engines.codes import CodeArray, Codes, smallest_dtype
 from sfumato.engines.schema import Column, column_of
 from sfumato.errors import BudgetError
@@ -28,9 +36,6 @@ if TYPE_CHECKING:
 __all__ = ["codes_from_arrow", "codes_of_table", "encode_batches"]
 
 _WIDEST_TABLE = 1 << 20
-_NOT_A_NUMBER = np.iinfo(np.int64).max
-_ALL_BUT_SIGN = np.int64(0x7FFFFFFFFFFFFFFF)
-_ALL_VALID = np.empty(0, np.bool_)
 
 
 def encode_batches(
@@ -96,7 +101,7 @@ def codes_of_table(table: pa.Table) -> Codes:
     >>> codes.arrays[0].tolist(), codes.values[0].to_pylist()
     ([1, 2, 0], [20, 30, None])
     """
-    columns = [column_of(field.name, _plain(field.type)) for field in table.schema]
+    columns = [column_of(field.name, plain_type(field.type)) for field in table.schema]
     arrays, values, length = encode_batches(table.to_batches(), columns)
     return Codes(tuple(table.column_names), arrays, values, None, length or table.num_rows)
 
@@ -128,18 +133,6 @@ def codes_from_arrow(table: pa.Table, count_column: str) -> Codes:
     order, _ = kernels.group_rows(ids, count)
     sorted_ = codes.take(order)
     return Codes(sorted_.columns, sorted_.arrays, sorted_.values, counts[order], codes.entries)
-
-
-def _plain(type_: pa.DataType) -> pa.DataType:
-    """The type in which values are compared: no dictionary, no runs, no views."""
-    import pyarrow as pa
-    import pyarrow.types as t
-
-    if t.is_dictionary(type_) or t.is_run_end_encoded(type_):
-        return _plain(type_.value_type)
-    if t.is_string_view(type_):
-        return pa.large_string()
-    return pa.large_binary() if t.is_binary_view(type_) else type_
 
 
 def _without_runs(array: pa.Array) -> pa.Array:
@@ -198,7 +191,7 @@ class _Numbers:
     def add(self, array: pa.Array) -> None:
         from sfumato.kernels.seen import grown, number_hashed, number_nearby
 
-        values, valid = _sortable(array)
+        values, valid = sortable(array)
         self.nulls |= len(valid) > 0
         numbers = np.empty(len(values), np.uint32)
         at = 0
@@ -248,75 +241,11 @@ class _Numbers:
         ranks[0] = self.found
         cardinality = self.found + self.nulls
         codes = self.numbers.codes([ranks] * len(self.numbers.parts), cardinality)
-        return codes, _values(seen[order], self.column.type, self.nulls)
+        return codes, values_of(seen[order], self.column.type, self.nulls)
 
 
 def _slots_for(found: int) -> int:
     return 1 << max(12, (4 * found + 1).bit_length())
-
-
-def _sortable(array: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-    """Values as integers in the same order, and which are not null (empty when all are)."""
-    import pyarrow.types as t
-
-    type_ = _plain(array.type)
-    if type_ != array.type:
-        array = array.cast(type_)
-    valid = _valid(array)
-    stored = _cells(array.cast("uint8") if t.is_boolean(type_) else array)
-    if t.is_floating(type_):
-        floats = stored.astype(np.float64) + 0.0  # -0.0 becomes 0.0
-        bits = floats.view(np.int64)
-        keys = bits ^ ((bits >> 63) & _ALL_BUT_SIGN)
-        keys[np.isnan(floats)] = _NOT_A_NUMBER
-        return keys, valid
-    if stored.dtype == np.uint64:
-        return (stored ^ np.uint64(1 << 63)).view(np.int64), valid
-    return stored.astype(np.int64, copy=False), valid
-
-
-def _valid(array: pa.Array) -> npt.NDArray[np.bool_]:
-    """Which cells are not null; empty when all are."""
-    if not array.null_count:
-        return _ALL_VALID
-    valid: npt.NDArray[np.bool_] = array.is_valid().to_numpy(zero_copy_only=False)
-    return valid
-
-
-def _cells(array: pa.Array) -> npt.NDArray[Any]:
-    """Numbers as Arrow keeps them, without a copy; under a null there may be anything."""
-    dtype = _stored_as(array.type)
-    if len(array) == 0:
-        return np.empty(0, dtype)
-    return np.frombuffer(array.buffers()[1], dtype, len(array), array.offset * dtype.itemsize)
-
-
-def _stored_as(type_: pa.DataType) -> np.dtype[Any]:
-    """How Arrow keeps values of a type: dates, times and durations as integers."""
-    import pyarrow.types as t
-
-    own = t.is_integer(type_) or t.is_floating(type_)
-    dtype: np.dtype[Any] = np.dtype(type_.to_pandas_dtype() if own else f"int{type_.bit_width}")
-    return dtype
-
-
-def _values(keys: npt.NDArray[np.int64], type_: pa.DataType, nulls: bool) -> pa.Array:
-    """Distinct values again, from their integers; null last."""
-    import pyarrow as pa
-    import pyarrow.types as t
-
-    type_ = _plain(type_)
-    if t.is_floating(type_):
-        bits = keys ^ ((keys >> 63) & _ALL_BUT_SIGN)
-        bits[keys == _NOT_A_NUMBER] = np.array(np.nan).view(np.int64)
-        values = pa.array(bits.view(np.float64).astype(_stored_as(type_)), type_)
-    elif t.is_boolean(type_):
-        values = pa.array(keys.astype(np.bool_))
-    elif t.is_uint64(type_):
-        values = pa.array(keys.view(np.uint64) ^ np.uint64(1 << 63))
-    else:
-        values = pa.array(keys.astype(_stored_as(type_))).view(type_)
-    return pa.concat_arrays([values, pa.nulls(1, values.type)]) if nulls else values
 
 
 class _Dictionaries:
@@ -325,7 +254,6 @@ class _Dictionaries:
     def __init__(self, column: Column) -> None:
         self.column = column
         self.numbers = _Parts()
-        self.nulls = False
         self.dictionaries: list[pa.Array] = []
         self.dictionary_of: list[int] = []
         self.occurs: list[npt.NDArray[np.bool_]] = []
@@ -346,8 +274,8 @@ class _Dictionaries:
         if t.is_null(array.type):
             array = array.cast(pa.bool_())
         if not t.is_dictionary(array.type):
-            array = array.cast(_plain(array.type)).dictionary_encode()
-        dictionary = array.dictionary.cast(_plain(array.type))
+            array = array.cast(plain_type(array.type)).dictionary_encode()
+        dictionary = array.dictionary.cast(plain_type(array.type))
         if not (self.dictionaries and dictionary.equals(self.dictionaries[-1])):
             self.dictionaries.append(dictionary)
             self.occurs.append(np.zeros(len(dictionary) + 1, np.bool_))
@@ -355,24 +283,25 @@ class _Dictionaries:
         self.dictionary_of.append(len(self.dictionaries) - 1)
         indices = array.indices.cast(pa.int32())
         numbers = np.empty(len(indices), smallest_dtype(len(dictionary) + 1))
-        number_indices(_cells(indices), _valid(indices), self.occurs[-1], numbers)
+        number_indices(stored_cells(indices), valid_cells(indices), self.occurs[-1], numbers)
         self.numbers.keep(numbers)
 
     def finish(self) -> tuple[CodeArray, pa.Array]:
         import pyarrow as pa
         import pyarrow.compute as pc
 
-        type_ = _plain(self.column.type)
+        type_ = plain_type(self.column.type)
         if not self.dictionaries:
-            return np.empty(0, np.uint8), pa.array([], type_)
+            return np.empty(0, np.uint8), pa.nulls(0, type_)
         together = _joined(self.dictionaries, self.dictionary_bytes).dictionary_encode()
         distinct = together.dictionary
         order = pc.sort_indices(distinct).to_numpy()
         ranks = np.empty(len(distinct), np.int64)
         ranks[order] = np.arange(len(distinct))
         local = np.full(len(together), -1, np.int64)
-        real = together.indices.is_valid().to_numpy(zero_copy_only=False)
-        local[real] = ranks[together.indices.drop_null().to_numpy()]
+        real = valid_cells(together.indices)
+        indices = stored_cells(together.indices)
+        local[real if len(real) else slice(None)] = ranks[indices[real] if len(real) else indices]
         # A dictionary may hold entries that no row uses: ranks count only values that occur.
         ends = np.cumsum([len(dictionary) for dictionary in self.dictionaries])
         tables = [
@@ -390,7 +319,7 @@ class _Dictionaries:
         )
         values = pa.nulls(0, type_)
         if len(distinct):
-            values = distinct.take(pa.array(order[occurs[:-1]])).cast(type_)
+            values = distinct.take(as_arrow(order[occurs[:-1]])).cast(type_)
         return codes, pa.concat_arrays([values, pa.nulls(1, type_)]) if nulls else values
 
 

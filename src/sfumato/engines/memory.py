@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from sfumato import kernels
 from sfumato.budget import Budget
+from sfumato.engines.cells import as_arrow
 from sfumato.engines.codes import CodeArray, Codes
 from sfumato.engines.encoding import codes_of_table, encode_batches
 from sfumato.engines.protocol import BATCH_ROWS, Source, Staged
@@ -145,7 +146,7 @@ class MemoryEngine:
             chosen = np.random.default_rng(seed).choice(total, rows, replace=False, shuffle=False)
             codes = codes.take(np.sort(chosen))
         taken = [
-            values.take(pa.array(array))
+            values.take(as_arrow(array))
             for array, values in zip(codes.arrays, codes.values, strict=True)
         ]
         return pa.Table.from_arrays(taken, names=list(names))
