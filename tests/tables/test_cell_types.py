@@ -20,9 +20,13 @@ def read(cells: list[str | None], *, one_by_one: bool = False, **options) -> tup
     """Type and values of a column of cells."""
     reading = ColumnReading(**options)
     whole = pa.array(cells, pa.string())
-    for part in [pa.array([c], pa.string()) for c in cells] if one_by_one else [whole]:
-        reading.see(part)
-    return str(reading.type()), reading.convert(whole).to_pylist()
+    parts = [pa.array([c], pa.string()) for c in cells] if one_by_one else [whole]
+    while True:
+        for part in parts:
+            reading.see(part)
+        if not reading.unsure:
+            return str(reading.type()), reading.convert(whole).to_pylist()
+        reading = reading.again()
 
 
 TYPED = [
@@ -115,12 +119,23 @@ def test_null_words_of_the_user_hold_in_text_too():
 
 
 def test_dictionaries_convert_without_pointing_to_null():
-    cells = pa.array(["1", "NA", "2", "NA"]).dictionary_encode()
-    reading = ColumnReading()
-    reading.see(cells)
-    values = reading.convert(cells)
-    assert values.to_pylist() == [1, None, 2, None]
+    cells = pa.array(["1", "NA", "x", "NA"]).dictionary_encode()
+    text, number = ColumnReading(null_words=["NA"]), ColumnReading()
+    text.see(cells)
+    values = text.convert(cells)
+    assert values.to_pylist() == ["1", None, "x", None]
     assert values.dictionary.null_count == 0
+    cells = pa.array(["1", "NA", "2", "NA"]).dictionary_encode()
+    number.see(cells)
+    assert number.convert(cells) == pa.array([1, None, 2, None])
+
+
+@pytest.mark.parametrize(("late", "unsure"), [("x", False), ("2.5", True), ("7", False)])
+def test_a_late_cell_makes_unsure_only_where_another_type_is_left(late, unsure):
+    reading = ColumnReading()
+    for cell in ("1", "2", late):
+        reading.see(pa.array([cell]))
+    assert reading.unsure == unsure
 
 
 NUMBERS = st.one_of(

@@ -116,6 +116,15 @@ def test_a_late_cell_decides_the_type(file):
     assert opened.values("n").counts.tolist() == [200_000, 1]
 
 
+def test_a_late_cell_makes_numbers_floats_or_text(file):
+    numbers = "1\n" * 400_000
+    for late, kind in (("1.5", "float"), ("1.0", "text"), ("12345678901234567890", "decimal")):
+        opened = sf.table(file(f"n,m\n{numbers}{late}\n".replace("\n", ",0\n").replace("m,0", "m")))
+        assert opened.column("n").kind == kind
+        assert opened.column("m").kind == "integer"
+        assert opened.class_sizes(["n"]).to_dict() == {400_000: 1, 1: 1}
+
+
 def test_null_values(file):
     path = file('a,b\n-,1\nx,"-"\n')
     assert rows(path, null_values=["-"]) == [{"a": None, "b": 1}, {"a": "x", "b": None}]

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["PrivateFolder", "Spool", "text_as_dictionary"]
 
 _ROW_GROUP = 8 * BATCH_ROWS
+_ROW_GROUP_BYTES = 1 << 26
 
 
 class PrivateFolder:
@@ -98,7 +99,10 @@ class Spool:
         self.rows += batch.num_rows
         if self._writer is None and self._bytes > self._memory:
             self._start_file()
-        if self._writer is not None and sum(b.num_rows for b in self._held) >= _ROW_GROUP:
+        if self._writer is not None and (
+            sum(b.num_rows for b in self._held) >= _ROW_GROUP
+            or sum(b.nbytes for b in self._held) >= _ROW_GROUP_BYTES
+        ):
             self._flush()
 
     def finish(self) -> None:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 __all__ = ["TextFile"]
 
 _SAMPLE = 1 << 20
-_BLOCK = 1 << 23
+_BLOCK = 1 << 22
 _LARGEST_BLOCK = 1 << 30
 _PACKED_RATIO = 5
 """How much larger a compressed text file usually is than its file."""
@@ -156,22 +156,31 @@ class TextFile:
         return Spool.of(schema, batches, _HELD_IN_MEMORY)
 
     def _decided(self) -> list[ColumnReading]:
-        """How each column is read, decided in one pass over the file."""
-        while self._readings is None:
-            readings = [ColumnReading(self._null_words) for _ in self._names]
-            try:
-                self._rows = self._look_at_all(readings)
-                self._readings = readings
-            except _BlockTooSmall:
-                self._block *= 8
+        """How each column is read, decided by looking at all of its cells."""
+        if self._readings is None:
+            readings = {name: ColumnReading(self._null_words) for name in self._names}
+            asked = self._names
+            while asked:
+                readings.update(self._look_at({name: readings[name] for name in asked}))
+                asked = [name for name in asked if readings[name].unsure]
+            self._readings = list(readings.values())
         return self._readings
 
-    def _look_at_all(self, readings: list[ColumnReading]) -> int:
-        rows = 0
-        last = None
-        for batch in self._read(self._names, typed=False):
+    def _look_at(self, readings: dict[str, ColumnReading]) -> dict[str, ColumnReading]:
+        """Show columns all of their cells, in blocks that grow if a line does not fit."""
+        while True:
+            fresh = {name: reading.again() for name, reading in readings.items()}
+            try:
+                self._rows = self._look_once(fresh)
+                return fresh
+            except _BlockTooSmall:
+                self._block *= 8
+
+    def _look_once(self, readings: dict[str, ColumnReading]) -> int:
+        rows, last = 0, None
+        for batch in self._read(list(readings), typed=False):
             rows += batch.num_rows
-            for reading, column in zip(readings, batch.columns, strict=True):
+            for reading, column in zip(readings.values(), batch.columns, strict=True):
                 reading.see(column)
             last = batch
         if last is not None and last.num_rows:
