@@ -30,5 +30,15 @@ class Verb:
 VERBS = (
     Verb("scan", "scan", LOOK, "First look: who can be found, and by which columns."),
     Verb("measure", "measure", LOOK, "How well a set of columns tells people apart."),
+    Verb("key", "key", LOOK, "One smallest set of columns that identifies people."),
+    Verb("keys", "keys", LOOK, "All minimal sets of columns that identify people."),
+    Verb("violations", "violations", LOOK, "Which column sets break k-anonymity."),
+    Verb("uniques", "uniques", LOOK, "The rows that few columns single out."),
+    Verb("mask", "mask", BLUR, "Publish as many columns as possible, no quasi-identifier."),
+    Verb("verify", "verify", PROVE, "Check a table or a release."),
+    Verb("population", "population", LOOK, "Who is unique in the population behind the table."),
+    Verb("attack", "attack", PROVE, "Join a release with known people and count who is found."),
+    Verb("safe-harbor", "safe_harbor", BLUR, "De-identify by HIPAA's Safe Harbor."),
+    Verb("joint", "joint", TOGETHER, "Models across institutions that do not share rows."),
     Verb("demo-data", "demo_data", HELPERS, "Make a synthetic hospital table to try things on."),
 )

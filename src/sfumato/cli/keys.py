@@ -1,0 +1,120 @@
+"""``sfumato keys``: all minimal sets of columns that identify rows."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sfumato.cli._options import Columns, Seed, examples, new_app
+from sfumato.cli._running import Run, table_verb
+from sfumato.cli.key import Measure
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from sfumato.quasi.minimal import MinimalKeys
+
+app = new_app()
+SHOWN = 40
+
+
+class Method(StrEnum):
+    """How the sets are searched for."""
+
+    auto = "auto"
+    depth_first = "depth-first"
+    levelwise = "levelwise"
+    pruned = "pruned"
+    iterative = "iterative"
+    hitting_set = "hitting-set"
+    agree_sets = "agree-sets"
+
+
+@app.command(
+    epilog=examples(
+        "sfumato keys people.csv",
+        "sfumato keys people.csv --measure separation --beta 0.999",
+        "sfumato keys people.parquet --measure distinct --beta 0.9 --max-size 4",
+    )
+)
+@table_verb
+def keys(
+    run: Run,
+    columns: Columns = None,
+    measure: Annotated[
+        Measure, typer.Option(help="Tell all rows apart, or reach a ratio of classes or pairs.")
+    ] = Measure.key,
+    beta: Annotated[
+        float | None,
+        typer.Option(
+            metavar="RATIO", show_default=False, help="The ratio to reach, instead of all of it."
+        ),
+    ] = None,
+    max_size: Annotated[
+        int | None,
+        typer.Option(metavar="N", show_default=False, help="Only sets of at most N columns."),
+    ] = None,
+    method: Annotated[Method, typer.Option(help="How to search; all agree.")] = Method.auto,
+    expand: Annotated[
+        bool,
+        typer.Option("--expand", help="Name a set for every choice of columns that say the same."),
+    ] = False,
+    delta: Annotated[
+        float,
+        typer.Option(
+            metavar="SHARE", help="Probability with which pruning by samples may lose a set."
+        ),
+    ] = 0.01,
+    seed: Seed = 0,
+) -> None:
+    """All minimal sets of columns that tell people apart.
+
+    No column of a set can be left out. Columns that say the same in other words stand for each
+    other and are named once.
+    """
+    from sfumato.quasi.minimal import minimal_keys
+
+    found = minimal_keys(
+        run.table,
+        columns=run.columns(columns),
+        measure=measure.value,
+        beta=beta,
+        max_size=max_size,
+        method=method.value,
+        expand=expand,
+        delta=delta,
+        seed=seed,
+        budget=run.budget,
+    )
+    run.show(found, view)
+
+
+def view(found: MinimalKeys) -> RenderableType:
+    """The sets as a person reads them."""
+    from rich.console import Group
+    from rich.text import Text
+
+    lines = [Text("  " + ", ".join(key) if key else "  no columns at all") for key in found.keys]
+    if len(lines) > SHOWN:
+        hidden = len(lines) - SHOWN
+        lines = [*lines[:SHOWN], Text(f"  … and {hidden:,} more (--json has all)", style="dim")]
+    same = [
+        Text(f"  {name} could be {' or '.join(others)}")
+        for name, others in found.equivalents.items()
+    ]
+    parts = [Text(f"{len(found.keys):,} minimal sets", style="bold"), *lines]
+    if same:
+        parts += [Text(), Text("Columns that say the same", style="bold"), *same]
+    parts += [Text(), *(Text(note) for note in found.notes), Text(_verdict(found))]
+    return Group(*parts)
+
+
+def _verdict(found: MinimalKeys) -> str:
+    if not found.complete:
+        why = f"stopped by {found.stopped_by}" if found.stopped_by else "by the size cap"
+        return f"There may be more: the search was not finished ({why})."
+    if found.delta is not None:
+        return f"These are all, but for a probability of {found.delta:g} (pruned by samples)."
+    return "These are all: any set that identifies people contains one of them."

@@ -1,0 +1,140 @@
+"""``sfumato mask``: publish as many columns as possible without a quasi-identifier."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sfumato.cli._options import Force, Output, Seed, examples, new_app, split_columns
+from sfumato.cli._running import Run, table_verb
+from sfumato.cli._weights import Weights, parse_weights
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from sfumato.release import Release
+
+app = new_app()
+
+
+class Measure(StrEnum):
+    """What must stay small."""
+
+    distinct = "distinct"
+    separation = "separation"
+
+
+@app.command(
+    epilog=examples(
+        "sfumato mask people.csv --beta 0.2 -o masked.csv",
+        "sfumato mask people.csv --beta 0.5 --publish diagnosis --drop ssn -o masked.parquet",
+        "sfumato mask people.parquet --measure separation --beta 0.8 --proven",
+    )
+)
+@table_verb
+def mask(
+    run: Run,
+    beta: Annotated[
+        float,
+        typer.Option(
+            metavar="RATIO",
+            show_default=False,
+            help="The largest ratio published columns may have; 0.2 distinct: five alike.",
+        ),
+    ],
+    measure: Annotated[Measure, typer.Option(help="Which ratio.")] = Measure.distinct,
+    weights: Weights = None,
+    publish: Annotated[
+        list[str] | None,
+        typer.Option(metavar="A,B,…", show_default=False, help="Columns published in any case."),
+    ] = None,
+    drop: Annotated[
+        list[str] | None,
+        typer.Option(metavar="A,B,…", show_default=False, help="Columns left out in any case."),
+    ] = None,
+    proven: Annotated[
+        bool, typer.Option("--proven", help="Find the largest set and prove it.")
+    ] = False,
+    sample: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", show_default=False, help="Work on N sampled rows (pairs for separation)."
+        ),
+    ] = None,
+    delta: Annotated[
+        float, typer.Option(metavar="SHARE", help="Probability with which a sample may mislead.")
+    ] = 0.01,
+    seed: Seed = 0,
+    output: Output = None,
+    force: Force = False,
+) -> None:
+    """Publish as many columns as possible without publishing a quasi-identifier.
+
+    Columns are left out until no set of the published ones exceeds the ratio. What is written is
+    measured again before it gets its name, and a certificate lies beside it. Without -o nothing
+    is written: the answer says what would be published.
+    """
+    from sfumato.quasi.mask import mask as mask_table
+
+    known = run.table.columns
+    release = mask_table(
+        run.table,
+        measure=measure.value,
+        beta=beta,
+        weights=parse_weights(weights),
+        must_publish=split_columns(publish, known) or (),
+        must_drop=split_columns(drop, known) or (),
+        sample=sample,
+        delta=delta,
+        proven=proven,
+        seed=seed,
+        output=output,
+        force=force,
+        budget=run.budget,
+    )
+    run.show(release, view)
+
+
+def view(release: Release) -> RenderableType:
+    """What is published, what not, and why."""
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    details = release.details
+    published, dropped = details["published"], details["dropped"]
+    lines = Table.grid(padding=(0, 2))
+    for name in dropped:
+        why = details["why"].get(name, "")
+        if isinstance(why, tuple):
+            others = [other for other in why if other != name]
+            why = "would identify with " + ", ".join(others) if others else "identifies by itself"
+        lines.add_row(f"  {name}", str(why))
+    measures = details["measures"]
+    parts: list[RenderableType] = [
+        Text(f"{len(published)} columns can be published", style="bold"),
+        Text("  " + ", ".join(published)),
+        Text(),
+    ]
+    if dropped:
+        parts += [Text(f"{len(dropped)} columns are left out", style="bold"), lines, Text()]
+    parts.append(
+        Text(
+            f"distinct ratio {measures.distinct:.6g}, separation ratio {measures.separation:.9g}, "
+            f"{measures.unique:.2%} of rows alone"
+        )
+    )
+    if details["proven_optimum"]:
+        parts.append(Text("Proven: no heavier set of columns can be published."))
+    elif details["upper_bound"] is not None:
+        parts.append(Text(f"No set weighs more than {details['upper_bound']:g}."))
+    parts.append(Text(_verdict(release)))
+    return Group(*parts)
+
+
+def _verdict(release: Release) -> str:
+    if release.output is None:
+        return "Nothing was written; give -o FILE to publish."
+    return f"Published and verified: {release.output}, with its certificate beside it."

@@ -1,0 +1,102 @@
+"""``sfumato violations``: which column sets break k-anonymity."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sfumato.cli._options import Columns, Seed, examples, new_app, split_columns
+from sfumato.cli._running import Run, table_verb
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from sfumato.quasi.violations import Violations
+
+app = new_app()
+SHOWN = 30
+
+
+@app.command(
+    epilog=examples(
+        "sfumato violations people.csv -k 5",
+        "sfumato violations people.csv -k 2 -c age,sex,zip",
+        "sfumato violations people.parquet --restarts 100",
+    )
+)
+@table_verb
+def violations(
+    run: Run,
+    columns: Columns = None,
+    k: Annotated[
+        int, typer.Option("-k", metavar="N", help="Classes of fewer than N rows are violations.")
+    ] = 2,
+    max_size: Annotated[
+        int | None,
+        typer.Option(metavar="N", show_default=False, help="Only sets of at most N columns."),
+    ] = None,
+    order: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="A,B,…",
+            show_default=False,
+            help="Order in which the descent leaves columns out; last column first if not given.",
+        ),
+    ] = None,
+    restarts: Annotated[
+        int, typer.Option(metavar="N", min=0, help="Further descents in random order.")
+    ] = 0,
+    seed: Seed = 0,
+) -> None:
+    """The minimal column sets that break k-anonymity.
+
+    Also descends to a minimal set that identifies rows as well as all columns do, by leaving out
+    one column after the other.
+    """
+    from sfumato.quasi.violations import violations as find
+
+    found = find(
+        run.table,
+        k=k,
+        columns=run.columns(columns),
+        max_size=max_size,
+        order=split_columns(order, run.table.columns if order else ()),
+        restarts=restarts,
+        seed=seed,
+        budget=run.budget,
+    )
+    run.show(found, view)
+
+
+def view(found: Violations) -> RenderableType:
+    """The violations as a person reads them."""
+    from rich.console import Group
+    from rich.text import Text
+
+    parts = []
+    if found.minimal:
+        title = f"{len(found.minimal):,} minimal sets make a class of fewer than {found.k} rows"
+        parts.append(Text(title, style="bold"))
+        parts += [Text("  " + (", ".join(s) or "no columns")) for s in found.minimal[:SHOWN]]
+        if len(found.minimal) > SHOWN:
+            more = len(found.minimal) - SHOWN
+            parts.append(Text(f"  … and {more:,} more (--json has all)", style="dim"))
+        parts.append(Text())
+    parts.append(Text("A minimal set that identifies as well as all columns", style="bold"))
+    parts.append(Text("  " + (", ".join(found.identifying) or "no columns")))
+    if len(found.descents) > 1:
+        times = found.descents[0]["times"]
+        total = sum(item["times"] for item in found.descents)
+        parts.append(Text(f"  reached in {times} of {total} descents"))
+    return Group(*parts, Text(), Text(_verdict(found)))
+
+
+def _verdict(found: Violations) -> str:
+    if found.k_anonymous:
+        return f"The table is {found.k}-anonymous whatever columns somebody knows."
+    rest = "" if found.complete else " There may be further sets: the search was not finished."
+    return (
+        f"The table is not {found.k}-anonymous: with all columns the smallest class has "
+        f"{found.smallest}.{rest}"
+    )
