@@ -14,7 +14,6 @@ import pytest
 
 from cli_tools import sfumato
 from sfumato._version import __version__
-from sfumato.cli import _running
 from sfumato.cli._main import load
 from sfumato.cli._verbs import VERBS
 from sfumato.errors import EngineError, PromiseError
@@ -113,7 +112,7 @@ def failing(error):
         (MemoryError(), 3, "not enough memory"),
         (OSError(28, "No space left on device", "out.csv"), 3, "the disk is full"),
         (PermissionError(13, "Permission denied", "in.csv"), 2, "permission denied"),
-        (KeyboardInterrupt(), 130, "nothing was written"),
+        (KeyboardInterrupt(), 130, "interrupted"),
     ],
 )
 def test_exit_codes(monkeypatch, people, error, code, words):
@@ -150,7 +149,7 @@ def test_a_reader_who_goes_away_is_not_an_error(tmp_path):
     assert program.stdout is not None
     program.stdout.close()  # what `head` does
     _, err = program.communicate(timeout=120)
-    assert program.returncode == _running.READER_GONE
+    assert program.returncode == 141
     assert err == b""
 
 
@@ -172,6 +171,22 @@ def test_interrupted_work_leaves_nothing_behind(tmp_path, number, code):
     program.communicate(timeout=60)
     assert program.returncode == code
     assert os.listdir(tmp_path) == []
+
+
+def test_an_interruption_that_a_library_disguises(monkeypatch, people):
+    """Database drivers turn Ctrl-C into errors of their own."""
+
+    def disguise(*arguments, **options):
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(5)
+        except KeyboardInterrupt:
+            raise RuntimeError("query aborted") from None
+
+    monkeypatch.setattr(measure_module, "measure", disguise)
+    done = sfumato("measure", people)
+    assert (done.code, done.out, done.err) == (130, "", "sfumato: Interrupted.\n")
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_progress_is_silent_for_quick_work_and_speaks_on_standard_error(monkeypatch, capsys):

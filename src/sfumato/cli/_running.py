@@ -1,30 +1,18 @@
-"""How every verb runs: opens its table, keeps its budget, prints, and ends with the right code.
-
-Exit codes: 0 done and guarantee met; 1 a guarantee is not met; 2 bad usage or bad input; 3 could
-not finish; 130 interrupted; 141 whoever read the output went away.
-"""
+"""How every verb runs: opens its table, keeps its budget, prints its result."""
 
 from __future__ import annotations
 
-import errno
 import inspect
-import json
-import os
-import signal
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from types import FrameType
 from typing import TYPE_CHECKING, Any
-
-import typer
 
 from sfumato.budget import Budget, parse_memory, parse_time
 from sfumato.cli import _options
+from sfumato.cli._ending import guarded
 from sfumato.cli._progress import ProgressLine
-from sfumato.errors import EngineError, SfumatoError, SourceError
 from sfumato.results import Result
 
 if TYPE_CHECKING:
@@ -33,11 +21,6 @@ if TYPE_CHECKING:
     from sfumato.tables import Table
 
 __all__ = ["Run", "table_verb", "verb"]
-
-INTERRUPTED = 130
-TERMINATED = 143
-READER_GONE = 141
-UNEXPECTED = 3
 
 
 @dataclass
@@ -144,11 +127,13 @@ def _command(
 ) -> Callable[..., None]:
     signature = inspect.signature(function, eval_str=True)
     _, *own = signature.parameters.values()
+    # a verb's own option takes the place of a shared one of the same name
+    added = [parameter for parameter in added if parameter.name not in signature.parameters]
     shared = {parameter.name for parameter in added}
 
     def command(**given: Any) -> None:
         common = {name: given.pop(name) for name in shared}
-        with _guarded(as_json=common["json"]), ProgressLine(quiet=common["quiet"]) as progress:
+        with guarded(as_json=common["json"]), ProgressLine(quiet=common["quiet"]) as progress:
             run = Run(
                 budget=_budget(common, progress),
                 as_json=common["json"],
@@ -181,105 +166,8 @@ def _flowing(text: str) -> str:
 
 def _budget(common: dict[str, Any], progress: ProgressLine) -> Budget:
     return Budget(
-        seconds=None if common["time"] is None else parse_time(common["time"]),
+        seconds=None if common.get("time") is None else parse_time(common["time"]),
         memory=None if common["memory"] is None else parse_memory(common["memory"]),
         threads=common["threads"],
         on_progress=progress,
     )
-
-
-@contextmanager
-def _guarded(*, as_json: bool) -> Iterator[None]:
-    """Turn whatever goes wrong into a message on standard error and an exit code."""
-    before = _on_terminate(_terminate)
-    try:
-        yield
-    except SfumatoError as error:
-        _explain(error, as_json=as_json)
-        raise typer.Exit(error.exit_code) from None
-    except KeyboardInterrupt:
-        _write_error("Interrupted: nothing was written.")
-        raise typer.Exit(INTERRUPTED) from None
-    except BrokenPipeError:
-        # the interpreter would complain when it flushes standard output at its end
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise typer.Exit(READER_GONE) from None
-    except MemoryError:
-        _explain(
-            EngineError(
-                "there is not enough memory", remedy="Try --engine duckdb, or a lower --memory."
-            ),
-            as_json=as_json,
-        )
-        raise typer.Exit(UNEXPECTED) from None
-    except OSError as error:
-        told = _os_error(error)
-        _explain(told, as_json=as_json)
-        raise typer.Exit(told.exit_code) from None
-    except (typer.Exit, typer.Abort):
-        raise
-    except Exception as error:
-        if os.environ.get("SFUMATO_DEBUG"):
-            raise
-        _explain(_unexpected(error), as_json=as_json)
-        raise typer.Exit(UNEXPECTED) from None
-    finally:
-        _on_terminate(before)
-
-
-def _terminate(number: int, frame: FrameType | None) -> None:
-    raise SystemExit(TERMINATED)  # so that context managers remove what they hold
-
-
-def _on_terminate(handler: Any) -> Any:
-    """Set what happens on SIGTERM and return what happened before; only the main thread may."""
-    try:
-        return signal.signal(signal.SIGTERM, handler)
-    except ValueError:
-        return None
-
-
-def _os_error(error: OSError) -> SfumatoError:
-    where = None if error.filename is None else str(error.filename)
-    if error.errno in (errno.ENOSPC, errno.EDQUOT):
-        return EngineError("the disk is full", where=where, remedy="Free some space and try again.")
-    reason = (error.strerror or type(error).__name__).lower()
-    if error.errno in (errno.ENOENT, errno.EACCES, errno.EISDIR, errno.ENOTDIR, errno.EEXIST):
-        return SourceError(reason, where=where)
-    return EngineError(reason, where=where)
-
-
-def _unexpected(error: Exception) -> SfumatoError:
-    """Say where, but not what: the messages of other libraries may quote cells."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_next is not None:
-        trace = trace.tb_next
-    where = "?"
-    if trace is not None:
-        where = f"{os.path.basename(trace.tb_frame.f_code.co_filename)}:{trace.tb_lineno}"
-    return SfumatoError(
-        f"an unexpected {type(error).__name__} at {where}",
-        remedy="Please report it; SFUMATO_DEBUG=1 prints the whole story (it may quote cells).",
-    )
-
-
-def _explain(error: SfumatoError, *, as_json: bool) -> None:
-    if as_json:
-        story = {
-            "kind": type(error).__name__,
-            "what": error.what,
-            "where": error.where,
-            "remedy": error.remedy,
-            "exit_code": error.exit_code,
-        }
-        sys.stderr.write(json.dumps({"error": story}, ensure_ascii=False) + "\n")
-    else:
-        _write_error(str(error))
-
-
-def _write_error(message: str) -> None:
-    from rich.console import Console
-    from rich.text import Text
-
-    console = Console(stderr=True, soft_wrap=True, highlight=False)
-    console.print(Text.assemble(("sfumato: ", "bold red"), message))

@@ -1,0 +1,136 @@
+"""How every verb ends: whatever goes wrong becomes a message on standard error and an exit code.
+
+0 done and guarantee met; 1 a guarantee is not met; 2 bad usage or bad input; 3 could not finish;
+128 + n stopped by signal n (130 interrupted, 143 terminated, 141 the reader of the output is gone).
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType, TracebackType
+from typing import Any
+
+import typer
+
+from sfumato.errors import EngineError, SfumatoError, SourceError
+
+__all__ = ["guarded"]
+
+
+@contextmanager
+def guarded(*, as_json: bool) -> Iterator[None]:
+    """Run the body; end the program with the right code if anything goes wrong in it."""
+    with _Signals() as signals:
+        try:
+            yield
+        except (typer.Exit, typer.Abort):
+            raise
+        except BrokenPipeError:
+            # the interpreter would complain when it flushes standard output at its end
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise typer.Exit(128 + signal.SIGPIPE) from None
+        except (Exception, KeyboardInterrupt) as error:
+            if signals.received is not None or isinstance(error, KeyboardInterrupt):
+                _say("Interrupted.")
+                raise typer.Exit(128 + (signals.received or signal.SIGINT)) from None
+            known = _known(error)
+            if known is None and os.environ.get("SFUMATO_DEBUG"):
+                raise
+            told = known or _unexpected(error)
+            _explain(told, as_json=as_json)
+            raise typer.Exit(told.exit_code) from None
+
+
+class _Signals:
+    """Turns Ctrl-C and termination into an exception, so that all that is held is let go.
+
+    Libraries may turn that exception into one of their own; `received` remembers the truth.
+    """
+
+    def __init__(self) -> None:
+        self.received: int | None = None
+        self._before: dict[signal.Signals, Any] = {}
+
+    def __enter__(self) -> _Signals:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            ignored = signal.getsignal(number) is signal.SIG_IGN
+            try:
+                if not ignored:
+                    self._before[number] = signal.signal(number, self._stop)
+            except ValueError:  # only the main thread may; elsewhere somebody else takes care
+                break
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def _stop(self, number: int, frame: FrameType | None) -> None:
+        self.received = number
+        raise KeyboardInterrupt
+
+
+def _known(error: BaseException) -> SfumatoError | None:
+    """The error in our own words, where we have some."""
+    if isinstance(error, SfumatoError):
+        return error
+    if isinstance(error, MemoryError):
+        return EngineError(
+            "there is not enough memory", remedy="Try --engine duckdb, or a lower --memory."
+        )
+    if not isinstance(error, OSError):
+        return None
+    where = None if error.filename is None else str(error.filename)
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        return EngineError("the disk is full", where=where, remedy="Free some space and try again.")
+    reason = (error.strerror or type(error).__name__).lower()
+    if error.errno in (errno.ENOENT, errno.EACCES, errno.EISDIR, errno.ENOTDIR, errno.EEXIST):
+        return SourceError(reason, where=where)
+    return EngineError(reason, where=where)
+
+
+def _unexpected(error: BaseException) -> SfumatoError:
+    """Say where, but not what: the messages of other libraries may quote cells."""
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    where = "an unknown place"
+    if trace is not None:
+        where = f"{os.path.basename(trace.tb_frame.f_code.co_filename)}:{trace.tb_lineno}"
+    return SfumatoError(
+        f"an unexpected {type(error).__name__} at {where}",
+        remedy="Please report it; SFUMATO_DEBUG=1 prints the whole story (it may quote cells).",
+    )
+
+
+def _explain(error: SfumatoError, *, as_json: bool) -> None:
+    if not as_json:
+        _say(str(error))
+        return
+    story = {
+        "kind": type(error).__name__,
+        "what": error.what,
+        "where": error.where,
+        "remedy": error.remedy,
+        "exit_code": error.exit_code,
+    }
+    sys.stderr.write(json.dumps({"error": story}, ensure_ascii=False) + "\n")
+
+
+def _say(message: str) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(stderr=True, soft_wrap=True, highlight=False)
+    console.print(Text.assemble(("sfumato: ", "bold red"), message))
