@@ -108,7 +108,7 @@ def test_weights_of_institutions_reach_the_exact_fit() -> None:
 
 @pytest.mark.parametrize("loss", ["svm", "logistic"])
 def test_classifiers_equal_the_pooled_fit(loss: Any) -> None:
-    x, time, event, site = made_up()
+    x, time, _, site = made_up()
     positive = time > 15
     fit = (fit_svm if loss == "svm" else fit_logistic)(x, positive, nu=20.0)
     done = good(
@@ -158,7 +158,7 @@ def test_a_coarser_grid_rounds_times_up() -> None:
 
 def test_a_single_risk_set_step_does_expose_a_person_and_the_model_says_so() -> None:
     # Why `alone` is counted: the difference of two totals is one person's covariates.
-    x, time, event, _ = made_up(60)
+    x, _, _, _ = made_up(60)
     seen: list[NDArray[Any]] = []
 
     class Listening(Alone):
@@ -199,9 +199,6 @@ def test_the_others_may_go_on_without_it(rounds_before: int) -> None:
         own = site == name
         if name == "c":
             summing.total = _failing_after(summing.total, rounds_before)  # type: ignore[method-assign]
-        if name == "d":
-            own = np.zeros(len(x), bool)
-            own[:0] = True
         return exact_cox(summing, x[own], time[own], event[own], time_step=1, time_max=150)
 
     done = together("abcd", work, min_parties=3)

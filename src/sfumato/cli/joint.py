@@ -1,0 +1,512 @@
+"""``sfumato joint``: models across institutions that do not share rows."""
+
+from __future__ import annotations
+
+import sys
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from sfumato.cli._joint_party import Party, agreed_rows, fit_together
+from sfumato.cli._joint_views import view_agreement, view_fit, view_scores, view_share
+from sfumato.cli._joint_words import declared_columns, new_file, parse_pairs
+from sfumato.cli._options import Columns, Force, examples, new_app
+from sfumato.cli._running import Run, table_verb, verb
+from sfumato.cli._weights import parse_weights
+from sfumato.errors import ParameterError
+
+app = new_app(
+    help="Models across institutions that do not share rows: agree, share, fit, score.",
+    no_args_is_help=True,
+)
+EXACT = "Exact fit (--exact): all parties at once, nothing but masked sums leaves"
+
+
+class Model(StrEnum):
+    """What is fitted."""
+
+    cox = "cox"
+    svm = "svm"
+    logistic = "logistic"
+
+
+class Protect(StrEnum):
+    """What the attack must not make certain."""
+
+    rows = "rows"
+    cells = "cells"
+
+
+class TiesChoice(StrEnum):
+    """Treatment of equal event times."""
+
+    efron = "efron"
+    breslow = "breslow"
+
+
+class MatrixChoice(StrEnum):
+    """Kind of random matrix."""
+
+    orthonormal = "orthonormal"
+    gaussian = "gaussian"
+
+
+class KernelChoice(StrEnum):
+    """What is computed of a row and the matrix."""
+
+    linear = "linear"
+    gaussian = "gaussian"
+
+
+OutputFile = Annotated[
+    str, typer.Option("--output", "-o", metavar="FILE", show_default=False, help="Where to write.")
+]
+AgreementFile = Annotated[
+    str,
+    typer.Option(
+        "--agreement",
+        "-a",
+        metavar="FILE",
+        show_default=False,
+        help="The study's agreement (TOML).",
+    ),
+]
+
+
+def _text(option: str, metavar: str, text: str, panel: str | None = None) -> Any:
+    return typer.Option(
+        option, metavar=metavar, show_default=False, help=text, rich_help_panel=panel
+    )
+
+
+@app.command(
+    epilog=examples(
+        "sfumato joint agreement patients.parquet -c age,sex,stage --time days --event dead "
+        "--bounds age=18:100 --values sex=f,m --ordered stage=I,II,III --time-max 4000 "
+        "--horizon 730 -o study.toml",
+    )
+)
+@table_verb
+def agreement(
+    run: Run,
+    output: OutputFile,
+    columns: Columns = None,
+    study: Annotated[str | None, _text("--study", "NAME", "The study's name.")] = None,
+    time: Annotated[str | None, _text("--time", "COLUMN", "Time under observation.")] = None,
+    event: Annotated[str | None, _text("--event", "COLUMN", "How it ended.")] = None,
+    event_value: Annotated[str, typer.Option(help="Its value where the event happened.")] = "1",
+    time_step: Annotated[float, typer.Option(help="Unit to which times are rounded up.")] = 1.0,
+    time_max: Annotated[
+        float | None, _text("--time-max", "T", "No observation is longer (exact fits need it).")
+    ] = None,
+    horizon: Annotated[
+        float | None, _text("--horizon", "T", "Survival beyond T is what classifiers predict.")
+    ] = None,
+    label: Annotated[
+        str | None, _text("--label", "COLUMN", "Predict this instead of survival.")
+    ] = None,
+    positive: Annotated[
+        str | None, _text("--positive", "VALUE", "The label's positive value.")
+    ] = None,
+    bounds: Annotated[
+        list[str] | None,
+        _text("--bounds", "A=LOW:HIGH:STEP", "A numeric column: bounds, and the unit recorded."),
+    ] = None,
+    values: Annotated[
+        list[str] | None, _text("--values", "A=x,y,…", "A column of categories.")
+    ] = None,
+    ordered: Annotated[
+        list[str] | None, _text("--ordered", "A=x,y,…", "A column of categories in order.")
+    ] = None,
+    missing: Annotated[
+        list[str] | None, _text("--missing", "A=VALUE", "What stands for a missing value.")
+    ] = None,
+    dimensions: Annotated[
+        int | None, _text("--dimensions", "M", "Numbers published a row (m̄); n-1 if not given.")
+    ] = None,
+    matrix: Annotated[
+        MatrixChoice, typer.Option(help="Random matrix: gaussian as in the paper.")
+    ] = MatrixChoice.orthonormal,
+    kernel: Annotated[KernelChoice, typer.Option(help="Row-wise kernel.")] = KernelChoice.linear,
+    seed: Annotated[
+        str | None, _text("--seed", "TEXT", "Seed of the random matrix; drawn if not given.")
+    ] = None,
+    rounding: Annotated[
+        float | None,
+        _text(
+            "--rounding", "STEP", "Step of published numbers; each finds a safe one if not given."
+        ),
+    ] = None,
+    force: Force = False,
+) -> None:
+    """Write a first agreement from a table's columns.
+
+    Only names and types are taken from the table. Bounds and categories are declared by you, or
+    asked for on a terminal: an agreement is public, so nothing of the rows may be in it.
+    """
+    import secrets
+
+    from sfumato.joint.agreement import Agreement, Outcome, Projection
+
+    target = new_file(output, force)
+    outcome = (
+        Outcome(time, event, event_value, time_step, time_max, horizon, label, positive)
+        if label is None
+        else Outcome(label=label, positive=positive)
+    )
+    taken = {time, event, label}
+    wanted = run.columns(columns) or [name for name in run.table.columns if name not in taken]
+    schema = [run.table.column(name) for name in wanted]
+    ask = typer.prompt if sys.stdin.isatty() and not run.as_json else None
+    found = declared_columns(
+        schema,
+        parse_pairs(bounds, "--bounds", "age=0:120:1"),
+        parse_pairs(values, "--values", "sex=f,m"),
+        parse_pairs(ordered, "--ordered", "stage=I,II,III"),
+        parse_pairs(missing, "--missing", "age=60"),
+        ask,
+    )
+    width = sum(column.width for column in found)
+    agreed = Agreement(
+        study or target.stem,
+        found,
+        outcome,
+        Projection(
+            seed or secrets.token_hex(16),
+            max(1, width - 1) if dimensions is None else dimensions,
+            matrix.value,
+            kernel.value,
+            rounding=rounding,
+        ),
+    )
+    target.write_text(agreed.to_toml(), encoding="utf-8")
+    from sfumato.joint.reports import Agreed
+
+    run.show(Agreed.of(agreed, str(target)), view_agreement)
+
+
+@app.command(
+    epilog=examples(
+        "sfumato joint share patients.parquet -a study.toml -o clinicA.share.parquet",
+        "sfumato joint share patients.csv --time days --event died -a study.toml "
+        "-o clinicA.share.parquet --protect cells",
+    )
+)
+@table_verb
+def share(
+    run: Run,
+    output: OutputFile,
+    agreement: AgreementFile,
+    time: Annotated[
+        str | None, _text("--time", "COLUMN", "This table's name for the agreed time column.")
+    ] = None,
+    event: Annotated[
+        str | None, _text("--event", "COLUMN", "This table's name for the agreed event column.")
+    ] = None,
+    institution: Annotated[
+        str | None,
+        _text("--institution", "NAME", "Whose rows; from the output's name if not given."),
+    ] = None,
+    rounding: Annotated[
+        float | None, _text("--rounding", "STEP", "Step of the published numbers; 0 for none.")
+    ] = None,
+    decimals: Annotated[
+        int | None, _text("--decimals", "N", "The same in decimals: 2 for a step of 0.01.")
+    ] = None,
+    protect: Annotated[
+        Protect, typer.Option(help="What nobody may be able to recover: whole rows, or any cell.")
+    ] = Protect.rows,
+    publish_anyway: Annotated[
+        bool, typer.Option("--publish-anyway", help="Write the share even if it can be undone.")
+    ] = False,
+    allow_constant: Annotated[
+        bool, typer.Option("--allow-constant", help="Accept columns in which all rows agree.")
+    ] = False,
+    attack_rows: Annotated[
+        int, typer.Option(min=0, help="Rows to attack, drawn at random; 0 for all.")
+    ] = 2_000,
+    report: Annotated[
+        str | None,
+        _text("--report", "FILE", "Write the leakage report as JSON, for your eyes only."),
+    ] = None,
+    force: Force = False,
+) -> None:
+    """Make the one file that may leave the house, and measure what it gives away.
+
+    The rows are scaled by the agreement's bounds, multiplied by the common random matrix and
+    rounded. Before anything is written the share is attacked with all that others know; if a row
+    can be recovered, nothing is written. Without --rounding the finest safe step is searched for.
+    """
+    from dataclasses import replace
+
+    from sfumato.joint import make_share, read_agreement, write_share
+
+    target = new_file(output, force)
+    side = None if report is None else new_file(report, force)
+    agreed = read_agreement(agreement)
+    if decimals is not None:
+        if rounding is not None:
+            raise ParameterError("--rounding and --decimals say the same", remedy="Give one.")
+        rounding = 10.0**-decimals
+    names = {agreed.outcome.time: time, agreed.outcome.event: event}
+    made = make_share(
+        agreed_rows(run, agreed, {wanted: own for wanted, own in names.items() if wanted and own}),
+        agreed,
+        institution or target.name.split(".")[0],
+        rounding=rounding,
+        protect=protect.value,
+        publish_anyway=publish_anyway,
+        allow_constant=allow_constant,
+        attack_rows=attack_rows or None,
+        where=str(run.source),
+        budget=run.budget,
+    )
+    assert made.share is not None
+    write_share(made.share, target)
+    told = replace(made, path=str(target))
+    if side is not None:
+        side.write_text(told.to_json(indent=1) + "\n", encoding="utf-8")
+    run.show(told, view_share)
+
+
+@app.command(
+    epilog=examples(
+        "sfumato joint fit cox *.share.parquet -o model.json",
+        "sfumato joint fit svm *.share.parquet --horizon 730 --weights clinicA=2 -o model.json",
+        "sfumato joint fit cox patients.parquet --exact -a study.toml --name A --coordinator A "
+        "--listen 10.0.0.7:9000 --certificate A.crt --key A.key --party B=B.crt --party C=C.crt "
+        "-o model.json",
+    )
+)
+@verb
+def fit(
+    run: Run,
+    model: Annotated[Model, typer.Argument(show_default=False, help="What to fit.")],
+    sources: Annotated[
+        list[str],
+        typer.Argument(metavar="SHARES…", show_default=False, help="Shares; with --exact a table."),
+    ],
+    output: OutputFile,
+    penalty: Annotated[
+        float | None,
+        _text("--penalty", "λ", "Ridge penalty (ν = 1/λ); by cross-validation on the shares."),
+    ] = None,
+    weights: Annotated[
+        list[str] | None, _text("--weights", "A=2,B=1", "Weights of institutions.")
+    ] = None,
+    horizon: Annotated[
+        float | None, _text("--horizon", "T", "Survival beyond T is what classifiers predict.")
+    ] = None,
+    ties: Annotated[TiesChoice, typer.Option(help="Equal event times.")] = TiesChoice.efron,
+    exact: Annotated[
+        bool, typer.Option("--exact", rich_help_panel=EXACT, help="Fit all columns exactly.")
+    ] = False,
+    agreement: Annotated[
+        str | None, _text("--agreement", "FILE", "The agreement; shares are checked against it.")
+    ] = None,
+    name: Annotated[str | None, _text("--name", "NAME", "This party.", EXACT)] = None,
+    coordinator: Annotated[
+        str | None, _text("--coordinator", "NAME", "The party that listens.", EXACT)
+    ] = None,
+    listen: Annotated[
+        str | None, _text("--listen", "HOST:PORT", "Listen here (the coordinator).", EXACT)
+    ] = None,
+    connect: Annotated[
+        str | None, _text("--connect", "HOST:PORT", "Where the coordinator listens.", EXACT)
+    ] = None,
+    certificate: Annotated[
+        str | None, _text("--certificate", "FILE", "My certificate.", EXACT)
+    ] = None,
+    key: Annotated[str | None, _text("--key", "FILE", "My private key.", EXACT)] = None,
+    party: Annotated[
+        list[str] | None, _text("--party", "NAME=FILE", "Another party's certificate.", EXACT)
+    ] = None,
+    min_parties: Annotated[
+        int | None,
+        _text(
+            "--min-parties",
+            "N",
+            "Go on without parties that leave, down to N; none if not given.",
+            EXACT,
+        ),
+    ] = None,
+    min_group: Annotated[
+        int,
+        typer.Option(
+            min=1, rich_help_panel=EXACT, help="Merge times until so many leave together."
+        ),
+    ] = 1,
+    timeout: Annotated[
+        float, typer.Option(rich_help_panel=EXACT, help="Seconds to wait for the others.")
+    ] = 60.0,
+    force: Force = False,
+) -> None:
+    """Fit a model: from shares, by anybody; or exactly, by all parties at once.
+
+    Cox models give relative hazards and survival curves; the support vector machine and logistic
+    regression tell two classes apart. With --exact no projection is used: every party runs the
+    same command on its own table, and the result equals the fit of the pooled rows.
+    """
+    from sfumato.joint import fit_shares, read_agreement, read_share, write_model
+    from sfumato.joint.reports import Fitted
+
+    target = new_file(output, force)
+    if exact:
+        if agreement is None or len(sources) != 1:
+            raise ParameterError("an exact fit needs --agreement, and one table: this party's own")
+        run.source = sources[0]
+        found = fit_together(
+            run,
+            read_agreement(agreement),
+            Party(
+                name,
+                coordinator,
+                listen,
+                connect,
+                certificate,
+                key,
+                parse_pairs(party, "--party", "B=B.crt"),
+                min_parties,
+                timeout,
+            ),
+            model.value,
+            weight=dict(parse_weights(weights)).get(name or "", 1.0),
+            penalty=penalty,
+            ties=ties.value,
+            horizon=horizon,
+            min_group=min_group,
+        )
+    else:
+        shares = [read_share(path) for path in sources]
+        if agreement is not None and read_agreement(agreement).hash != shares[0].agreement.hash:
+            raise ParameterError(
+                "the shares were made under another agreement than this one", where=agreement
+            )
+        found = fit_shares(
+            shares,
+            model.value,
+            weights=dict(parse_weights(weights)),
+            penalty=penalty,
+            ties=ties.value,
+            horizon=horizon,
+        )
+    write_model(found, target)
+    run.show(Fitted.of(found, str(target)), view_fit)
+
+
+@app.command(
+    epilog=examples(
+        "sfumato joint score model.json new.parquet",
+        "sfumato joint score model.json new.parquet --at 730 -o scores.csv",
+    )
+)
+@table_verb
+def score(
+    run: Run,
+    model: Annotated[str, typer.Argument(metavar="MODEL", show_default=False, help="model.json")],
+    output: Annotated[
+        str | None, _text("--output", "FILE", "Write the scores (.csv or .parquet), row by row.")
+    ] = None,
+    at: Annotated[
+        float | None, _text("--at", "T", "Moment for which survival is told; the horizon.")
+    ] = None,
+    threshold: Annotated[
+        float, typer.Option(help="Probability of survival from which a row counts as surviving.")
+    ] = 0.5,
+    force: Force = False,
+) -> None:
+    """Score new people at home: nothing leaves, nothing is published."""
+    from dataclasses import replace
+
+    from sfumato.joint import read_model
+    from sfumato.joint import score as score_rows
+
+    target = None if output is None else new_file(output, force)
+    fitted = read_model(model)
+    found = score_rows(
+        fitted, agreed_rows(run, fitted.agreement, outcome=False), at=at, threshold=threshold,
+        where=str(run.source),
+    )  # fmt: skip
+    if target is not None:
+        _write_scores(found, target)
+        found = replace(found, path=str(target))
+    run.show(found, view_scores)
+
+
+@app.command(
+    epilog=examples("sfumato joint seeds patients.parquet -a study.toml -o clinicA.seeds.json")
+)
+@table_verb
+def seeds(
+    run: Run,
+    output: OutputFile,
+    agreement: AgreementFile,
+    candidates: Annotated[
+        int, typer.Option(min=2, max=1000, help="How many matrices to try.")
+    ] = 20,
+    force: Force = False,
+) -> None:
+    """Score candidate random matrices on your own rows; only the scores are written.
+
+    Publishing the same rows under several matrices would give them away, so every institution
+    cross-validates at home. `sfumato joint choose` takes the scores of all and writes the
+    agreement with the best seed.
+    """
+    from sfumato.joint import encode, encode_outcome, read_agreement, score_seeds
+    from sfumato.joint.reports import SeedScores
+
+    target = new_file(output, force)
+    agreed = read_agreement(agreement)
+    table = agreed_rows(run, agreed)
+    names = [f"{agreed.projection.seed}/{number}" for number in range(candidates)]
+    scores = score_seeds(
+        encode(table, agreed, where=str(run.source)).matrix,
+        encode_outcome(table, agreed, where=str(run.source)),
+        agreed,
+        names,
+    )
+    found = SeedScores(agreed.hash, table.num_rows, scores)
+    target.write_text(found.to_json(indent=1) + "\n", encoding="utf-8")
+    run.show(found, lambda told: f"{len(told.scores)} matrices scored; written to {target}.")
+
+
+@app.command(epilog=examples("sfumato joint choose *.seeds.json -a study.toml -o study-final.toml"))
+@verb
+def choose(
+    run: Run,
+    sources: Annotated[
+        list[str],
+        typer.Argument(metavar="SCORES…", show_default=False, help="All parties' scores."),
+    ],
+    output: OutputFile,
+    agreement: AgreementFile,
+    force: Force = False,
+) -> None:
+    """Write the agreement with the seed that scored best over all institutions."""
+    from sfumato.joint import choose_seed, read_agreement
+    from sfumato.joint.reports import Agreed, read_seed_scores
+
+    target = new_file(output, force)
+    agreed = read_agreement(agreement)
+    scored = [read_seed_scores(path, agreed.hash) for path in sources]
+    best = choose_seed([entry.scores for entry in scored], [entry.rows for entry in scored])
+    final = agreed.with_projection(seed=best)
+    target.write_text(final.to_toml(), encoding="utf-8")
+    run.show(Agreed.of(final, str(target)), view_agreement)
+
+
+def _write_scores(found: Any, target: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.csv as csv
+    import pyarrow.parquet as pq
+
+    columns = {"score": found.score, "survival": found.survival, "positive": found.positive}
+    table = pa.table({name: column for name, column in columns.items() if column is not None})
+    if target.suffix == ".parquet":
+        pq.write_table(table, target)
+    elif target.suffix == ".csv":
+        csv.write_csv(table, target)
+    else:
+        raise ParameterError("scores are written as .csv or .parquet", where=str(target))

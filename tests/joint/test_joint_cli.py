@@ -1,0 +1,236 @@
+"""``sfumato joint``: three clinics, from the agreement to scores at home."""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+
+from cli_tools import sfumato
+from joint_studies import study
+from sfumato.joint import Category, Number, fit_cox, read_agreement, read_model, read_share
+from sfumato.secure import make_keys
+
+
+def clinics(folder: Path) -> dict[str, Path]:
+    """Tables of three clinics and their agreement, as files."""
+    lung = study("lung")
+    (folder / "study.toml").write_text(lung.agreement.to_toml(), encoding="utf-8")
+    paths = {}
+    for name, members in (("A", "AB"), ("B", "C"), ("C", "D")):
+        mask = np.isin(lung.institution, list(members))
+        paths[name] = folder / f"clinic{name}.parquet"
+        pq.write_table(lung.table.filter(pa.array(mask)), paths[name])
+    return paths
+
+
+def share(folder: Path, name: str, *more: object) -> Any:
+    return sfumato(
+        "joint", "share", folder / f"clinic{name}.parquet", "-a", folder / "study.toml",
+        "-o", folder / f"clinic{name}.share.parquet", "--json", *more,
+    )  # fmt: skip
+
+
+def test_from_shares_to_scores(tmp_path: Path) -> None:
+    clinics(tmp_path)
+    for name in "ABC":
+        told = share(tmp_path, name).json
+        assert told["institution"] == f"clinic{name}"
+        assert told["leakage"]["recovered"] == 0.0
+        assert told["chosen_by"] == "attack"
+        assert set(told["price"]) == {"measure", "rows", "all_columns", "projected", "published"}
+        assert "projected" not in told
+    shares = sorted(tmp_path.glob("*.share.parquet"))
+    fit = sfumato("joint", "fit", "cox", *shares, "-o", tmp_path / "model.json", "--json").json
+    assert fit["kind"] == "cox"
+    rows = [len(read_share(path).event) for path in shares]
+    assert fit["institutions"] == dict(zip(("clinicA", "clinicB", "clinicC"), rows, strict=True))
+    assert fit["concordance"] > 0.6
+    found = sfumato(
+        "joint", "score", tmp_path / "model.json", tmp_path / "clinicB.parquet", "--at", 365,
+        "--json",
+    ).json  # fmt: skip
+    assert len(found["score"]) == len(found["survival"]) == found["rows"]
+    assert all(0 < value < 1 for value in found["survival"])
+
+
+def test_people_get_readable_answers(tmp_path: Path) -> None:
+    clinics(tmp_path)
+    told = sfumato(
+        "joint", "share", tmp_path / "clinicA.parquet", "-a", tmp_path / "study.toml",
+        "-o", tmp_path / "A.share.parquet", "--report", tmp_path / "leaks.json",
+    )  # fmt: skip
+    assert told.code == 0, told.err
+    assert "0 recovered" in told.out
+    assert "Price (concordance" in told.out
+    assert json.loads((tmp_path / "leaks.json").read_text())["leakage"]["recovered"] == 0.0
+    told = sfumato("joint", "fit", "svm", tmp_path / "A.share.parquet", "-o", tmp_path / "m.json")
+    assert "AUC" in told.out
+    told = sfumato(
+        "joint", "score", tmp_path / "m.json", tmp_path / "clinicB.parquet", "--output",
+        tmp_path / "s.csv",
+    )  # fmt: skip
+    assert "rows scored" in told.out
+    scores = pyarrow.csv.read_csv(tmp_path / "s.csv")
+    assert scores.column_names == ["score", "positive"]
+    assert scores.num_rows == pq.read_table(tmp_path / "clinicB.parquet").num_rows
+
+
+def test_csv_tables_and_other_names_of_the_outcome(tmp_path: Path) -> None:
+    paths = clinics(tmp_path)
+    table = pq.read_table(paths["A"])
+    names = {"time": "days", "status": "how it ended"}
+    renamed = table.rename_columns([names.get(name, name) for name in table.column_names])
+    pyarrow.csv.write_csv(renamed, tmp_path / "a.csv")
+    told = sfumato(
+        "joint", "share", tmp_path / "a.csv", "-a", tmp_path / "study.toml", "--time", "days",
+        "--event", "how it ended", "-o", tmp_path / "csv.share.parquet", "--institution", "A",
+        "--json",
+    ).json  # fmt: skip
+    share(tmp_path, "A", "--institution", "A")
+    one = read_share(tmp_path / "csv.share.parquet")
+    assert one.digest == read_share(tmp_path / "clinicA.share.parquet").digest
+    assert told["rows"] == table.num_rows
+
+
+def test_a_recoverable_share_is_refused_with_code_1_and_nothing_written(tmp_path: Path) -> None:
+    clinics(tmp_path)
+    told = share(tmp_path, "A", "--decimals", 4)
+    assert told.code == 1
+    assert not told.out
+    assert json.loads(told.err)["error"]["kind"] == "PromiseError"
+    assert not (tmp_path / "clinicA.share.parquet").exists()
+    told = share(tmp_path, "A", "--decimals", 4, "--publish-anyway")
+    assert told.json["leakage"]["recovered"] > 0.9
+
+
+@pytest.mark.parametrize(
+    ("more", "words"),
+    [
+        (["--rounding", 0.1, "--decimals", 1], "say the same"),
+        (["--time", "dayz"], "dayz"),
+        (["--rounding", -1], "negative"),
+    ],
+)
+def test_bad_options_end_with_code_2(tmp_path: Path, more: list[object], words: str) -> None:
+    clinics(tmp_path)
+    told = share(tmp_path, "A", *more)
+    assert told.code == 2
+    assert words in told.err
+    assert not (tmp_path / "clinicA.share.parquet").exists()
+
+
+def test_bad_inputs_end_with_code_2(tmp_path: Path) -> None:
+    paths = clinics(tmp_path)
+    share(tmp_path, "A")
+    made = tmp_path / "clinicA.share.parquet"
+    again = share(tmp_path, "A")
+    assert again.code == 2
+    assert "--force" in again.err
+    assert share(tmp_path, "A", "--force").code == 0
+    model = tmp_path / "m.json"
+    for arguments, words in (
+        (["joint", "fit", "cox", made, made, "-o", model], "same institution"),
+        (["joint", "fit", "cox", paths["A"], "-o", model], "is not a share"),
+        (["joint", "fit", "cox", paths["A"], "--exact", "-o", model], "--agreement"),
+        (["joint", "score", tmp_path / "none.json", paths["A"]], "cannot be read"),
+        (["joint", "share", paths["A"], "-a", tmp_path / "no.toml", "-o", model], "cannot be read"),
+    ):
+        told = sfumato(*arguments)
+        assert told.code == 2, told.err
+        assert words in " ".join(told.err.split())
+    other = tmp_path / "other.toml"
+    other.write_text(
+        read_agreement(tmp_path / "study.toml").with_projection(seed="other").to_toml()
+    )
+    told = sfumato("joint", "fit", "cox", made, "--agreement", other, "-o", model)
+    assert told.code == 2
+    assert "another agreement" in " ".join(told.err.split())
+
+
+def test_an_agreement_holds_declarations_and_nothing_of_the_rows(tmp_path: Path) -> None:
+    paths = clinics(tmp_path)
+    declared = [
+        "joint", "agreement", paths["A"], "-c", "age,sex,ph.ecog", "--time", "time", "--event",
+        "status", "--event-value", "2", "--bounds", "age=18:100", "--values", "sex=1,2",
+        "--ordered", "ph.ecog=0,1,2,3", "--missing", "ph.ecog=1", "--time-max", 1100,
+        "--horizon", 365, "-o", tmp_path / "new.toml", "--json",
+    ]  # fmt: skip
+    told = sfumato(*declared).json
+    agreed = read_agreement(tmp_path / "new.toml")
+    assert told["hash"] == agreed.hash
+    assert (told["columns"], told["encoded"], told["dimensions"]) == (3, 3, 2)
+    assert agreed.columns[0] == Number("age", 18, 100, 1)
+    assert agreed.columns[2] == Category("ph.ecog", ("0", "1", "2", "3"), True, "1")
+    assert len(agreed.projection.seed) == 32
+    short = [text for text in declared if text not in ("--bounds", "age=18:100")]
+    told = sfumato(*short, "--force")
+    assert told.code == 2
+    assert "nothing is declared about `age`" in told.err
+
+
+def test_choosing_the_matrix_by_scores_alone(tmp_path: Path) -> None:
+    paths = clinics(tmp_path)
+    for name, path in paths.items():
+        told = sfumato(
+            "joint", "seeds", path, "-a", tmp_path / "study.toml", "--candidates", 4,
+            "-o", tmp_path / f"{name}.seeds.json", "--json",
+        ).json  # fmt: skip
+        assert set(told) == {"agreement", "rows", "scores"}
+    scores = sorted(tmp_path.glob("*.seeds.json"))
+    told = sfumato(
+        "joint", "choose", *scores, "-a", tmp_path / "study.toml", "-o", tmp_path / "final.toml",
+        "--json",
+    ).json  # fmt: skip
+    final = read_agreement(tmp_path / "final.toml")
+    assert final.hash == told["hash"]
+    assert final.projection.seed in json.loads(scores[0].read_text())["scores"]
+    final_path, other_path = tmp_path / "final.toml", tmp_path / "x.toml"
+    told = sfumato("joint", "choose", *scores, "-a", final_path, "-o", other_path)
+    assert told.code == 2
+    assert "another agreement" in " ".join(told.err.split())
+
+
+def free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+def test_three_processes_over_tls_equal_the_pooled_fit(tmp_path: Path) -> None:
+    paths = clinics(tmp_path)
+    keys = {name: make_keys(tmp_path / "keys", name) for name in "ABC"}
+    port = free_port()
+    running = []
+    for name in "ABC":
+        others = []
+        for other in sorted(set("ABC") - {name}):
+            others += ["--party", f"{other}={keys[other].certificate}"]
+        command = [
+            sys.executable, "-m", "sfumato", "joint", "fit", "cox", str(paths[name]), "--exact",
+            "--agreement", str(tmp_path / "study.toml"), "--name", name,
+            "--coordinator", "A", "--listen" if name == "A" else "--connect", f"127.0.0.1:{port}",
+            "--certificate", str(keys[name].certificate), "--key", str(keys[name].key), *others,
+            "-o", str(tmp_path / f"{name}.json"), "--json",
+        ]  # fmt: skip
+        running.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE))
+    for process in running:
+        out, err = process.communicate(timeout=120)
+        assert process.returncode == 0, err.decode()
+        assert json.loads(out)["exact"] is True
+    lung = study("lung")
+    pooled = fit_cox(lung.encoded.matrix, *lung.outcome)
+    for name in "ABC":
+        model = read_model(tmp_path / f"{name}.json")
+        np.testing.assert_allclose(model.coefficients, pooled.coefficients, rtol=0, atol=1e-8)
+        assert model.iterations <= 10
+        assert model.institutions == {"A": None, "B": None, "C": None}

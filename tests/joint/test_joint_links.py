@@ -1,0 +1,99 @@
+"""Links of the exact fit: pinned certificates, one port, strangers turned away."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sfumato.errors import ParameterError, PeerError
+from sfumato.joint import SecureSum
+from sfumato.joint.links import Certificates, gather, join
+from sfumato.secure import make_keys
+
+
+def free_port() -> int:
+    with socket.socket() as sock:
+        sock.bind(("127.0.0.1", 0))
+        return int(sock.getsockname()[1])
+
+
+def certificates(folder: Path, names: str) -> dict[str, Certificates]:
+    keys = {name: make_keys(folder, name) for name in names}
+    return {
+        name: Certificates(
+            own.certificate, own.key, {o: k.certificate for o, k in keys.items() if o != name}
+        )
+        for name, own in keys.items()
+    }
+
+
+def run(trusts: dict[str, Certificates], port: int, timeout: float = 20.0) -> dict[str, Any]:
+    done: dict[str, Any] = {}
+
+    def party(name: str) -> None:
+        address = ("127.0.0.1", port)
+        try:
+            links = (
+                gather(address, trusts[name], timeout)
+                if name == "a"
+                else join(address, "a", trusts[name], timeout)
+            )
+            with SecureSum(name, links, "a", trust=trusts[name]) as summing:
+                done[name] = summing.total("x", np.array([float(ord(name))]))[0]
+        except BaseException as error:
+            done[name] = error
+
+    threads = [threading.Thread(target=party, args=(name,)) for name in trusts]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    return done
+
+
+def test_sums_over_tls_with_signed_keys(tmp_path: Path) -> None:
+    done = run(certificates(tmp_path, "abc"), free_port())
+    assert done == dict.fromkeys("abc", 97.0 + 98.0 + 99.0)
+
+
+def test_a_stranger_is_turned_away_and_the_others_wait(tmp_path: Path) -> None:
+    trusts = certificates(tmp_path / "known", "abc")
+    stranger = certificates(tmp_path / "strange", "ac")["c"]
+    known = {"a": trusts["a"].certificate, "b": trusts["b"].certificate}
+    trusts["c"] = Certificates(stranger.certificate, stranger.key, known)
+    done = run(trusts, free_port(), timeout=2.0)
+    assert isinstance(done["a"], PeerError)
+    assert "`c` did not connect" in str(done["a"])
+    assert isinstance(done["b"], PeerError)
+    assert isinstance(done["c"], PeerError)
+
+
+def test_signatures_belong_to_certificates(tmp_path: Path) -> None:
+    trusts = certificates(tmp_path, "abc")
+    signature = trusts["b"].sign(b"key")
+    assert trusts["a"].verify("b", b"key", signature)
+    assert not trusts["a"].verify("b", b"other key", signature)
+    assert not trusts["a"].verify("c", b"key", signature)
+    assert not trusts["a"].verify("stranger", b"key", signature)
+
+
+def test_bad_settings_are_refused(tmp_path: Path) -> None:
+    trusts = certificates(tmp_path, "ab")
+    with pytest.raises(ParameterError, match="certificates are missing"):
+        Certificates(tmp_path / "a.crt", tmp_path / "a.key", {})
+    with pytest.raises(ParameterError, match="no certificate of the coordinator"):
+        join(("127.0.0.1", 1), "z", trusts["a"], 1.0)
+    (tmp_path / "junk.crt").write_text("junk")
+    junk = Certificates(tmp_path / "a.crt", tmp_path / "a.key", {"b": tmp_path / "junk.crt"})
+    with pytest.raises(ParameterError, match="not a certificate"):
+        gather(("127.0.0.1", free_port()), junk, 1.0)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen(1)
+        with pytest.raises(ParameterError, match="cannot listen"):
+            gather(("127.0.0.1", taken.getsockname()[1]), trusts["a"], 1.0)
