@@ -39,6 +39,19 @@ def test_public_names_all_resolve():
     assert set(sfumato.__all__) <= set(dir(sfumato))
 
 
+def test_a_verb_stays_a_verb_when_the_room_of_its_name_is_imported():
+    """`sfumato.population` is a function and a package; whoever says `sf.` means the function."""
+    import importlib
+    import pkgutil
+
+    import sfumato
+
+    rooms = {module.name for module in pkgutil.iter_modules(sfumato.__path__)}
+    for name in rooms.intersection(sfumato.__all__):
+        importlib.import_module(f"sfumato.{name}")
+        assert callable(getattr(sfumato, name)), name
+
+
 def test_unknown_name_is_an_attribute_error():
     import pytest
 
