@@ -14,7 +14,15 @@ import numpy.typing as npt
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["as_arrow", "plain_type", "sortable", "stored_cells", "valid_cells", "values_of"]
+__all__ = [
+    "as_arrow",
+    "plain_type",
+    "sortable",
+    "stored_cells",
+    "text_cells",
+    "valid_cells",
+    "values_of",
+]
 
 _NOT_A_NUMBER = np.iinfo(np.int64).max
 _ALL_BUT_SIGN = np.int64(0x7FFFFFFFFFFFFFFF)
@@ -123,6 +131,20 @@ def stored_cells(array: pa.Array) -> npt.NDArray[Any]:
     if len(array) == 0:
         return np.empty(0, dtype)
     return np.frombuffer(array.buffers()[1], dtype, len(array), array.offset * dtype.itemsize)
+
+
+def text_cells(array: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
+    """Bytes of all texts, and where each begins and the last one ends."""
+    import pyarrow.types as t
+
+    wide = t.is_large_string(array.type) or t.is_large_binary(array.type)
+    dtype = np.dtype(np.int64 if wide else np.int32)
+    if len(array) == 0:
+        return np.empty(0, np.uint8), np.zeros(1, np.int64)
+    _, marks, data = array.buffers()
+    offsets = np.frombuffer(marks, dtype, len(array) + 1, array.offset * dtype.itemsize)
+    characters = np.frombuffer(data, np.uint8) if data else np.empty(0, np.uint8)
+    return characters, offsets.astype(np.int64)
 
 
 def _stored_as(type_: pa.DataType) -> np.dtype[Any]:

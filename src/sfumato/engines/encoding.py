@@ -23,6 +23,7 @@ from sfumato.engines.cells import (
     plain_type,
     sortable,
     stored_cells,
+    text_cells,
     valid_cells,
     values_of,
 )
@@ -127,7 +128,7 @@ def codes_from_arrow(table: pa.Table, count_column: str) -> Codes:
 
     from sfumato import kernels
 
-    counts = table.column(count_column).cast(pa.int64()).to_numpy()
+    counts = stored_cells(table.column(count_column).cast(pa.int64()).combine_chunks())
     codes = codes_of_table(table.drop_columns([count_column]))
     ids, count = kernels.class_ids(codes.arrays, codes.cardinalities, entries=codes.entries)
     order, _ = kernels.group_rows(ids, count)
@@ -288,20 +289,11 @@ class _Dictionaries:
 
     def finish(self) -> tuple[CodeArray, pa.Array]:
         import pyarrow as pa
-        import pyarrow.compute as pc
 
         type_ = plain_type(self.column.type)
         if not self.dictionaries:
             return np.empty(0, np.uint8), pa.nulls(0, type_)
-        together = _joined(self.dictionaries, self.dictionary_bytes).dictionary_encode()
-        distinct = together.dictionary
-        order = pc.sort_indices(distinct).to_numpy()
-        ranks = np.empty(len(distinct), np.int64)
-        ranks[order] = np.arange(len(distinct))
-        local = np.full(len(together), -1, np.int64)
-        real = valid_cells(together.indices)
-        indices = stored_cells(together.indices)
-        local[real if len(real) else slice(None)] = ranks[indices[real] if len(real) else indices]
+        local, distinct = _ranked(_joined(self.dictionaries, self.dictionary_bytes))
         # A dictionary may hold entries that no row uses: ranks count only values that occur.
         ends = np.cumsum([len(dictionary) for dictionary in self.dictionaries])
         tables = [
@@ -317,10 +309,35 @@ class _Dictionaries:
         codes = self.numbers.codes(
             [tables[which] for which in self.dictionary_of], int(np.count_nonzero(occurs))
         )
-        values = pa.nulls(0, type_)
-        if len(distinct):
-            values = distinct.take(as_arrow(order[occurs[:-1]])).cast(type_)
+        if not occurs[:-1].all():
+            distinct = distinct.take(as_arrow(np.flatnonzero(occurs[:-1])))
+        values = distinct.cast(type_) if len(distinct) else pa.nulls(0, type_)
         return codes, pa.concat_arrays([values, pa.nulls(1, type_)]) if nulls else values
+
+
+def _ranked(values: pa.Array) -> tuple[npt.NDArray[np.int64], pa.Array]:
+    """Rank of each value (-1 for null), and the distinct values in order."""
+    import pyarrow.compute as pc
+    import pyarrow.types as t
+
+    from sfumato.kernels.sorting import text_ranks
+
+    given = values.drop_null()
+    texts = (t.is_string, t.is_large_string, t.is_binary, t.is_large_binary)
+    if any(is_kind(values.type) for is_kind in texts):
+        found, one_of = text_ranks(*text_cells(given))
+        distinct = given.take(as_arrow(one_of))
+    else:
+        encoded = given.dictionary_encode()
+        order = stored_cells(pc.sort_indices(encoded.dictionary))
+        rank_of = np.empty(len(order), np.uint32)
+        rank_of[order] = np.arange(len(order), dtype=np.uint32)
+        found = rank_of[stored_cells(encoded.indices)]
+        distinct = encoded.dictionary.take(as_arrow(order))
+    ranks = np.full(len(values), -1, np.int64)
+    real = valid_cells(values)
+    ranks[real if len(real) else slice(None)] = found
+    return ranks, distinct
 
 
 def _joined(dictionaries: list[pa.Array], size: int) -> pa.Array:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from sfumato.kernels.keys import BLOCK, Columns, fill_keys
 from sfumato.kernels.parallel import spans, together
+from sfumato.kernels.sorting import sorted_order
 
 __all__ = ["FREE", "count_keys", "number_keys", "scatter", "slot"]
 
@@ -24,8 +25,6 @@ _HALF = np.uint64(32)
 _BUCKET_ENTRIES = 8192
 _MOST_BITS = 10
 _FEWEST_SLOTS = 4096
-_DIGIT_BITS = 11
-_DIGITS = 1 << _DIGIT_BITS
 FREE = np.uint64(0xFFFFFFFFFFFFFFFF)
 """Marks an empty slot: no key below 2^62 is scattered to this number."""
 
@@ -160,31 +159,6 @@ def _place(marks, first, last, entries, locals_, bases, ranks, ids):  # type: ig
             ids[entries[i]] = ranks[number] if ranked else number
 
 
-@numba.njit(nogil=True, cache=True)
-def _sort_by_digit(keys, order, shift, places, sorted_keys, sorted_order):  # type: ignore[no-untyped-def]
-    """One stable pass of a radix sort; numbers travel with their keys."""
-    for i in range(len(keys)):
-        places[np.int64((keys[i] >> shift) & np.uint64(_DIGITS - 1)) + 1] += 1
-    places[:] = np.cumsum(places)
-    for i in range(len(keys)):
-        at = np.int64((keys[i] >> shift) & np.uint64(_DIGITS - 1))
-        sorted_keys[places[at]] = keys[i]
-        sorted_order[places[at]] = order[i]
-        places[at] += 1
-
-
-def _sorted_order(keys: npt.NDArray[np.uint64], space: int) -> npt.NDArray[np.uint32]:
-    """Numbers of the keys in ascending order of the keys, all of them below `space`."""
-    order = np.arange(len(keys), dtype=np.uint32)
-    sorted_keys, sorted_order = np.empty_like(keys), np.empty_like(order)
-    for shift in range(0, (space - 1).bit_length(), _DIGIT_BITS):
-        places = np.zeros(_DIGITS + 1, np.int64)
-        _sort_by_digit(keys, order, np.uint64(shift), places, sorted_keys, sorted_order)
-        keys, sorted_keys = sorted_keys, keys
-        order, sorted_order = sorted_order, order
-    return order
-
-
 def _buckets(
     columns: Columns, threads: int, with_entries: bool
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32], npt.NDArray[np.int64], np.uint64]:
@@ -252,7 +226,7 @@ def number_keys(
     if ordered:
         stretches = zip(marks[:-1].tolist(), counts.tolist(), strict=True)
         found = np.concatenate([distinct[begin : begin + many] for begin, many in stretches])
-        order = _sorted_order(_gather(found), columns.space)
+        order = sorted_order(_gather(found), columns.space)
         ranks = np.empty(count, np.uint32)
         ranks[order] = np.arange(count, dtype=np.uint32)
     ids = np.empty(columns.entries, np.uint32)
