@@ -4,7 +4,7 @@ All bounds are union bounds over the column sets that could be answered: 2^m of 
 the answer's size is capped. ε is the share of pairs (or rows) that may be missed, δ the
 probability that the promise fails.
 
-Sources: Motwani & Xu, Theorems 5, 6 and section 4; for samples of rows instead of pairs Hildebrant,
+Sources: Motwani & Xu, Theorems 5, 7 and 8 and Lemmas 9 and 10; for samples of rows instead of pairs Hildebrant,
 Le, Ta & Vu (PODS 2023), here with an explicit constant.
 """
 
@@ -95,7 +95,7 @@ def rows_for_separation(columns: int, eps: float, delta: float, max_size: int | 
 def rows_for_distinct(
     rows: int, columns: int, eps: float, delta: float, max_size: int | None = None
 ) -> int:
-    """Rows of which a key is a (1-ε)-distinct quasi-identifier of all (Motwani & Xu, Theorem 6).
+    """Rows of which a key is a (1-ε)-distinct quasi-identifier of all (Motwani & Xu, Theorem 7).
 
     The smallest r with r(r-1) >= 2·n·(1-ε)/ε·ln(sets/δ); at least n means: look at all rows.
     """
