@@ -23,6 +23,7 @@ from sfumato.privacy import (
     minimum_rows,
     pseudonyms,
     read_key,
+    require_reachable,
 )
 from sfumato.privacy._kernels import holds
 
@@ -122,3 +123,41 @@ def test_keys_from_files(tmp_path: Path) -> None:
         read_key(tmp_path / "none")
     with pytest.raises(InputError, match="at least 16"):
         pseudonyms(pa.array(["x"]), b"short")
+
+
+ILLNESS = {"s": SensitiveColumn(np.array([6, 3, 0, 1]), pa.array(["a", "b", "c", "d"]))}
+
+
+@pytest.mark.parametrize(
+    ("model", "message"),
+    [
+        (KAnonymity(11), "k = 11 cannot be reached: the table has 10 rows"),
+        (AlphaK(0.7, 11, "s"), "10 rows"),
+        (DistinctDiversity(4, "s"), "holds 3 distinct values. Ask for l <= 3"),
+        (Sensitivity(4, 5, "s"), "Ask for p <= 3"),
+        (EntropyDiversity(3, "s"), r"the whole table has 2\.4"),
+        (RecursiveDiversity(1, 2, "s"), r"The whole table needs c > 1\.5"),
+        (RecursiveDiversity(1, 5, "s"), "The whole table needs l <= 3"),
+        (AlphaK(0.5, 2, "s"), r"Ask for α >= 0\.6"),
+        (AlphaK(0.2, 2, "s", value="b"), r"Ask for α >= 0\.3"),
+    ],
+)
+def test_demands_that_nothing_can_reach(model: object, message: str) -> None:
+    with pytest.raises(ParameterError, match=message):
+        require_reachable([model], ILLNESS, 10)  # type: ignore[list-item]
+
+
+def test_demands_at_the_very_limit_can_be_reached() -> None:
+    models = [
+        KAnonymity(10),
+        DistinctDiversity(3, "s"),
+        Sensitivity(3, 10, "s"),
+        EntropyDiversity(2.4, "s"),
+        RecursiveDiversity(1.51, 2, "s"),
+        AlphaK(0.6, 10, "s"),
+        AlphaK(0.1, 10, "s", value="d"),
+        Closeness(0, "s"),
+    ]
+    require_reachable(models, ILLNESS, 10)
+    rules = compile_rules(models, ILLNESS)
+    assert holds(10, ILLNESS["s"].counts, rules)

@@ -75,8 +75,8 @@ def equal_frequency(
 ) -> Hierarchy:
     """Cut numbers (or dates) into intervals that hold about equally many rows.
 
-    Equal values stay together, so there may be fewer intervals than asked where one value is very
-    common.
+    Equal values stay together; a value so common that it would fill an interval gets one to
+    itself, so that the others do not drown in it.
 
     Parameters
     ----------
@@ -101,11 +101,21 @@ def equal_frequency(
     order = finite[np.argsort(points[finite], kind="stable")]
     if len(order) == 0:
         return _hierarchy(kept, points, [])
-    before = np.cumsum(weight[order]) - weight[order] / 2
-    share = np.minimum((before / weight[order].sum() * groups).astype(int), groups - 1)
-    begins = order[np.flatnonzero(np.r_[True, np.diff(share) > 0])]
-    cuts = np.append(np.unique(points[begins]), np.inf)
+    cuts = np.append(points[order[_balanced(weight[order], groups)]], np.inf)
     return _hierarchy(kept, points, _merging(points, cuts, fanout, values.type))
+
+
+def _balanced(weight: Array, groups: int) -> Array:
+    """First values of intervals of about equal weight, at most `groups` of them."""
+    heavy = weight > weight.sum() / groups
+    left = groups - 2 * int(heavy.sum())  # each of them, and the interval it cuts in two
+    if left < 1 or heavy.all():
+        heavy[:], left = False, groups
+    light = np.where(heavy, 0.0, weight)
+    middle = np.cumsum(light) - light / 2
+    share = np.minimum((middle / light.sum() * left).astype(int), left - 1)
+    begins = np.r_[True, np.diff(share) > 0] | heavy | np.r_[False, heavy[:-1]]
+    return np.flatnonzero(begins)
 
 
 def _aligned(

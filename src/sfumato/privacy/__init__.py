@@ -13,6 +13,7 @@ from sfumato.privacy.models import (
     Sensitivity,
 )
 from sfumato.privacy.pseudonyms import pseudonyms, read_key
+from sfumato.privacy.reachable import require_reachable
 from sfumato.privacy.rules import Rules, SensitiveColumn, compile_rules, minimum_rows
 
 __all__ = [
@@ -35,4 +36,5 @@ __all__ = [
     "minimum_rows",
     "pseudonyms",
     "read_key",
+    "require_reachable",
 ]

@@ -8,7 +8,7 @@ checking a release does not repeat their mistakes.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -54,10 +54,11 @@ class ClassHistogram:
         cls, classes: Any, n_classes: int, codes: Any, cardinality: int, counts: Any = None
     ) -> ClassHistogram:
         """From the class and the code of every row (or of entries that stand for several)."""
-        classes = np.asarray(classes, dtype=np.int64)
-        codes = np.asarray(codes, dtype=np.int64)
-        total = np.bincount(codes, weights=counts, minlength=cardinality).astype(np.int64)
-        return cls._summed(classes * cardinality + codes, counts, n_classes, total)
+        keys = np.asarray(classes, dtype=np.int64) * cardinality
+        keys += codes
+        found = cls._summed(keys, counts, n_classes, np.zeros(cardinality, dtype=np.int64))
+        total = np.bincount(found.value, weights=found.count, minlength=cardinality)
+        return replace(found, total=total.astype(np.int64))
 
     @classmethod
     def _summed(cls, keys: Array, counts: Any, n_classes: int, total: Array) -> ClassHistogram:
@@ -65,12 +66,13 @@ class ClassHistogram:
         cardinality = len(total)
         cells = n_classes * cardinality
         if cells <= max(4 * len(keys), 1 << 20):
-            dense = np.bincount(keys, weights=counts, minlength=cells).astype(np.int64)
+            dense = np.bincount(keys, weights=counts, minlength=cells).astype(np.int64, copy=False)
             found = np.flatnonzero(dense)
             count = dense[found]
         else:
             found, inverse = np.unique(keys, return_inverse=True)
-            count = np.bincount(inverse, weights=counts, minlength=len(found)).astype(np.int64)
+            count = np.bincount(inverse, weights=counts, minlength=len(found))
+            count = count.astype(np.int64, copy=False)
             found, count = found[count > 0], count[count > 0]
         owner, value = np.divmod(found, max(cardinality, 1))
         start = np.searchsorted(owner, np.arange(n_classes + 1))
