@@ -33,6 +33,16 @@ def test_rows_come_back_in_order_as_often_as_asked(memory):
     spool.close()
 
 
+@pytest.mark.parametrize("memory", [0, 1 << 30])
+def test_closed_is_not_empty(memory):
+    spool = Spool.of(BATCH.schema, [BATCH], memory)
+    spool.close()
+    with pytest.raises(EngineError, match="has been closed"):
+        list(spool.batches())
+    with pytest.raises(EngineError, match="has been closed"):
+        spool.relation(duckdb.connect())
+
+
 def test_temporary_files_go_away():
     spool = Spool.of(BATCH.schema, [BATCH], 0)
     folder = spool.path.parent

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from sfumato.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -111,15 +113,10 @@ def lines(batch: pa.RecordBatch, delimiter: str) -> pa.Buffer:
     )
     # The data buffer of an array of lines, each with its end, is the file's content.
     ended = pc.binary_join_element_wise(rows, "", "\n")
-    if isinstance(ended, pa.ChunkedArray):  # pragma: no cover - only beyond 2 GiB
-        ended = ended.combine_chunks()
     _, offsets, data = ended.buffers()
     if data is None:
         return pa.py_buffer(b"")
-    import numpy as np
-
-    wide = np.int64 if ended.type == pa.large_string() else np.int32
-    ends = np.frombuffer(offsets, dtype=wide)[ended.offset : ended.offset + len(ended) + 1]
+    ends = np.frombuffer(offsets, np.int32)[ended.offset : ended.offset + len(ended) + 1]
     return data.slice(int(ends[0]), int(ends[-1] - ends[0]))
 
 

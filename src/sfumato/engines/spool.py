@@ -70,6 +70,7 @@ class Spool:
         self.schema = schema
         self.rows = 0
         self.path: Path | None = None
+        self._closed = False
         self._memory = memory
         self._bytes = 0
         self._held: list[pa.RecordBatch] = []
@@ -116,12 +117,14 @@ class Spool:
         """The rows if they are held in memory."""
         import pyarrow as pa
 
+        self._check_open()
         return None if self.path else pa.Table.from_batches(self._held, self.schema)
 
     def batches(
         self, columns: Sequence[str] | None = None, rows: int = BATCH_ROWS
     ) -> Iterator[pa.RecordBatch]:
         """The rows in the order they came in."""
+        self._check_open()
         names = list(self.schema.names) if columns is None else list(columns)
         if self.path is None:
             for batch in self._held:
@@ -137,18 +140,24 @@ class Spool:
 
     def relation(self, connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
         """The rows as DuckDB scans them."""
+        self._check_open()
         if self.path is None:
             return connection.from_arrow(self.table())
         return connection.read_parquet(str(self.path))
 
     def close(self) -> None:
         """Forget the rows and remove the temporary file."""
+        self._closed = True
         self._held.clear()
         if self._writer is not None:
             self._writer.close()
             self._writer = None
         if self._folder is not None:
             self._folder.close()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise EngineError("the table has been closed", remedy="Open it again.")
 
     def _start_file(self) -> None:
         import pyarrow.parquet as pq

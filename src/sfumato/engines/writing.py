@@ -29,6 +29,8 @@ __all__ = ["FileStaged", "Writer", "check_destination", "stage_batches"]
 
 _ROW_GROUP = 8 * BATCH_ROWS
 _ROW_GROUP_BYTES = 1 << 27
+_LINES = 1 << 14
+"""Lines of text that are put together at once."""
 
 
 def check_destination(
@@ -108,12 +110,9 @@ class Writer:
 
     def write(self, batch: pa.RecordBatch) -> None:
         """Append rows; dictionaries are written as plain values."""
-        if not batch.num_rows:
-            return
-        if batch.schema != self.schema:
-            batch = batch.cast(self.schema)
-        self.rows += batch.num_rows
-        self._guarded(self._append, batch)
+        if batch.num_rows:
+            self.rows += batch.num_rows
+            self._guarded(self._append, self._fitted(batch))
 
     def finish(self) -> Path:
         """Bring everything to disk; the temporary file is complete."""
@@ -173,6 +172,19 @@ class Writer:
         else:
             self._sink.write(header_line(self.schema.names, self.format.delimiter))
 
+    def _fitted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch in the writer's types; text is written from dictionaries as they are."""
+        import pyarrow as pa
+
+        text = self.format.kind in ("csv", "tsv")
+        arrays = []
+        for field, array in zip(self.schema, batch.columns, strict=True):
+            held = array.type
+            if text and pa.types.is_dictionary(held):
+                held = held.value_type
+            arrays.append(array if held == field.type else array.cast(field.type))
+        return pa.RecordBatch.from_arrays(arrays, names=self.schema.names)
+
     def _append(self, batch: pa.RecordBatch) -> None:
         if self.format.kind == "parquet":
             self._held.append(batch)
@@ -184,7 +196,8 @@ class Writer:
         elif self.format.kind == "arrow":
             self._file.write_batch(batch)
         else:
-            self._sink.write(lines(batch, self.format.delimiter))
+            for start in range(0, batch.num_rows, _LINES):
+                self._sink.write(lines(batch.slice(start, _LINES), self.format.delimiter))
 
     def _flush(self) -> None:
         import pyarrow as pa

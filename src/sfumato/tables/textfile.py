@@ -1,7 +1,7 @@
 """CSV, TSV and their relatives.
 
 Reading takes two passes: the first, over text, decides the type of every column from all of its
-values (`celltypes`), the second reads values. Whoever reads a third time gets them from a `Spool`.
+values (`celltypes`), the second reads values. Whoever reads more often gets them from a `Spool`.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ _LARGEST_BLOCK = 1 << 30
 _PACKED_RATIO = 5
 """How much larger a compressed text file usually is than its file."""
 _HELD_IN_MEMORY = 1 << 26
+_CHEAP_PASSES = 2
+"""Reading this often costs less than making a copy that reads faster."""
 
 
 class TextFile:
@@ -121,7 +123,7 @@ class TextFile:
         names = self._names if columns is None else list(columns)
         self._decided()
         self._passes += 1
-        if self._passes > 1 and self._spool is None:
+        if self._passes > _CHEAP_PASSES and self._spool is None:
             self._spool = self._spooled()
         if self._spool is not None:
             yield from self._spool.batches(names, rows)
