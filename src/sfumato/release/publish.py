@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.budget import Budget
+from sfumato.engines.protocol import Staged
 from sfumato.errors import ParameterError, PromiseError
 from sfumato.release.certificate import Certificate, certificate_path
 from sfumato.release.draft import Draft
@@ -146,8 +147,13 @@ def rehearse(draft: Draft, *, budget: Budget | None = None) -> Release:
     except BaseException:
         folder.cleanup()
         raise
-    weakref.finalize(written, folder.cleanup)
+    weakref.finalize(written, _forget, staged, folder)  # holds `staged`, which holds the file
     return _release(draft, findings, written, None, None)
+
+
+def _forget(staged: Staged, folder: tempfile.TemporaryDirectory[str]) -> None:
+    staged.discard()
+    folder.cleanup()
 
 
 def _check(draft: Draft, written: Table, budget: Budget | None) -> tuple[Finding, ...]:
