@@ -8,6 +8,7 @@ values and star the rest.
 
 from __future__ import annotations
 
+import datetime as dt
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 __all__ = ["Blurred", "Blurrer"]
 
 STAR = "*"
+FIRST_YEAR = 1900
 NUMBER = r"^\s*[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?\s*$"
 
 
@@ -111,6 +113,29 @@ class Blurrer:
     def domain(self) -> int:
         """Distinct values the column has."""
         return len(self.values)
+
+    def line(self) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]] | None:
+        """Numbers or dates as ascending numbers with their rows; None for other columns."""
+        if self._ranges is None:
+            return None
+        on_line = self._ranges.order[: len(self._ranges.points)]
+        return self._ranges.points, self.counts[on_line]
+
+    def odd_dates(self, today: dt.date | None = None) -> list[str]:
+        """Sentences about dates that can hardly be true."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        kind = self.values.type
+        if not (pa.types.is_date(kind) or pa.types.is_timestamp(kind)):
+            return []
+        year = np.asarray(pc.fill_null(pc.year(self.values), FIRST_YEAR))
+        last = (today or dt.date.today()).year
+        odd = {
+            f"before {FIRST_YEAR} (placeholders?)": int(self.counts[year < FIRST_YEAR].sum()),
+            "in the future": int(self.counts[year > last].sum()),
+        }
+        return [f"column `{self.name}`: {rows:,} dates lie {w}" for w, rows in odd.items() if rows]
 
     def to(self, distinct: int) -> Blurred:
         """The column with at most so many distinct values."""

@@ -1,12 +1,14 @@
 """What a released cell says about a person: which values of an outside table it may stand for.
 
 Understood are values, ``*`` and null (anything), ranges ``[20, 30)``, ``[20, 29]``, ``20-29``,
-``<20``, ``>=90``, ``90+``, sets ``{Divorced, Widowed}``, masked codes ``021**``, parts of dates
-(``1987``, ``1987-03``, ``1987-Q1``, ``1980s``) and the nodes of a hierarchy.
+``<20``, ``>=90``, ``90+`` (of a date: so many years ago), sets ``{Divorced, Widowed}``, masked
+codes ``021**`` and ``021``, parts of dates (``1987``, ``1987-03``, ``1987-Q1``, ``1980s``) and the
+nodes of a hierarchy.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import re
 from collections.abc import Sequence
@@ -17,6 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.errors import ColumnError
+from sfumato.population.postal import looks_postal
+from sfumato.population.safe_harbor import RESTRICTED_AREAS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -113,6 +117,9 @@ class _Reader:
         self.text: list[str | None] = values.cast(pa.string()).to_pylist()
         self.place = np.arange(self.size)
         self.is_date = pa.types.is_date(values.type) or pa.types.is_timestamp(values.type)
+        self.codes = 0  # length of ZIP-like codes
+        if looks_postal(name, values) and pa.types.is_string(values.type):
+            self.codes = min(len(text) for text in self.text if text is not None)
         self.numbers = _numbers(name, values)
         self.leaves: dict[str, list[str]] = {}
         if hierarchy is not None:
@@ -142,6 +149,11 @@ class _Reader:
             return None if members is None else self._of(members)
         if self.is_date and (part := _PART_OF_DATE.fullmatch(text)):
             return self._of_dates(part)
+        if self.is_date and (match := _AND_ABOVE.fullmatch(text)):
+            born = dt.date.today().year - int(float(match[1]))
+            return self._of([t for t in self.text if t is not None and int(t[:4]) <= born])
+        if self.codes and text.isdigit() and len(text) < self.codes:
+            return self._area(text)
         if "*" in text.rstrip("*"):
             return None
         if text.endswith("*"):
@@ -149,6 +161,11 @@ class _Reader:
             fits = [t for t in self.text if t is not None and t.startswith(head)]
             return self._of([t for t in fits if len(t) == length] or fits)
         return self._range(text)
+
+    def _area(self, area: str) -> Ints:
+        """ZIP codes of an area; 000 stands for all areas with few people."""
+        heads = tuple(RESTRICTED_AREAS) if area == "000" else (area,)
+        return self._of([t for t in self.text if t is not None and t.startswith(heads)])
 
     def _of(self, texts: Sequence[str | None]) -> Ints:
         return np.array(sorted({self.at[t] for t in texts if t in self.at}), dtype=np.int64)

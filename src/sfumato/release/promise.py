@@ -58,7 +58,10 @@ class Promise(Protocol):
 
 _HOMES = {
     "anonymity": "sfumato.release.anonymity:Anonymity",
+    "few-values": "sfumato.population.promises:FewValues",
+    "matches-people": "sfumato.population.promises:MatchesPeople",
     "ratio-at-most": "sfumato.release.promise:RatioAtMost",
+    "safe-harbor-forms": "sfumato.population.promises:SafeHarborForms",
     "without-columns": "sfumato.release.promise:WithoutColumns",
 }
 """Where each kind of promise lives."""

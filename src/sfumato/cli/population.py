@@ -1,0 +1,287 @@
+"""``sfumato population``: who is unique in the population behind a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sfumato.cli._options import Force, Output, Seed, examples, new_app
+from sfumato.cli._running import Run, table_verb
+from sfumato.cli._weights import Weights, parse_weights
+from sfumato.errors import ParameterError
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from sfumato.population.survey import PopulationReport
+    from sfumato.release import Release
+
+app = new_app()
+PLAN = "The plan"
+
+
+class Counting(StrEnum):
+    """How the values of a column set are counted."""
+
+    product = "product"
+    joint = "joint"
+    estimate = "estimate"
+
+
+class Repairing(StrEnum):
+    """How the plan is made to hold on the data."""
+
+    bound = "bound"
+    estimate = "estimate"
+    none = "none"
+
+
+@app.command(
+    epilog=examples(
+        "sfumato population people.csv --universe 3e8 --qi sex,birth_date,zip",
+        "sfumato population people.csv --universe 3e8 -k 100 --beta 0.1 --qi sex,birth_date,zip "
+        "-o blurred.parquet",
+        "sfumato population people.csv --universe table -k 5 --domains zip=100000",
+    )
+)
+@table_verb
+def population(
+    run: Run,
+    universe: Annotated[
+        str,
+        typer.Option(
+            metavar="PEOPLE",
+            help="People in the population, e.g. 3e8; [bold]table[/bold] if the table is all.",
+        ),
+    ],
+    qi: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="A,B,…", show_default=False, help="Columns others may know. All if not given."
+        ),
+    ] = None,
+    k: Annotated[
+        int, typer.Option("-k", metavar="K", help="People that a released row should match.")
+    ] = 100,
+    beta: Annotated[
+        float, typer.Option(metavar="SHARE", help="Probability with which a row may match fewer.")
+    ] = 0.1,
+    alpha: Annotated[
+        float,
+        typer.Option(
+            metavar="SHARE", help="Columns that can make more people unique are quasi-identifiers."
+        ),
+    ] = 0.5,
+    domains: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="A=60,B=1e5",
+            show_default=False,
+            help="How many values columns can take; counted in the table where not given.",
+        ),
+    ] = None,
+    distinct: Annotated[
+        Counting, typer.Option(help="How the values of several columns together are counted.")
+    ] = Counting.product,
+    max_size: Annotated[
+        int | None,
+        typer.Option(metavar="N", show_default=False, help="Only sets of at most N columns."),
+    ] = None,
+    person: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", show_default=False, help="Which rows belong to one person."),
+    ] = None,
+    weights: Weights = None,
+    hierarchies: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FOLDER", show_default=False, rich_help_panel=PLAN, help="Generalization trees."
+        ),
+    ] = None,
+    repair: Annotated[
+        Repairing,
+        typer.Option(
+            rich_help_panel=PLAN,
+            help="Coarsen until the promise is proven on the data, likely, or not at all.",
+        ),
+    ] = Repairing.bound,
+    pad_zip: Annotated[
+        bool,
+        typer.Option(
+            "--pad-zip", rich_help_panel=PLAN, help="Put back leading zeros that ZIP codes lost."
+        ),
+    ] = False,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="A,B,…",
+            show_default=False,
+            rich_help_panel=PLAN,
+            help="Columns to release although they look like names, numbers or free text.",
+        ),
+    ] = None,
+    output: Output = None,
+    force: Force = False,
+    seed: Seed = 0,
+) -> None:
+    """Who is unique among all people, not only among these rows?
+
+    Takes the table as a sample of a population. Says which column sets can be quasi-identifiers of
+    that population, how many people are unique in it, and how many values each column may keep so
+    that every row matches at least k people with probability 1-β; with -o the columns are blurred
+    accordingly and the release is verified and written.
+    """
+    from sfumato.population.survey import population as survey
+
+    report = survey(
+        run.table,
+        universe=universe,
+        qi=run.columns(qi),
+        k=k,
+        beta=beta,
+        alpha=alpha,
+        domains=parse_domains(domains),
+        distinct=distinct.value,
+        max_size=max_size,
+        weights=parse_weights(weights),
+        hierarchies=hierarchies,
+        repair=repair.value,
+        person=person,
+        keep=run.columns(keep) or (),
+        pad_zip=pad_zip,
+        seed=seed,
+        output=output,
+        force=force,
+        budget=run.budget,
+    )
+    if report.release is not None:
+        run.show(report.release, view_release)
+    else:
+        run.show(report, view)
+
+
+def parse_domains(given: Sequence[str] | None) -> dict[str, int]:
+    """Domain sizes from ``name=number`` lists.
+
+    Examples
+    --------
+    >>> parse_domains(["age=60,zip=1e5"])
+    {'age': 60, 'zip': 100000}
+    """
+    sizes: dict[str, int] = {}
+    for text in given or ():
+        for part in filter(None, (part.strip() for part in text.split(","))):
+            name, _, number = part.rpartition("=")
+            try:
+                sizes[name] = int(float(number))
+            except (ValueError, OverflowError) as error:
+                raise ParameterError(
+                    "a domain size could not be read", remedy="Write e.g. --domains age=60,zip=1e5"
+                ) from error
+    return sizes
+
+
+def view(found: PopulationReport) -> RenderableType:
+    """The report as a person reads it."""
+    from rich.console import Group
+    from rich.text import Text
+
+    people = f"{found.universe:,.0f} people"
+    title = Text.assemble(
+        (f"{found.rows:,}", "bold"), " rows as a sample of ", (people, "bold"),
+        f" ({found.sampling_fraction:.3g} of them)",
+    )  # fmt: skip
+    parts: list[RenderableType] = [title, "", _sets(found), "", _uniques(found), "", _plan(found)]
+    if found.warnings:
+        parts += ["", *(Text(f"! {warning}", style="yellow") for warning in found.warnings)]
+    return Group(*parts)
+
+
+def _sets(found: PopulationReport) -> RenderableType:
+    from rich.console import Group
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("columns", "values D", "f(D/n)", "unique here", "people a value"):
+        table.add_column(heading, justify="left" if heading == "columns" else "right")
+    rows = [found.whole, *(s for s in found.sets[:12] if s.columns != found.whole.columns)]
+    for one in rows:
+        table.add_row(
+            ", ".join(one.columns),
+            f"{one.distinct:,.0f}",
+            f"{one.bound:.3g}",
+            f"{one.unique:.1%}",
+            f"{one.k:,.0f}",
+        )
+    said = (
+        f"No set of these columns can make more than {found.alpha:.0%} of the people unique."
+        if not found.sets
+        else f"{len(found.sets)} minimal column set{'s' if len(found.sets) > 1 else ''} can make "
+        f"more than {found.alpha:.0%} of the people unique."
+    )
+    return Group(table, "", said)
+
+
+def _uniques(found: PopulationReport) -> RenderableType:
+    uniqueness = found.uniqueness
+    figures = ", ".join(
+        f"{name} {'–' if value is None else f'{value:.2%}'}"
+        for name, value in uniqueness.estimates.items()
+    )
+    between = ""
+    if uniqueness.low is not None and uniqueness.high is not None:
+        between = f" ({uniqueness.low:.2%} to {uniqueness.high:.2%})"
+    estimate = "unknown" if uniqueness.estimate is None else f"{uniqueness.estimate:.2%}"
+    copula = "" if found.copula is None else f", copula {found.copula.unique:.2%}"
+    return (
+        f"Estimated to be unique in the population: {estimate}{between} by {uniqueness.chosen}; "
+        f"all models: {figures}{copula}."
+    )
+
+
+def _plan(found: PopulationReport) -> RenderableType:
+    from rich.console import Group
+    from rich.table import Table
+
+    plan = found.plan
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for heading in ("column", "values", "may keep", "plan"):
+        table.add_column(heading, justify="right" if heading in ("values", "may keep") else "left")
+    for column in plan.columns:
+        table.add_row(column.column, f"{column.domain:,}", f"{column.distinct:,}", column.action)
+    verdict = (
+        f"At least {plan.measured.at_least:.1%} of the rows match {plan.k:,} people "
+        f"(estimate {plan.measured.estimate:.1%}); {1 - plan.beta:.0%} was asked."
+    )
+    theorem = f"Theorem 4 allows {plan.distinct_allowed:,.0f} values for k = {plan.k:,}."
+    if plan.repaired:
+        theorem += (
+            f" Its own plan would reach {plan.before_repair.estimate:.1%} on these data, so it was "
+            f"coarsened to {plan.distinct:,}."
+        )
+    return Group(table, "", theorem, verdict)
+
+
+def view_release(release: Release) -> RenderableType:
+    """A written release as a person reads it."""
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    table.add_column("column")
+    table.add_column("what was done")
+    for name, action in release.column_actions.items():
+        table.add_row(name, action)
+    parts: list[RenderableType] = [
+        Text.assemble("Written and verified: ", (str(release.output), "bold")),
+        "",
+        table,
+        "",
+        *(finding.say[0].upper() + finding.say[1:] + "." for finding in release.findings),
+        *(Text(f"! {warning}", style="yellow") for warning in release.warnings),
+    ]
+    return Group(*parts)

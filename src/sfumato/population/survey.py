@@ -1,0 +1,304 @@
+"""Who is unique in the population this table was drawn from, and how far to blur it.
+
+The verb `population`: which column sets can be quasi-identifiers of the population, how many people
+are estimated to be unique, how many values each column may keep, and, written out, that release.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from sfumato.budget import Budget
+from sfumato.engines.codes import Codes
+from sfumato.errors import ColumnError, ParameterError
+from sfumato.hierarchy import Hierarchy, read_folder
+from sfumato.population.blur import Blurrer
+from sfumato.population.bound import check_universe
+from sfumato.population.column_sets import ColumnSet, Distinct, Domain, Judge, sizes_of
+from sfumato.population.copula import CopulaUniqueness, fit_copula
+from sfumato.population.curve import PrivacyUtilityCurve, privacy_utility_curve
+from sfumato.population.drafting import draft_plan
+from sfumato.population.harbor import direct_identifiers
+from sfumato.population.plan import check_promise
+from sfumato.population.repair import Plan, Repair, cell_sizes, make_plan
+from sfumato.population.uniqueness import PopulationUniqueness, population_uniqueness
+from sfumato.release import Release, publish
+from sfumato.results import Result
+from sfumato.tables import Table, table
+
+__all__ = ["PopulationReport", "population"]
+
+COPULA_ROWS = 200_000
+"""Rows the copula is fitted to at most."""
+
+
+@dataclass(frozen=True, eq=False)
+class PopulationReport(Result):
+    """What the table says about a population.
+
+    `whole` is all given columns together; `sets` are the minimal column sets that can make more
+    than a share `alpha` of the people unique (`complete` is False when there are more). `release`
+    is there when the plan was written or rehearsed.
+    """
+
+    rows: int
+    universe: float
+    sampling_fraction: float
+    alpha: float
+    counted_by: Distinct
+    domains: tuple[Domain, ...]
+    whole: ColumnSet
+    sets: tuple[ColumnSet, ...]
+    complete: bool
+    uniqueness: PopulationUniqueness
+    copula: CopulaUniqueness | None
+    plan: Plan
+    curves: tuple[PrivacyUtilityCurve, ...]
+    warnings: tuple[str, ...] = ()
+    release: Release | None = field(default=None)
+
+
+def population(
+    source: Any,
+    *,
+    universe: float | str,
+    qi: Sequence[str] | None = None,
+    k: int = 100,
+    beta: float = 0.1,
+    alpha: float = 0.5,
+    domains: Mapping[str, int] | None = None,
+    distinct: Distinct = "product",
+    max_size: int | None = None,
+    weights: Mapping[str, float] | None = None,
+    hierarchies: str | Mapping[str, Hierarchy] | None = None,
+    repair: Repair = "bound",
+    person: str | None = None,
+    keep: Sequence[str] = (),
+    pad_zip: bool = False,
+    bootstrap: int = 100,
+    seed: int = 0,
+    output: str | None = None,
+    format: str | None = None,
+    force: bool = False,
+    budget: Budget | None = None,
+) -> PopulationReport:
+    """Judge a table as a sample of a population, and plan how far to blur it.
+
+    Parameters
+    ----------
+    source
+        Anything `sfumato.table` opens.
+    universe
+        People in the population, or ``"table"`` against an adversary who looks for one particular
+        person: then the table itself is the universe.
+    qi
+        Columns others may know; all columns where None.
+    k, beta
+        Each released row shall match at least k people with probability 1-β.
+    alpha
+        A column set that can make more than this share of the people unique is a quasi-identifier.
+    domains
+        How many values columns can take; observed in the table where not declared.
+    distinct
+        How the values of a column set are counted: ``"product"`` of the domains (the paper's
+        assumption, an upper bound), ``"joint"`` values seen together, or their ``"estimate"`` for
+        the population.
+    max_size
+        Largest column set looked at.
+    weights
+        Importance of columns: they get distinct values in proportion.
+    hierarchies
+        Folder of generalization trees, or trees by column.
+    repair
+        How the plan is made to hold on the data; see `sfumato.population.repair`.
+    person
+        Column that says which rows belong to one person: people are counted, not rows.
+    keep
+        Columns that stay in the release although they look like names, numbers or free text; other
+        columns that do are left out of it.
+    output
+        Write the planned release there, with its certificate.
+
+    Examples
+    --------
+    >>> import pyarrow as pa, sfumato as sf
+    >>> people = pa.table({"sex": ["F", "M"] * 500, "age": [i % 50 for i in range(1000)]})
+    >>> found = sf.population(people, universe=1e6, k=100, bootstrap=0)
+    >>> found.whole.distinct, round(found.whole.bound, 6), found.plan.holds
+    (100, 3.7e-05, True)
+    """
+    budget = budget or Budget()
+    with_table = table(source, budget=budget)
+    chosen = _quasi_identifiers(with_table, qi, person)
+    entries = _entries(with_table, chosen, person, budget)
+    sizes = sizes_of(entries)
+    people = float(sizes.rows) if universe == "table" else _number(universe)
+    check_universe(people, sizes.rows)
+    check_promise(people, k, beta)
+    with_table.require(keep)
+    trees = _trees(hierarchies, with_table)
+    blurrers = _blurrers(entries, trees, pad_zip)
+    declared = _declared(domains, blurrers)
+    known = {d.column: d.distinct for d in declared}
+    judge = Judge(entries, known, people, distinct, alpha)
+    budget.progress("column sets of the population", None)
+    sets, complete = judge.quasi_identifiers(max_size)
+    budget.progress("people unique in the population", None)
+    uniqueness = population_uniqueness(sizes, people, bootstrap=bootstrap, seed=seed)
+    copula = _copula(entries, people, seed)
+    budget.progress("plan", None)
+    plan = make_plan(
+        entries,
+        blurrers,
+        people,
+        k,
+        beta,
+        domains=known,
+        weights=weights,
+        repair=repair,
+        seed=seed,
+        budget=budget,
+    )
+    report = PopulationReport(
+        rows=sizes.rows,
+        universe=people,
+        sampling_fraction=sizes.rows / people,
+        alpha=alpha,
+        counted_by=distinct,
+        domains=declared,
+        whole=judge.of(chosen),
+        sets=tuple(judge.of(names) for names in sets),
+        complete=complete,
+        uniqueness=uniqueness,
+        copula=copula,
+        plan=plan,
+        curves=_curves(entries, blurrers),
+        warnings=_warnings(entries, blurrers, plan),
+    )
+    if output is None:
+        return report
+    others = [name for name in with_table.columns if name not in (*chosen, *keep)]
+    draft = draft_plan(
+        with_table,
+        plan,
+        weights or {},
+        repair,
+        seed,
+        cell_sizes(entries, plan.blurred),
+        report.warnings,
+        direct_identifiers(with_table, others, seed, budget),
+    )
+    written = publish(draft, output, format=format, force=force, budget=budget)
+    return replace(report, release=written)
+
+
+def _number(universe: float | str) -> float:
+    try:
+        return float(universe)
+    except ValueError as error:
+        raise ParameterError(
+            "the universe must be a number of people or `table`",
+            remedy="Write e.g. --universe 3e8.",
+        ) from error
+
+
+def _quasi_identifiers(
+    opened: Table, qi: Sequence[str] | None, person: str | None
+) -> tuple[str, ...]:
+    if qi is not None:
+        return opened.require(qi)
+    chosen = tuple(name for name in opened.columns if name != person)
+    if not chosen:
+        raise ColumnError("there are no columns to judge", where=opened.name)
+    return chosen
+
+
+def _entries(opened: Table, chosen: tuple[str, ...], person: str | None, budget: Budget) -> Codes:
+    """What is counted: rows, or for a person column each person once with each of her values."""
+    if person is None:
+        return opened.codes(chosen, budget)
+    (who,) = opened.require([person])
+    pairs = opened.classes([*chosen, who], None, budget).select(chosen)
+    return Codes(pairs.columns, pairs.arrays, pairs.values, None, pairs.entries)
+
+
+def _trees(given: str | Mapping[str, Hierarchy] | None, opened: Table) -> Mapping[str, Hierarchy]:
+    if given is None or isinstance(given, Mapping):
+        return given or {}
+    return read_folder(given, opened.columns)
+
+
+def _blurrers(entries: Codes, trees: Mapping[str, Hierarchy], pad: bool) -> dict[str, Blurrer]:
+    blurrers = {}
+    for name, array, values in zip(entries.columns, entries.arrays, entries.values, strict=True):
+        counts = np.bincount(array, weights=entries.counts, minlength=len(values))
+        blurrers[name] = Blurrer(name, values, counts.astype(np.int64), trees.get(name), pad=pad)
+    return blurrers
+
+
+def _declared(
+    domains: Mapping[str, int] | None, blurrers: Mapping[str, Blurrer]
+) -> tuple[Domain, ...]:
+    given = dict(domains or {})
+    for name, size in given.items():
+        if name not in blurrers:
+            raise ParameterError(f"a domain is declared for `{name}`, which is not looked at")
+        if size < 1:
+            raise ParameterError(f"the domain of `{name}` must have at least one value")
+    return tuple(
+        Domain(name, int(given[name]), "declared")
+        if name in given
+        else Domain(name, blurrer.domain, "observed")
+        for name, blurrer in blurrers.items()
+    )
+
+
+def _copula(entries: Codes, people: float, seed: int) -> CopulaUniqueness | None:
+    if entries.rows < 2:
+        return None
+    some = entries
+    if entries.entries > COPULA_ROWS:
+        random = np.random.default_rng(seed)
+        some = entries.take(random.choice(entries.entries, COPULA_ROWS, replace=False))
+    return fit_copula(some).uniqueness(people, seed=seed)
+
+
+def _curves(entries: Codes, blurrers: Mapping[str, Blurrer]) -> tuple[PrivacyUtilityCurve, ...]:
+    """Privacy against utility of every column of numbers or dates that has some values."""
+    curves = []
+    for name, blurrer in blurrers.items():
+        line = blurrer.line()
+        if line is not None and len(line[0]) >= 10:
+            curves.append(privacy_utility_curve(name, *line))
+    return tuple(curves)
+
+
+def _warnings(entries: Codes, blurrers: Mapping[str, Blurrer], plan: Plan) -> tuple[str, ...]:
+    said = [
+        f"column `{name}` has a single value and tells nothing"
+        for name, blurrer in blurrers.items()
+        if blurrer.domain == 1
+    ]
+    for blurrer in blurrers.values():
+        said += blurrer.odd_dates()
+    said += [
+        f"column `{column.column}` may keep one value only and is left out"
+        for column in plan.columns
+        if column.action == "suppressed"
+    ]
+    if not plan.holds:
+        said.append(
+            f"the theorem's plan does not hold on the data: at least "
+            f"{plan.measured.at_least:.1%} of the rows are shown to match {plan.k:,} people"
+        )
+    expected = plan.k * plan.measured.rows / plan.universe
+    if plan.repaired and expected < 1:
+        said.append(
+            f"the sample is small: {plan.k:,} people are {expected:.2g} rows of it, so columns are "
+            "blurred further than a larger sample would ask for"
+        )
+    return tuple(said)
