@@ -14,7 +14,7 @@ def test_the_lung_experiment_has_the_papers_shape() -> None:
     lung = study("lung")
     time, event = lung.outcome
     found = evaluate(
-        lung.encoded.matrix,
+        lung.encoded,
         time,
         event,
         lung.institution,
@@ -44,7 +44,7 @@ def test_the_lung_experiment_has_the_papers_shape() -> None:
 def test_choosing_the_matrix_and_the_same_seed_again() -> None:
     lung = study("lung")
     time, event = lung.outcome
-    rows = (lung.encoded.matrix, time, event, lung.institution, lung.agreement)
+    rows = (lung.encoded, time, event, lung.institution, lung.agreement)
     settings = {"horizon": 365.0, "splits": 8, "dimensions": (2,)}
     plain = evaluate(*rows, **settings)  # type: ignore[arg-type]
     chosen = evaluate(*rows, candidates=5, **settings)  # type: ignore[arg-type]
@@ -54,10 +54,21 @@ def test_choosing_the_matrix_and_the_same_seed_again() -> None:
     assert chosen.private.concordance != plain.private.concordance
 
 
+def test_safe_shares_and_tuned_penalties() -> None:
+    lung = study("lung", dimensions=5)
+    time, event = lung.outcome
+    rows = (lung.encoded, time, event, lung.institution, lung.agreement)
+    whole = evaluate(*rows, horizon=365, splits=6, penalty=None)
+    safe = evaluate(*rows, horizon=365, splits=6, penalty=None, rounding="safe")
+    np.testing.assert_array_equal(safe.model("A").runs, whole.model("A").runs)
+    assert (safe.private.runs != whole.private.runs).any()
+    assert safe.private.concordance > 0.55
+
+
 def test_bad_settings_are_refused() -> None:
     lung = study("lung")
     time, event = lung.outcome
-    rows = (lung.encoded.matrix, time, event, lung.institution, lung.agreement)
+    rows = (lung.encoded, time, event, lung.institution, lung.agreement)
     with pytest.raises(ParameterError, match="between 0 and 1"):
         evaluate(*rows, horizon=365, train=1.0)
     with pytest.raises(ParameterError, match="between 1 and 5"):

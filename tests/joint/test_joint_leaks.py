@@ -47,8 +47,8 @@ def test_the_lung_figures() -> None:
     assert safe.recovered == 0.0
     assert safe.attacked_rows == safe.rows == lung.table.num_rows
     assert safe.guessed < 0.2
-    assert min(entry.rounding for entry in tried if entry.recovered_rows == 0) == step
-    assert tried[-1].recovered >= 0.5
+    assert min(rounding for rounding, recovered in tried.items() if recovered == 0) == step
+    assert tried[min(tried)] >= 0.5
     assert safe.interval is not None
     assert whole.interval is not None
     assert all(safe.interval[name] >= whole.interval[name] - 1e-9 for name in safe.interval)

@@ -26,6 +26,7 @@ def search_rows(  # type: ignore[no-untyped-def]
     truth,
     avoid_truth,
     enough,
+    most,
     nodes_allowed,
 ):
     """Depth-first enumeration in the manner of a sphere decoder.
@@ -36,8 +37,9 @@ def search_rows(  # type: ignore[no-untyped-def]
     what remains to be explained is out of reach of the columns still to come: in the ball around
     the rounding cell (rotated) or in the cell itself (plain).
 
-    With `avoid_truth` the first level must differ from the true value and one hit is enough: that
-    proves the value is not certain.
+    A row's search ends when `enough` hits were found and every column differs from the truth in
+    one of them, or at `most` hits. With `avoid_truth` the first level must differ from the true
+    value and one hit is enough: that proves the value is not certain.
 
     Returns, per row: hits, whether the search was exhaustive, and per level whether a hit differs
     from the truth.
@@ -158,7 +160,7 @@ def search_rows(  # type: ignore[no-untyped-def]
                 if not differs[row, level] and chosen[level] != truth[row, level]:
                     differs[row, level] = True
                     missing -= 1
-            if avoid_truth or (hits[row] >= enough and missing == 0) or hits[row] >= 10 * enough:
+            if avoid_truth or (hits[row] >= enough and missing == 0) or hits[row] >= most:
                 exhaustive[row] = False
                 break
     return hits, exhaustive, differs

@@ -23,7 +23,7 @@ Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 _SLACK = 1e-12  # rounding of the floating point sums themselves
-_ENOUGH = 100
+_ENOUGH, _MOST = 100, 1_000
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,8 @@ def grid_attack(
     agreement: Agreement,
     rounding: float,
     *,
-    nodes: int = 200_000,
+    nodes: int = 50_000,
+    only_recovery: bool = False,
 ) -> GridAttack:
     """Attack published rows, knowing everything but the rows.
 
@@ -72,23 +73,26 @@ def grid_attack(
         What the attacker knows.
     nodes
         Limit of search steps a row and column.
+    only_recovery
+        Stop at the second consistent row: tells recovered rows fast, and nothing about columns.
     """
     contributions = _contributions(agreement)
     centre, half = _cells(published, agreement, rounding, contributions)
     columns = len(contributions)
     few_first = sorted(range(columns), key=lambda g: (len(contributions[g]), g))
+    stop = (2, 2) if only_recovery else (_ENOUGH, _MOST)
     hits, exhaustive, differs = _search(
-        contributions, few_first, centre, half, options, False, nodes
+        contributions, few_first, centre, half, options, False, stop, nodes
     )
     pinned = ~differs
     # Where the first search ended early, ask for each column left whether it can differ at all.
-    for column in range(columns):
+    for column in range(0 if only_recovery else columns):
         asked = np.flatnonzero(pinned[:, column] & ~exhaustive)
         if not len(asked):
             continue
         order = [column] + [g for g in few_first if g != column]
         found, _, other = _search(
-            contributions, order, centre[asked], half[asked], options[asked], True, nodes
+            contributions, order, centre[asked], half[asked], options[asked], True, (1, 1), nodes
         )
         hits[asked] = np.maximum(hits[asked], 1 + found)
         pinned[asked] &= ~other
@@ -138,6 +142,7 @@ def _search(
     half: Floats,
     options: Ints,
     avoid_truth: bool,
+    stop: tuple[int, int],
     nodes: int,
 ) -> tuple[Ints, NDArray[np.bool_], NDArray[np.bool_]]:
     from sfumato.joint._attack_kernels import search_rows
@@ -173,7 +178,7 @@ def _search(
         half,
         np.ascontiguousarray(options[:, order]),
         avoid_truth,
-        _ENOUGH,
+        *stop,
         nodes,
     )
     by_column = np.empty_like(differs)

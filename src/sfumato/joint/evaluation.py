@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +17,12 @@ from sfumato.budget import Budget
 from sfumato.errors import InputError, ParameterError
 from sfumato.joint.agreement import Agreement
 from sfumato.joint.cox import fit_cox
+from sfumato.joint.encoding import Encoded
+from sfumato.joint.leaks import safe_rounding
 from sfumato.joint.margin import fit_svm
 from sfumato.joint.metrics import auc, concordance, survived
 from sfumato.joint.projection import project, round_to
-from sfumato.joint.tuning import choose_seed, score_seeds
+from sfumato.joint.tuning import choose_penalty, choose_seed, score_seeds
 from sfumato.results import Result
 
 __all__ = ["Evaluation", "ModelScore", "evaluate"]
@@ -69,7 +72,7 @@ class Evaluation(Result):
     rows: int
     institutions: dict[str, int]
     horizon: float
-    rounding: float
+    rounding: float | str
     models: tuple[ModelScore, ...]
 
     def model(self, name: str) -> ModelScore:
@@ -89,7 +92,7 @@ class Evaluation(Result):
 
 
 def evaluate(
-    matrix: Floats,
+    encoded: Encoded,
     time: Floats,
     event: NDArray[np.bool_],
     institution: NDArray[np.str_],
@@ -99,9 +102,8 @@ def evaluate(
     train: float = 0.4,
     splits: int = 100,
     dimensions: Sequence[int] | None = None,
-    rounding: float = 0.0,
-    penalty: float = 0.1,
-    nu: float | None = None,
+    rounding: float | Literal["safe"] = 0.0,
+    penalty: float | None = 0.1,
     candidates: int = 1,
     seed: int = 0,
     budget: Budget | None = None,
@@ -110,7 +112,7 @@ def evaluate(
 
     Parameters
     ----------
-    matrix, time, event, institution
+    encoded, time, event, institution
         Encoded rows of everybody (an experiment, not a release).
     agreement
         Kind of matrix and kernel; seeds are drawn anew for every split, as in the paper.
@@ -119,9 +121,11 @@ def evaluate(
     dimensions
         Values of m̄; by default n-1 alone.
     rounding
-        Step of the published numbers.
-    penalty, nu
-        λ of the Cox models; ν of the classifiers (1/λ by default).
+        Step of the published numbers; "safe" lets each institution find its own, as shares do.
+        Test rows are scored at home, so they are not rounded.
+    penalty
+        λ of the Cox models, and 1/ν of the classifiers; None chooses it for each model by
+        cross-validation on its training rows.
     candidates
         Seeds among which B is chosen by the institutions' own cross-validation on training rows.
     """
@@ -129,79 +133,101 @@ def evaluate(
         raise ParameterError("the share of training rows must lie between 0 and 1")
     if splits < 1 or candidates < 1:
         raise ParameterError("at least one split and one candidate are needed")
-    columns = matrix.shape[1]
+    columns = encoded.matrix.shape[1]
     sizes = tuple(dimensions or (columns - 1,))
     if any(not 0 < size < columns for size in sizes):
         raise ParameterError(f"m̄ must lie between 1 and {columns - 1}")
     watch = budget or Budget()
-    lived, known = survived(time, event, horizon)
-    names = sorted(set(institution.tolist()))
-    members = {name: np.flatnonzero(institution == name) for name in names}
-    ridge, slack = penalty, 1.0 / penalty if nu is None else nu
+    judge = _Judge(time, event, horizon, penalty)
+    members = {name: np.flatnonzero(institution == name) for name in sorted(set(institution))}
     runs: dict[tuple[str, int | None], list[tuple[float, float, float]]] = {}
-
-    def judge(x: Floats, rows: NDArray[np.int64], test: NDArray[np.int64]) -> tuple[float, ...]:
-        seen = test[known[test]]
-        told = rows[known[rows]]
-
-        def classify() -> float:
-            plane = fit_svm(x[told], lived[told], nu=slack)
-            return auc(lived[seen], plane.score(x[seen]))
-
-        def hazards() -> tuple[float, float]:
-            risk = fit_cox(x[rows], time[rows], event[rows], penalty=ridge).risk(x)
-            return auc(lived[seen], -risk[seen]), concordance(time[test], event[test], risk[test])
-
-        return (_or_nan(classify), *(_or_nan2(hazards)))
-
     for split in range(splits):
         watch.progress("splitting and fitting", split / splits)
         rng = np.random.default_rng([seed, split])
         chosen = {
-            n: rng.permutation(rows)[: round(train * len(rows))] for n, rows in members.items()
+            name: rng.permutation(rows)[: round(train * len(rows))]
+            for name, rows in members.items()
         }
         rows = np.concatenate(list(chosen.values()))
-        held = np.ones(len(time), dtype=bool)
-        held[rows] = False
-        test = np.flatnonzero(held)
+        test = np.setdiff1d(np.arange(len(time)), rows)
         for name, own in (("pooled", rows), *chosen.items()):
-            runs.setdefault((name, None), []).append(judge(matrix, own, test))  # type: ignore[arg-type]
+            told = judge(encoded.matrix[own], own, encoded.matrix[test], test)
+            runs.setdefault((name, None), []).append(told)
         for size in sizes:
-            sized = agreement.with_projection(dimensions=size)
-            names_of_b = [f"{seed}/{split}/{number}" for number in range(candidates)]
-            best = names_of_b[0]
+            sized = agreement.with_projection(dimensions=size, seed=f"{seed}/{split}/0")
             if candidates > 1:
+                seeds = [f"{seed}/{split}/{number}" for number in range(candidates)]
                 scores = [
-                    score_seeds(matrix[own], (time[own], event[own]), sized, names_of_b)
+                    score_seeds(encoded.matrix[own], (time[own], event[own]), sized, seeds)
                     for own in chosen.values()
                 ]
                 best = choose_seed(scores, [len(own) for own in chosen.values()])
-            x = round_to(project(matrix, sized.with_projection(seed=best)), rounding)
-            key = (f"private m̄={size}", size)
-            runs.setdefault(key, []).append(judge(x, rows, test))  # type: ignore[arg-type]
+                sized = sized.with_projection(seed=best)
+            shares = [
+                _published(Encoded(encoded.matrix[own], encoded.options[own]), sized, rounding)
+                for own in chosen.values()
+            ]
+            told = judge(np.concatenate(shares), rows, project(encoded.matrix[test], sized), test)
+            runs.setdefault((f"private m̄={size}", size), []).append(told)
     return Evaluation(
         train=train,
         splits=splits,
         rows=len(time),
-        institutions={name: len(rows) for name, rows in members.items()},
+        institutions={str(name): len(rows) for name, rows in members.items()},
         horizon=horizon,
         rounding=rounding,
-        models=tuple(_summary(name, size, np.array(done)) for (name, size), done in runs.items()),
+        models=tuple(
+            _summary(str(name), size, np.array(done)) for (name, size), done in runs.items()
+        ),
     )
 
 
-def _or_nan(work: Callable[[], float]) -> float:
+class _Judge:
+    """Fits both kinds of model on training rows and scores them on test rows."""
+
+    def __init__(
+        self, time: Floats, event: NDArray[np.bool_], horizon: float, penalty: float | None
+    ) -> None:
+        self.time, self.event, self.penalty = time, event, penalty
+        self.lived, self.known = survived(time, event, horizon)
+
+    def __call__(
+        self, x: Floats, rows: NDArray[np.int64], unseen: Floats, test: NDArray[np.int64]
+    ) -> tuple[float, float, float]:
+        told, asked = self.known[rows], self.known[test]
+
+        def classify() -> tuple[float, ...]:
+            lived = self.lived[rows[told]]
+            ridge = self._penalty(x[told], (None, lived))
+            plane = fit_svm(x[told], lived, nu=1.0 / ridge)
+            return (auc(self.lived[test[asked]], plane.score(unseen[asked])),)
+
+        def hazards() -> tuple[float, ...]:
+            time, event = self.time[rows], self.event[rows]
+            ridge = self._penalty(x, (time, event))
+            risk = fit_cox(x, time, event, penalty=ridge).risk(unseen)
+            return (
+                auc(self.lived[test[asked]], -risk[asked]),
+                concordance(self.time[test], self.event[test], risk),
+            )
+
+        (svm,), (cox, order) = _or_nan(classify, 1), _or_nan(hazards, 2)
+        return svm, cox, order
+
+    def _penalty(self, x: Floats, outcome: tuple[Floats | None, NDArray[np.bool_]]) -> float:
+        return choose_penalty(x, outcome) if self.penalty is None else self.penalty
+
+
+def _published(own: Encoded, agreement: Agreement, rounding: float | Literal["safe"]) -> Floats:
+    step = safe_rounding(own, agreement)[0] if rounding == "safe" else rounding
+    return round_to(project(own.matrix, agreement), step)
+
+
+def _or_nan(work: Callable[[], tuple[float, ...]], size: int) -> tuple[float, ...]:
     try:
         return work()
     except InputError:  # one class or no event among a small institution's training rows
-        return float("nan")
-
-
-def _or_nan2(work: Callable[[], tuple[float, float]]) -> tuple[float, float]:
-    try:
-        return work()
-    except InputError:
-        return float("nan"), float("nan")
+        return (float("nan"),) * size
 
 
 def _summary(name: str, size: int | None, runs: Floats) -> ModelScore:

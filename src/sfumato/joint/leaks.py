@@ -178,7 +178,7 @@ def safe_rounding(
     seed: int = 0,
     nodes: int = 50_000,
     budget: Budget | None = None,
-) -> tuple[float, list[Leakage]]:
+) -> tuple[float, dict[float, float]]:
     """The finest rounding step at which no attacked row (or cell) is certain.
 
     Steps are tried from coarse to fine until most rows are given away.
@@ -186,25 +186,28 @@ def safe_rounding(
     Returns
     -------
     step, tried
-        The step, and the leakage at each step that was tried.
+        The step, and the share of rows recovered at each step that was tried.
     """
     if protect not in ("rows", "cells"):
         raise ParameterError("`protect` must be rows or cells")
     watch = budget or Budget()
     projected = project(encoded.matrix, agreement)
-    largest = float(np.abs(projected).max(initial=0.0))
-    tried: list[Leakage] = []
+    picked = _sample(len(projected), sample, seed)
+    options = encoded.options[picked]
+    tried: dict[float, float] = {}
     safe: float | None = None
+    largest = float(np.abs(projected).max(initial=0.0))
     steps = [step for step in STEPS if step <= 2 * largest] or [STEPS[-1]]
     for index, step in enumerate(steps):
         watch.progress("attacking the share", index / len(steps))
-        found = leakage(
-            encoded, agreement, step, sample=sample, interval_rows=0, seed=seed, nodes=nodes
+        published = round_to(projected[picked], step)
+        found = grid_attack(
+            published, options, agreement, step, nodes=nodes, only_recovery=protect == "rows"
         )
-        tried.append(found)
-        if found.holds(protect):
+        tried[step] = float(found.recovered.mean())
+        if not found.recovered.any() and (protect == "rows" or not found.pinned.any()):
             safe = step
-        if found.recovered >= 0.5:
+        if tried[step] >= 0.5:
             break
     if safe is None or not np.ptp(round_to(projected, safe), axis=0).any():
         raise PromiseError(

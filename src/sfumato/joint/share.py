@@ -143,7 +143,7 @@ def make_share(
     _check_outcome(outcome, agreement, where)
     notes = _constant(encoded, agreement, allow_constant, where)
 
-    step, chosen_by, tried = agreement.projection.rounding, "agreement", list[Leakage]()
+    step, chosen_by, tried = agreement.projection.rounding, "agreement", dict[float, float]()
     if rounding is not None:
         step, chosen_by = rounding, "user"
     if step is None:
@@ -203,7 +203,7 @@ def make_share(
         rounding=step,
         chosen_by=chosen_by,
         leakage=found,
-        tried={f"{entry.rounding:g}": entry.recovered for entry in tried},
+        tried={f"{step:g}": recovered for step, recovered in tried.items()},
         price=costs,
         notes=tuple(notes),
         share=share,
