@@ -4,8 +4,8 @@ All bounds are union bounds over the column sets that could be answered: 2^m of 
 the answer's size is capped. ε is the share of pairs (or rows) that may be missed, δ the
 probability that the promise fails.
 
-Sources: Motwani & Xu, Theorems 5, 7 and 8 and Lemmas 9 and 10; for samples of rows instead of pairs Hildebrant,
-Le, Ta & Vu (PODS 2023), here with an explicit constant.
+Sources: Motwani & Xu, Theorems 5, 7 and 8 and Lemmas 9 and 10; for samples of rows instead of pairs
+Hildebrant, Le, Ta & Vu (PODS 2023), here with an explicit constant.
 """
 
 from __future__ import annotations

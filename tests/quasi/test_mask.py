@@ -1,0 +1,147 @@
+"""Masking: the papers' examples, brute force, guarantees, and what is published."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import sfumato as sf
+from brute import as_table, classes, column_sets, small_tables, together
+from samples import sample_path
+from sfumato.errors import ParameterError
+from sfumato.quasi.mask import Demand, mask_draft
+
+PEOPLE = pa.table(
+    {
+        "age": [20, 30, 40, 20, 40],
+        "sex": ["F", "F", "F", "M", "M"],
+        "state": ["CA", "CA", "TX", "NY", "CA"],
+    }
+)
+
+
+def published(source, measure, beta, **options):
+    parameters = {
+        name: options.pop(name) for name in ("sample", "proven", "seed") if name in options
+    }
+    draft = mask_draft(source, Demand(measure, beta, explain=False, **parameters), **options)
+    return draft.details
+
+
+def test_the_example_of_motwani_and_xu():
+    assert published(PEOPLE, "distinct", 0.8)["published"] == ("sex", "state")
+    assert len(published(PEOPLE, "separation", 0.8)["published"]) == 1
+
+
+@given(
+    small_tables(min_rows=2),
+    st.sampled_from(["distinct", "separation"]),
+    st.integers(1, 9),
+    st.integers(0, 5),
+)
+@settings(max_examples=150)
+def test_the_proven_optimum_equals_brute_force(drawn, measure, tenths, seed):
+    rows, width = drawn
+    weights = [1 + (seed * (c + 2)) % 3 for c in range(width)]
+    pairs = len(rows) * (len(rows) - 1) // 2
+
+    def allowed(columns):
+        if measure == "distinct":
+            return 10 * classes(rows, columns) <= tenths * len(rows)
+        return 10 * (pairs - together(rows, columns)) <= tenths * pairs
+
+    best = max((sum(weights[c] for c in s) for s in column_sets(width) if allowed(s)), default=0)
+    named = dict(zip("abcde", weights, strict=False))
+    table = as_table(rows, width)
+    if not any(allowed((c,)) for c in range(width)):
+        with pytest.raises(ParameterError, match="not even one column"):
+            published(table, measure, tenths / 10, weights=named)
+        return
+    for proven in (False, True):
+        found = published(table, measure, tenths / 10, weights=named, proven=proven)
+        assert allowed([ord(name) - ord("a") for name in found["published"]])
+        assert found["weight"] <= best
+    assert found["weight"] == best == found["upper_bound"]
+    assert found["proven_optimum"]
+
+
+def test_pins_are_kept():
+    found = published(PEOPLE, "distinct", 0.8, must_publish=["age"], must_drop=["sex"])
+    assert found["published"] == ("age",)
+    with pytest.raises(ParameterError, match="must be published and must be left out"):
+        published(PEOPLE, "distinct", 0.8, must_publish=["age"], must_drop=["age"])
+    with pytest.raises(ParameterError, match="already exceed β together: `age`, `sex`"):
+        published(PEOPLE, "distinct", 0.7, must_publish=["age", "sex"])
+
+
+def test_columns_left_out_come_with_a_reason():
+    release = sf.mask(PEOPLE, measure="distinct", beta=0.8, must_drop=["sex"])
+    assert release.details["why"]["sex"] == "left out on request"
+    release = sf.mask(PEOPLE, measure="distinct", beta=0.8)
+    assert release.details["why"]["age"] in (("age", "sex"), ("age", "state"))
+
+
+def test_the_release_holds_exactly_the_published_columns():
+    release = sf.mask(PEOPLE, measure="distinct", beta=0.8)
+    assert release.table.columns == ("sex", "state")
+    assert release.rows == 5
+    assert release.column_actions == {"age": "dropped", "sex": "kept", "state": "kept"}
+    assert release.verified
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ({"beta": 0}, "β"),
+        ({"beta": 1}, "β"),
+        ({"beta": 0.5, "measure": "key"}, "no measure"),
+        ({"beta": 0.5, "sample": 3}, "Draw at least"),
+        ({"beta": 0.5, "sample": 3, "proven": True}, "proven on a sample"),
+        ({"beta": 0.1}, "not even one column"),
+    ],
+)
+def test_bad_parameters_are_refused(arguments, words):
+    with pytest.raises(ParameterError, match=words):
+        sf.mask(PEOPLE, **arguments)
+
+
+def adult() -> pa.Table:
+    table = pq.read_table(sample_path("adult.parquet")).drop(["fnlwgt"])
+    return table.group_by(table.column_names).aggregate([])
+
+
+@pytest.mark.parametrize(
+    ("measure", "beta", "kept"), [("distinct", 0.5, 12), ("separation", 0.8, 5)]
+)
+def test_adult_keeps_as_many_columns_as_in_the_paper(measure, beta, kept):
+    table = sf.table(adult())
+    assert len(published(table, measure, beta)["published"]) == kept
+    proven = published(table, measure, beta, proven=True)
+    assert (len(proven["published"]), proven["proven_optimum"]) == (kept, True)
+
+
+def test_covtype_keeps_as_many_columns_as_in_the_paper():
+    table = sf.table(sample_path("covtype.parquet"))
+    table = table.select(table.columns[:54])
+    assert len(published(table, "separation", 0.8)["published"]) == 38
+    sampled = published(table, "separation", 0.8, sample=100_000)
+    assert len(sampled["published"]) >= 37
+    assert sampled["measures"].separation <= 0.8
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("measure", "beta"), [("distinct", 0.6), ("separation", 0.95)])
+def test_a_sampled_mask_breaks_beta_in_at_most_delta_of_a_thousand_seeds(measure, beta):
+    random = np.random.default_rng(0)
+    rows = 20_000
+    table = sf.table(pa.table({f"c{i}": random.zipf(1.3, rows) % (4 * i + 3) for i in range(10)}))
+    table.codes()
+    broken = 0
+    for seed in range(1000):
+        found = published(table, measure, beta, sample=2000, seed=seed)
+        broken += getattr(found["measures"], measure) > beta
+    assert broken <= 10
