@@ -23,7 +23,7 @@ def cold() -> bool:
 
 def warm() -> None:
     """Compile, or load from the cache, the loops that measuring and scanning need."""
-    from sfumato.kernels import classes, groups, seen
+    from sfumato.kernels import classes, groups, seen, sorting
 
     narrow, middle, wide = (np.zeros(2, type_) for type_ in (np.uint8, np.uint16, np.uint32))
     for cardinalities in ((2, 2), (1 << 12, 1 << 3), (1 << 40, 2)):
@@ -41,3 +41,5 @@ def warm() -> None:
         for out in (narrow, middle, wide):
             if out.itemsize <= codes.itemsize:
                 seen.translate(codes, out[:1], out.copy())
+    sorting.sorted_order(np.zeros(1 << 14, np.uint64), 2)
+    sorting.text_ranks(narrow, np.array([0, 1, 2], np.int64))
