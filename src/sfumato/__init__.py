@@ -6,6 +6,8 @@ Verbs are loaded on first use, so that importing the package is quick.
 from __future__ import annotations
 
 import importlib
+import sys
+from types import ModuleType
 from typing import Any
 
 from sfumato._version import __version__
@@ -13,10 +15,13 @@ from sfumato._version import __version__
 _HOMES = {
     "Budget": "sfumato.budget",
     "Table": "sfumato.tables",
+    "attack": "sfumato.population.joining",
     "mask": "sfumato.quasi.mask",
     "measure": "sfumato.quasi.measure",
     "minimal_keys": "sfumato.quasi.minimal",
     "minimum_key": "sfumato.quasi.key",
+    "population": "sfumato.population.survey",
+    "safe_harbor": "sfumato.population.harbor",
     "scan": "sfumato.quasi.scan",
     "table": "sfumato.tables",
     "uniques": "sfumato.quasi.uniques",
@@ -28,10 +33,13 @@ __all__ = [
     "Budget",
     "Table",
     "__version__",
+    "attack",
     "mask",
     "measure",
     "minimal_keys",
     "minimum_key",
+    "population",
+    "safe_harbor",
     "scan",
     "table",
     "uniques",
@@ -49,3 +57,14 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted({*globals(), *_HOMES})
+
+
+class _Package(ModuleType):
+    """Keeps a verb in place when the room of the same name is imported after it or before it."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not (name in _HOMES and isinstance(value, ModuleType)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package
