@@ -116,7 +116,7 @@ def scan(
     ... })
     >>> found = sf.scan(people)
     >>> found.duplicate_rows, found.combinations[0].columns, found.combinations[0].unique_rows
-    (0, ('age', 'sex'), 5)
+    (0, ('age', 'state'), 5)
     """
     from sfumato.tables import table
 
