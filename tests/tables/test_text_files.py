@@ -51,6 +51,12 @@ def test_encodings_are_recognised(file, encoding):
     assert rows(file("name,age\nJosé,40\nZoë,30\n".encode(encoding))) == PEOPLE
 
 
+@pytest.mark.parametrize("word", ["à", "à la carte", "Österreich", "5 €", "“quoted”", "É."])
+def test_western_text_is_recognised_without_utf_8(file, word):
+    path = file(f"name,n\nChalon-sur-Saône,1\n{word},2\n".encode("cp1252"))
+    assert rows(path)[1] == {"name": word, "n": 2}
+
+
 def test_encodings_can_be_given(file):
     path = file("name,age\nŁódź,40\n".encode("cp1250"))
     assert rows(path, encoding="cp1250") == [{"name": "Łódź", "age": 40}]
@@ -199,6 +205,7 @@ def test_empty_file(file, content):
         ("a,b\n1,2\n3\n", "line 3 has 1 cell, the header has 2"),
         ('a,b\n"1\n1",2\n\n3,4,5\n', "line 5 has 3 cells, the header has 2"),
         ('a,b\n1,2\n3,"x\n4,5\n6,7\n', "a quote opens in line 3 and is never closed"),
+        ('\n\na,"b\n1,2\n3,4\n', "a quote opens in line 3 and is never closed"),
         ('a,b,c\n1,"x,2\n3,4,5\n', "line 2 has 2 cells, the header has 3.*quote"),
     ],
 )

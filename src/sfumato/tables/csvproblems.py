@@ -11,7 +11,12 @@ import io
 from typing import Any, BinaryIO
 
 from sfumato.errors import SourceError
-from sfumato.tables.dialect import Layout, long_cells_allowed
+from sfumato.tables.dialect import (
+    Layout,
+    long_cells_allowed,
+    never_closed,
+    runs_to_the_end,
+)
 from sfumato.tables.encoding import first_undecodable, looks_western
 
 __all__ = ["ragged_line", "unclosed_quote", "undecodable_bytes"]
@@ -64,14 +69,10 @@ def unclosed_quote(file: BinaryIO, name: str, encoding: str, layout: Layout) -> 
             try:
                 if next(reader, None) is None:
                     return None
-            except csv.Error:
-                if file.read(1):
-                    return None  # strict about something else, which the fast reader tolerates
-                return SourceError(
-                    f"a quote opens in line {ended + 1:,} and is never closed",
-                    where=name,
-                    remedy="Close it, or double it if it belongs to the text.",
-                )
+            except csv.Error as error:
+                if not runs_to_the_end(error):
+                    return None  # strict about something that the fast reader tolerates
+                return never_closed(ended + 1, name)
             ended = reader.line_num
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from sfumato.engines.csvtext import DELIMITERS
 from sfumato.errors import ParameterError, SourceError
 
-__all__ = ["Layout", "layout_of", "long_cells_allowed"]
+__all__ = ["Layout", "layout_of", "long_cells_allowed", "never_closed", "runs_to_the_end"]
 
 _LOOKED_AT = 2000
 """Records of the sample that decide."""
@@ -94,7 +94,7 @@ def layout_of(
     names = tuple(records[0])
     if header:
         records = records[1:]
-        above += text[: _end_of_first(text, found)]
+        above += text[: _end_of_first(text, found, name, 1 + len(above.splitlines()))]
     else:
         names = tuple(f"column_{i + 1}" for i in range(len(names)))
     return Layout(
@@ -120,12 +120,32 @@ def _records(text: str, delimiter: str) -> list[list[str]]:
     return records
 
 
-def _end_of_first(text: str, delimiter: str) -> int:
+def _end_of_first(text: str, delimiter: str, name: str, line: int) -> int:
     """Where the first record ends, its line end included."""
     lines = io.StringIO(text, newline="")
     with long_cells_allowed():
         next(csv.reader(iter(lines.readline, ""), delimiter=delimiter))
-    return lines.tell()
+        end = lines.tell()
+        try:
+            next(csv.reader(io.StringIO(text[:end], newline=""), delimiter=delimiter, strict=True))
+        except csv.Error as error:
+            if runs_to_the_end(error):
+                raise never_closed(line, name) from None
+    return end
+
+
+def runs_to_the_end(error: csv.Error) -> bool:
+    """Whether Python's reader came to the end within quotes."""
+    return "unexpected end" in str(error)
+
+
+def never_closed(line: int, name: str) -> SourceError:
+    """The error for a quote that swallows the rest of the file."""
+    return SourceError(
+        f"a quote opens in line {line:,} and is never closed",
+        where=name,
+        remedy="Close it, or double it if it belongs to the text.",
+    )
 
 
 def _fitness(records: list[list[str]]) -> tuple[float, int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import codecs
+import re
 from typing import BinaryIO
 
 from sfumato.errors import ParameterError
@@ -16,8 +17,10 @@ _BYTE_ORDER_MARKS = (
     (codecs.BOM_UTF16_LE, "utf-16"),
     (codecs.BOM_UTF16_BE, "utf-16"),
 )
-_WESTERN_LETTERS = frozenset("ÀÁÂÃÄÅÆÇÈÉÊËÌÍÎÏÑÒÓÔÕÖØÙÚÛÜÝßàáâãäåæçèéêëìíîïñòóôõöøùúûüýÿŒœŠšŽž")
-_WESTERN_SIGNS = frozenset("€‘’“”–—…•§©®°±²³·ºª¼½¾¿¡«»£\xa0´")
+_WESTERN = frozenset(
+    "ÀÁÂÃÄÅÆÇÈÉÊËÌÍÎÏÑÒÓÔÕÖØÙÚÛÜÝßàáâãäåæçèéêëìíîïñòóôõöøùúûüýÿŒœŠšŽžÐðÞþ"
+    "€‚„‘’“”–—…•§©®°±²³·ºª¼½¾¿¡«»£\xa0´µ×"
+)
 _CHUNK = 1 << 20
 
 
@@ -56,25 +59,26 @@ def guessed_encoding(sample: bytes, *, complete: bool) -> str:
 
 
 def looks_western(sample: bytes) -> bool:
-    """Whether bytes make sense as Windows-1252: accented letters in words, signs beside words."""
+    """Whether bytes make sense as Windows-1252: Western letters and signs, mostly beside words.
+
+    Examples
+    --------
+    >>> looks_western("Chalon-sur-Saône, à côté".encode("cp1252")), looks_western(b"1,\xff,2")
+    (True, False)
+    """
     try:
         text = sample.decode("cp1252")
     except UnicodeDecodeError:
         return False
-    found = False
-    for at, sign in enumerate(text):
-        if sign.isascii():
-            continue
-        found = True
-        beside = text[max(at - 1, 0) : at] + text[at + 1 : at + 2]
-        if sign in _WESTERN_LETTERS:
-            fits = any((c.isascii() and c.isalpha()) or c in _WESTERN_LETTERS for c in beside)
-        else:
-            fits = sign in _WESTERN_SIGNS and any(c.isascii() and (c.isalnum() or c == " ")
-                                                  for c in beside)  # fmt: skip
-        if not fits:
+    found = within = 0
+    for match in re.finditer(r"[^\x00-\x7f]", text):
+        at = match.start()
+        if match[0] not in _WESTERN:
             return False
-    return found
+        found += 1
+        beside = text[max(at - 1, 0) : at] + text[at + 1 : at + 2]
+        within += any(c.isalpha() or c in " 0123456789" for c in beside)
+    return found > 0 and 2 * within >= found
 
 
 def first_undecodable(file: BinaryIO, encoding: str) -> tuple[int, bytes] | None:
