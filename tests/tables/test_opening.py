@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
+from sfumato.engines.schema import column_of
 from sfumato.errors import ColumnError, EngineError, ParameterError, SourceError
 from sfumato.tables import choice
 
@@ -347,6 +348,45 @@ def test_addresses():
         sf.table("postgresql://localhost/db#people", query="SELECT 1")
     with pytest.raises(ParameterError, match="goes with the address of a database"):
         sf.table(PEOPLE, query="SELECT 1")
+
+
+@pytest.mark.parametrize(
+    ("given", "query", "expected"),
+    [
+        ("postgresql://h/db#s.people", None, ("postgresql://h/db", {"table": "s.people"})),
+        ("postgres://h/db#people", None, ("postgres://h/db", {"table": "people"})),
+        ("postgresql://h/db#SELECT 1 # 2", None, ("postgresql://h/db", {"query": "SELECT 1 # 2"})),
+        ("postgresql://h/db", "SELECT 1", ("postgresql://h/db", {"query": "SELECT 1"})),
+    ],
+)
+def test_databases_answer_for_themselves(monkeypatch, given, query, expected):
+    from sfumato.engines import postgres
+
+    class Recorder:
+        kind, name = "postgres", "people"
+
+        def __init__(self, url, **options):
+            self.asked = (url, options)
+
+        def schema(self):
+            return (column_of("a", pa.int64()), column_of("b", pa.int64()))
+
+    monkeypatch.setattr(postgres, "PostgresEngine", Recorder)
+    opened = sf.table(given, query=query, exclude=["a"])
+    assert opened.engine.asked == expected
+    assert opened.columns == ("b",)
+
+
+def test_spark_frames_answer_for_themselves(monkeypatch):
+    from sfumato.engines import spark
+
+    monkeypatch.setattr(spark, "SparkEngine", lambda frame: SimpleNamespace(frame=frame))
+    frame = type("DataFrame", (), {"__module__": "pyspark.sql.classic.dataframe"})()
+    assert sf.table(frame).engine.frame is frame
+    pandas_on_spark = type(
+        "DataFrame", (), {"__module__": "pyspark.pandas.frame", "to_spark": lambda self: frame}
+    )()
+    assert sf.table(pandas_on_spark).engine.frame is frame
 
 
 @pytest.mark.parametrize(

@@ -63,7 +63,7 @@ def looks_western(sample: bytes) -> bool:
 
     Examples
     --------
-    >>> looks_western("Chalon-sur-Saône, à côté".encode("cp1252")), looks_western(b"1,\xff,2")
+    >>> looks_western("Chalon-sur-Saône, à côté".encode("cp1252")), looks_western(b"1,\\xff,2")
     (True, False)
     """
     try:
