@@ -14,6 +14,7 @@ from sfumato._version import __version__
 
 _HOMES = {
     "Budget": "sfumato.budget",
+    "anonymize": "sfumato.anonymize.verb",
     "Table": "sfumato.tables",
     "attack": "sfumato.population.joining",
     "mask": "sfumato.quasi.mask",
@@ -34,6 +35,7 @@ __all__ = [
     "Budget",
     "Table",
     "__version__",
+    "anonymize",
     "attack",
     "mask",
     "measure",

@@ -40,7 +40,13 @@ class Method:
         return found
 
 
-METHODS: dict[str, Method] = {}
+METHODS: dict[str, Method] = {
+    "mondrian": Method(
+        "sfumato.anonymize.mondrian",
+        "cuts the space of quasi-identifiers top down, first where precision matters; fast",
+        ("cut_weights", "target", "relaxed", "cuts"),
+    ),
+}
 """All methods, in the order help texts list them."""
 
 
