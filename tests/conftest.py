@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["servers"]
@@ -10,3 +11,11 @@ settings.register_profile(
     "sfumato", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
 settings.load_profile("sfumato")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that need a server run in one worker, so that it is started once."""
+    for item in items:
+        for server in ("postgres", "spark", "browser"):
+            if item.get_closest_marker(server) is not None:
+                item.add_marker(pytest.mark.xdist_group(server))

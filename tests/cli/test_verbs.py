@@ -9,6 +9,7 @@ import sfumato as sf
 from cli_tools import sfumato
 from sfumato.cli._options import split_columns
 from sfumato.demo import people
+from sfumato.quasi import looking
 
 
 @pytest.fixture(scope="module")
@@ -88,6 +89,31 @@ def test_scan_of_people_who_cannot_be_found(tmp_path):
     path = tmp_path / "same.csv"
     path.write_text("age,sex\n" + "20,F\n30,M\n" * 50)
     assert "Nobody is the only one of their kind" in " ".join(sfumato("scan", path).out.split())
+
+
+@pytest.mark.parametrize(
+    ("table", "words"),
+    [
+        ("when,x\n2020-01-01,1\n2020-01-02,1\n", "Everybody, directly, by when."),
+        ("value\n0.25\n0.5\n0.75\n", "Nobody is the only one"),
+        ("ssn,age\n1,30\n2,30\n", "Everybody, directly, by ssn. Without them, nobody"),
+    ],
+)
+def test_scan_of_keys(tmp_path, table, words):
+    path = tmp_path / "keys.csv"
+    path.write_text(table)
+    assert words in " ".join(sfumato("scan", path).out.split())
+
+
+def test_scan_of_a_large_table_states_its_error(hospital, monkeypatch):
+    monkeypatch.setattr(looking, "ROWS_AT_HAND", 1000)
+    columns = ("-c", "sex,zip,language,insurance,department")
+    words = " ".join(sfumato("scan", hospital, *columns).out.split())
+    assert "Chosen on 1,000 sampled rows, counted on all rows. 99% sure: at most" in words
+    told = sfumato("scan", hospital, *columns, "--json").json
+    assert told["choice"]["sample"] == 1000
+    best = told["combinations"][0]
+    assert best["unique_rows"] == sf.measure(str(hospital), best["columns"]).unique_rows
 
 
 def test_scan_of_a_wide_table_lists_what_fits(tmp_path):

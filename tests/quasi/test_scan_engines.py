@@ -38,7 +38,6 @@ def test_duckdb(table, expected, tmp_path):
 
 
 @pytest.mark.postgres
-@pytest.mark.xdist_group("postgres")
 def test_postgres_asks_few_questions(table, expected, postgres, monkeypatch):
     url = filled(postgres, table)
     opened = sf.table(url)
@@ -52,7 +51,6 @@ def test_postgres_asks_few_questions(table, expected, postgres, monkeypatch):
 
 
 @pytest.mark.spark
-@pytest.mark.xdist_group("spark")
 def test_spark(table, expected, spark, tmp_path):
     path = tmp_path / "people.parquet"
     pq.write_table(table, path)

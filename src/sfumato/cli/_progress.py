@@ -94,7 +94,7 @@ class ProgressLine:
         (task,) = self._live.tasks
         # `update` cannot take a total back, and work of unknown size has none
         task.total = None if self._share is None else 1.0
-        doing = self._doing or "Working"
+        doing = self._doing or "working"
         self._live.update(task.id, description=doing, completed=self._share or 0.0)
 
 

@@ -226,12 +226,14 @@ def _verdict(found: Scan) -> Text:
     text = Text()
     if not found.rows:
         return text.append("Nobody: the table has no rows.")
-    direct = [key[0] for key in found.keys if key[0] in found.with_role("identifier")]
+    # a measured number that differs in every row finds nobody: who would know it?
+    direct = [c.name for c in found.columns if "key" in c.flags and "float" not in c.flags]
     if direct:
         text.append("Everybody", "bold red").append(f", directly, by {_listed(direct)}. ")
     rung = _telling(found)
     if rung is None:
-        text.append(f"Nobody is the only one of their kind by {_known(found)}.")
+        nobody = "Without them, nobody" if direct else "Nobody"
+        text.append(f"{nobody} is the only one of their kind by {_known(found)}.")
     else:
         text.append("Without them, " if direct else "")
         text.append(f"{rung.unique_rows:,} of {rung.rows:,} people", "bold red")

@@ -76,6 +76,6 @@ def _watched(
     for batch in batches:
         if budget.spent():
             raise BudgetError(f"time ran out after {done:,} of {rows:,} people")
-        budget.progress("Making people", done / rows)
+        budget.progress("making people", done / rows)
         done += batch.num_rows
         yield batch

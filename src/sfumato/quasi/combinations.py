@@ -108,14 +108,14 @@ def most_identifying(
     small = _smaller(sample, len(names), seed)
     first = _Counts(small, budget)
     pairs = list(combinations(names, 2))
-    first.count(pairs, "Comparing pairs")
+    first.count(pairs, "comparing pairs")
     triples = _triples(names, first)
-    first.count(triples, "Comparing triples")
+    first.count(triples, "comparing triples")
     second = first
     if small is not sample:
         second = _Counts(sample, budget)
-        second.count(first.ranked(2)[:FINALISTS], "Comparing the best pairs again")
-        second.count(first.helping_triples()[:FINALISTS], "Comparing the best triples again")
+        second.count(first.ranked(2)[:FINALISTS], "comparing the best pairs again")
+        second.count(first.helping_triples()[:FINALISTS], "comparing the best triples again")
 
     def exact(chosen: ColumnSet) -> Measures:
         return measures_of(chosen, table.class_sizes(chosen, budget))
@@ -172,7 +172,7 @@ def _while_time(
 ) -> list[Measures]:
     found: list[Measures] = []
     for chosen in sets:
-        budget.progress(f"Counting {', '.join(chosen)}", len(found) / len(sets))
+        budget.progress(f"counting {', '.join(chosen)}", len(found) / len(sets))
         if budget.spent():
             break
         try:
@@ -193,7 +193,7 @@ def _ladder(
     while len(rungs) < min(RUNGS, len(names)):
         standing: ColumnSet = rungs[-1].columns if rungs else ()
         longer = [(*standing, name) for name in names if name not in standing]
-        counts.count(longer, "Climbing from column to column")
+        counts.count(longer, "adding columns")
         counted = [chosen for chosen in longer if chosen in counts.figures]
         if not counted:
             break

@@ -53,7 +53,7 @@ def look_at(table: Table, *, seed: int, budget: Budget) -> Look:
     nulls = _nulls(table)
     facts = []
     for at, column in enumerate(table.schema):
-        _report(budget, f"Counting `{column.name}`", at / len(table.columns))
+        _report(budget, f"counting `{column.name}`", at / len(table.columns))
         sizes = table.class_sizes([column.name], budget)
         facts.append(
             ColumnFacts(
@@ -65,7 +65,7 @@ def look_at(table: Table, *, seed: int, budget: Budget) -> Look:
                 sizes.unique_rows,
             )
         )
-    _report(budget, "Taking a sample", None)
+    _report(budget, "taking a sample", None)
     wanted = ROWS_AT_HAND if table.engine.kind == "duckdb" else ROWS_TO_FETCH
     return Look(rows, tuple(facts), codes_of_table(table.sample(wanted, None, seed)))
 
@@ -76,7 +76,7 @@ def _look_in_memory(table: Table, seed: int, budget: Budget) -> Look:
     codes = table.codes(None, budget)
     facts = []
     for at, column in enumerate(table.schema):
-        _report(budget, f"Counting `{column.name}`", at / len(codes.columns))
+        _report(budget, f"counting `{column.name}`", at / len(codes.columns))
         values = codes.values[at]
         counts = kernels.group_sums(codes.arrays[at], len(values))
         # a null is the last value

@@ -193,7 +193,7 @@ def _duplicates(
         return 0
     if budget.spent():
         return None
-    budget.progress("Looking for duplicate rows")
+    budget.progress("looking for duplicate rows")
     repeated = {name for group in twins for name in group[1:]}
     deciding = [facts for facts in look.facts if facts.name not in repeated]
     deciding.sort(key=lambda facts: -facts.classes)
