@@ -113,9 +113,9 @@ _SOME = 0.001
 _BY_CONTENT: tuple[tuple[str, str, str], ...] = (
     ("F", "e-mail addresses", r"^[^@\s]+@[^@\s]+\.[A-Za-z]{2,}$"),
     ("N", "web addresses", r"^(?:https?://|www\.)\S+$"),
+    ("M", "hardware addresses", r"^(?:[0-9A-Fa-f]{2}[:-]){5}[0-9A-Fa-f]{2}$"),
     ("O", "IP addresses",
      r"^(?:\d{1,3}\.){3}\d{1,3}$|^(?:[0-9A-Fa-f]{1,4}:){4,7}[0-9A-Fa-f]{1,4}$"),
-    ("M", "hardware addresses", r"^(?:[0-9A-Fa-f]{2}[:-]){5}[0-9A-Fa-f]{2}$"),
     ("G", "social security numbers", r"^\d{3}-\d{2}-\d{4}$"),
     ("D", "telephone numbers",
      r"^(?:\+?\d{1,3}[ .-]?)?(?:\(\d{3}\) ?|\d{3}[ .-])\d{3}[ .-]\d{4}$|^\+\d{9,15}$"),
@@ -250,13 +250,27 @@ def _by_uniqueness(
         return None
     if unique >= 0.9 and (_SERIAL & set(words) or column.name.lower().endswith("id")):
         return Recognised("R", "a number or code that nearly every row has for itself")
-    if unique < 0.99 or len(cells) < 30:
+    if unique < 0.99 or len(cells) < 30 or not _looks_assigned(column, cells):
         return None
     if column.kind == "text" and _share(cells, r"^\S*\d\S*$") >= 0.9:
         return Recognised("R", "a code that every row has for itself")
     return Recognised(
         None, "every row has a value of its own: a number that identifies, or a measure", None, True
     )
+
+
+def _looks_assigned(column: Column, cells: pa.Array) -> bool:
+    """Whether unique whole numbers look given out rather than measured: long, or one after another.
+
+    Text counts as assigned.
+    """
+    import pyarrow.compute as pc
+
+    if column.kind != "integer":
+        return True
+    ends = pc.min_max(cells)
+    low, high = ends["min"].as_py(), ends["max"].as_py()
+    return bool(low >= 1_000_000 or high - low < 1.05 * len(cells))
 
 
 def _phrase(words: list[str], phrase: str) -> bool:

@@ -165,16 +165,15 @@ def _areas(name: str, values: pa.Array, restricted: frozenset[str], pad: bool) -
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    text = postal_text(name, values, pad=pad)
-    wrong = pc.sum(
-        pc.invert(pc.match_substring_regex(text.drop_null(), r"^\d{3,}(-\d+)?$"))
-    ).as_py()
-    if wrong:
+    present = values.cast(pa.string()).drop_null()
+    right = pc.sum(pc.match_substring_regex(present, r"^\d{3,10}(?:-\d+)?$")).as_py() or 0
+    if wrong := len(present) - right:
         raise ColumnError(
             f"{wrong:,} distinct values are no ZIP codes",
             where=f"column `{name}`",
             remedy="Make them null, or drop the column with --drop.",
         )
+    text = postal_text(name, values, pad=pad)
     areas = pc.utf8_slice_codeunits(text, 0, 3)
     small = pc.is_in(areas, value_set=pa.array(sorted(restricted), pa.string()))
     return pc.if_else(small, pa.scalar("000"), areas)
@@ -243,9 +242,7 @@ def _odd_years(name: str, years: pa.Array, values: Codes, as_of: dt.date) -> lis
     said = []
     early, late = int(counts[year < FIRST_YEAR].sum()), int(counts[year > as_of.year].sum())
     if early:
-        said.append(
-            f"column `{name}`: {early:,} dates lie before {FIRST_YEAR}, perhaps placeholders"
-        )
+        said.append(f"column `{name}`: {early:,} dates lie before {FIRST_YEAR} (placeholders?)")
     if late:
         said.append(f"column `{name}`: {late:,} dates lie in the future")
     return said
