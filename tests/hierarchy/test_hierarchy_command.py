@@ -75,6 +75,16 @@ def test_bad_options(people: Path, options: tuple[str, ...], words: str) -> None
     assert words in " ".join(done.stderr.split())
 
 
+def test_column_names_do_not_lead_out_of_the_folder(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("../age,a/b\n1,2\n")
+    for name in ("../age", "a/b"):
+        done = run("make", path, "-c", name, "-o", tmp_path / "trees")
+        assert done.exit_code == 2
+        assert "cannot be named after" in " ".join(done.stderr.split())
+    assert not (tmp_path / "trees").exists()
+
+
 def test_showing_a_file(tmp_path: Path) -> None:
     path = tmp_path / "place.csv"
     path.write_text("Wichita;Kansas;US\nLincoln;Nebraska;US\nOmaha;Nebraska;US\n")

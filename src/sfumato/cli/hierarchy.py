@@ -146,7 +146,7 @@ def make(
     names = run.columns(columns)
     if names is None:
         raise ParameterError("no columns were named", remedy="Name some, e.g. -c age,zip")
-    places = {name: None if folder is None else folder / f"{name}.csv" for name in names}
+    places = {name: None if folder is None else _place(folder, name) for name in names}
     for place in places.values():
         if place is not None and place.exists() and not force:
             raise SourceError("the file exists", where=str(place), remedy="Replace with --force.")
@@ -172,6 +172,17 @@ def make(
             write_arx(tree, place)
         told.append(describe(tree, name, reason, None if place is None else str(place)))
     run.show(Made(tuple(told)), _listing)
+
+
+def _place(folder: Path, column: str) -> Path:
+    """The file of a column; its name must not lead out of the folder."""
+    place = folder / f"{column}.csv"
+    if place.parent != folder or place.stem != column:
+        raise ParameterError(
+            f"a file cannot be named after column `{column}`",
+            remedy="Tell without -o, or rename the column first.",
+        )
+    return place
 
 
 def _build(

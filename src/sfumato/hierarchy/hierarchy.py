@@ -56,14 +56,17 @@ class Hierarchy:
         Parameters
         ----------
         levels
-            One sequence of text a level, all of the same length; entry i of each is what leaf i
-            becomes on that level.
+            One sequence (or Arrow array) of text a level, all of the same length; entry i of each
+            is what leaf i becomes on that level.
         where
             File or column, for error messages.
         lines
             Line of each leaf in its file, for error messages.
         """
-        columns = [pa.array(level, type=pa.string()) for level in levels]
+        columns = [
+            level.cast(pa.string()) if isinstance(level, pa.Array) else pa.array(level, pa.string())
+            for level in levels
+        ]
         line = np.arange(1, len(columns[0]) + 1) if lines is None else lines
         if len(columns) < 2:
             raise HierarchyError(

@@ -62,7 +62,7 @@ def intervals(
     else:
         assert count is not None
         levels = _equal_width(points, count, fanout, values.type)
-    return _hierarchy(kept, points, levels)
+    return _hierarchy(kept, levels)
 
 
 def equal_frequency(
@@ -100,9 +100,9 @@ def equal_frequency(
     finite = np.flatnonzero(np.isfinite(points))
     order = finite[np.argsort(points[finite], kind="stable")]
     if len(order) == 0:
-        return _hierarchy(kept, points, [])
+        return _hierarchy(kept, [])
     cuts = np.append(points[order[_balanced(weight[order], groups)]], np.inf)
-    return _hierarchy(kept, points, _merging(points, cuts, fanout, values.type))
+    return _hierarchy(kept, _merging(points, cuts, fanout, values.type))
 
 
 def _balanced(weight: Array, groups: int) -> Array:
@@ -120,13 +120,13 @@ def _balanced(weight: Array, groups: int) -> Array:
 
 def _aligned(
     points: Array, width: float, fanout: int, kind: pa.DataType, name: str
-) -> list[list[str]]:
+) -> list[pa.Array]:
     """Intervals between multiples of a width, then of `fanout` times that width, …"""
     if not (width > 0 and np.isfinite(width)):
         raise ParameterError(f"a width of {width:g} is not possible")
     finite = points[np.isfinite(points)]
     lowest, highest = float(finite.min()), float(finite.max())
-    levels: list[list[str]] = []
+    levels: list[pa.Array] = []
     while True:
         first, last = np.floor(lowest / width), np.floor(highest / width) + 2
         if last - first > _MOST_INTERVALS:
@@ -151,7 +151,7 @@ def _aligned(
         width *= fanout
 
 
-def _equal_width(points: Array, count: int, fanout: int, kind: pa.DataType) -> list[list[str]]:
+def _equal_width(points: Array, count: int, fanout: int, kind: pa.DataType) -> list[pa.Array]:
     """So many intervals of equal width from the smallest value to the largest."""
     if count < 1:
         raise ParameterError(f"{count} intervals are not possible", remedy="Give at least 1.")
@@ -165,7 +165,7 @@ def _equal_width(points: Array, count: int, fanout: int, kind: pa.DataType) -> l
     return _merging(points, np.append(cuts, np.inf), fanout, kind)
 
 
-def _between(points: Array, edges: Array, fanout: int, kind: pa.DataType) -> list[list[str]]:
+def _between(points: Array, edges: Array, fanout: int, kind: pa.DataType) -> list[pa.Array]:
     """Intervals between given edges, open at either end."""
     if len(edges) == 0 or not np.isfinite(edges).all() or (np.diff(edges) <= 0).any():
         raise ParameterError("edges must be finite and ascending", remedy="Write e.g. 18,30,65.")
@@ -176,7 +176,7 @@ def _between(points: Array, edges: Array, fanout: int, kind: pa.DataType) -> lis
     return levels
 
 
-def _merging(points: Array, cuts: Array, fanout: int, kind: pa.DataType) -> list[list[str]]:
+def _merging(points: Array, cuts: Array, fanout: int, kind: pa.DataType) -> list[pa.Array]:
     """Intervals that begin at the cuts, then ever `fanout` neighbours together."""
     closing = float(points[np.isfinite(points)].max())
     levels = []
@@ -196,8 +196,8 @@ def _points(values: pa.Array, name: str) -> tuple[Array, pa.Array]:
 
 def _labels(
     points: Array, cuts: Array, kind: pa.DataType, closing: float | None = None
-) -> list[str]:
-    """Label of the interval that each point lies in; what is no finite number stays itself."""
+) -> pa.Array:
+    """Label of the interval that each point lies in; null for what is no finite number."""
     texts = []
     for low, high in pairwise(cuts):
         if low == -np.inf:
@@ -210,17 +210,13 @@ def _labels(
         else:
             texts.append(f"[{_text(low, kind)}, {_text(high, kind)})")
     at = np.clip(np.searchsorted(cuts, points, "right") - 1, 0, len(texts) - 1)
-    return [texts[i] if np.isfinite(x) else "" for i, x in zip(at, points, strict=True)]
+    return pa.array(texts, type=pa.string()).take(pa.array(at, mask=~np.isfinite(points)))
 
 
-def _hierarchy(kept: pa.Array, points: Array, levels: list[list[str]]) -> Hierarchy:
+def _hierarchy(kept: pa.Array, levels: list[pa.Array]) -> Hierarchy:
     """Leaves, the levels, and the root; not-a-number and infinities repeat their own label."""
-    text = kept.to_pylist()
-    odd = np.flatnonzero(~np.isfinite(points))
-    for level in levels:
-        for i in odd:
-            level[i] = text[i]
-    return Hierarchy.from_levels([text, *levels, ["*"] * len(text)])
+    named = [level.fill_null(kept) if level.null_count else level for level in levels]
+    return Hierarchy.from_levels([kept, *named, pa.repeat("*", len(kept))])
 
 
 def _text(point: float, kind: pa.DataType) -> str:

@@ -27,8 +27,10 @@ def flat(values: pa.Array) -> Hierarchy:
     >>> flat(pa.array(["F", "M"])).levels()[1].to_pylist()
     ['*', '*']
     """
-    text = _text(values)
-    return Hierarchy.from_levels([text, [ROOT] * len(text)])
+    if pa.types.is_dictionary(values.type):
+        values = values.cast(values.type.value_type)
+    text = values.drop_null().cast(pa.string())
+    return Hierarchy.from_levels([text, pa.repeat(ROOT, len(text))])
 
 
 def prefixes(
