@@ -206,8 +206,9 @@ def test_measured_values_are_exact(rows: list[tuple[int, int, int, int]]) -> Non
     assert alpha["alpha"] == pytest.approx(
         max(max(g.values()) / sizes[a] for a, g in groups.items())
     )
-    for measured in distances:
-        far = far_apart(measured["distance"], total)
+    for model, measured in zip(models[3:], distances, strict=True):
+        assert isinstance(model, Closeness)
+        far = far_apart(model.distance, total)
         expected = max(
             moved([g[c] / sizes[a] for c in range(5)], [total[c] / n for c in range(5)], far)
             for a, g in groups.items()

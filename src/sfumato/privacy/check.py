@@ -43,8 +43,8 @@ class ModelFinding(Result):
     column
         The sensitive column, if any.
     asked, measured
-        What was asked and what the worst class has, under the same names. Numbers of an empty
-        table are null.
+        What was asked and what the worst class has, numbers under the same names; what an empty
+        table has is None.
     failing_classes, failing_rows
         Classes that do not satisfy the model, and their rows.
     """
@@ -289,9 +289,8 @@ def _finding(
         measured_share = {"alpha": _most(share), "k": _least(sizes)}
         return _report(model, classes, {"alpha": model.alpha, "k": model.k}, measured_share, fine)
     distance = _distance(model, histogram, sensitive[model.column])
-    asked_t = {"t": model.t, "distance": model.distance}
-    measured_t = {"t": _most(distance), "distance": model.distance}
-    return _report(model, classes, asked_t, measured_t, distance <= model.t + TOLERANCE)
+    fine = distance <= model.t + TOLERANCE
+    return _report(model, classes, {"t": model.t}, {"t": _most(distance)}, fine)
 
 
 def _distance(model: Closeness, histogram: ClassHistogram, column: SensitiveColumn) -> Array:
@@ -334,8 +333,11 @@ def _report(
     measured: dict[str, Any],
     fine: Array,
 ) -> ModelFinding:
+    name = model.name
+    if isinstance(model, Closeness):
+        name += f" ({model.distance} distance)"
     return ModelFinding(
-        model=model.name,
+        model=name,
         qi=classes.qi,
         column=None if isinstance(model, (KAnonymity, KMap)) else model.column,
         asked=asked,
