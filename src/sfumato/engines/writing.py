@@ -7,11 +7,12 @@ discarded. Whatever goes wrong in between, nothing is left behind.
 
 from __future__ import annotations
 
+import gzip
 import os
 import tempfile
 import weakref
 from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -29,6 +30,7 @@ __all__ = ["FileStaged", "Writer", "check_destination", "stage_batches"]
 
 _ROW_GROUP = 8 * BATCH_ROWS
 _ROW_GROUP_BYTES = 1 << 27
+_GZIP_LEVEL = 6
 _LINES = 1 << 14
 """Lines of text that are put together at once."""
 
@@ -104,6 +106,7 @@ class Writer:
         self.path = self._temporary()
         self._remove = weakref.finalize(self, _unlink, self.path)
         self._held: list[pa.RecordBatch] = []
+        self._open_files = ExitStack()
         self._sink: Any = None
         self._file: Any = None
         self._guarded(self._open)
@@ -121,6 +124,7 @@ class Writer:
 
     def discard(self) -> None:
         """Remove the temporary file; safe at any time."""
+        self._held.clear()
         with suppress(Exception):
             self._close()
         self._remove()
@@ -158,17 +162,21 @@ class Writer:
     def _open(self) -> None:
         import pyarrow as pa
 
+        keep = self._open_files.enter_context
         if self.format.kind == "parquet":
             import pyarrow.parquet as pq
 
-            self._file = pq.ParquetWriter(
-                str(self.path), self.schema, compression="zstd", store_schema=True
-            )
+            self._file = keep(pq.ParquetWriter(str(self.path), self.schema, compression="zstd"))
             return
-        self._sink = pa.output_stream(str(self.path), compression=self.format.compression)
+        if self.format.compression == "gzip":
+            # Arrow would take the slowest level; a name or time in the file would be no use.
+            raw = keep(self.path.open("wb"))
+            self._sink = keep(gzip.GzipFile("", "wb", _GZIP_LEVEL, raw, mtime=0))
+        else:
+            self._sink = keep(pa.output_stream(str(self.path), compression=self.format.compression))
         if self.format.kind == "arrow":
             options = pa.ipc.IpcWriteOptions(compression="zstd")
-            self._file = pa.ipc.new_file(self._sink, self.schema, options=options)
+            self._file = keep(pa.ipc.new_file(self._sink, self.schema, options=options))
         else:
             self._sink.write(header_line(self.schema.names, self.format.delimiter))
 
@@ -210,17 +218,14 @@ class Writer:
     def _close(self) -> None:
         if self.format.kind == "parquet" and self._file is not None:
             self._flush()
-        for held in (self._file, self._sink):
-            if held is not None:
-                held.close()
         self._file = self._sink = None
+        self._open_files.close()
         _sync(self.path)
 
     def _guarded(self, act: Callable[..., None], *arguments: Any) -> None:
         try:
             act(*arguments)
         except OSError as error:
-            self._held.clear()
             self.discard()
             raise EngineError(
                 f"writing failed: {error.strerror or error}",
@@ -228,7 +233,6 @@ class Writer:
                 remedy="Free some space or write to another disk; nothing was left behind.",
             ) from error
         except BaseException:
-            self._held.clear()
             self.discard()
             raise
 
