@@ -46,6 +46,16 @@ METHODS: dict[str, Method] = {
         "cuts the space of quasi-identifiers top down, first where precision matters; fast",
         ("cut_weights", "target", "relaxed", "cuts"),
     ),
+    "quantiles": Method(
+        "sfumato.population.quantile_method",
+        "cuts one column at its quantiles: the least total change of rank",
+        ("ties", "representative"),
+    ),
+    "optimal-1d": Method(
+        "sfumato.population.optimal_method",
+        "groups one column at the least k-median, cellular or k-center cost",
+        ("cost", "ties", "representative"),
+    ),
 }
 """All methods, in the order help texts list them."""
 
