@@ -10,6 +10,7 @@ import os
 import pwd
 import shutil
 import subprocess
+import sys
 import tempfile
 import uuid
 from collections.abc import Iterator
@@ -102,6 +103,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
+    os.environ["PYSPARK_PYTHON"] = sys.executable  # of the executors, else any python3 in PATH
     folder = tmp_path_factory.mktemp("spark")
     quiet = folder / "log4j2.properties"
     quiet.write_text("rootLogger.level = off\n")
@@ -121,6 +123,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         .getOrCreate()
     )
     yield session
+    del os.environ["PYSPARK_PYTHON"]
     session.stop()
     gateway = SparkContext._gateway
     SparkContext._gateway = SparkContext._jvm = None

@@ -70,7 +70,15 @@ def _opener(kind: str, request: pytest.FixtureRequest) -> Opener:
     from sfumato.engines.spark import SparkEngine
 
     session = request.getfixturevalue("spark")
-    return lambda table: SparkEngine(session.createDataFrame(table), name="people")
+
+    def in_spark(table: pa.Table) -> Engine:
+        from pyspark.sql.pandas.types import from_arrow_schema
+
+        # Without a schema, Spark takes local times for moments in the session's zone.
+        schema = from_arrow_schema(table.schema, prefer_timestamp_ntz=True)
+        return SparkEngine(session.createDataFrame(table, schema), name="people")
+
+    return in_spark
 
 
 def load(connection: psycopg.Connection[Any], schema: str, name: str, table: pa.Table) -> None:

@@ -381,7 +381,7 @@ def new_table(name: str, columns: Sequence[tuple[str, str]]) -> Node:
 
 def analyzed(name: str) -> Node:
     """Let the planner know how large an uploaded table is."""
-    return exp.Analyze(this=table(name))
+    return _about(table(name), "ANALYZE t")
 
 
 def table_of(name: exp.Table, statement: Node) -> Node:
@@ -396,7 +396,7 @@ def renamed(name: exp.Table, new: str) -> Node:
 
 def dropped(name: exp.Table, *, exists: bool = False) -> Node:
     """No table of this name."""
-    return exp.Drop(this=name.copy(), kind="TABLE", exists=exists)
+    return _about(name.copy(), "DROP TABLE IF EXISTS t" if exists else "DROP TABLE t")
 
 
 def unconstrained(rows: Rows, names: Sequence[str]) -> Node:
@@ -524,6 +524,16 @@ def _piped(parts: Sequence[Node]) -> Node:
         return parts[0]
     half = len(parts) // 2
     return exp.DPipe(this=_piped(parts[:half]), expression=_piped(parts[half:]), safe=False)
+
+
+def _about(name: exp.Table, pattern: str) -> Node:
+    """A statement about the table `t`, about another table; its nodes differ among SQLGlots."""
+    statement = sqlglot.parse_one(pattern, read="postgres")
+    assert isinstance(statement, exp.Expression)
+    found = statement.find(exp.Table)
+    assert found is not None
+    found.replace(name)
+    return statement
 
 
 def _hex_number(digits: Node, dialect: Dialect) -> Node:
