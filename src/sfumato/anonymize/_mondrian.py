@@ -33,6 +33,17 @@ def _spread(axes, axis, low, high):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(nogil=True, cache=True)
+def _middle(low, high, sizes, total):  # type: ignore[no-untyped-def]
+    """The cut that halves a group exactly, and how many rows of the next position go left too."""
+    left = 0
+    for position in range(low, high + 1):
+        if left + sizes[position] >= total // 2:
+            return position - 1, total // 2 - left
+        left += sizes[position]
+    return high, 0
+
+
+@numba.njit(nogil=True, cache=True)
 def _best_cut(axes, axis, low, high, sizes, total, k, preferred):  # type: ignore[no-untyped-def]
     """Last position of the left part: nearest to half, both parts of at least k rows; -1 if none.
 
@@ -90,12 +101,15 @@ def _gain(table, weights, target, begin, end, axis, cut, classes):  # type: igno
 
 
 @numba.njit(nogil=True, cache=True)
-def _parts_hold(table, weights, sensitive, begin, end, axis, cut, rules, counts):  # type: ignore[no-untyped-def]
+def _parts_hold(table, weights, sensitive, begin, end, axis, cut, extra, rules, counts):  # type: ignore[no-untyped-def]
     """Whether both parts of a cut satisfy all rules."""
     counts[:] = 0
     left, right = 0, 0
     for i in range(begin, end):
         side = 0 if table[i, axis] <= cut else 1
+        if extra > 0 and table[i, axis] == cut + 1:
+            side = 0
+            extra -= 1
         if side == 0:
             left += weights[i]
         else:
@@ -106,12 +120,16 @@ def _parts_hold(table, weights, sensitive, begin, end, axis, cut, rules, counts)
 
 
 @numba.njit(nogil=True, cache=True)
-def _move(table, weights, sensitive, target, index, begin, end, axis, cut, spare):  # type: ignore[no-untyped-def]
+def _move(table, weights, sensitive, target, index, begin, end, axis, cut, extra, spare):  # type: ignore[no-untyped-def]
     """Bring the left part of a cut to the front, in order; returns where the right one starts."""
     columns = table.shape[1]
     front, back = begin, 0
     for i in range(begin, end):
-        if table[i, axis] <= cut:
+        goes_left = table[i, axis] <= cut
+        if extra > 0 and table[i, axis] == cut + 1:
+            goes_left = True
+            extra -= 1
+        if goes_left:
             if front != i:
                 for c in range(columns):
                     table[front, c] = table[i, c]
@@ -146,12 +164,25 @@ def _move(table, weights, sensitive, target, index, begin, end, axis, cut, spare
 
 @numba.njit(nogil=True, cache=True)
 def cut_blocks(  # type: ignore[no-untyped-def]
-    table, weights, sensitive, target, classes, index, starts, axes, rules, mix, priority, preferred
+    table,
+    weights,
+    sensitive,
+    target,
+    classes,
+    index,
+    starts,
+    axes,
+    rules,
+    mix,
+    priority,
+    preferred,
+    relaxed,
 ):
     """Cut every block until no cut is allowed; returns where groups start, in the moved order.
 
     `starts` are the blocks' first rows and the end; `mix` the weights of spread, priority and gain
-    in the score of an axis (Xiong & Rangachari, section 4).
+    in the score of an axis (Xiong & Rangachari, section 4). Relaxed cuts of lines halve a group
+    exactly and need entries of one row each.
     """
     entries, columns = table.shape
     rows = 0
@@ -191,7 +222,7 @@ def cut_blocks(  # type: ignore[no-untyped-def]
                 for c in range(columns):
                     low[c] = min(low[c], table[i, c])
                     high[c] = max(high[c], table[i, c])
-            chosen, cut = -1, -1
+            chosen, cut, extra = -1, -1, 0
             if total >= 2 * rules.k:
                 for c in range(columns):
                     score[c] = -1.0
@@ -217,13 +248,17 @@ def cut_blocks(  # type: ignore[no-untyped-def]
                     sizes[low[axis] : high[axis] + 1] = 0
                     for i in range(begin, end):
                         sizes[table[i, axis]] += weights[i]
-                    at = _best_cut(
-                        axes, axis, low[axis], high[axis], sizes, total, rules.k, preferred
-                    )
-                    if at < 0:
-                        continue
+                    extra = 0
+                    if relaxed and axes.kinds[axis] != TREE:
+                        at, extra = _middle(low[axis], high[axis], sizes, total)
+                    else:
+                        at = _best_cut(
+                            axes, axis, low[axis], high[axis], sizes, total, rules.k, preferred
+                        )
+                        if at < 0:
+                            continue
                     if rules.kinds.shape[0] and not _parts_hold(
-                        table, weights, sensitive, begin, end, axis, at, rules, counts
+                        table, weights, sensitive, begin, end, axis, at, extra, rules, counts
                     ):
                         continue
                     chosen, cut = axis, at
@@ -232,7 +267,9 @@ def cut_blocks(  # type: ignore[no-untyped-def]
                 ends[groups] = end
                 groups += 1
                 continue
-            middle = _move(table, weights, sensitive, target, index, begin, end, chosen, cut, spare)
+            middle = _move(
+                table, weights, sensitive, target, index, begin, end, chosen, cut, extra, spare
+            )
             stack_begin[depth], stack_end[depth] = middle, end
             stack_begin[depth + 1], stack_end[depth + 1] = begin, middle
             depth += 2

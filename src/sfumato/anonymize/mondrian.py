@@ -70,6 +70,7 @@ def solve(problem: Problem) -> Solution:
         mix,
         _priorities(problem),
         _preferred(problem, axes.offsets),
+        relaxed,
     )
     groups = np.full(len(entry), -1, dtype=np.int32)
     groups[index] = np.repeat(np.arange(len(ends)), np.diff(np.r_[0, ends]))
