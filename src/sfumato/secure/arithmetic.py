@@ -108,6 +108,9 @@ def pads(session: Session, keys: Limbs, words: int) -> tuple[Limbs, ...]:
     Alice gets the pads for both choices, Bob the one he chose.
     """
     deltas = (None, session.ot_sender.delta) if session.is_alice else (None,)
+    if words == 2:
+        key = session.hash_keys(1)
+        return tuple(session.engine.hash(keys, key, delta=delta) for delta in deltas)
     made = tuple(np.empty((len(keys), words), np.uint64) for _ in deltas)
     for block in range(0, words, 2):
         key = session.hash_keys(1)
