@@ -161,6 +161,24 @@ def test_same_rows_same_bytes(tmp_path, format):
     assert (tmp_path / f"a.{format}").read_bytes() == (tmp_path / f"b.{format}").read_bytes()
 
 
+@pytest.mark.parametrize("format", ["csv", "csv.gz", "csv.zst", "parquet", "arrow"])
+def test_bytes_depend_on_the_rows_and_not_on_how_they_came(tmp_path, format):
+    size = 300_000
+    table = pa.table({"n": range(size), "s": [f"text {i * i % 1000}" for i in range(size)]})
+    encoded = table.set_column(1, "s", table.column("s").dictionary_encode())
+    ways = {
+        "whole": table.to_batches(),
+        "small": table.to_batches(max_chunksize=7001),
+        "encoded": encoded.to_batches(max_chunksize=131_072),
+    }
+    written = {}
+    for name, batches in ways.items():
+        out = tmp_path / f"{name}.{format}"
+        stage_batches(batches, table.schema, str(out), reopen=lambda s: s).commit()
+        written[name] = out.read_bytes()
+    assert written["whole"] == written["small"] == written["encoded"]
+
+
 def test_dictionaries_are_written_plainly_and_metadata_is_not_written(tmp_path):
     table = pa.table({"a": pa.array(["x", None, "x"]).dictionary_encode()})
     table = table.replace_schema_metadata({"secret": "history"})
@@ -210,6 +228,16 @@ def test_many_small_batches_make_few_row_groups(tmp_path):
     stage_batches([batch] * 50, batch.schema, str(out), reopen=lambda s: s).commit()
     assert pq.read_metadata(out).num_row_groups == 1
     assert pq.read_table(out).num_rows == 5000
+
+
+@pytest.mark.parametrize("rows", [0, 1, 262_144, 262_145, 600_000])
+def test_groups_of_rows_are_complete(tmp_path, rows):
+    out = tmp_path / "out.parquet"
+    stage(out, pa.table({"n": pa.array(range(rows), pa.int64())})).commit()
+    assert pq.read_table(out).column("n").to_pylist() == list(range(rows))
+    sizes = [pq.read_metadata(out).row_group(i).num_rows
+             for i in range(pq.read_metadata(out).num_row_groups)]  # fmt: skip
+    assert all(size == 262_144 for size in sizes[:-1])
 
 
 def test_long_lines_are_read_back(tmp_path):

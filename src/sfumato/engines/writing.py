@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 __all__ = ["FileStaged", "Writer", "check_destination", "stage_batches"]
 
-_ROW_GROUP = 8 * BATCH_ROWS
-_ROW_GROUP_BYTES = 1 << 27
+_GROUP = 2 * BATCH_ROWS
+"""Rows of a row group or record batch in the file."""
+_LINES, _TEXT = 1 << 14, 1 << 20
+"""Lines put together at once, and bytes written at once."""
 _GZIP_LEVEL = 6
-_LINES = 1 << 14
-"""Lines of text that are put together at once."""
 
 
 def check_destination(
@@ -106,6 +106,7 @@ class Writer:
         self.path = self._temporary()
         self._remove = weakref.finalize(self, _unlink, self.path)
         self._held: list[pa.RecordBatch] = []
+        self._text = bytearray()
         self._open_files = ExitStack()
         self._sink: Any = None
         self._file: Any = None
@@ -125,6 +126,7 @@ class Writer:
     def discard(self) -> None:
         """Remove the temporary file; safe at any time."""
         self._held.clear()
+        self._text.clear()
         with suppress(Exception):
             self._close()
         self._remove()
@@ -194,30 +196,38 @@ class Writer:
         return pa.RecordBatch.from_arrays(arrays, names=self.schema.names)
 
     def _append(self, batch: pa.RecordBatch) -> None:
-        if self.format.kind == "parquet":
-            self._held.append(batch)
-            if (
-                sum(b.num_rows for b in self._held) >= _ROW_GROUP
-                or sum(b.nbytes for b in self._held) >= _ROW_GROUP_BYTES
-            ):
-                self._flush()
-        elif self.format.kind == "arrow":
-            self._file.write_batch(batch)
-        else:
+        if self._file is None:
             for start in range(0, batch.num_rows, _LINES):
-                self._sink.write(lines(batch.slice(start, _LINES), self.format.delimiter))
+                self._text += lines(batch.slice(start, _LINES), self.format.delimiter)
+                self._write_text(_TEXT)
+        else:
+            self._held.append(batch)
+            self._write_held(_GROUP)
 
-    def _flush(self) -> None:
+    def _write_text(self, size: int) -> None:
+        """Write text in pieces of one size, so that compressed bytes depend on nothing else."""
+        whole = len(self._text) - len(self._text) % size
+        for start in range(0, whole, size):
+            self._sink.write(bytes(self._text[start : start + size]))
+        del self._text[:whole]
+
+    def _write_held(self, size: int) -> None:
+        """Write held rows in groups of one size: the same rows give the same bytes."""
         import pyarrow as pa
 
-        if self._held:
-            table = pa.Table.from_batches(self._held, self.schema)
-            self._file.write_table(table, table.num_rows)
-            self._held.clear()
+        if sum(batch.num_rows for batch in self._held) < size:
+            return
+        table = pa.Table.from_batches(self._held, self.schema)
+        whole = table.num_rows - table.num_rows % size
+        for start in range(0, whole, size):
+            self._file.write_batch(_copied(table.slice(start, size)))
+        self._held = table.slice(whole).to_batches()
 
     def _close(self) -> None:
-        if self.format.kind == "parquet" and self._file is not None:
-            self._flush()
+        if self._text:
+            self._write_text(len(self._text))
+        if left := sum(batch.num_rows for batch in self._held):
+            self._write_held(left)
         self._file = self._sink = None
         self._open_files.close()
         _sync(self.path)
@@ -353,6 +363,16 @@ def _bare(schema: pa.Schema) -> pa.Schema:
         if name in names[:at]:
             raise SourceError(f"the output would have two columns named `{name}`")
     return pa.schema([pa.field(field.name, plain(field.type)) for field in schema])
+
+
+def _copied(table: pa.Table) -> pa.RecordBatch:
+    """One batch that starts its own buffers: a slice of another's is written differently."""
+    import pyarrow as pa
+
+    arrays = [
+        pa.concat_arrays([*column.chunks, pa.nulls(0, column.type)]) for column in table.columns
+    ]
+    return pa.RecordBatch.from_arrays(arrays, schema=table.schema)
 
 
 def _umask() -> int:
