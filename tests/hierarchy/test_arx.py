@@ -99,6 +99,11 @@ def test_bad_taxonomies(pairs: list[tuple[str, str]], message: str) -> None:
         taxonomy(pairs)
 
 
+def test_a_deeper_branch_may_come_later() -> None:
+    h = taxonomy([("ant", "all"), ("cat", "mammal"), ("mammal", "all")])
+    assert (h.height, h.labels.to_pylist()[-1]) == (2, "all")
+
+
 def test_taxonomy_files(tmp_path: Path) -> None:
     path = tmp_path / "animals.csv"
     path.write_text("cat,mammal\nant,all\nmammal,all\n")

@@ -119,6 +119,14 @@ def test_sets_are_read_back(values: list[str | None], data: st.DataObject) -> No
     assert again == filled
 
 
+def test_the_text_null_is_not_a_null() -> None:
+    sets = ValueSets(pa.array(["null", None, "x"]), "x")
+    shown = sets.published([0, 2, 4], [0, 2, 1, 2])
+    assert shown.array().to_pylist() == ['{"null", x}', "{x, null}"]
+    offsets, members = sets.read(shown.array())
+    assert (offsets.tolist(), members.tolist()) == ([0, 2, 4], [0, 2, 1, 2])
+
+
 def test_equal_sets_are_one_entry() -> None:
     sets = ValueSets(pa.array(["a", "b", "c"]), "x")
     offsets, members = sets.collect([0, 1, 0, 1, 2, 0, 1, 2], [0, 0, 1, 1, 2, 3, 3, 3], 4)

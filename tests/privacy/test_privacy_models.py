@@ -161,3 +161,20 @@ def test_demands_at_the_very_limit_can_be_reached() -> None:
     require_reachable(models, ILLNESS, 10)
     rules = compile_rules(models, ILLNESS)
     assert holds(10, ILLNESS["s"].counts, rules)
+
+
+@pytest.mark.parametrize(
+    ("counts", "just_held", "just_missed"),
+    [
+        ([3, 1], EntropyDiversity(1.7547, "s"), EntropyDiversity(1.7549, "s")),
+        ([3, 1], RecursiveDiversity(3.01, 2, "s"), RecursiveDiversity(3, 2, "s")),
+        ([3, 1], AlphaK(0.75, 1, "s"), AlphaK(0.7499, 1, "s")),
+        ([3, 1], Closeness(0.25, "s"), Closeness(0.2499, "s")),
+        ([3, 1], Closeness(0.25, "s", "ordered"), Closeness(0.2499, "s", "ordered")),
+    ],
+)
+def test_both_sides_of_a_limit(counts: list[int], just_held: object, just_missed: object) -> None:
+    whole = {"s": SensitiveColumn(np.array([10, 10]))}
+    held = np.array(counts)
+    assert holds(4, held, compile_rules([just_held], whole))  # type: ignore[list-item]
+    assert not holds(4, held, compile_rules([just_missed], whole))  # type: ignore[list-item]

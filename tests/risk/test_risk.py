@@ -103,6 +103,7 @@ def test_the_empty_table() -> None:
 def test_a_class_of_five_is_not_above_a_fifth() -> None:
     assert risk_of_classes([5, 5]).share_above == 0.0
     assert risk_of_classes([4, 5]).share_above == pytest.approx(4 / 9)
+    assert risk_of_classes([4], in_population=[2]).journalist == 0.25
     assert risk_of_classes([49], threshold=1 / 49).share_above == 0.0
 
 
