@@ -62,7 +62,7 @@ class Groups:
     @property
     def splits_values(self) -> bool:
         """Whether rows with equal values lie in different groups."""
-        return not bool(np.isin(self.cuts, self.offsets).all())
+        return bool((self.offsets[self.first_value] != self.cuts).any())
 
     @property
     def rank_difference(self) -> int:
@@ -73,7 +73,8 @@ class Groups:
     @property
     def group_of_value(self) -> npt.NDArray[np.int64]:
         """The group of each distinct value; where a value is split, the group of its first row."""
-        return np.searchsorted(self.cuts, self.offsets[:-1], side="right") - 1
+        starts = np.searchsorted(self.offsets[:-1], self.cuts)
+        return np.repeat(np.arange(len(starts)), np.diff(starts, append=len(self.offsets) - 1))
 
     @property
     def median_value(self) -> npt.NDArray[np.int64]:
@@ -100,6 +101,9 @@ class Groups:
         value, group, first, last
             Rows ``first <= row < last`` of the value, from 0, lie in the group.
         """
+        if not self.splits_values:
+            rows = np.diff(self.offsets)
+            return np.arange(len(rows)), self.group_of_value, np.zeros_like(rows), rows
         edges = np.union1d(self.cuts, self.offsets[:-1])
         value = np.searchsorted(self.offsets, edges, side="right") - 1
         group = np.searchsorted(self.cuts, edges, side="right") - 1
@@ -188,14 +192,15 @@ def quantile_mask(
     >>> quantile_mask(np.array([1, 12, 4, 7, 3]), k=2).tolist()
     [3, 7, 3, 7, 3]
     """
-    ordered = np.sort(values)
-    check_k(k, len(ordered))
+    check_k(k, len(values))
+    order = np.argsort(values)
+    ordered = values[order]
     starts = np.concatenate([[0], np.flatnonzero(ordered[1:] != ordered[:-1]) + 1])
     groups = quantile_groups(np.diff(starts, append=len(ordered)), k)
-    distinct = ordered[starts]
     if representative == "median":
-        images = distinct[groups.median_value]
+        images = ordered[groups.cuts + (groups.sizes - 1) // 2]
     else:
-        images = groups.means(distinct.astype(np.float64))
-    group = np.searchsorted(ordered[groups.cuts], values, side="right") - 1
-    return np.asarray(images[group])
+        images = groups.means(ordered[starts].astype(np.float64))
+    masked = np.empty(len(values), images.dtype)
+    masked[order] = np.repeat(images, groups.sizes)
+    return masked

@@ -116,7 +116,8 @@ class ValueReservoir:
 
     def quantile(self, rank: npt.ArrayLike) -> npt.NDArray[np.float64]:
         """Estimated values at ranks given as shares of all rows, in [0, 1)."""
-        ordered = np.sort(self.values())
+        ordered = self.values()
+        ordered.sort()
         at = np.floor(np.asarray(rank) * len(ordered)).astype(np.int64)
         return np.asarray(ordered[np.clip(at, 0, len(ordered) - 1)])
 
