@@ -1,12 +1,13 @@
 """Classes of a column set: their numbers and the histogram of their sizes.
 
 Rows that agree on a set of columns form a class. With few possible combinations there is a table
-cell for each (`dense`), with many the keys are dealt into buckets (`scattered`); a set whose
-combinations outrun 64 bits is folded: the classes of its first columns become one column.
+cell for each (`dense`), with many the keys are dealt into buckets (`scattered`). In between, and
+where combinations outrun 64 bits, columns are folded: the classes of some become one column.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -32,6 +33,8 @@ __all__ = [
 
 CodeArray = npt.NDArray[Any]
 Weights = npt.NDArray[np.int64] | None
+
+_SAMPLE = 1 << 15
 
 
 @numba.njit(nogil=True, cache=True)
@@ -74,22 +77,28 @@ def class_ids(
     if columns.entries == 0 or columns.space == 1:
         return np.zeros(columns.entries, np.uint32), min(columns.entries, 1)
     workers = usable_threads(threads, columns.entries)
-    if columns.space > LARGEST_SPACE:
-        fit = fitting(columns.cardinalities)
-        ids, count = class_ids(
-            columns.arrays[:fit], columns.cardinalities[:fit], ordered=ordered, threads=threads
-        )
-        if count == columns.entries:
-            return ids, count
-        return class_ids(
-            (ids, *columns.arrays[fit:]),
-            (count, *columns.cardinalities[fit:]),
-            ordered=ordered,
-            threads=threads,
-        )
-    if columns.space <= _cells_worthwhile(columns.entries):
+    cells = _cells_worthwhile(columns.entries)
+    if columns.space <= cells:
         return number_cells(columns, workers)
-    return number_keys(columns, ordered, workers)
+    if not ordered:
+        columns = _narrow_first(columns)
+    # Numbering a few columns first is cheap, and fewer combinations occur than are possible.
+    fit = fitting(columns.cardinalities, cells)
+    if fit < 2:
+        fit = fitting(columns.cardinalities, LARGEST_SPACE)
+        if fit == len(columns.arrays):
+            return number_keys(columns, ordered, workers)
+    ids, count = class_ids(
+        columns.arrays[:fit], columns.cardinalities[:fit], ordered=ordered, threads=threads
+    )
+    if count == columns.entries:
+        return ids, count
+    return class_ids(
+        (ids, *columns.arrays[fit:]),
+        (count, *columns.cardinalities[fit:]),
+        ordered=ordered,
+        threads=threads,
+    )
 
 
 def refine(
@@ -163,6 +172,18 @@ def size_histogram(
     cells = _cells_worthwhile(columns.entries)
     if columns.space <= (cells if weights is None else min(cells, MOST_WEIGHED_CELLS)):
         return cell_histogram(columns, weights, workers)
+    columns = _narrow_first(columns)
+    fit = fitting(columns.cardinalities, cells)
+    if fit >= 2 and _may_shrink(columns, fit, cells):
+        ids, count = class_ids(
+            columns.arrays[:fit], columns.cardinalities[:fit], ordered=False, threads=threads
+        )
+        return size_histogram(
+            (ids, *columns.arrays[fit:]),
+            (count, *columns.cardinalities[fit:]),
+            weights,
+            threads=threads,
+        )
     if weights is None:
         return histogram_of(count_keys(columns, workers))
     ids, count = class_ids(columns.arrays, columns.cardinalities, ordered=False, threads=threads)
@@ -197,12 +218,32 @@ def _cells_worthwhile(entries: int) -> int:
     return min(max(16 * entries, 1 << 12), MOST_CELLS)
 
 
-def fitting(cardinalities: Sequence[int]) -> int:
-    """How many leading columns make keys of 62 bits; at least one more than a folded column."""
-    space = 1
+def _narrow_first(columns: Columns) -> Columns:
+    """The same columns, those with the fewest codes first."""
+    order = np.argsort(columns.cardinalities, kind="stable")
+    return Columns.of(
+        [columns.arrays[at] for at in order], [columns.cardinalities[at] for at in order]
+    )
+
+
+def _may_shrink(columns: Columns, leading: int, cells: int) -> bool:
+    """Whether a table may do once the leading columns are one column of their classes.
+
+    The classes of some entries are at most as many as those of all: if even they are too many,
+    numbering would be in vain.
+    """
+    step = max(1, columns.entries // _SAMPLE)
+    some = [np.ascontiguousarray(array[::step]) for array in columns.arrays[:leading]]
+    _, at_least = class_ids(some, columns.cardinalities[:leading], ordered=False)
+    return at_least * math.prod(columns.cardinalities[leading:]) <= cells
+
+
+def fitting(cardinalities: Sequence[int], space: int) -> int:
+    """How many leading columns have no more possible combinations than `space`."""
+    combinations = 1
     for at, cardinality in enumerate(cardinalities):
-        space *= max(cardinality, 1)
-        if space > LARGEST_SPACE:
+        combinations *= max(cardinality, 1)
+        if combinations > space:
             return at
     return len(cardinalities)
 
@@ -215,7 +256,7 @@ def _folded_histogram(columns: Columns, weights: Weights, threads: int | None) -
     cardinalities = [columns.cardinalities[at] for at in order]
     lone: list[npt.NDArray[np.int64]] = []
     while True:
-        fit = fitting(cardinalities)
+        fit = fitting(cardinalities, LARGEST_SPACE)
         ids, count = class_ids(arrays[:fit], cardinalities[:fit], ordered=False, threads=threads)
         if fit == len(arrays):
             lone.append(group_sums(ids, count, weights))

@@ -42,4 +42,4 @@ def warm() -> None:
             if out.itemsize <= codes.itemsize:
                 seen.translate(codes, out[:1], out.copy())
     sorting.sorted_order(np.zeros(1 << 14, np.uint64), 2)
-    sorting.text_ranks(narrow, np.array([0, 1, 2], np.int64))
+    sorting.text_ranks(np.zeros(2, np.uint8), np.array([0, 1, 2], np.int64))

@@ -20,13 +20,16 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-__all__ = ["BLOCK", "LARGEST_SPACE", "Columns", "fill_keys"]
+__all__ = ["BLOCK", "LARGEST_SPACE", "MOST_ENTRIES", "Columns", "fill_keys"]
 
 BLOCK = 8192
 """Entries whose keys are made at a time: small enough to stay in the nearest cache."""
 
 LARGEST_SPACE = 1 << 62
 """Keys stay below this number; more columns are folded into class numbers first."""
+
+MOST_ENTRIES = 1 << 30
+"""So many class numbers times any codes still make a key."""
 
 CodeArray = npt.NDArray[Any]
 
@@ -89,6 +92,8 @@ class Columns:
         if len(arrays) != len(cardinalities):
             raise ValueError(f"{len(arrays)} columns but {len(cardinalities)} cardinalities")
         entries = len(arrays[0]) if arrays else int(entries or 0)
+        if entries > MOST_ENTRIES:
+            raise OverflowError(f"{entries} entries are more than compiled loops can number")
         ready = tuple(_ready(array, entries) for array in arrays)
         space = 1
         radices = []

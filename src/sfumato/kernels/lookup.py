@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.kernels.classes import class_ids, fitting, representatives
-from sfumato.kernels.keys import BLOCK, Columns, fill_keys
+from sfumato.kernels.keys import BLOCK, LARGEST_SPACE, Columns, fill_keys
 from sfumato.kernels.scattered import FREE, scatter, slot
 
 __all__ = ["Lookup"]
@@ -188,7 +188,7 @@ def _stages(arrays: Sequence[CodeArray], cardinalities: tuple[int, ...]) -> list
     entries = len(arrays[0]) if arrays else 0
     numbers, incoming, at = np.zeros(entries, np.uint32), 1, 0
     while at < len(arrays):
-        until = at + fitting((incoming, *cardinalities[at:])) - 1
+        until = at + fitting((incoming, *cardinalities[at:]), LARGEST_SPACE) - 1
         columns = Columns.of((numbers, *arrays[at:until]), (incoming, *cardinalities[at:until]))
         stage = _Stage(columns, until)
         numbers, _ = class_ids(columns.arrays, columns.cardinalities)
