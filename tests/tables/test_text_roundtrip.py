@@ -7,11 +7,14 @@ import tempfile
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import sfumato as sf
+from samples import sample_path
 from sfumato.engines.writing import stage_batches
 from sfumato.engines.written import WrittenFile
 
@@ -121,3 +124,22 @@ def test_reading_with_explicit_settings_gives_the_same_values(format, data):
         out.discard()
     for before, after in zip(table.columns, read.columns, strict=True):
         assert [repr(v) for v in before.to_pylist()] == [repr(v) for v in after.to_pylist()]
+
+
+@pytest.mark.parametrize("name", ["adult", "crx", "pums_oregon_calm_person", "sdcmicro_testdata"])
+@pytest.mark.parametrize("writer", ["sfumato", "arrow", "pandas"])
+def test_real_tables_survive_text(name, writer, tmp_path):
+    path = sample_path(f"{name}.parquet")
+    table = pq.read_table(path)
+    out = tmp_path / "out.csv"
+    if writer == "sfumato":
+        staged(table, str(tmp_path), "csv").commit()
+    elif writer == "arrow":
+        pa.csv.write_csv(table, out)
+    else:
+        table.to_pandas().to_csv(out, index=False)
+    before, after = sf.table(path, engine="memory"), sf.table(out, engine="memory")
+    assert after.columns == before.columns
+    assert after.class_sizes() == before.class_sizes()
+    for column in before.columns:
+        assert after.class_sizes([column]) == before.class_sizes([column])
