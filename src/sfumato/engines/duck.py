@@ -7,6 +7,7 @@ order of their source, so samples and releases are the same as those of the memo
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -37,9 +38,13 @@ __all__ = ["DuckEngine"]
 _ROWS = "rows"
 _MEGABYTE = 1 << 20
 _LEAST_MEMORY = 64 * _MEGABYTE
+_PASSES = (1, 8, 64)
 _MEMORY_OF_A_THREAD = 128 * _MEGABYTE
 _MEMORY_OF_THE_REST = 256 * _MEGABYTE
 """What compiled loops, record batches on their way and DuckDB's own uncounted buffers take."""
+
+_PARTS = (1, 8, 64, 512)
+"""In how many parts classes are counted, one attempt after the other, as long as memory ends."""
 
 
 class DuckEngine:
@@ -93,9 +98,28 @@ class DuckEngine:
         return {name: int(cell[0].as_py()) for name, cell in zip(columns, found, strict=True)}
 
     def class_sizes(self, columns: Sequence[str], budget: Budget | None = None) -> ClassSizes:
-        """Histogram of class sizes, by a group-by that spills."""
-        found = self._ask(sql.class_sizes(self._rows(), columns), budget, "counting classes")
-        return ClassSizes.of(dict(zip(*(c.to_pylist() for c in found.columns), strict=True)))
+        """Histogram of class sizes, by a group-by that spills.
+
+        Groups of many columns can be too wide even for that; they are then counted in parts, each
+        reading all rows and keeping the classes with a certain remainder of their hash.
+        """
+        for parts in _PARTS:
+            try:
+                return self._class_sizes(columns, parts, budget)
+            except EngineError as error:
+                full = isinstance(error.__cause__, duckdb.OutOfMemoryException)
+                if not full or not columns or parts == _PARTS[-1]:
+                    raise
+        raise AssertionError("the last attempt returns or raises")
+
+    def _class_sizes(self, columns: Sequence[str], parts: int, budget: Budget | None) -> ClassSizes:
+        histogram: Counter[int] = Counter()
+        for part in range(parts):
+            statement = sql.class_sizes(self._rows(), columns, None if parts == 1 else part, parts)
+            found = self._ask(statement, budget, "counting classes")
+            for size, classes in zip(*(c.to_pylist() for c in found.columns), strict=True):
+                histogram[size] += classes
+        return ClassSizes.of(histogram)
 
     def classes(
         self, columns: Sequence[str], limit: int | None = None, budget: Budget | None = None

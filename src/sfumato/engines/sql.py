@@ -213,9 +213,16 @@ def null_counts(rows: Rows, names: Sequence[str]) -> Node:
     return exp.select(*counts).from_(rows.relation())
 
 
-def class_sizes(rows: Rows, names: Sequence[str]) -> Node:
-    """Histogram of class sizes: a group-by over a group-by."""
+def class_sizes(rows: Rows, names: Sequence[str], part: int | None = None, parts: int = 1) -> Node:
+    """Histogram of class sizes: a group-by over a group-by.
+
+    With `part`, of the classes whose hash leaves this remainder when divided by `parts` (DuckDB).
+    """
     sized = exp.select(_alias(_count(), "size")).from_(rows.relation())
+    if part is not None:
+        hashed = exp.Anonymous(this="HASH", expressions=rows.keys(names))
+        remainder = exp.Mod(this=hashed, expression=exp.Literal.number(parts))
+        sized = sized.where(exp.EQ(this=remainder, expression=exp.Literal.number(part)))
     if names:
         sized = sized.group_by(*rows.keys(names))
     else:  # one class, unless there are no rows

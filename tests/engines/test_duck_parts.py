@@ -1,0 +1,53 @@
+"""Classes too wide for the memory limit are counted in parts, to the same histogram."""
+
+from __future__ import annotations
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+import sfumato as sf
+from sfumato.engines import duck
+from sfumato.errors import EngineError
+
+TABLE = pa.table(
+    {
+        "a": [i % 97 for i in range(5000)],
+        "b": [None if i % 11 == 0 else f"v{i % 7}" for i in range(5000)],
+        "c": [float("nan") if i % 5 == 0 else -0.0 if i % 3 else 0.0 for i in range(5000)],
+    }
+)
+
+
+def running_out(engine, monkeypatch, failures):
+    """Let the first statements run out of memory, as DuckDB does."""
+    ask, failed = engine._ask, []
+
+    def fail(*arguments):
+        if len(failed) < failures:
+            failed.append(1)
+            try:
+                raise duckdb.OutOfMemoryException("could not allocate")
+            except duckdb.Error as error:
+                raise duck._translated(error, "people") from error
+        return ask(*arguments)
+
+    monkeypatch.setattr(engine, "_ask", fail)
+
+
+@pytest.mark.parametrize("failures", [1, 2, 3])
+@pytest.mark.parametrize("columns", [["a"], ["b", "c"], ["a", "b", "c"]])
+def test_same_histogram(monkeypatch, failures, columns):
+    whole = sf.table(TABLE, engine="memory").class_sizes(columns)
+    table = sf.table(TABLE, engine="duckdb")
+    running_out(table.engine, monkeypatch, failures)
+    assert table.class_sizes(columns) == whole
+    table.close()
+
+
+def test_memory_that_never_suffices_is_an_error(monkeypatch):
+    table = sf.table(TABLE, engine="duckdb")
+    running_out(table.engine, monkeypatch, 1000)
+    with pytest.raises(EngineError, match="out of memory"):
+        table.class_sizes(["a"])
+    table.close()
