@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+from decimal import Decimal
 from itertools import pairwise
 
 import numpy as np
@@ -77,6 +78,28 @@ def test_labels_are_read_back(
     expected = rows.low[rows.codes], rows.high[rows.codes]
     assert again[0].tolist() == expected[0].tolist()
     assert again[1].tolist() == expected[1].tolist()
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array([3, 1, 2], pa.uint64()),
+        pa.array([127, 1, 2], pa.int8()),
+        pa.array([2**63 - 1, 1, 2], pa.int64()),
+        pa.array([Decimal("1.50"), Decimal("0.25"), Decimal("99.00")]),
+        pa.array([datetime.datetime(2024, 1, d, 5, 6, 7) for d in (3, 1, 2)], pa.timestamp("us")),
+        pa.array([datetime.datetime(2024, 1, d) for d in (3, 1, 2)], pa.timestamp("ms", "UTC")),
+        pa.array([datetime.date(2024, 1, d) for d in (3, 1, 2)], pa.date64()),
+        pa.array([datetime.time(d) for d in (3, 1, 2)], pa.time64("us")),
+        pa.array([datetime.time(d) for d in (3, 1, 2)], pa.time32("s")),
+        pa.array([0.1, 1e-9, 1e300]),
+    ],
+)
+def test_every_type_on_a_line_is_read_back(values: pa.Array) -> None:
+    ranges = Ranges(values, "x")
+    low, high = [0, 0, 1, 2], [1, 2, 2, 2]
+    again = ranges.read(ranges.labels(low, high))
+    assert (again[0].tolist(), again[1].tolist()) == (low, high)
 
 
 def test_foreign_labels_are_refused() -> None:

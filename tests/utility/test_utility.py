@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
+import sys
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +16,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from samples import sample_path
-from sfumato.errors import ColumnError, HierarchyError, InputError, ParameterError
+from sfumato.errors import (
+    ColumnError,
+    HierarchyError,
+    InputError,
+    MissingExtraError,
+    ParameterError,
+)
 from sfumato.hierarchy import BoundHierarchy, Published, Ranges, ValueSets, parse_arx
 from sfumato.utility import (
     Query,
@@ -307,6 +315,22 @@ def test_pairing_by_position_and_by_key() -> None:
         pair_tables(original, foreign, ["age"], key="id")
     numbers = released.set_column(1, "age", pa.array(["{20, 25}", "{20, 25}"]))
     assert pair_tables(original, numbers, ["age"], key="id").class_sizes.tolist() == [2]
+
+
+def test_pairing_files(tmp_path: Path) -> None:
+    before, after = tmp_path / "before.csv", tmp_path / "after.csv"
+    before.write_text("sex,age\nF,20\nM,25\nM,60\n")
+    after.write_text('sex,age\n*,"[20, 26)"\n*,"[20, 26)"\nM,60\n')
+    view = pair_tables(str(before), str(after), ["sex", "age"])
+    assert sorted(view.class_sizes.tolist()) == [1, 2]
+    assert view.suppressed_cells == 2
+    assert certainty_penalty(view) == pytest.approx((2 + 2 * 5 / 40) / 6)
+
+
+def test_accuracy_without_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sklearn.base", None)
+    with pytest.raises(MissingExtraError, match=r"sfumato\[models\]"):
+        cross_validated([np.arange(4)], np.arange(4), folds=2)
 
 
 def test_accuracy_of_naive_bayes_on_adult() -> None:

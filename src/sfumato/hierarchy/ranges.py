@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
@@ -158,17 +159,39 @@ class Ranges:
             return rank, rank
         if text is None or text == "*":
             return 0, self.size - 1
+        if text in self._rank_of:
+            return (self._rank_of[text],) * 2
         match = _INTERVAL.fullmatch(text)
-        try:
-            if match is None:
-                at = pc.index(self.values, pa.scalar(text).cast(self.values.type)).as_py()
-                return None if at < 0 else (int(self.position[at]),) * 2
-            ends = numbers(pa.array([match[1], match[2]]).cast(self.values.type), self.name)
-        except pa.ArrowInvalid:
+        if match is None:
+            value = self._point(text)
+            low = int(np.searchsorted(self.points, value)) if value is not None else -1
+            found = 0 <= low < len(self.points) and self.points[low] == value
+            return (low, low) if found else None
+        begin, end = self._point(match[1]), self._point(match[2])
+        if begin is None or end is None:
             return None
         side: Literal["left", "right"] = "left" if match[3] == ")" else "right"
-        low = int(np.searchsorted(self.points, ends[0], "left"))
-        return low, int(np.searchsorted(self.points, ends[1], side)) - 1
+        low = int(np.searchsorted(self.points, begin, "left"))
+        return low, int(np.searchsorted(self.points, end, side)) - 1
+
+    @cached_property
+    def _rank_of(self) -> dict[str, int]:
+        """Rank of each value by its text."""
+        text = self.values.take(pa.array(self.order)).cast(pa.string()).to_pylist()
+        return {item: rank for rank, item in enumerate(text) if item is not None}
+
+    def _point(self, text: str) -> float | None:
+        """Text as a number: that of a value, or of a number between values."""
+        rank = self._rank_of.get(text)
+        if rank is not None and rank < len(self.points):
+            return float(self.points[rank])
+        kind = self.values.type
+        if pa.types.is_integer(kind):
+            kind = pa.float64()  # what ends the range of the largest integer is no integer any more
+        try:
+            return float(numbers(pa.array([text]).cast(kind), self.name)[0])
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+            return None
 
 
 def numbers(values: pa.Array, name: str) -> Array:

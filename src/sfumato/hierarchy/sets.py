@@ -93,10 +93,12 @@ class ValueSets:
                 remedy="Give the table that the release was made from.",
             )
         index = np.asarray(distinct.indices)
-        length = np.array([len(codes) for codes in sets], dtype=np.int64)[index]
-        chosen = [sets[i] for i in index]
-        offsets = np.concatenate([[0], np.cumsum(length)])
-        return offsets, np.concatenate([np.asarray(codes) for codes in chosen] or [index])
+        length = np.array([len(codes) for codes in sets], dtype=np.int64)
+        begin = np.cumsum(length) - length
+        members = np.array([code for codes in sets for code in codes], dtype=np.int64)
+        offsets = np.concatenate([[0], np.cumsum(length[index])])
+        at = np.repeat(begin[index] - offsets[:-1], length[index]) + np.arange(offsets[-1])
+        return offsets, members[at]
 
     def _label(self, codes: Array) -> str | None:
         """Text of a set; members that could be misread are quoted as in JSON."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -11,14 +12,15 @@ import pyarrow.compute as pc
 from sfumato.errors import ColumnError, HierarchyError, InputError, did_you_mean
 from sfumato.hierarchy import Hierarchy, Published, Ranges, ValueSets
 from sfumato.hierarchy.tree import Array
+from sfumato.tables import table
 from sfumato.utility.view import View
 
 __all__ = ["pair_tables"]
 
 
 def pair_tables(
-    original: pa.Table,
-    released: pa.Table,
+    original: Any,
+    released: Any,
     qi: Sequence[str],
     *,
     key: str | None = None,
@@ -29,7 +31,7 @@ def pair_tables(
     Parameters
     ----------
     original, released
-        The tables. Without a `key`, row i of one is row i of the other.
+        Anything `sfumato.table` opens. Without a `key`, row i of one is row i of the other.
     qi
         Columns to compare.
     key
@@ -47,13 +49,8 @@ def pair_tables(
     >>> view.class_sizes.tolist()
     [2, 1]
     """
-    for name in [*qi, *([key] if key else [])]:
-        for table, which in ((original, "original"), (released, "release")):
-            if name not in table.column_names:
-                raise ColumnError(
-                    f"the {which} has no column `{name}`",
-                    remedy=did_you_mean(name, table.column_names),
-                )
+    names = [*qi, *([key] if key else [])]
+    original, released = _rows(original, names, "original"), _rows(released, names, "release")
     place = _places(original, released, key)
     codes: dict[str, Array] = {}
     published: dict[str, Published] = {}
@@ -64,6 +61,19 @@ def pair_tables(
         shown = _read(name, values, released[name].combine_chunks(), (hierarchies or {}).get(name))
         published[name] = shown.take(place)
     return View(codes, published)
+
+
+def _rows(source: Any, names: list[str], which: str) -> pa.Table:
+    """Some columns of a table, as Arrow holds them."""
+    opened = table(source)
+    for name in names:
+        if name not in opened.columns:
+            raise ColumnError(
+                f"the {which} has no column `{name}`", remedy=did_you_mean(name, opened.columns)
+            )
+    schema = pa.schema([(name, opened.column(name).type) for name in names])
+    batches = [batch.cast(schema) for batch in opened.batches(names)]  # text may be in dictionaries
+    return pa.Table.from_batches(batches, schema)
 
 
 def _read(name: str, values: pa.Array, cells: pa.Array, tree: Hierarchy | None) -> Published:
