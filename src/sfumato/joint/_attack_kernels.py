@@ -12,7 +12,6 @@ __all__ = ["search_rows"]
 def search_rows(  # type: ignore[no-untyped-def]
     begin,
     count,
-    option,
     turned,
     plain,
     pivot,
@@ -41,6 +40,8 @@ def search_rows(  # type: ignore[no-untyped-def]
     one of them, or at `most` hits. With `avoid_truth` the first level must differ from the true
     value and one hit is enough: that proves the value is not certain.
 
+    `truth` names the true option of every level by its place in these arrays.
+
     Returns, per row: hits, whether the search was exhaustive, and per level whether a hit differs
     from the truth.
     """
@@ -57,6 +58,7 @@ def search_rows(  # type: ignore[no-untyped-def]
     left = np.empty(levels, np.int64)
     right = np.empty(levels, np.int64)
     centre = np.empty(levels)
+    true_rest = np.empty(levels)
     chosen = np.empty(levels, np.int64)
 
     for row in range(rows):
@@ -65,6 +67,10 @@ def search_rows(  # type: ignore[no-untyped-def]
             rest_turned[0, k] = target_turned[row, k]
             rest_plain[0, k] = target_plain[row, k]
             radius2 += half[row, k] * half[row, k]
+        for level in range(levels):
+            true_rest[level] = target_turned[row, pivot[level]]
+            for before in range(level):
+                true_rest[level] -= turned[truth[row, before], pivot[level]]
         radius2 *= 1.0 + 1e-9
         radius = np.sqrt(radius2)
         nodes = 0
@@ -93,14 +99,9 @@ def search_rows(  # type: ignore[no-untyped-def]
                     else:
                         b = middle
                 high[s] = a
-                if turned_high[s, k] - turned_low[s, k] <= 1e-12:
-                    centre[s] = rest_turned[s, k] - turned_low[s, k]
-                else:
-                    # Nothing tells yet: look around the true value, where other answers lie.
-                    for i in range(first, last):
-                        if option[i] == truth[row, s]:
-                            centre[s] = turned[i, k]
-                            break
+                # Near the truth first, where other answers lie; a column that differs from it is
+                # made up for by the next ones.
+                centre[s] = turned[truth[row, s], k] + rest_turned[s, k] - true_rest[s]
                 a, b = low[s], high[s]
                 while a < b:
                     middle = (a + b) // 2
@@ -125,7 +126,7 @@ def search_rows(  # type: ignore[no-untyped-def]
             else:
                 s -= 1
                 continue
-            if avoid_truth and s == 0 and option[pick] == truth[row, 0]:
+            if avoid_truth and s == 0 and pick == truth[row, 0]:
                 continue
             nodes += 1
             if nodes > nodes_allowed:
@@ -150,7 +151,7 @@ def search_rows(  # type: ignore[no-untyped-def]
                     reach += (v - turned_high[s, j]) ** 2
             if reach > radius2 + 1e-15:
                 continue
-            chosen[s] = option[pick]
+            chosen[s] = pick
             if s + 1 < levels:
                 s += 1
                 entering = True

@@ -24,6 +24,7 @@ Ints = NDArray[np.int64]
 
 _SLACK = 1e-12  # rounding of the floating point sums themselves
 _ENOUGH, _MOST = 100, 1_000
+_MOST_CELLS = 5_000  # of which it is asked one by one whether they are certain
 
 
 @dataclass(frozen=True)
@@ -37,8 +38,9 @@ class GridAttack:
     certain
         Whether the search proved that there are no others, or found enough of them.
     pinned
-        For each row and column, whether no consistent row with another value was found; where
-        the search was cut short this errs on the side of "pinned".
+        For each row (of the first ones, if there are many cells) and column, whether no consistent
+        row with another value was found; where the search was cut short this errs on the side of
+        "pinned".
     """
 
     candidates: Ints
@@ -57,7 +59,7 @@ def grid_attack(
     agreement: Agreement,
     rounding: float,
     *,
-    nodes: int = 50_000,
+    nodes: int = 20_000,
     only_recovery: bool = False,
 ) -> GridAttack:
     """Attack published rows, knowing everything but the rows.
@@ -84,15 +86,23 @@ def grid_attack(
     hits, exhaustive, differs = _search(
         contributions, few_first, centre, half, options, False, stop, nodes
     )
-    pinned = ~differs
+    judged = max(1, min(len(options), _MOST_CELLS // columns))
+    pinned = ~differs[:judged]
     # Where the first search ended early, ask for each column left whether it can differ at all.
     for column in range(0 if only_recovery else columns):
-        asked = np.flatnonzero(pinned[:, column] & ~exhaustive)
+        asked = np.flatnonzero(pinned[:, column] & ~exhaustive[:judged])
         if not len(asked):
             continue
         order = [column] + [g for g in few_first if g != column]
         found, _, other = _search(
-            contributions, order, centre[asked], half[asked], options[asked], True, (1, 1), nodes
+            contributions,
+            order,
+            centre[asked],
+            half[asked],
+            options[asked],
+            True,
+            (1, 1),
+            nodes // 2,
         )
         hits[asked] = np.maximum(hits[asked], 1 + found)
         pinned[asked] &= ~other
@@ -153,21 +163,20 @@ def _search(
     begin = np.zeros(levels, dtype=np.int64)
     count = np.array([len(contributions[g]) for g in order], dtype=np.int64)
     begin[1:] = np.cumsum(count)[:-1]
-    option = np.empty(int(count.sum()), dtype=np.int64)
-    plain = np.empty((len(option), size))
-    turned = np.empty((len(option), size))
+    plain = np.empty((int(count.sum()), size))
+    turned = np.empty_like(plain)
+    truth = np.empty((len(centre), levels), dtype=np.int64)
     for s, g in enumerate(order):
         rotated = contributions[g] @ rotation
         by_pivot = np.argsort(rotated[:, pivot[s]], kind="stable")
         here = slice(begin[s], begin[s] + count[s])
-        option[here] = by_pivot
+        truth[:, s] = begin[s] + np.argsort(by_pivot)[options[:, g]]
         plain[here] = contributions[g][by_pivot]
         turned[here] = rotated[by_pivot]
     bounds = [_remaining(values, begin, count) for values in (turned, plain)]
     hits, exhaustive, differs = search_rows(
         begin,
         count,
-        option,
         turned,
         plain,
         pivot,
@@ -176,7 +185,7 @@ def _search(
         centre @ rotation,
         np.ascontiguousarray(centre),
         half,
-        np.ascontiguousarray(options[:, order]),
+        truth,
         avoid_truth,
         *stop,
         nodes,

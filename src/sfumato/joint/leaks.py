@@ -53,8 +53,8 @@ class Leakage(Result):
         Expected share of rows that a uniform guess among the consistent ones gets right.
     candidates
         Median number of consistent rows (counted up to 1,000).
-    pinned
-        Per column, share of rows whose value is certain.
+    pinned, pinned_rows
+        Per column, share of rows whose value is certain, and on how many rows that was measured.
     interval
         Per encoded column, mean width of the interval that linear programming leaves, as a share
         of the agreed range (1: nothing learned); linear kernel only.
@@ -78,6 +78,7 @@ class Leakage(Result):
     guessed: float
     candidates: float
     pinned: Mapping[str, float]
+    pinned_rows: int
     interval: Mapping[str, float] | None = None
     interval_rows: int = 0
     known_rows: int | None = None
@@ -104,7 +105,7 @@ def leakage(
     sample: int | None = 2_000,
     interval_rows: int = 20,
     seed: int = 0,
-    nodes: int = 50_000,
+    nodes: int = 20_000,
     outcome: tuple[Floats | None, NDArray[np.bool_]] | None = None,
 ) -> Leakage:
     """Attack a share that is not published yet.
@@ -118,7 +119,7 @@ def leakage(
     sample
         Rows to attack, drawn uniformly; None for all.
     interval_rows
-        Rows on which intervals are computed (two linear programs a row and column).
+        Rows on which intervals are computed, at most (two linear programs a row and column).
     outcome
         Time and event, to count rows that stand alone with theirs.
 
@@ -144,7 +145,8 @@ def leakage(
     width: dict[str, float] | None = None
     measured = 0
     if agreement.projection.kernel == "linear" and interval_rows:
-        measured = min(interval_rows, len(picked))
+        # Two linear programs a cell: few rows of wide tables tell as much.
+        measured = min(interval_rows, len(picked), max(1, 100 // agreement.encoded))
         widths = narrowing(published[:measured], agreement, rounding)
         means = widths.mean(axis=0) if measured else np.ones(agreement.encoded)
         width = dict(zip(agreement.encoded_names, means.tolist(), strict=True))
@@ -160,6 +162,7 @@ def leakage(
         guessed=float((1.0 / found.candidates).mean()) if len(picked) else 0.0,
         candidates=float(np.median(found.candidates)) if len(picked) else 0.0,
         pinned=dict(zip(agreement.names, found.pinned.mean(axis=0).tolist(), strict=True)),
+        pinned_rows=len(found.pinned),
         interval=width,
         interval_rows=measured,
         known_rows=_rank_rows(encoded.matrix),
@@ -176,7 +179,7 @@ def safe_rounding(
     protect: Protect = "rows",
     sample: int | None = 2_000,
     seed: int = 0,
-    nodes: int = 50_000,
+    nodes: int = 20_000,
     budget: Budget | None = None,
 ) -> tuple[float, dict[float, float]]:
     """The finest rounding step at which no attacked row (or cell) is certain.
