@@ -16,6 +16,7 @@ from sfumato.hierarchy.tree import Array
 
 __all__ = ["Ranges", "numbers"]
 
+_WHOLE = re.compile(r"-?[0-9]+")
 _INTERVAL = re.compile(r"\[(.+), (.+)([)\]])")
 
 
@@ -167,6 +168,10 @@ class Ranges:
             low = int(np.searchsorted(self.points, value)) if value is not None else -1
             found = 0 <= low < len(self.points) and self.points[low] == value
             return (low, low) if found else None
+        if match[3] == ")" and pa.types.is_integer(self.values.type) and _WHOLE.fullmatch(match[2]):
+            last = str(int(match[2]) - 1)  # exact where floating point is not, beyond 2^53
+            if match[1] in self._rank_of and last in self._rank_of:
+                return self._rank_of[match[1]], self._rank_of[last]
         begin, end = self._point(match[1]), self._point(match[2])
         if begin is None or end is None:
             return None
