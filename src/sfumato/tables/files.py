@@ -17,6 +17,10 @@ __all__ = ["FoundFiles", "Kind", "find_files", "kind_of"]
 Kind = Literal["text", "parquet", "arrow", "arrow stream"]
 Compression = Literal["gzip", "zstd", "bz2", "lz4"]
 
+_ENDINGS = (
+    ".csv", ".tsv", ".tab", ".txt", ".parquet", ".pq", ".arrow", ".feather", ".ipc",
+    ".gz", ".zst", ".bz2", ".lz4",
+)  # fmt: skip
 _MAGIC: tuple[tuple[bytes, Kind], ...] = (
     (b"PAR1", "parquet"),
     (b"ARROW1", "arrow"),
@@ -106,9 +110,9 @@ def _missing(path: Path, given: str) -> SourceError:
     folder = path.parent
     if not folder.is_dir():
         return SourceError("there is no such file, nor its folder", where=given)
-    siblings = [sibling.name for sibling in folder.iterdir() if not sibling.name.startswith(".")]
+    tables = [path.name for path in folder.iterdir() if path.suffix.lower() in _ENDINGS]
     return SourceError(
         "there is no such file",
         where=given,
-        remedy=did_you_mean(path.name, siblings) if siblings else "The folder is empty.",
+        remedy=did_you_mean(path.name, sorted(tables)) if tables else None,
     )
