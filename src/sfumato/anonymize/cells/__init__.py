@@ -1,4 +1,5 @@
-"""k-anonymity by suppressing the fewest cells (Park & Shim, *Approximate Algorithms for k-Anonymity*).
+"""k-anonymity by suppressing the fewest cells.
 
+After Park & Shim, *Approximate Algorithms for k-Anonymity*.
 Groups of rows show a value where all of them agree and a star where they do not.
 """

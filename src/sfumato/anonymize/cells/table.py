@@ -50,7 +50,7 @@ class CellTable:
     @property
     def width(self) -> int:
         """Number of quasi-identifiers."""
-        return self.codes.shape[1]
+        return int(self.codes.shape[1])
 
     @property
     def rows(self) -> int:
@@ -70,7 +70,8 @@ class CellTable:
         for stars in range(most + 1):
             for starred in combinations(free, stars):
                 kept = tuple(c for c in range(self.width) if c not in starred)
-                found.append((float(self.prices[list(starred)].sum()), logs[list(kept)].sum(), kept))
+                price = float(self.prices[list(starred)].sum())
+                found.append((price, float(logs[list(kept)].sum()), kept))
         for price, _, kept in sorted(found):
             yield price, kept
 
