@@ -1,0 +1,149 @@
+"""What is special about DuckDB: working out of core, and types it does not have."""
+
+from __future__ import annotations
+
+from collections import Counter
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from brute import as_table, small_tables
+from sfumato.budget import Budget
+from sfumato.engines.duck import DuckEngine
+from sfumato.engines.memory import MemoryEngine
+from sfumato.engines.recoding import Cells, Recoding, Step
+from sfumato.errors import BudgetError, EngineError
+from sfumato.tables.frames import ArrowSource
+from sfumato.tables.parquet import ParquetSource
+from zoo import classes_of, decoded
+
+
+def opened(table: pa.Table) -> DuckEngine:
+    return DuckEngine(ArrowSource(table, "people"), threads=2)
+
+
+def foreign() -> pa.Table:
+    """Types that DuckDB holds only in another form, or not at all."""
+    return pa.table(
+        {
+            "span": pa.array([1, 2, 2, None], pa.duration("ns")),
+            "wide": pa.array([Decimal(10) ** 49, Decimal(10) ** 49 + 1, None, None],
+                             pa.decimal256(50, 0)),
+            "rounded": pa.array([Decimal(100), Decimal(200), Decimal(100), None],
+                                pa.decimal128(5, -2)),
+            "moment": pa.array([1, 2, 2, None], pa.timestamp("ns", "Europe/Rome")),
+            "clock": pa.array([1, 2, 2, None], pa.time64("ns")),
+            "unsigned": pa.array([2**64 - 1, 2**63, 2**63, None], pa.uint64()),
+            "fixed": pa.array([b"ab", b"ac", b"ac", None], pa.binary(2)),
+            "nothing": pa.nulls(4),
+        }
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("column", foreign().column_names)
+def test_foreign_types_keep_their_values(column: str) -> None:
+    table = foreign().select([column])
+    engine, memory = opened(table), MemoryEngine(ArrowSource(table, "people"))
+    assert engine.class_sizes([column]) == memory.class_sizes([column])
+    found, expected = engine.values(column), memory.values(column)
+    assert found.values[0].type == expected.values[0].type
+    assert found.values[0].equals(expected.values[0])
+    assert found.counts is not None
+    assert found.counts.tolist() == expected.counts.tolist()  # type: ignore[union-attr]
+    assert engine.sample(3, seed=1).equals(memory.sample(3, seed=1))
+
+
+def test_a_release_of_foreign_types(tmp_path: Path) -> None:
+    table = foreign().drop_columns(["nothing"])
+    engine = opened(table)
+    match = engine.classes(["span", "wide"])
+    step = Step(match, {"mark": Cells(np.arange(match.entries), pa.array(["x", "y", "z", "w"]))})
+    engine.stage(Recoding((step,)), str(tmp_path / "out.arrow")).commit()
+    found = pa.ipc.open_file(tmp_path / "out.arrow").read_all()
+    assert found.schema.types[:-1] == [column.type for column in engine.schema()]
+    assert found["span"].equals(table["span"])
+    assert found["unsigned"].equals(table["unsigned"])
+
+
+@settings(max_examples=40)
+@given(small_tables(max_rows=14, max_columns=4), st.integers(0, 20))
+def test_random_tables(drawn: tuple[list[tuple[object, ...]], int], wanted: int) -> None:
+    rows, width = drawn
+    table = as_table(rows, width).cast(pa.schema([(chr(97 + c), pa.int64()) for c in range(width)]))
+    engine, memory = opened(table), MemoryEngine(ArrowSource(table, "people"))
+    names = table.column_names
+    assert engine.class_sizes(names).to_dict() == Counter(classes_of(table, names).values())
+    assert decoded(engine.classes(names)) == classes_of(table, names)
+    assert engine.sample(wanted, seed=wanted).equals(memory.sample(wanted, seed=wanted))
+    engine.close()
+
+
+def wide_table(path: Path) -> Path:
+    """Rows that all differ, too many for a small memory."""
+    choice = np.random.default_rng(5)
+    rows = 400_000
+    table = pa.table({f"n{at}": choice.integers(0, 2**60, rows) for at in range(12)})
+    pq.write_table(table, path)
+    return path
+
+
+def test_a_histogram_that_does_not_fit_goes_to_disk(tmp_path: Path) -> None:
+    source = ParquetSource([wide_table(tmp_path / "wide.parquet")], "wide")
+    engine = DuckEngine(source, memory=64 << 20, threads=2)
+    names = [column.name for column in engine.schema()]
+    assert engine.class_sizes(names).to_dict() == {1: 400_000}
+    connection = engine._open()
+    limit = connection.sql("SELECT current_setting('memory_limit')").fetchone()
+    assert limit == ("64.0 MiB",)
+    engine.close()
+
+
+def test_nothing_temporary_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    engine = opened(pa.table({"span": pa.array([1, 2], pa.duration("ns"))}))
+    engine.class_sizes(["span"])
+    (folder,) = tmp_path.iterdir()
+    assert folder.stat().st_mode & 0o077 == 0
+    engine.close()
+    engine.close()
+    assert list(tmp_path.iterdir()) == []
+    assert engine.class_sizes(["span"]).rows == 2  # a closed engine opens again
+    engine.close()
+
+
+def test_a_spent_budget_stops_the_statement(tmp_path: Path) -> None:
+    source = ParquetSource([wide_table(tmp_path / "wide.parquet")], "wide")
+    engine = DuckEngine(source, memory=64 << 20)
+    names = [column.name for column in engine.schema()]
+    with pytest.raises(BudgetError, match="wide: counting classes was stopped"):
+        engine.class_sizes(names, Budget(seconds=0.1))
+    cancelled = Budget()
+    cancelled.cancel()
+    with pytest.raises(BudgetError):
+        engine.classes(names, budget=cancelled)
+    assert engine.row_count() == 400_000
+    engine.close()
+
+
+def test_a_file_that_vanishes(tmp_path: Path) -> None:
+    path = tmp_path / "people.parquet"
+    pq.write_table(pa.table({"age": [1, 2]}), path)
+    engine = DuckEngine(ParquetSource([path], "people"))
+    path.unlink()
+    with pytest.raises(EngineError, match="DuckDB could not read"):
+        engine.class_sizes(["age"])
+    engine.close()
+
+
+def test_a_recoding_that_names_a_combination_twice(tmp_path: Path) -> None:
+    engine = opened(pa.table({"age": [1, 2]}))
+    match = engine.values("age").take(np.array([0, 1, 1]))
+    with pytest.raises(EngineError, match="twice"):
+        engine.stage(Recoding((Step(match),)), str(tmp_path / "out.csv"))
+    assert list(tmp_path.iterdir()) == []

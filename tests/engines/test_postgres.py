@@ -1,0 +1,314 @@
+"""What is special about PostgreSQL: its types, its errors, its tables as destinations."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from servers import PostgresServer
+from sfumato.budget import Budget
+from sfumato.engines.postgres import PostgresEngine
+from sfumato.engines.postgres_connection import Server
+from sfumato.engines.recoding import Cells, Recoding, Step
+from sfumato.errors import (
+    BudgetError,
+    ColumnError,
+    EngineError,
+    MissingExtraError,
+    ParameterError,
+    SourceError,
+)
+
+pytestmark = pytest.mark.postgres
+
+Opener = Callable[..., PostgresEngine]
+Execute = Callable[[str], Any]
+
+
+@pytest.fixture
+def execute(postgres: PostgresServer, postgres_schema: str) -> Iterator[Execute]:
+    """Runs statements of the test's own, in its schema."""
+    with postgres.connect() as connection:
+        connection.execute(f"SET search_path = {postgres_schema}, public")
+        yield lambda statement: connection.execute(statement)
+
+
+@pytest.fixture
+def opened(postgres: PostgresServer, postgres_schema: str) -> Iterator[Opener]:
+    """Opens a table of the test's schema, or a query."""
+    engines = []
+
+    def open_table(table: str | None = None, **options: Any) -> PostgresEngine:
+        name = None if table is None else f"{postgres_schema}.{table}"
+        engines.append(PostgresEngine(postgres.url, table=name, **options))
+        return engines[-1]
+
+    yield open_table
+    for engine in engines:
+        engine.close()
+
+
+def test_a_view_and_a_query_are_tables_too(
+    execute: Execute, opened: Opener, postgres_schema: str
+) -> None:
+    execute("CREATE TABLE people (age int, sex text)")
+    execute("INSERT INTO people VALUES (20, 'F'), (30, 'F'), (30, NULL), (30, NULL)")
+    execute("CREATE VIEW elders AS SELECT * FROM people WHERE age >= 30")
+    view = opened("elders")
+    assert view.class_sizes(["age", "sex"]).to_dict() == {1: 1, 2: 1}
+    query = opened(
+        query=f"WITH p AS (SELECT * FROM {postgres_schema}.people) "
+        "SELECT age / 10 AS decade, sex FROM p ORDER BY age -- all of them"
+    )
+    assert [column.name for column in query.schema()] == ["decade", "sex"]
+    assert query.row_count() == 4
+    assert query.class_sizes(["decade"]).to_dict() == {1: 1, 3: 1}
+    assert sum(batch.num_rows for batch in query.batches()) == 4
+
+
+def test_names_as_people_write_them(execute: Execute, opened: Opener) -> None:
+    execute("CREATE TABLE people (age int)")
+    execute('CREATE TABLE "People.2020" (age int)')
+    execute('INSERT INTO "People.2020" VALUES (1)')
+    assert opened("PEOPLE").row_count() == 0
+    assert opened('"People.2020"').row_count() == 1
+    with pytest.raises(SourceError, match=r"Did you mean `.*people`"):
+        opened("poeple").row_count()
+
+
+def test_types_without_a_counterpart_travel_as_text(execute: Execute, opened: Opener) -> None:
+    execute("CREATE TYPE mood AS ENUM ('sad', 'ok')")
+    execute(
+        "CREATE TABLE odd AS SELECT 'a0eebc99-9c0b-4ef8-bb6d-6bb9bd380a11'::uuid AS id, "
+        "'ok'::mood AS mood, interval '1 month 2 days' AS span, 'ab'::char(5) AS padded, "
+        "'10.0.0.1'::inet AS address, '{\"a\": 1}'::jsonb AS note, '12:30:00.5'::time AS clock"
+    )
+    engine = opened("odd")
+    kinds = {column.name: column.kind for column in engine.schema()}
+    assert kinds.pop("clock") == "time"
+    assert set(kinds.values()) == {"text"}
+    (row,) = engine.sample(1).to_pylist()
+    assert UUID(row["id"]).version == 4
+    assert (row["mood"], row["span"], row["address"]) == ("ok", "P1M2D", "10.0.0.1")
+    for name in kinds:
+        assert engine.class_sizes([name]).to_dict() == {1: 1}
+
+
+def test_text_is_compared_byte_by_byte_under_any_collation(
+    execute: Execute, opened: Opener
+) -> None:
+    execute(
+        "CREATE COLLATION loose (provider = icu, locale = 'und-u-ks-level1', deterministic = false)"
+    )
+    execute("CREATE TABLE names (name text COLLATE loose)")
+    execute("INSERT INTO names VALUES ('a'), ('A'), ('á'), ('a')")
+    engine = opened("names")
+    assert engine.class_sizes(["name"]).to_dict() == {1: 2, 2: 1}
+    assert engine.values("name").values[0].to_pylist() == ["A", "a", "á"]
+
+
+def test_decimals_of_undeclared_size(execute: Execute, opened: Opener) -> None:
+    execute("CREATE TABLE sums (amount numeric, endless numeric, odd numeric, nothing numeric)")
+    execute("INSERT INTO sums VALUES (1.5, 1e70, 'NaN', NULL), (1.50, 0.1, 2, NULL)")
+    execute("INSERT INTO sums VALUES (-12345.25, 1e-9, 2.0, NULL)")
+    engine = opened("sums")
+    types = {column.name: column.type for column in engine.schema()}
+    assert types["amount"] == pa.decimal128(7, 2)
+    assert types["endless"] == pa.string()
+    assert types["odd"] == pa.string()
+    assert engine.class_sizes(["amount"]).to_dict() == {1: 1, 2: 1}
+    assert engine.class_sizes(["nothing"]).to_dict() == {3: 1}
+
+
+def test_a_value_arrow_cannot_hold_is_named_by_its_column(execute: Execute, opened: Opener) -> None:
+    execute("CREATE TABLE far (day date)")
+    execute("INSERT INTO far VALUES ('infinity')")
+    engine = opened("far")
+    assert engine.class_sizes(["day"]).to_dict() == {1: 1}
+    with pytest.raises(ColumnError, match="column `day`") as caught:
+        engine.values("day")
+    assert "infinity" not in str(caught.value).lower().replace("infinite", "")
+
+
+def test_nested_and_doubled_columns_are_refused(execute: Execute, opened: Opener) -> None:
+    execute("CREATE TABLE nested (age int, tags text[])")
+    with pytest.raises(ColumnError, match="`tags` holds nested"):
+        opened("nested").schema()
+    with pytest.raises(ColumnError, match="`a` occurs more than once"):
+        opened(query="SELECT 1 AS a, 2 AS a").schema()
+
+
+@pytest.mark.parametrize("query", ["DELETE FROM people", "SELECT 1; SELECT 2", "", "SELECT FROM ("])
+def test_only_one_select_is_a_query(opened: Opener, query: str) -> None:
+    with pytest.raises(SourceError, match="not one SELECT"):
+        opened(query=query).schema()
+
+
+def test_a_query_the_server_does_not_understand(opened: Opener) -> None:
+    with pytest.raises(SourceError, match='column "nobody" does not exist'):
+        opened(query="SELECT nobody FROM pg_class").schema()
+
+
+def test_reading_cannot_write(opened: Opener, execute: Execute, postgres_schema: str) -> None:
+    execute("CREATE SEQUENCE counter")
+    engine = opened(query=f"SELECT nextval('{postgres_schema}.counter') AS n")
+    with pytest.raises(EngineError, match="read-only"):
+        engine.values("n")
+
+
+def test_errors_about_data_do_not_quote_it(execute: Execute, opened: Opener) -> None:
+    execute("CREATE TABLE secret (code text)")
+    execute("INSERT INTO secret VALUES ('top-secret')")
+    engine = opened("secret")
+    name = engine.rows().source.sql("postgres")
+    broken = opened(query=f"SELECT code::int AS code FROM {name}")
+    with pytest.raises(EngineError, match="SQLSTATE 22P02") as caught:
+        broken.values("code")
+    assert "top-secret" not in str(caught.value)
+
+
+def test_no_server(tmp_path: Path) -> None:
+    engine = PostgresEngine(f"postgresql://ann:s3cret@/db?host={tmp_path}", table="people")
+    with pytest.raises(EngineError, match="cannot connect") as caught:
+        engine.row_count()
+    assert "s3cret" not in str(caught.value)
+    assert "s3cret" not in engine.name
+
+
+def test_passwords_stay_out_of_every_text() -> None:
+    server = Server("postgresql://ann:p%40ss@db/census?password=p2&sslpassword=p3&port=1")
+    assert server.shown == "postgresql://ann@db/census?port=1"
+    assert "p%40ss" not in repr(server)
+    with pytest.raises(EngineError) as caught:
+        Server("postgresql://ann:p%40ss@db:notaport/p@ss").connect()
+    assert "p%40ss" not in str(caught.value)
+
+
+def test_neither_table_nor_query() -> None:
+    with pytest.raises(ParameterError, match="either a table or a query"):
+        PostgresEngine("postgresql://db/census")
+    with pytest.raises(ParameterError, match="either a table or a query"):
+        PostgresEngine("postgresql://db/census", table="t", query="SELECT 1")
+
+
+def test_without_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    with pytest.raises(MissingExtraError, match=r"sfumato\[postgres\]"):
+        PostgresEngine("postgresql://db/census", table="people").row_count()
+
+
+@pytest.mark.parametrize("snapshot", [False, True])
+def test_a_connection_lost_midway(execute: Execute, opened: Opener, snapshot: bool) -> None:
+    execute("CREATE TABLE people (age int)")
+    execute("INSERT INTO people SELECT generate_series(1, 100000)")
+    engine = opened("people", snapshot=snapshot)
+    batches = engine.batches(rows=10)
+    next(batches)
+    assert engine.row_count() == 100000
+    execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'sfumato'"
+    )
+    with pytest.raises(EngineError, match="connection to PostgreSQL was lost"):
+        engine.class_sizes(["age"])
+    with pytest.raises(EngineError, match="connection to PostgreSQL was lost"):
+        list(batches)
+
+
+def test_a_snapshot_stays_at_its_moment(execute: Execute, opened: Opener) -> None:
+    execute("CREATE TABLE people (age int)")
+    execute("INSERT INTO people VALUES (1), (2)")
+    still, moving = opened("people", snapshot=True), opened("people")
+    assert (still.row_count(), moving.row_count()) == (2, 2)
+    execute("INSERT INTO people VALUES (3)")
+    assert still.class_sizes(["age"]).rows == 2
+    assert sum(batch.num_rows for batch in still.batches()) == 2
+    assert moving.class_sizes(["age"]).rows == 3
+    assert moving.row_count() == 3
+
+
+def test_a_spent_budget_stops_the_server(execute: Execute, opened: Opener) -> None:
+    engine = opened(query="SELECT a.n FROM generate_series(1, 100000) a(n), "
+                          "generate_series(1, 100000) b(n)")  # fmt: skip
+    engine.schema()
+    with pytest.raises(BudgetError, match="counting classes was stopped"):
+        engine.class_sizes(["n"], Budget(seconds=0.3))
+    assert opened(query="SELECT 1 AS one").class_sizes(["one"]).to_dict() == {1: 1}
+    running = execute(
+        "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'sfumato' "
+        "AND state = 'active'"
+    ).fetchone()
+    assert running == (0,)
+
+
+def test_a_release_can_be_a_file(execute: Execute, opened: Opener, tmp_path: Path) -> None:
+    execute("CREATE TABLE people (age int, sex text)")
+    execute("INSERT INTO people VALUES (20, 'F'), (30, ''), (NULL, NULL)")
+    engine = opened("people")
+    match = engine.values("age")
+    step = Step(match, {"age": Cells(np.zeros(3, np.int64), pa.array(["*"]))})
+    path = tmp_path / "out.csv"
+    engine.stage(Recoding((step,)), str(path)).commit()
+    assert sorted(path.read_text().splitlines()) == sorted(["age,sex", "*,F", '*,""', "*,"])
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_where_a_release_may_go(
+    postgres: PostgresServer, execute: Execute, opened: Opener, postgres_schema: str
+) -> None:
+    execute("CREATE TABLE people (age int)")
+    engine = opened("people")
+    staged = engine.stage(Recoding(), f"{postgres.url}#{postgres_schema}.out")
+    staged.commit()
+    assert execute("SELECT count(*) FROM out").fetchone() == (0,)
+    with pytest.raises(ParameterError, match="no table is named"):
+        engine.stage(Recoding(), postgres.url)
+    with pytest.raises(ParameterError, match="another database"):
+        engine.stage(Recoding(), "postgresql://elsewhere/db#out")
+    with pytest.raises(ParameterError, match="there is no schema `nowhere`"):
+        engine.stage(Recoding(), "nowhere.out")
+    with pytest.raises(ParameterError, match="table being read"):
+        engine.stage(Recoding(), f"{postgres_schema}.people")
+    cells = {"x" * 64: Cells(np.zeros(0, np.int64), pa.array([], pa.string()))}
+    with pytest.raises(EngineError, match="63 bytes"):
+        engine.stage(Recoding((Step(engine.values("age"), cells),)), f"{postgres_schema}.long")
+
+
+def test_a_failed_release_leaves_no_table(
+    execute: Execute, opened: Opener, postgres_schema: str
+) -> None:
+    execute("CREATE TABLE people (age int)")
+    execute("INSERT INTO people VALUES (1), (2)")
+    engine = opened("people")
+    step = Step(engine.values("age").take(np.array([0])))
+    with pytest.raises(EngineError, match="match no entry"):
+        engine.stage(Recoding((step,)), f"{postgres_schema}.out")
+    with pytest.raises(BudgetError):
+        engine.stage(Recoding(), f"{postgres_schema}.out", budget=Budget(seconds=0))
+    tables = execute(
+        f"SELECT relname FROM pg_class WHERE relnamespace = '{postgres_schema}'::regnamespace"
+    ).fetchall()
+    assert tables == [("people",)]
+
+
+def test_joins_can_be_hashed_although_null_equals_null(
+    execute: Execute, opened: Opener, postgres_schema: str
+) -> None:
+    from sfumato.engines import sql
+
+    execute("CREATE TABLE people (age int, sex text)")
+    execute("INSERT INTO people SELECT g % 1000, 'F' FROM generate_series(1, 20000) g")
+    execute("CREATE TABLE step (k0 int, k1 text, keep boolean, v0 text)")
+    execute("INSERT INTO step SELECT g, 'F', true, '*' FROM generate_series(0, 999) g")
+    execute("ANALYZE")
+    rows = opened("people").rows()
+    statement = sql.recoded(rows, [sql.Mapping("step", ("age", "sex"), ("age",), False)], ())
+    plan = execute(f"EXPLAIN {sql.text(statement, 'postgres')}").fetchall()
+    assert any("Join" in line and ("Hash" in line or "Merge" in line) for (line,) in plan), plan
+    assert not any("Nested Loop" in line for (line,) in plan)
