@@ -206,6 +206,7 @@ def _next(name: str, columns: Sequence[ColumnScan], found: Combinations) -> tupl
     if identifiers:
         steps.append(f"Leave out what points at one person: {', '.join(identifiers)}")
     if found.ladder:
-        names = ",".join(found.ladder[-1].columns[:3])
-        steps.append(f"Measure any other set: sfumato measure {quote(name)} -c {quote(names)}")
+        names = quote(",".join(found.ladder[-1].columns[:3]))
+        steps.append(f"Measure any set of columns: sfumato measure {quote(name)} -c {names}")
+        steps.append(f"See what an attacker can do: sfumato risk {quote(name)} --qi {names}")
     return tuple(steps)
