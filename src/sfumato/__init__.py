@@ -27,6 +27,7 @@ _HOMES = {
     "scan": "sfumato.quasi.scan",
     "table": "sfumato.tables",
     "uniques": "sfumato.quasi.uniques",
+    "verify": "sfumato.release.verify",
     "violations": "sfumato.quasi.violations",
 }
 """Where each public name lives."""
@@ -47,6 +48,7 @@ __all__ = [
     "scan",
     "table",
     "uniques",
+    "verify",
     "violations",
 ]
 
