@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -99,7 +100,12 @@ class _Classes:
     sizes: Array
     own_sizes: Array
     cells: Cells | None = None
-    pairs: list[tuple[Array, Array]] = field(default_factory=list)
+
+    @cached_property
+    def pairs(self) -> tuple[Array, Array]:
+        """Classes that wildcards make alike, both ways, each class with itself too."""
+        assert self.cells is not None
+        return matching_pairs(self.cells, self.cells)
 
 
 def check(
@@ -246,9 +252,7 @@ def _histogram(
     plain = ClassHistogram.of(classes.ids, number, codes, len(column.counts), weights)
     if classes.cells is None:
         return plain
-    if not classes.pairs:
-        classes.pairs.append(matching_pairs(classes.cells, classes.cells))
-    into, source = classes.pairs[0]
+    into, source = classes.pairs
     return plain.merged(into, source, number)
 
 

@@ -205,15 +205,13 @@ def compile_rules(
         reference[offsets[j] : offsets[j + 1]] = column.counts / max(int(column.counts.sum()), 1)
     grown = [trees.get(name) for name in names]
     tree_sizes = [0 if tree is None else tree.nodes for tree in grown]
-    kinds, columns, values, extras = (
-        (np.array(part) for part in zip(*rules, strict=True)) if (rules) else (np.zeros(0),) * 4
-    )
+    table = np.array(rules, dtype=np.float64).reshape(-1, 4)
     return Rules(
         k=minimum_rows(models),
-        kinds=kinds.astype(np.int64),
-        columns=columns.astype(np.int64),
-        values=values.astype(np.float64),
-        extras=extras.astype(np.float64),
+        kinds=table[:, 0].astype(np.int64),
+        columns=table[:, 1].astype(np.int64),
+        values=table[:, 2].copy(),
+        extras=table[:, 3].copy(),
         offsets=offsets,
         reference=reference,
         order=order,
