@@ -240,6 +240,50 @@ def test_mixed_types_in_a_column() -> None:
         sf.population(table, universe=1e5)
 
 
+def test_columns_that_name_people_are_not_judged_unless_asked() -> None:
+    found = sf.population(people(500).select(["name", "sex", "zip"]), universe=1e6, bootstrap=0)
+    assert found.whole.columns == ("sex", "zip")
+    assert "`name`" in found.warnings[0]
+    asked = sf.population(people(500), qi=["name"], universe=1e6, bootstrap=0)
+    assert asked.whole.columns == ("name",)
+
+
+def test_codes_with_letters_are_categories() -> None:
+    codes = [f"{i}" for i in range(300, 330)] + [f"V{i}" for i in range(20)]
+    table = pa.table({"icd9": codes * 20})
+    assert sf.population(table, universe=1e5, k=10, bootstrap=0).whole.distinct == 50
+
+
+@pytest.mark.parametrize("kind", ["memory", "duckdb"])
+def test_every_local_engine_says_the_same(tmp_path: Path, kind: str) -> None:
+    path = tmp_path / "people.parquet"
+    pq.write_table(people(2_000, seed=3), path)
+    with sf.table(path, engine=kind) as table:
+        found = sf.population(table, universe=1e6, qi=QI, k=20, bootstrap=0)
+        harbor = sf.safe_harbor(table, as_of=dt.date(2024, 1, 1))
+        attacked = sf.attack(table, table, on=QI, k=2)
+    expected = sf.population(people(2_000, seed=3), universe=1e6, qi=QI, k=20, bootstrap=0)
+    assert found.plan == expected.plan
+    assert found.uniqueness == expected.uniqueness
+    assert found.sets == expected.sets
+    assert harbor.column_actions["name"] == "dropped"
+    assert attacked.matches_one == found.whole.unique * 2_000
+
+
+def test_columns_of_every_type() -> None:
+    table = pa.table(
+        {
+            "flag": [True, False] * 30,
+            "nothing": pa.nulls(60),
+            "moment": [dt.datetime(2020, 1, 1) + dt.timedelta(hours=i) for i in range(60)],
+            "clock": [dt.time(i % 24) for i in range(60)],
+            "price": pa.array([f"{i}.50" for i in range(60)]).cast(pa.decimal128(8, 2)),
+        }
+    )
+    found = sf.population(table, universe=1e5, k=10, bootstrap=0, qi=table.column_names)
+    assert len(found.plan.columns) == 5
+
+
 def test_nothing_is_written_when_something_is_wrong(tmp_path: Path) -> None:
     target = tmp_path / "out.csv"
     with pytest.raises(ParameterError):

@@ -28,6 +28,8 @@ __all__ = ["Blurred", "Blurrer"]
 
 STAR = "*"
 FIRST_YEAR = 1900
+MOSTLY = 0.75
+"""Share of numbers from which other text in a column is taken for a mistake."""
 NUMBER = r"^\s*[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?\s*$"
 
 
@@ -104,7 +106,7 @@ class Blurrer:
             self._bound = prefixes(self.values).bind(self.values, name)
         elif pa.types.is_string(values.type) or pa.types.is_large_string(values.type):
             refuse_mixture(name, values)
-        elif not pa.types.is_boolean(values.type):
+        elif not (pa.types.is_boolean(values.type) or pa.types.is_null(values.type)):
             from sfumato.hierarchy import Ranges
 
             self._ranges = Ranges(values, name)
@@ -199,7 +201,7 @@ def refuse_mixture(name: str, values: pa.Array) -> None:
     if len(present) < 3:
         return
     numeric = pc.sum(pc.match_substring_regex(present, NUMBER)).as_py()
-    if len(present) / 2 < numeric < len(present):
+    if MOSTLY * len(present) <= numeric < len(present):
         raise ColumnError(
             f"{numeric:,} of {len(present):,} distinct values are numbers and the others are not",
             where=f"column `{name}`",

@@ -24,6 +24,9 @@ LOOKED_AT = 20_000
 
 FREE_TEXT = "free text"
 
+INDIRECT = ("B", "C")
+"""Kinds that tell something about people without naming them: geography, dates and ages."""
+
 
 def safe_harbor(
     source: Any,
@@ -97,7 +100,7 @@ def direct_identifiers(
     for name in columns:
         unique = opened.class_sizes([name], budget).unique
         one = recognise(opened.column(name), sample.column(name).combine_chunks(), unique)
-        if one is not None and not one.undecided and one.form in (None, FREE_TEXT):
+        if one is not None and not one.undecided and one.kind not in INDIRECT:
             found[name] = one.why
     return found
 

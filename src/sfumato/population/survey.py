@@ -96,7 +96,7 @@ def population(
         People in the population, or ``"table"`` against an adversary who looks for one particular
         person: then the table itself is the universe.
     qi
-        Columns others may know; all columns where None.
+        Columns others may know; where None all columns but those that name people outright.
     k, beta
         Each released row shall match at least k people with probability 1-β.
     alpha
@@ -133,13 +133,13 @@ def population(
     """
     budget = budget or Budget()
     with_table = table(source, budget=budget)
-    chosen = _quasi_identifiers(with_table, qi, person)
+    with_table.require(keep)
+    chosen, left_out = _quasi_identifiers(with_table, qi, person, seed, budget)
     entries = _entries(with_table, chosen, person, budget)
     sizes = sizes_of(entries)
     people = float(sizes.rows) if universe == "table" else _number(universe)
     check_universe(people, sizes.rows)
     check_promise(people, k, beta)
-    with_table.require(keep)
     trees = _trees(hierarchies, with_table)
     blurrers = _blurrers(entries, trees, pad_zip)
     declared = _declared(domains, blurrers)
@@ -177,7 +177,7 @@ def population(
         copula=copula,
         plan=plan,
         curves=_curves(entries, blurrers),
-        warnings=_warnings(entries, blurrers, plan),
+        warnings=(*left_out, *_warnings(blurrers, plan)),
     )
     if output is None:
         return report
@@ -207,14 +207,23 @@ def _number(universe: float | str) -> float:
 
 
 def _quasi_identifiers(
-    opened: Table, qi: Sequence[str] | None, person: str | None
-) -> tuple[str, ...]:
+    opened: Table, qi: Sequence[str] | None, person: str | None, seed: int, budget: Budget
+) -> tuple[tuple[str, ...], list[str]]:
+    """The columns to judge, and a word about those left out."""
     if qi is not None:
-        return opened.require(qi)
-    chosen = tuple(name for name in opened.columns if name != person)
+        return opened.require(qi), []
+    others = [name for name in opened.columns if name != person]
+    named = direct_identifiers(opened, others, seed, budget)
+    chosen = tuple(name for name in others if name not in named)
     if not chosen:
-        raise ColumnError("there are no columns to judge", where=opened.name)
-    return chosen
+        raise ColumnError(
+            "there are no columns to judge", where=opened.name, remedy="Name some with --qi."
+        )
+    said = []
+    if named:
+        columns = ", ".join(f"`{name}`" for name in named)
+        said.append(f"not judged, because they name people outright: {columns}")
+    return chosen, said
 
 
 def _entries(opened: Table, chosen: tuple[str, ...], person: str | None, budget: Budget) -> Codes:
@@ -277,7 +286,7 @@ def _curves(entries: Codes, blurrers: Mapping[str, Blurrer]) -> tuple[PrivacyUti
     return tuple(curves)
 
 
-def _warnings(entries: Codes, blurrers: Mapping[str, Blurrer], plan: Plan) -> tuple[str, ...]:
+def _warnings(blurrers: Mapping[str, Blurrer], plan: Plan) -> tuple[str, ...]:
     said = [
         f"column `{name}` has a single value and tells nothing"
         for name, blurrer in blurrers.items()
