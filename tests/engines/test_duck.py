@@ -98,9 +98,8 @@ def test_a_histogram_that_does_not_fit_goes_to_disk(tmp_path: Path) -> None:
     engine = DuckEngine(source, memory=64 << 20, threads=2)
     names = [column.name for column in engine.schema()]
     assert engine.class_sizes(names).to_dict() == {1: 400_000}
-    connection = engine._open()
-    limit = connection.sql("SELECT current_setting('memory_limit')").fetchone()
-    assert limit == ("64.0 MiB",)
+    limit = engine._open().sql("SELECT current_setting('memory_limit')").fetchall()
+    assert limit == [("64.0 MiB",)]
     engine.close()
 
 

@@ -38,7 +38,6 @@ __all__ = ["DuckEngine"]
 _ROWS = "rows"
 _MEGABYTE = 1 << 20
 _LEAST_MEMORY = 64 * _MEGABYTE
-_PASSES = (1, 8, 64)
 _MEMORY_OF_A_THREAD = 128 * _MEGABYTE
 _MEMORY_OF_THE_REST = 256 * _MEGABYTE
 """What compiled loops, record batches on their way and DuckDB's own uncounted buffers take."""
@@ -103,23 +102,14 @@ class DuckEngine:
         Groups of many columns can be too wide even for that; they are then counted in parts, each
         reading all rows and keeping the classes with a certain remainder of their hash.
         """
-        for parts in _PARTS:
+        *few, most = _PARTS
+        for parts in few:
             try:
                 return self._class_sizes(columns, parts, budget)
             except EngineError as error:
-                full = isinstance(error.__cause__, duckdb.OutOfMemoryException)
-                if not full or not columns or parts == _PARTS[-1]:
+                if not isinstance(error.__cause__, duckdb.OutOfMemoryException):
                     raise
-        raise AssertionError("the last attempt returns or raises")
-
-    def _class_sizes(self, columns: Sequence[str], parts: int, budget: Budget | None) -> ClassSizes:
-        histogram: Counter[int] = Counter()
-        for part in range(parts):
-            statement = sql.class_sizes(self._rows(), columns, None if parts == 1 else part, parts)
-            found = self._ask(statement, budget, "counting classes")
-            for size, classes in zip(*(c.to_pylist() for c in found.columns), strict=True):
-                histogram[size] += classes
-        return ClassSizes.of(histogram)
+        return self._class_sizes(columns, most, budget)
 
     def classes(
         self, columns: Sequence[str], limit: int | None = None, budget: Budget | None = None
@@ -191,6 +181,15 @@ class DuckEngine:
                 held.close()
         self._spool = self._folder = None
         self.source.close()
+
+    def _class_sizes(self, columns: Sequence[str], parts: int, budget: Budget | None) -> ClassSizes:
+        histogram: Counter[int] = Counter()
+        for part in range(parts):
+            statement = sql.class_sizes(self._rows(), columns, None if parts == 1 else part, parts)
+            found = self._ask(statement, budget, "counting classes")
+            for size, classes in zip(*(c.to_pylist() for c in found.columns), strict=True):
+                histogram[size] += classes
+        return ClassSizes.of(histogram)
 
     def _recoded(
         self, recoding: Recoding, schema: pa.Schema, budget: Budget | None
