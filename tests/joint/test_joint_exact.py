@@ -15,6 +15,7 @@ from joint_studies import study
 from sfumato.errors import InputError, ParameterError, PeerError, UnfinishedError
 from sfumato.joint import SecureSum, fit_cox, fit_exact, fit_logistic, fit_svm, score, survived
 from sfumato.joint.exact import exact_cox, exact_margin
+from sfumato.joint.stratified import exact_stratified_cox
 from sfumato.joint.summing import Alone, until_complete
 from sfumato.secure.channel import Channel
 
@@ -120,6 +121,58 @@ def test_classifiers_equal_the_pooled_fit(loss: Any) -> None:
         np.testing.assert_allclose(done[name].coefficients, fit.coefficients, atol=1e-10)
         assert done[name].threshold == pytest.approx(fit.threshold, abs=1e-10)
         assert done[name].iterations <= 10
+
+
+@pytest.mark.parametrize("ties", ["efron", "breslow"])
+def test_stratified_cox_equals_the_pooled_stratified_fit(ties: Any) -> None:
+    lifelines = pytest.importorskip("lifelines")
+    pandas = pytest.importorskip("pandas")
+    x, time, event, site = made_up()
+    if ties == "breslow":  # lifelines knows Efron only; without ties both agree
+        time = time + np.random.default_rng(0).random(len(time)) * 0.5
+
+    def work(name: str, summing: SecureSum) -> Any:
+        own = site == name
+        return exact_stratified_cox(summing, x[own], time[own], event[own], ties=ties)
+
+    done = good(together("abc", work))
+    frame = pandas.DataFrame(x, columns=list("wxyz")).assign(t=time, e=event, s=site)
+    peer = lifelines.CoxPHFitter().fit(
+        frame, "t", "e", strata=["s"], fit_options={"precision": 1e-12}
+    )
+    for name in "abc":
+        np.testing.assert_allclose(done[name].coefficients, peer.params_.to_numpy(), atol=1e-8)
+        # 15 numbers a step, and nothing by time
+        assert done[name].revealed["numbers"] <= 15 * 10
+
+
+def test_a_party_without_events_may_take_part_in_a_stratified_fit() -> None:
+    x, time, event, site = made_up()
+    event = event & (site != "c")
+
+    def work(name: str, summing: SecureSum) -> Any:
+        own = site == name
+        return exact_stratified_cox(summing, x[own], time[own], event[own])
+
+    done = good(together("abc", work))
+    assert np.isfinite(done["c"].coefficients).all()
+    with pytest.raises(InputError, match="censored"):
+        exact_stratified_cox(Alone(), x, time, np.zeros(len(x), bool))
+    with pytest.raises(InputError, match="constant"):
+        exact_stratified_cox(Alone(), np.ones((len(x), 2)), time, event)
+    with pytest.raises(UnfinishedError, match="perfectly"):
+        exact_stratified_cox(Alone(), -time[:, None], time, np.ones(len(x), bool))
+
+
+def test_stratified_models_score_without_a_survival_curve() -> None:
+    lung = study("lung")
+    model = fit_exact(Alone(), lung.table, lung.agreement, "cox", stratified=True)
+    found = score(model, lung.table)
+    assert found.survival is None
+    pooled = fit_cox(lung.encoded.matrix, *lung.outcome)
+    np.testing.assert_allclose(found.score, pooled.risk(lung.encoded.matrix), atol=1e-8)
+    with pytest.raises(ParameterError, match="no common survival curve"):
+        score(model, lung.table, at=365)
 
 
 def test_merged_times_leave_nobody_alone() -> None:

@@ -338,6 +338,14 @@ def fit(
             min=1, rich_help_panel=EXACT, help="Merge times until so many leave together."
         ),
     ] = 1,
+    stratified: Annotated[
+        bool,
+        typer.Option(
+            "--stratified",
+            rich_help_panel=EXACT,
+            help="A baseline hazard for each party: reveals the least (Cox).",
+        ),
+    ] = False,
     timeout: Annotated[
         float, typer.Option(rich_help_panel=EXACT, help="Seconds to wait for the others.")
     ] = 60.0,
@@ -377,6 +385,7 @@ def fit(
             ties=ties.value,
             horizon=horizon,
             min_group=min_group,
+            stratified=stratified,
         )
     else:
         shares = [read_share(path) for path in sources]

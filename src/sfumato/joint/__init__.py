@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from sfumato.joint.share import read_share as read_share
     from sfumato.joint.share import stack as stack
     from sfumato.joint.share import write_share as write_share
+    from sfumato.joint.stratified import exact_stratified_cox as exact_stratified_cox
     from sfumato.joint.summing import SecureSum as SecureSum
     from sfumato.joint.tuning import choose_penalty as choose_penalty
     from sfumato.joint.tuning import choose_seed as choose_seed
@@ -77,6 +78,7 @@ _HOME = {
     "model": ("JointModel", "Scores", "fit_shares", "read_model", "score", "write_model"),
     "projection": ("project", "random_matrix", "round_to"),
     "share": ("Share", "ShareResult", "make_share", "read_share", "stack", "write_share"),
+    "stratified": ("exact_stratified_cox",),
     "summing": ("SecureSum",),
     "tuning": ("choose_penalty", "choose_seed", "cross_validate", "score_seeds"),
 }

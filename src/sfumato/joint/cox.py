@@ -23,7 +23,7 @@ from sfumato.errors import InputError, ParameterError, UnfinishedError
 from sfumato.joint.metrics import time_groups
 from sfumato.results import Result
 
-__all__ = ["CoxFit", "Ties", "fit_cox", "newton", "tie_rows"]
+__all__ = ["CoxFit", "SortedRows", "Ties", "fit_cox", "newton", "tie_rows"]
 
 Floats = NDArray[np.float64]
 Ties = Literal["efron", "breslow"]
@@ -112,7 +112,7 @@ def fit_cox(
     (0.307, False)
     """
     matrix, times, dying, case = _checked(x, time, event, weights, penalty)
-    problem = _Sorted(matrix, times, dying, case, ties)
+    problem = SortedRows(matrix, times, dying, case, ties)
     fit = _solve(problem, penalty, tolerance, max_iterations)
     if fit is None:
         # No finite maximum: a direction orders the deaths perfectly (monotone likelihood).
@@ -160,7 +160,7 @@ def _checked(
     return matrix, times, dying, case
 
 
-class _Sorted:
+class SortedRows:
     """Rows sorted by falling time, so that risk sets are prefixes."""
 
     def __init__(
@@ -241,7 +241,11 @@ def newton(gradient: Floats, hessian: Floats) -> Floats:
 
 
 def _solve(
-    problem: _Sorted, penalty: float, tolerance: float, max_iterations: int, separated: bool = False
+    problem: SortedRows,
+    penalty: float,
+    tolerance: float,
+    max_iterations: int,
+    separated: bool = False,
 ) -> CoxFit | None:
     columns = problem.x.shape[1]
     w = np.zeros(columns)
@@ -269,7 +273,7 @@ def _solve(
     return None
 
 
-def _diverges(problem: _Sorted, w: Floats, value: float, start: float, step: float) -> bool:
+def _diverges(problem: SortedRows, w: Floats, value: float, start: float, step: float) -> bool:
     # Under monotone likelihood every Newton step adds about 1 to a log hazard ratio for ever while
     # the gain shrinks e-fold; a spread of 30 in w'x means ratios beyond 10^13.
     spread = float(np.ptp(problem.x @ w))
@@ -277,7 +281,7 @@ def _diverges(problem: _Sorted, w: Floats, value: float, start: float, step: flo
 
 
 def _finished(
-    problem: _Sorted,
+    problem: SortedRows,
     w: Floats,
     value: float,
     scalars: Floats,

@@ -255,6 +255,7 @@ def fit_exact(
     ties: Ties = "efron",
     horizon: float | None = None,
     min_group: int = 1,
+    stratified: bool = False,
     where: str = "table",
 ) -> JointModel:
     """Fit a model of everybody's rows by exact aggregation; all parties run this at once.
@@ -267,6 +268,10 @@ def fit_exact(
         This party's rows, and what was agreed; no projection is used.
     penalty
         λ (ν = 1/λ for classifiers); 0 by default for Cox, 1 for classifiers.
+    min_group
+        Merge event times until at least so many people leave together (Cox).
+    stratified
+        Let every institution keep its own baseline hazard: nothing is revealed by time (Cox).
     """
     require_rows(table.num_rows, where)
     x = encode(table, agreement, where=where).matrix
@@ -282,25 +287,32 @@ def fit_exact(
     if kind == "cox":
         if time is None:
             raise InputError("a Cox model needs times", remedy="Fit `svm` or `logistic` instead.")
-        if agreement.outcome.time_max is None:
+        ridge = 0.0 if penalty is None else penalty
+        if not stratified and agreement.outcome.time_max is None:
             raise InputError(
                 "the exact Cox fit needs `time_max` in the agreement: the grid of times ends there",
                 where="[outcome]",
                 remedy="Agree on one that no follow-up exceeds.",
             )
-        ridge = 0.0 if penalty is None else penalty
-        fit = exact_cox(
-            summing,
-            x,
-            time,
-            event,
-            time_step=agreement.outcome.time_step,
-            time_max=agreement.outcome.time_max,
-            weight=weight,
-            penalty=ridge,
-            ties=ties,
-            min_group=min_group,
-        )
+        if stratified:
+            from sfumato.joint.stratified import exact_stratified_cox
+
+            fit = exact_stratified_cox(
+                summing, x, time, event, weight=weight, penalty=ridge, ties=ties
+            )
+        else:
+            fit = exact_cox(
+                summing,
+                x,
+                time,
+                event,
+                time_step=agreement.outcome.time_step,
+                time_max=agreement.outcome.time_max or 0.0,
+                weight=weight,
+                penalty=ridge,
+                ties=ties,
+                min_group=min_group,
+            )
     else:
         positive = event
         if time is not None:
@@ -317,7 +329,7 @@ def fit_exact(
         notes.append(
             f"{int(fit.revealed['alone'])} people were alone in leaving between two event times; "
             "their covariates follow from the sums all parties saw (not at which institution): "
-            "raise `min_group` to prevent that"
+            "raise `min_group`, or stratify, to prevent that"
         )
     return JointModel(
         rows=fit.rows,

@@ -254,7 +254,11 @@ def score(
     x = matrix if model.exact else project(matrix, model.agreement)
     if model.kind == "cox":
         fit = model.cox
-        moment = model.horizon if at is None else at
+        moment = (model.horizon if at is None else at) if len(fit.times) else None
+        if moment is None and at is not None:
+            raise ParameterError(
+                "a stratified model has no common survival curve", remedy="Leave --at out."
+            )
         alive = None if moment is None else fit.survival(x, [moment])[:, 0]
         return Scores(
             "cox", len(x), moment, fit.risk(x), alive, None if alive is None else alive >= threshold
