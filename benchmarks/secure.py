@@ -156,6 +156,7 @@ def both_parties() -> dict[str, dict[str, Any]]:
         wall, cpu = (min(max(a[clock], b[clock]) for a, b in pairs) for clock in ("wall", "cpu"))
         summary[task] = {**pairs[0][0], "wall": wall, "cpu": cpu}
         summary[task]["bytes"] = pairs[0][0]["bytes"] + pairs[0][1]["bytes"]
+        summary[task]["rounds"] = max(side["rounds"] for side in pairs[0])
     return summary
 
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -81,7 +84,7 @@ def test_streams_are_aes_in_counter_mode(engine, blocks):
 @pytest.mark.parametrize("batch", [1, 9, 256])
 def test_both_engines_garble_to_the_same_bytes(batch):
     builder = Builder()
-    x, _, _ = words.reconstruct(builder, Ring.odd(10007))
+    x = words.reconstruct(builder, Ring.odd(10007))
     circuit = builder.finish([*x, builder.invert(x[0])])
     labels = rows(circuit.slots * batch).reshape(circuit.slots, batch, 2)
     delta = rows(1)[0] | np.array([1, 0], np.uint64)
@@ -115,3 +118,54 @@ def test_warming_up_says_so_and_loads_everything():
     assert warm_up(said.append) > 0
     assert "once on this machine" in said[0]
     assert _aes.garble.signatures
+
+
+LEFT = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from sfumato import secure
+from sfumato.secure import _aes, _kernels
+from two_parties import PROGRAMS
+
+def compiled():
+    return {
+        (m.__name__, name): len(kernel.signatures)
+        for m in (_aes, _kernels)
+        for name, kernel in vars(m).items()
+        if hasattr(kernel, "signatures")
+    }
+
+secure.warm_up()
+before = compiled()
+for program in PROGRAMS.values():
+    secure.together(program, program)
+after = compiled()
+print({name: (before[name], after[name]) for name in after if before[name] != after[name]})
+"""
+
+
+@needs_aes
+def test_after_warming_up_nothing_is_left_to_compile():
+    tests = Path(__file__).parents[1]
+    done = subprocess.run(
+        [sys.executable, "-c", LEFT, str(tests)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(tests.parent / "src")},
+    )
+    assert done.stdout == "{}\n", done.stdout + done.stderr
+
+
+def test_importing_loads_neither_numba_nor_cryptography():
+    source = (
+        "import sys, sfumato.secure; print({'numba', 'cryptography', 'nacl'} & set(sys.modules))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", source],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2] / "src")},
+    )
+    assert done.stdout == "set()\n", done.stdout + done.stderr

@@ -85,6 +85,7 @@ def cross_products(session: Session, ring: Ring, mine: Limbs, *, used: int | Non
                     zero, one, x, bits, ring.bits, message, share[part], *ring.kernel, ring.inverse
                 )
             session.channel.send("products: corrections", message[:-_SPARE])
+            session.progress("products", part.stop / n)
         return share
     choices = (ring.to_bits(mine[part], bits).reshape(-1) for part in parts)
     for part, (_, t) in zip(parts, session.ot_receiver.ahead(choices), strict=True):
@@ -99,6 +100,7 @@ def cross_products(session: Session, ring: Ring, mine: Limbs, *, used: int | Non
             _kernels.gilboa_receive(
                 chosen, y, bits, ring.bits, message, share[part], *ring.kernel, ring.inverse
             )
+        session.progress("products", part.stop / n)
     return share
 
 

@@ -49,40 +49,36 @@ class CompiledEngine:
 
     name = "aes-ni"
 
-    def schedule(self, keys: Words) -> object:
-        """Key schedules, uint8[n, 176]."""
+    def __init__(self) -> None:
         from sfumato.secure import _aes
 
-        return _aes.expand_keys(keys)
+        self._aes = _aes
+
+    def schedule(self, keys: Words) -> object:
+        """Key schedules, uint8[n, 176]."""
+        return self._aes.expand_keys(keys)
 
     def stream(self, schedule: object, first: int, out: Words) -> None:
         """AES-CTR streams, one key a row."""
-        from sfumato.secure import _aes
-
-        _aes.ctr(schedule, np.uint64(first), out)
+        self._aes.ctr(schedule, np.uint64(first), out)
 
     def hash(self, labels: Words, key: int, *, delta: Words | None = None) -> Words:
         """Hash every label under one key."""
-        from sfumato.secure import _aes
-
         low, high = (np.uint64(0), np.uint64(0)) if delta is None else (delta[0], delta[1])
-        out = np.empty_like(labels)
-        _aes.hash_rows(labels, *_key(key), low, high, out)
+        rows = np.ascontiguousarray(labels)  # the kernel walks over memory, not over strides
+        out = np.empty_like(rows)
+        self._aes.hash_rows(rows, *_key(key), low, high, out)
         return out
 
     def garble(self, circuit: Circuit, wires: Words, delta: Words, key: int) -> Words:
         """Half gates over the batch."""
-        from sfumato.secure import _aes
-
         tables = np.empty((circuit.and_gates, 2, wires.shape[1], 2), np.uint64)
-        _aes.garble(*circuit.program, wires, tables, delta, *_key(key))
+        self._aes.garble(*circuit.program, wires, tables, delta, *_key(key))
         return tables
 
     def evaluate(self, circuit: Circuit, wires: Words, tables: Words, key: int) -> None:
         """Half gates over the batch."""
-        from sfumato.secure import _aes
-
-        _aes.evaluate(*circuit.program, wires, tables, *_key(key))
+        self._aes.evaluate(*circuit.program, wires, tables, *_key(key))
 
 
 class PortableEngine:

@@ -312,7 +312,7 @@ def _split(builder: Builder, x: Word, precision: int) -> tuple[Word, int, int, W
 @lru_cache(maxsize=32)
 def _fast_circuit(ring: Ring, bits: int, precision: int) -> Circuit:
     builder = Builder()
-    x, _, _ = words.reconstruct(builder, ring, bits)
+    x = words.reconstruct(builder, ring, bits)
     zeros, positive, half, low = _split(builder, x, precision)
     return builder.finish([*zeros, positive, half, *low])
 
@@ -321,7 +321,7 @@ def _fast_circuit(ring: Ring, bits: int, precision: int) -> Circuit:
 def _paper_circuit(ring: Ring, bits: int, precision: int) -> Circuit:
     """x modulo m in, n - r and e + 2^(N-2) - s modulo m out, for Alice's random r and s."""
     builder = Builder()
-    x, _, _ = words.reconstruct(builder, ring, bits)
+    x = words.reconstruct(builder, ring, bits)
     r, s = builder.alice(ring.bits), builder.alice(ring.bits)
     zeros, positive, half, low = _split(builder, x, precision)
     size = bits.bit_length() + 1

@@ -76,7 +76,7 @@ def log2_quick(
 @lru_cache(maxsize=32)
 def _circuit(ring: Ring, bits: int) -> Circuit:
     builder = Builder()
-    x, _, _ = words.reconstruct(builder, ring, bits)
+    x = words.reconstruct(builder, ring, bits)
     value, zeros = words.leading_one(builder, x, _MANTISSA + 1)
     first = bits - 1 - _MANTISSA
     mantissa = [value[i] if i >= 0 else ZERO for i in range(first, bits - 1)]

@@ -100,14 +100,14 @@ def _ordered(session: Session, shares: Shares) -> Limbs:
 @lru_cache(maxsize=64)
 def _smallest_circuit(ring: Ring, group: int) -> Circuit:
     builder = Builder()
-    numbers = [words.reconstruct(builder, ring)[0] for _ in range(group)]
+    numbers = [words.reconstruct(builder, ring) for _ in range(group)]
     return builder.finish(words.smallest(builder, numbers))
 
 
 @lru_cache(maxsize=64)
 def _below_circuit(ring: Ring, limit: int) -> Circuit:
     builder = Builder()
-    number = [*words.reconstruct(builder, ring)[0], -1]
+    number = [*words.reconstruct(builder, ring), -1]
     return builder.finish([words.less_than(builder, number, words.constant(limit, ring.bits + 1))])
 
 

@@ -49,6 +49,7 @@ class SessionReport:
     messages_sent: int
     messages_received: int
     rounds: int
+    seconds_waiting: float
     and_gates: int
     oblivious_transfers: int
     encrypted: bool
@@ -103,6 +104,7 @@ class Session:
         self.and_gates = 0
         self.oblivious_transfers = 0
         self.paillier: PrivateKey | PublicKey | None = None
+        self.on_progress: Callable[[str, float], None] | None = None
         self._engine_name = engine
         self._engine: Engine | None = None
         self._started = time.monotonic()
@@ -207,6 +209,11 @@ class Session:
 
     # What remains
 
+    def progress(self, doing: str, share: float) -> None:
+        """Tell `on_progress`, if there is one, what is being done and which share is finished."""
+        if self.on_progress is not None:
+            self.on_progress(doing, share)
+
     def note_learned(self, who: str, what: str) -> None:
         """Record that `who` ("alice", "bob", "both") learned `what`."""
         self._learned[(who, what)] = None
@@ -223,6 +230,7 @@ class Session:
             messages_sent=traffic.messages_sent,
             messages_received=traffic.messages_received,
             rounds=traffic.rounds,
+            seconds_waiting=traffic.seconds_waiting,
             and_gates=self.and_gates,
             oblivious_transfers=self.oblivious_transfers,
             encrypted=self.channel.encrypted,

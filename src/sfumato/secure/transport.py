@@ -87,7 +87,7 @@ def accept(address: Address, tls: TLS | None, timeout: float) -> socket.socket:
     """Wait for the other party to connect."""
     context = tls.context(server=True) if tls else None
     deadline = time.monotonic() + timeout
-    family, where = _resolve(address, need_loopback=tls is None)
+    family, where = _resolve(address, need_loopback=tls is None)[0]
     with socket.socket(family, socket.SOCK_STREAM) as server:
         server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -99,25 +99,27 @@ def accept(address: Address, tls: TLS | None, timeout: float) -> socket.socket:
                 remedy="Choose a free port of this machine.",
             ) from error
         server.listen(1)
-        while True:
-            server.settimeout(max(0.01, deadline - time.monotonic()))
-            try:
-                sock, _ = server.accept()
-            except TimeoutError:
-                raise PeerError(
-                    f"nobody connected within {timeout:g} s",
-                    where=_named(address),
-                    remedy="Start the other side, or raise the time-out.",
-                ) from None
-            return _secured(sock, tls, context, server=True, deadline=deadline)
+        server.settimeout(max(0.01, deadline - time.monotonic()))
+        try:
+            sock, _ = server.accept()
+        except TimeoutError:
+            raise PeerError(
+                f"nobody connected within {timeout:g} s",
+                where=_named(address),
+                remedy="Start the other side, or raise the time-out.",
+            ) from None
+    return _secured(sock, tls, context, server=True, deadline=deadline)
 
 
 def dial(address: Address, tls: TLS | None, timeout: float) -> socket.socket:
     """Connect to the other party, trying until it listens or the time is over."""
     context = tls.context(server=False) if tls else None
     deadline = time.monotonic() + timeout
-    family, where = _resolve(address, need_loopback=tls is None)
+    places = _resolve(address, need_loopback=tls is None)
+    attempt = 0
     while True:
+        family, where = places[attempt % len(places)]
+        attempt += 1
         sock = socket.socket(family, socket.SOCK_STREAM)
         sock.settimeout(max(0.01, deadline - time.monotonic()))
         try:
@@ -202,7 +204,8 @@ def _explained() -> Iterator[None]:
         ) from error
 
 
-def _resolve(address: Address, *, need_loopback: bool) -> tuple[int, tuple[str, int]]:
+def _resolve(address: Address, *, need_loopback: bool) -> list[tuple[int, tuple[str, int]]]:
+    """All places an address stands for."""
     host, port = address
     if not 0 <= port <= 65535:
         raise ParameterError(f"{port} is not a port", remedy="Use 1 to 65535.")
@@ -212,14 +215,14 @@ def _resolve(address: Address, *, need_loopback: bool) -> tuple[int, tuple[str, 
         raise ParameterError(
             "this host name is not known", where=host, remedy="Check the spelling."
         ) from error
-    family, _, _, _, where = found[0]
-    if need_loopback and not ipaddress.ip_address(where[0]).is_loopback:
+    places = [(int(entry[0]), (str(entry[4][0]), int(entry[4][1]))) for entry in found]
+    if need_loopback and not all(ipaddress.ip_address(w[0]).is_loopback for _, w in places):
         raise ParameterError(
             "without TLS only loopback addresses are allowed",
             where=_named(address),
             remedy="Give certificates, or use 127.0.0.1.",
         )
-    return family, (str(where[0]), int(where[1]))
+    return places
 
 
 def _named(address: Address) -> str:

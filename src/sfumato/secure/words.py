@@ -71,18 +71,17 @@ def subtract_modulo(builder: Builder, a: Word, b: Word, ring: Ring) -> Word:
     return add(builder, difference, back)[0]
 
 
-def reconstruct(builder: Builder, ring: Ring, used: int | None = None) -> tuple[Word, int, int]:
-    """The lowest `used` bits of a number shared in the ring.
+def reconstruct(builder: Builder, ring: Ring, used: int | None = None) -> Word:
+    """The lowest `used` bits of a number shared in the ring; both sides give their shares.
 
-    Returns the word and how many input bits Alice and Bob give. Modulo 2^L the lower bits depend
-    on the lower bits of the shares alone, so only those enter.
+    Modulo 2^L the lower bits depend on the lower bits of the shares alone, so only those enter.
     """
     used = ring.bits if used is None else used
     taken = used if ring.is_power_of_two else ring.bits
     a, b = builder.alice(taken), builder.bob(taken)
     if ring.is_power_of_two:
-        return add(builder, a, b)[0], taken, taken
-    return add_modulo(builder, a, b, ring)[:used], taken, taken
+        return add(builder, a, b)[0]
+    return add_modulo(builder, a, b, ring)[:used]
 
 
 def wrapped(builder: Builder, a: Word, b: Word, ring: Ring) -> int:

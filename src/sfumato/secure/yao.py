@@ -92,6 +92,7 @@ def _garble(session: Session, circuit: Circuit, mine: Bits, n: int) -> Bits:
             session.channel.send("circuit: tables", tables)
             colours = (wires[:, :, 0] & np.uint64(1)).astype(np.uint8)
             outputs[:, part] = circuit.pick(colours)
+        session.progress("circuits", asked[-1].stop / n)
     return outputs
 
 
@@ -126,6 +127,7 @@ def _evaluate(session: Session, circuit: Circuit, mine: Bits, n: int) -> Bits:
             )
             colours = (wires[:, :, 0] & np.uint64(1)).astype(np.uint8)
             outputs[:, part] = circuit.pick(colours, one=0)
+        session.progress("circuits", asked[-1].stop / n)
     return outputs
 
 
