@@ -21,6 +21,30 @@ LEAF = 16
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
+def _halve(order: Array, points: Array, column: int, start: int, stop: int, middle: int) -> None:
+    """Order a stretch so that no value before `middle` exceeds one after it (Hoare's selection)."""
+    low, high = start, stop - 1
+    while low < high:
+        pivot = points[order[(low + high) // 2], column]
+        i, j = low, high
+        while i <= j:
+            while points[order[i], column] < pivot:
+                i += 1
+            while points[order[j], column] > pivot:
+                j -= 1
+            if i <= j:
+                order[i], order[j] = order[j], order[i]
+                i += 1
+                j -= 1
+        if middle <= j:
+            high = j
+        elif middle >= i:
+            low = i
+        else:
+            return
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
 def build_tree(points: Array, weights: Array) -> tuple[Array, Array, Array, Array, Array]:
     """Order points into a k-d tree.
 
@@ -50,10 +74,8 @@ def build_tree(points: Array, weights: Array) -> tuple[Array, Array, Array, Arra
         for i in range(start, stop):
             total[node] += weights[order[i]]
         if stop - start > LEAF and width > 0:
-            part = order[start:stop]
-            part = part[np.argsort(points[part, wide], kind="mergesort")]
-            order[start:stop] = part
             middle = (start + stop) // 2
+            _halve(order, points, wide, start, stop, middle)
             child[node, 0], child[node, 1] = made, made + 1
             span[made, 0], span[made, 1] = start, middle
             span[made + 1, 0], span[made + 1, 1] = middle, stop

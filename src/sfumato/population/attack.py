@@ -169,8 +169,12 @@ def _matches(
 
 
 def _once_a_person(points: Ints, who: Ints, shares: Floats) -> tuple[Ints, Ints, Floats]:
-    rows = np.column_stack([who, points])
-    _, first = np.unique(rows, axis=0, return_index=True)
+    """Equal rows of one person are one."""
+    from sfumato.kernels import class_ids, representatives
+
+    columns = [array.astype(np.uint32) for array in (who, *points.T)]
+    ids, count = class_ids(columns, [int(c.max(initial=0)) + 1 for c in columns], ordered=False)
+    first = np.sort(representatives(ids, count))
     return points[first], who[first], shares[first]
 
 
