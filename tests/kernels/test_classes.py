@@ -182,6 +182,8 @@ def test_wrong_arrays_are_refused():
         kernels.class_ids([np.zeros(2, np.uint8)], [1, 2])
     with pytest.raises(ValueError, match="entries"):
         kernels.class_ids([np.zeros(2, np.uint8), np.zeros(3, np.uint8)], [1, 2])
+    with pytest.raises(ValueError, match="not below the cardinality"):
+        kernels.class_ids([np.array([0, 2], np.uint8)], [2])
     with pytest.raises(TypeError, match="int64"):
         kernels.class_ids([np.zeros(2, np.int64)], [1])
 

@@ -62,6 +62,14 @@ def encode_batches(
         Bytes the codes may take.
     budget, where
         Time, progress, and the name of the table for messages.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> batch = pa.record_batch({"age": [30, 20, None]})
+    >>> (ages,), (values,), rows = encode_batches([batch], [column_of("age", pa.int64())])
+    >>> ages.tolist(), values.to_pylist(), rows
+    ([1, 0, 2], [20, 30, None], 3)
     """
     encoders = [_encoder(column) for column in columns]
     length = 0

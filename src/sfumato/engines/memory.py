@@ -40,6 +40,13 @@ class MemoryEngine:
         Upper limit for compiled loops; None means all cores.
     memory
         Bytes that the codes may take; None is no limit.
+
+    Examples
+    --------
+    >>> import pyarrow as pa, sfumato as sf
+    >>> engine = sf.table(pa.table({"age": [20, 30, 30]}), engine="memory").engine
+    >>> engine.class_sizes(["age"]).to_dict()
+    {1: 1, 2: 1}
     """
 
     kind: Literal["memory", "duckdb", "postgres", "spark", "stream"] = "memory"

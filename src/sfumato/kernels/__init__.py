@@ -6,7 +6,7 @@ loads the compiler's runtime and the loops, from its cache on disk where they ha
 Entries are rows, or distinct combinations with a weight (the number of rows they stand for). Codes
 are uint8/16/32 arrays, class numbers are dense uint32 arrays: what comes out of one function is
 a column for the next. Every answer is exact for any number of columns and independent of the
-number of threads.
+number of threads. Codes must be below their column's cardinality: loops trust them.
 """
 
 from __future__ import annotations

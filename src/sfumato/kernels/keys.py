@@ -31,6 +31,8 @@ LARGEST_SPACE = 1 << 62
 MOST_ENTRIES = 1 << 30
 """So many class numbers times any codes still make a key."""
 
+_LOOKED_AT = 1 << 15
+
 CodeArray = npt.NDArray[Any]
 
 
@@ -94,7 +96,10 @@ class Columns:
         entries = len(arrays[0]) if arrays else int(entries or 0)
         if entries > MOST_ENTRIES:
             raise OverflowError(f"{entries} entries are more than compiled loops can number")
-        ready = tuple(_ready(array, entries) for array in arrays)
+        ready = tuple(
+            _ready(array, int(cardinality), entries)
+            for array, cardinality in zip(arrays, cardinalities, strict=True)
+        )
         space = 1
         radices = []
         for cardinality in reversed(cardinalities):
@@ -118,9 +123,13 @@ class Columns:
         return self.addresses, self.widths, self.radices  # type: ignore[return-value]
 
 
-def _ready(array: CodeArray, entries: int) -> CodeArray:
+def _ready(array: CodeArray, cardinality: int, entries: int) -> CodeArray:
     if len(array) != entries:
         raise ValueError(f"a column has {len(array)} entries, another {entries}")
     if array.dtype.kind != "u" or array.itemsize > 4:
         raise TypeError(f"codes must be uint8, uint16 or uint32, not {array.dtype}")
+    # Loops trust codes. Looking at all of them would cost as much as a loop, so only small tables
+    # are looked at: there a wrong caller shows itself soon enough.
+    if 0 < entries <= _LOOKED_AT and int(array.max()) >= max(cardinality, 1):
+        raise ValueError(f"a code is not below the cardinality of {cardinality}")
     return np.ascontiguousarray(array)
