@@ -129,6 +129,8 @@ def test_wide_tables_say_that_not_all_triples_were_looked_at(monkeypatch):
 def test_very_wide_tables_combine_the_columns_with_most_values(monkeypatch):
     monkeypatch.setattr(module, "WIDEST", 3)
     opened, found = found_in(correlated(1000))
+    assert found.choice is not None
+    assert found.choice.other_pairs_at_most is None
     widest = sorted(opened.columns, key=lambda c: -opened.class_sizes([c]).classes)[:3]
     assert {name for m in found.best for name in m.columns} <= set(widest)
 

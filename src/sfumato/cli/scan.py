@@ -212,11 +212,14 @@ def _choice(found: Scan) -> Text:
         for what, limit in limits.items()
         if limit is not None and limit < 1
     ]
-    text = f"Chosen on {choice.sample:,} sampled rows, counted on all rows."
+    sentences = []
+    if choice.sample < found.rows:
+        sentences.append(f"Chosen on {choice.sample:,} sampled rows, counted on all rows.")
     if told:
-        text += f" {choice.confidence:.0%} sure: at most {', '.join(told)}."
+        sentences.append(f"{choice.confidence:.0%} sure: at most {', '.join(told)}.")
     if None in limits.values():
-        text += " Not all combinations were looked at."
+        sentences.append("Not all combinations were looked at.")
+    text = " ".join(sentences)
     return Text(text, style="dim")
 
 

@@ -60,7 +60,7 @@ ColumnSet = tuple[str, ...]
 
 @dataclass(frozen=True)
 class Choice(Result):
-    """How column sets were chosen where not all could be counted on all rows.
+    """How column sets were chosen where not all of them were counted on all rows.
 
     With probability `confidence` no pair (triple) other than those returned makes a larger share
     of the rows unique than `other_pairs_at_most` (`other_triples_at_most`); None where not all of
@@ -124,7 +124,8 @@ def most_identifying(
     best = _while_time(budget, exact, chosen)
     best.sort(key=lambda m: (len(m.columns), -m.unique_rows, m.unseparated_pairs))
     choice = None
-    if not look.whole or small is not sample:
+    every_set = math.comb(len(columns), 2), math.comb(len(columns), 3)
+    if not look.whole or small is not sample or (len(pairs), len(triples)) != every_set:
         left_out = _LeftOut(first, second, look.whole, {m.columns for m in best})
         choice = Choice(
             first_sample=small.entries,
@@ -132,8 +133,8 @@ def most_identifying(
             confidence=CONFIDENCE,
             pairs=len(pairs),
             triples=len(triples),
-            other_pairs_at_most=left_out.at_most(2, math.comb(len(columns), 2)),
-            other_triples_at_most=left_out.at_most(3, math.comb(len(columns), 3)),
+            other_pairs_at_most=left_out.at_most(2, every_set[0]),
+            other_triples_at_most=left_out.at_most(3, every_set[1]),
         )
     return Combinations(tuple(best), tuple(_ladder(names, second, exact, budget)), choice)
 
