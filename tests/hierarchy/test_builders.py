@@ -9,13 +9,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from samples import sample_path
 from sfumato.errors import ColumnError, ParameterError
 from sfumato.hierarchy import (
     Hierarchy,
+    Ranges,
     dates,
     equal_frequency,
     flat,
@@ -210,6 +211,61 @@ def test_inference(name: str, values: pa.Array, reason: str) -> None:
     assert re.search(reason, why)
     if values.null_count < len(values):
         assert h.bind(values, name).size == len(values)
+
+
+anything = st.one_of(
+    st.lists(st.floats(), max_size=30).map(lambda xs: pa.array(xs, pa.float64())),
+    st.lists(st.integers(-(2**63), 2**63 - 1), max_size=30).map(
+        lambda xs: pa.array(xs, pa.int64())
+    ),
+    st.lists(st.integers(0, 99999), max_size=30).map(lambda xs: pa.array(xs, pa.int32())),
+    st.lists(st.text(alphabet="a1.-* é", max_size=4), max_size=30).map(pa.array),
+    st.lists(st.dates(), max_size=30).map(lambda xs: pa.array(xs, pa.date32())),
+    st.lists(st.datetimes(), max_size=30).map(lambda xs: pa.array(xs, pa.timestamp("us"))),
+    st.lists(st.decimals(-1000, 1000, places=3), max_size=30).map(
+        lambda xs: pa.array(xs, pa.decimal128(10, 3))
+    ),
+    st.lists(st.times(), max_size=30).map(lambda xs: pa.array(xs, pa.time64("us"))),
+    st.lists(st.binary(max_size=3), max_size=30).map(lambda xs: pa.array(xs, pa.binary())),
+)
+
+
+@given(st.sampled_from(["x", "zip"]), anything)
+@settings(max_examples=300)
+def test_inference_copes_with_anything(name: str, column: pa.Array) -> None:
+    values = column.unique()
+    h, why = infer(name, values)
+    if len(values):
+        bound = h.bind(values, name)
+        assert bound.size == len(values)
+        assert bound.leaf_count[bound.root] == len(values)
+    assert why
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        [1.7e308, -1.7e308, 0.0, 1.0, 2.0, 3.0, 4.0],
+        [5e-324 * k for k in range(12)],
+        [1e15 + k / 8 for k in range(12)],
+        [1e300 * k for k in range(12)],
+        [1e-300 * k for k in range(12)],
+    ],
+)
+def test_inference_copes_with_extreme_numbers(numbers: list[float]) -> None:
+    values = pa.array(numbers)
+    h, _ = infer("x", values)
+    assert h.bind(values, "x").size == len(numbers)
+    assert_labels_are_true(h)
+    assert len(h.levels()[1].unique()) > 2
+
+
+def test_numbers_too_far_apart_are_refused() -> None:
+    apart = pa.array([1.7e308, -1.7e308])
+    with pytest.raises(ParameterError, match="too far apart"):
+        intervals(apart, count=3)
+    with pytest.raises(ColumnError, match="too far apart"):
+        Ranges(apart, "x")
 
 
 def test_dotted_codes_meet_above() -> None:

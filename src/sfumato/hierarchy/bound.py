@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from sfumato.errors import HierarchyError
 from sfumato.hierarchy.published import Published
+from sfumato.hierarchy.text import as_text
 from sfumato.hierarchy.tree import Array, Tree
 
 if TYPE_CHECKING:
@@ -145,7 +146,7 @@ class BoundHierarchy:
         """
         if isinstance(labels, pa.ChunkedArray):
             labels = labels.combine_chunks()
-        labels = labels.cast(pa.string())
+        labels = as_text(labels)
         distinct = labels.dictionary_encode(null_encoding="encode")
         known = self._labels[::-1]  # from the root downward: the first match covers most
         found = np.asarray(

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from sfumato.errors import HierarchyError, did_you_mean
 from sfumato.hierarchy.bound import BoundHierarchy
+from sfumato.hierarchy.text import as_text
 from sfumato.hierarchy.tree import Array, Tree
 
 __all__ = ["Hierarchy"]
@@ -180,7 +181,7 @@ class Hierarchy:
             )
         tree, kept = self.tree.prune(leaf)
         labels = pa.concat_arrays(
-            [values.cast(pa.string()), self.labels.take(pa.array(kept)).cast(pa.string())]
+            [as_text(values), self.labels.take(pa.array(kept)).cast(pa.string())]
         )
         return BoundHierarchy(self, tree, np.concatenate([leaf, kept]), labels, values, name)
 
@@ -194,7 +195,7 @@ class Hierarchy:
             found = pc.index_in(wanted, value_set=known, skip_nulls=True)
             return np.asarray(found.fill_null(-1)).astype(np.int64)
 
-        leaf = lookup(values.cast(pa.string()), self.leaves)
+        leaf = lookup(as_text(values), self.leaves)
         if (leaf < 0).any() and not pa.types.is_string(values.type):
             # `7.0` and `007` are the number 7, `2024-01-05` is a date: compare as the column does.
             leaf = np.where(leaf < 0, lookup(values, _parsed(self.leaves, values.type)), leaf)

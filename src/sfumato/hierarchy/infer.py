@@ -12,12 +12,15 @@ from sfumato.hierarchy.hierarchy import Hierarchy
 from sfumato.hierarchy.intervals import equal_frequency, intervals
 from sfumato.hierarchy.labels import ROOT, as_days, dates, flat, prefixes
 from sfumato.hierarchy.ranges import numbers
+from sfumato.hierarchy.text import as_text
 
 __all__ = ["infer"]
 
 _POSTAL = re.compile(r"zip|postal|post_?code|plz|postleitzahl|cap\b|codigo_?postal", re.IGNORECASE)
 _FINEST_INTERVALS = 20
 """About how many intervals the finest level of numbers gets."""
+_FINEST_SPREAD = 1e-9
+"""Numbers nearer to each other than this, relative to their size, are not cut at round numbers."""
 _FEW = 6
 """Up to so many numbers are categories."""
 _CROWDED = 0.6
@@ -65,7 +68,7 @@ def infer(name: str, values: pa.Array, counts: Any = None) -> tuple[Hierarchy, s
         return _calendar(values, name)
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         return _number(name, values, counts)
-    text = values.cast(pa.string())
+    text = as_text(values)
     if as_days(text) is not None:
         return _calendar(text, name)
     return _text(text)
@@ -90,11 +93,15 @@ def _number(name: str, values: pa.Array, counts: Any) -> tuple[Hierarchy, str]:
     if len(finite) <= _FEW:
         return flat(values), f"{len(values)} numbers only: categories, * above"
     lowest, highest = float(finite.min()), float(finite.max())
-    width = _round_width((highest - lowest) / _FINEST_INTERVALS, whole)
-    weight = np.ones(len(points)) if counts is None else np.asarray(counts, dtype=float)
-    weight = weight[np.isfinite(points)]
-    in_interval = np.bincount(((finite - lowest) / width).astype(np.int64), weights=weight)
-    if in_interval.max() > _CROWDED * weight.sum():
+    spread = highest - lowest
+    even = np.isfinite(spread) and spread > _FINEST_SPREAD * max(abs(lowest), abs(highest), 1e-290)
+    if even:
+        width = _round_width(spread / _FINEST_INTERVALS, whole or bool((finite % 1 == 0).all()))
+        weight = np.ones(len(points)) if counts is None else np.asarray(counts, dtype=float)
+        weight = weight[np.isfinite(points)]
+        in_interval = np.bincount(((finite - lowest) / width).astype(np.int64), weights=weight)
+        even = in_interval.max() <= _CROWDED * weight.sum()
+    if not even:
         tree = equal_frequency(values, counts, groups=16, name=name)
         return tree, "unevenly spread numbers: intervals of about equally many rows"
     tree = intervals(values, width=width, name=name)

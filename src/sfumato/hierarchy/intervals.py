@@ -13,6 +13,7 @@ import pyarrow as pa
 from sfumato.errors import ParameterError
 from sfumato.hierarchy.hierarchy import Hierarchy
 from sfumato.hierarchy.ranges import numbers
+from sfumato.hierarchy.text import as_text
 from sfumato.hierarchy.tree import Array
 
 __all__ = ["equal_frequency", "intervals"]
@@ -57,6 +58,8 @@ def intervals(
         levels = _between(points, np.asarray(edges, dtype=float), fanout, values.type)
     elif len(finite) == 0 or finite.min() == finite.max():
         levels = []
+    elif not np.isfinite(float(finite.max()) - float(finite.min())):
+        raise ParameterError("the numbers are too far apart", where=f"column `{name}`")
     elif width is not None:
         levels = _aligned(points, float(width), fanout, values.type, name)
     else:
@@ -191,7 +194,7 @@ def _points(values: pa.Array, name: str) -> tuple[Array, pa.Array]:
     if pa.types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
     values = values.drop_null()
-    return numbers(values, name), values.cast(pa.string())
+    return numbers(values, name), as_text(values)
 
 
 def _labels(
@@ -225,7 +228,8 @@ def _text(point: float, kind: pa.DataType) -> str:
         return day.isoformat()
     if pa.types.is_timestamp(kind):
         return str(pa.scalar(int(point), pa.int64()).cast(kind).cast(pa.string()).as_py())
-    return f"{point:.15g}" if abs(point) < 1e15 else str(int(point))
+    point = float(point)
+    return str(int(point)) if point.is_integer() and abs(point) < 1e15 else repr(point)
 
 
 def _refuse_fanout(fanout: int) -> None:

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 
 from sfumato.errors import ColumnError, ParameterError
 from sfumato.hierarchy.hierarchy import Hierarchy
+from sfumato.hierarchy.text import as_text
 
 __all__ = ["CALENDAR", "dates", "flat", "neighbours", "ordered_groups", "prefixes"]
 
@@ -29,7 +30,7 @@ def flat(values: pa.Array) -> Hierarchy:
     """
     if pa.types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
-    text = values.drop_null().cast(pa.string())
+    text = as_text(values.drop_null())
     return Hierarchy.from_levels([text, pa.repeat(ROOT, len(text))])
 
 
@@ -193,5 +194,5 @@ def neighbours(values: pa.Array, fanout: int = 2) -> Hierarchy:
 def _text(values: pa.Array) -> list[str]:
     if pa.types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
-    text: list[str] = values.drop_null().cast(pa.string()).to_pylist()
+    text: list[str] = as_text(values.drop_null()).to_pylist()
     return text

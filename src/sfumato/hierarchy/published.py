@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from sfumato.hierarchy.text import as_text
 from sfumato.hierarchy.tree import Array
 
 __all__ = ["Published"]
@@ -88,7 +89,7 @@ class Published:
         ['F', '*', 'M']
         """
         size = len(values)
-        labels = pa.concat_arrays([values.cast(pa.string()), pa.array(["*"])])
+        labels = pa.concat_arrays([as_text(values), pa.array(["*"])])
         loss = np.append(np.zeros(size), 1.0 if size > 1 else 0.0)
         low = np.append(np.arange(size), 0)
         high = np.append(np.arange(size), size - 1)

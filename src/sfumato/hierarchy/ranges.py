@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from sfumato.errors import ColumnError, HierarchyError
 from sfumato.hierarchy.published import Published
+from sfumato.hierarchy.text import as_text
 from sfumato.hierarchy.tree import Array
 
 __all__ = ["Ranges", "numbers"]
@@ -68,7 +69,13 @@ class Ranges:
         self.position = np.empty(self.size, dtype=np.int32)
         self.position[self.order] = np.arange(self.size, dtype=np.int32)
         self.points = points[on_line]
-        self.width = float(self.points[-1] - self.points[0]) if len(on_line) else 0.0
+        self.width = float(self.points[-1]) - float(self.points[0]) if len(on_line) else 0.0
+        if not np.isfinite(self.width):
+            raise ColumnError(
+                "the numbers are too far apart for ranges",
+                where=f"column `{name}`",
+                remedy="Give the column a hierarchy.",
+            )
         nulls = np.flatnonzero(np.asarray(values.is_null()))
         self.null_code: int | None = int(nulls[0]) if len(nulls) else None
 
@@ -105,7 +112,7 @@ class Ranges:
         """
         low, high = np.asarray(low, dtype=np.int64), np.asarray(high, dtype=np.int64)
         ranked = self.values.take(pa.array(self.order))
-        text = ranked.cast(pa.string())
+        text = as_text(ranked)
         line = ranked[: len(self.points)]
         ends, bracket = _ends(line, closed)
         inside = np.minimum(high, max(len(line) - 1, 0))
@@ -141,7 +148,7 @@ class Ranges:
         """The ranks that each label of a release spans."""
         if isinstance(labels, pa.ChunkedArray):
             labels = labels.combine_chunks()
-        distinct = labels.cast(pa.string()).dictionary_encode(null_encoding="encode")
+        distinct = as_text(labels).dictionary_encode(null_encoding="encode")
         entries = [self._read(text) for text in distinct.dictionary.to_pylist()]
         unknown = sum(entry is None or entry[1] < entry[0] for entry in entries)
         if unknown:
@@ -182,7 +189,7 @@ class Ranges:
     @cached_property
     def _rank_of(self) -> dict[str, int]:
         """Rank of each value by its text."""
-        text = self.values.take(pa.array(self.order)).cast(pa.string()).to_pylist()
+        text = as_text(self.values.take(pa.array(self.order))).to_pylist()
         return {item: rank for rank, item in enumerate(text) if item is not None}
 
     def _point(self, text: str) -> float | None:
@@ -226,7 +233,7 @@ def numbers(values: pa.Array, name: str) -> Array:
 def _ends(line: pa.Array, closed: bool) -> tuple[pa.Array, pa.Array]:
     """For each value, the text that ends a range at it, and the bracket that follows."""
     if closed or len(line) == 0:
-        return line.cast(pa.string()), pa.array(["]"] * len(line))
+        return as_text(line), pa.array(["]"] * len(line))
     if pa.types.is_integer(line.type):
         following = pc.add(line.cast(pa.decimal128(20, 0)), 1)
         return following.cast(pa.string()), pa.array([")"] * len(line))
@@ -234,6 +241,6 @@ def _ends(line: pa.Array, closed: bool) -> tuple[pa.Array, pa.Array]:
         days = line.cast(pa.date32()).cast(pa.int32())
         following = pc.add(days, pa.scalar(1, pa.int32())).cast(pa.date32())
         return following.cast(pa.string()), pa.array([")"] * len(line))
-    text = line.cast(pa.string())
+    text = as_text(line)
     brackets = pa.array([")"] * (len(line) - 1) + ["]"])
     return pa.concat_arrays([text[1:], text[-1:]]), brackets

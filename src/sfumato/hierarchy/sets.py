@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from sfumato.errors import HierarchyError
 from sfumato.hierarchy.published import Published
+from sfumato.hierarchy.text import as_text
 from sfumato.hierarchy.tree import Array
 
 __all__ = ["ValueSets"]
@@ -46,7 +47,7 @@ class ValueSets:
         self.values = values
         self.name = name
         self.size = len(values)
-        self._text: list[str | None] = values.cast(pa.string()).to_pylist()
+        self._text: list[str | None] = as_text(values).to_pylist()
         nulls = np.flatnonzero(np.asarray(values.is_null()))
         self.null_code: int | None = int(nulls[0]) if len(nulls) else None
 
@@ -82,7 +83,7 @@ class ValueSets:
         """The set that each label of a release means, as offsets and members."""
         if isinstance(labels, pa.ChunkedArray):
             labels = labels.combine_chunks()
-        distinct = labels.cast(pa.string()).dictionary_encode(null_encoding="encode")
+        distinct = as_text(labels).dictionary_encode(null_encoding="encode")
         code_of = {text: code for code, text in enumerate(self._text)}
         sets = [self._read(text, code_of) for text in distinct.dictionary.to_pylist()]
         unknown = sum(not codes for codes in sets)

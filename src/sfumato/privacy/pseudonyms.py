@@ -11,6 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from sfumato.errors import InputError
+from sfumato.hierarchy.text import as_text
 
 __all__ = ["SHORTEST_KEY", "pseudonyms", "read_key"]
 
@@ -57,10 +58,8 @@ def pseudonyms(values: pa.Array, key: bytes) -> pa.Array:
     """
     if len(key) < SHORTEST_KEY:
         raise InputError(f"a key needs at least {SHORTEST_KEY} bytes")
-    if pa.types.is_dictionary(values.type):
-        values = values.cast(values.type.value_type)
     made = [
         None if text is None else hmac.digest(key, text.encode(), "sha256")[:_BYTES].hex()
-        for text in values.cast(pa.string()).to_pylist()
+        for text in as_text(values).to_pylist()
     ]
     return pa.array(made, type=pa.string())
