@@ -222,7 +222,7 @@ def meaning_of(name: str) -> Meaning | None:
         for start in range(len(words))
         for end in range(start + 1, len(words) + 1)
     }
-    runs |= {run.removesuffix("s") for run in runs}
+    runs |= {run.removesuffix(plural) for run in runs for plural in ("s", "es")}
     for meaning, known in _KNOWN:
         if runs & known:
             return meaning
