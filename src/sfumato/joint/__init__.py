@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from sfumato.joint.attack import grid_attack as grid_attack
     from sfumato.joint.cox import CoxFit as CoxFit
     from sfumato.joint.cox import fit_cox as fit_cox
+    from sfumato.joint.dose import equivalent_dose as equivalent_dose
     from sfumato.joint.encoding import Encoded as Encoded
     from sfumato.joint.encoding import encode as encode
     from sfumato.joint.encoding import encode_outcome as encode_outcome
@@ -69,6 +70,7 @@ _HOME = {
     "agreement": ("Agreement", "Category", "Number", "Outcome", "Projection", "read_agreement"),
     "attack": ("grid_attack",),
     "cox": ("CoxFit", "fit_cox"),
+    "dose": ("equivalent_dose",),
     "encoding": ("Encoded", "encode", "encode_outcome"),
     "evaluation": ("Evaluation", "evaluate"),
     "exact": ("exact_cox", "exact_margin", "fit_exact"),

@@ -109,7 +109,7 @@ def fit_cox(
     --------
     >>> fit = fit_cox([[0.0], [1.0], [0.0], [1.0]], [4, 2, 3, 3.5], [1, 1, 1, 0])
     >>> round(float(fit.coefficients[0]), 3), fit.separated
-    (0.307, False)
+    (0.347, False)
     """
     matrix, times, dying, case = _checked(x, time, event, weights, penalty)
     problem = SortedRows(matrix, times, dying, case, ties)
