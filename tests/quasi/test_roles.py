@@ -22,7 +22,8 @@ NAMES = {
     ),
     "sensitive": (
         "diagnosis Diagnose diagnosis_name icd10 disease Krankheit medication salary income "
-        "Gehalt einkommen capital-gain capital_gains capital_losses religion hiv_status sexual_orientation"
+        "Gehalt einkommen capital-gain capital_gains capital_losses religion hiv_status "
+        "sexual_orientation"
     ),
     "other": "fnlwgt PWGTP sampling_weight instance_weight",
 }
