@@ -91,9 +91,10 @@ def risk(
         the number of different persons in it, and a person is as exposed as their most exposed
         row.
     population
-        A table of the whole population with the same columns.
+        A table of the whole population with the same columns, blurred as the table is.
     released
-        A released table, measured the same way.
+        A released table, measured the same way; not together with a population, whose cells
+        are not blurred like the release's.
 
     Examples
     --------
@@ -102,7 +103,7 @@ def risk(
     >>> found.prosecutor, found.marketer, found.share_above
     (1.0, 0.5, 1.0)
     """
-    _refuse_bad_parameters(threshold, weights, population)
+    _refuse_bad_parameters(threshold, weights, population, released)
     opened = table(source, budget=budget)
     people = None if population is None else table(population, budget=budget)
     names = opened.require(list(qi))
@@ -124,7 +125,6 @@ def risk(
         threshold=threshold,
         weights=weights,
         person=person,
-        population=people,
         budget=budget,
     )
     return replace(found, after=after)
@@ -320,11 +320,19 @@ def _numbers(values: pa.Array, name: str) -> Array:
     return weights
 
 
-def _refuse_bad_parameters(threshold: float, weights: str | None, population: Any) -> None:
+def _refuse_bad_parameters(
+    threshold: float, weights: str | None, population: Any, released: Any
+) -> None:
     if not 0 < threshold <= 1:
         raise ParameterError(f"a threshold of {threshold:g} is not possible", remedy="Give 0 to 1.")
-    if weights is not None and population is not None:
+    if population is not None and weights is not None:
         raise ParameterError(
             "either sampling weights or a population can be given",
             remedy="The population knows more: leave the weights out.",
+        )
+    if population is not None and released is not None:
+        raise ParameterError(
+            "blurred cells of a release do not compare with a population as it is",
+            remedy="`sfumato attack` joins a release with people; or blur both alike and measure "
+            "the release by itself.",
         )

@@ -119,5 +119,7 @@ def test_bad_input() -> None:
         risk(table, ["age", "w"], weights="w")
     with pytest.raises(ColumnError, match="no column `aeg`"):
         risk(table, ["aeg"])
+    with pytest.raises(ParameterError, match="do not compare"):
+        risk(table, ["age"], population=table, released=table)
     with pytest.raises(ParameterError, match="either"):
         risk(table, ["age"], weights="w", population=table)
