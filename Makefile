@@ -5,6 +5,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 DEMO ?= demo
+CODE := src tests benchmarks
 PYTEST_WORKERS ?= 2
 
 .PHONY: help demo test check packages slow bench clean
@@ -37,8 +38,8 @@ demo: $(VENV)/.installed
 	$(BIN)/sfumato scan $(DEMO)/people.parquet
 
 check: $(READY)
-	$(BIN)/ruff check
-	$(BIN)/ruff format --check
+	$(BIN)/ruff check $(CODE)
+	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/mypy
 	$(BIN)/pytest --quiet --doctest-modules src
 
