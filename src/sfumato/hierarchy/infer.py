@@ -44,13 +44,13 @@ def infer(name: str, values: pa.Array, counts: Any = None) -> tuple[Hierarchy, s
     hierarchy
         Over exactly these values (nulls find their place when it is bound).
     reason
-        Why this one, in a few words.
+        Why this one, in a few words; it quotes no value.
 
     Examples
     --------
     >>> ages, reason = infer("age", pa.array(range(17, 91)))
     >>> ages.height, reason
-    (6, 'numbers from 17 to 90: intervals of 5, each next level twice as wide')
+    (6, 'numbers: intervals of 5, each next level twice as wide')
     >>> infer("zip", pa.array(["02138", "02139", "10001"]))[1]
     'codes of 5 characters: masked from the right'
     """
@@ -105,10 +105,7 @@ def _number(name: str, values: pa.Array, counts: Any) -> tuple[Hierarchy, str]:
         tree = equal_frequency(values, counts, groups=16, name=name)
         return tree, "unevenly spread numbers: intervals of about equally many rows"
     tree = intervals(values, width=width, name=name)
-    return tree, (
-        f"numbers from {lowest:g} to {highest:g}: intervals of {width:g}, "
-        "each next level twice as wide"
-    )
+    return tree, f"numbers: intervals of {width:g}, each next level twice as wide"
 
 
 def _round_width(least: float, whole: bool) -> float:
