@@ -56,6 +56,10 @@ def test_the_upper_half_is_negative(case):
 def test_arrays_and_lists_encode_alike(ring):
     numbers = np.array([-50, -1, 0, 1, 49])
     np.testing.assert_array_equal(ring.encode(numbers), ring.encode(numbers.tolist()))
+    large = np.array([-(2**63), 2**63 - 1, 2**62])
+    np.testing.assert_array_equal(ring.encode(large), ring.encode(large.tolist()))
+    positive = np.array([2**64 - 1, 5], np.uint64)
+    np.testing.assert_array_equal(ring.encode(positive), ring.encode(positive.tolist()))
     small = np.array([0, 1, 1], np.uint8)
     np.testing.assert_array_equal(ring.encode(small), ring.encode([0, 1, 1]))
 

@@ -158,8 +158,10 @@ def _check_room(ring: Ring, largest: int, security: int) -> None:
 
 def _multiplied(ring: Ring, values: Limbs, rest: Fraction, offset: Fraction) -> Limbs:
     """round(rest · value + offset) for every residue."""
+    below = rest.denominator * offset.denominator
+    slope, start = rest.numerator * offset.denominator, offset.numerator * rest.denominator
     numbers = (int(v) % ring.modulus for v in ring.decode(values))
-    return ring.encode([_rounded(rest * v + offset) for v in numbers])
+    return ring.encode([(2 * (slope * v + start) + below) // (2 * below) for v in numbers])
 
 
 def _rounded(value: Fraction) -> int:

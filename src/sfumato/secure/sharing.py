@@ -130,18 +130,19 @@ class Ring:
         return out
 
     def _encode_array(self, numbers: NDArray[Any]) -> Limbs:
-        if not self.is_power_of_two and self.bits <= 64:
-            return self.encode(numbers.astype(object))
-        wide = numbers.astype(np.uint64) if numbers.dtype.kind != "i" else numbers.astype(np.int64)
+        signed = numbers.dtype.kind == "i"
+        wide = numbers.astype(np.int64 if signed else np.uint64)
+        negative = wide < 0
         out = np.zeros((len(numbers), self.limbs), np.uint64)
         out[:, 0] = wide.view(np.uint64)
-        negative = wide < 0
         if self.is_power_of_two:
             out[negative, 1:] = np.uint64(0xFFFFFFFFFFFFFFFF)
             out[:, -1] &= self._mask
-        elif negative.any():
-            out[negative, 0] = (-wide[negative]).view(np.uint64)
-            out[negative] = self.negate(out[negative])
+            return out
+        out[negative, 0] = np.uint64(0) - out[negative, 0]
+        if self._not_below_modulus(out).any():
+            return self.encode(numbers.astype(object))
+        out[negative] = self.negate(out[negative])
         return out
 
     def decode(self, elements: Limbs) -> NDArray[Any]:
