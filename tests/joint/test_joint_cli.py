@@ -72,7 +72,10 @@ def test_people_get_readable_answers(tmp_path: Path) -> None:
     assert told.code == 0, told.err
     assert "0 recovered" in told.out
     assert "Price (concordance" in told.out
-    assert json.loads((tmp_path / "leaks.json").read_text())["leakage"]["recovered"] == 0.0
+    report = json.loads((tmp_path / "leaks.json").read_text())
+    assert report["leakage"]["recovered"] == 0.0
+    assert min(entry["candidates"] for entry in report["by_row"]) > 1
+    assert len(report["by_row"]) == report["rows"]
     told = sfumato("joint", "fit", "svm", tmp_path / "A.share.parquet", "-o", tmp_path / "m.json")
     assert "AUC" in told.out
     told = sfumato(

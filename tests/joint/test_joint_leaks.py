@@ -55,6 +55,22 @@ def test_the_lung_figures() -> None:
     assert safe.known_rows == 6
 
 
+def test_the_report_goes_row_by_row() -> None:
+    encoded, agreement = small(1)
+    found = leakage(encoded, agreement, 0.05, sample=50)
+    rows = found.by_row()
+    assert len(rows) == 50
+    for entry in rows:
+        truth = encoded.options[entry["row"]]
+        grid = np.array(list(itertools.product(range(10), range(10), range(2))))
+        projected = project(grid / [9.0, 9.0, 1.0], agreement)
+        published = round_to(project(encoded.matrix[[entry["row"]]], agreement), 0.05)
+        fits = grid[np.abs(projected - published).max(axis=1) <= 0.025 + 1e-9]
+        assert entry["candidates"] == len(fits)
+        certain = [name for k, name in enumerate("abs") if (fits[:, k] == truth[k]).all()]
+        assert entry["certain"] == certain
+
+
 def test_protecting_cells_asks_for_coarser_steps() -> None:
     lung = study("lung", dimensions=2)
     encoded, agreement = lung.encoded, lung.agreement

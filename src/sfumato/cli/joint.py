@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from enum import StrEnum
 from pathlib import Path
@@ -267,7 +268,8 @@ def share(
     write_share(made.share, target)
     told = replace(made, path=str(target))
     if side is not None:
-        side.write_text(told.to_json(indent=1) + "\n", encoding="utf-8")
+        by_row = {**told.to_dict(), "by_row": made.leakage.by_row()}
+        side.write_text(json.dumps(by_row, indent=1) + "\n", encoding="utf-8")
     run.show(told, view_share)
 
 

@@ -251,7 +251,6 @@ def _solve(
     w = np.zeros(columns)
     value, risk, scalars = problem.likelihood(w)
     information = np.zeros((columns, columns))
-    start = value
     for iteration in range(1, max_iterations + 1):
         gradient, information = problem.derivatives(risk, scalars)
         information[np.diag_indices(columns)] += penalty
@@ -266,18 +265,17 @@ def _solve(
                 break
             step = step / 2
         w = moved
-        if penalty == 0 and _diverges(problem, w, value, start, float(np.abs(step).max(initial=0))):
+        if penalty == 0 and _diverges(problem, w, float(np.abs(step).max(initial=0.0))):
             return None
         if float(np.abs(step).max(initial=0.0)) <= tolerance * max(1.0, float(np.abs(w).max())):
             return _finished(problem, w, value, scalars, penalty, iteration, separated, information)
     return None
 
 
-def _diverges(problem: SortedRows, w: Floats, value: float, start: float, step: float) -> bool:
+def _diverges(problem: SortedRows, w: Floats, step: float) -> bool:
     # Under monotone likelihood every Newton step adds about 1 to a log hazard ratio for ever while
     # the gain shrinks e-fold; a spread of 30 in w'x means ratios beyond 10^13.
-    spread = float(np.ptp(problem.x @ w))
-    return spread > 30.0 and step > 0.05
+    return step > 0.05 and float(np.ptp(problem.x @ w)) > 30.0
 
 
 def _finished(

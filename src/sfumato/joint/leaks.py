@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,12 +83,30 @@ class Leakage(Result):
     interval_rows: int = 0
     known_rows: int | None = None
     unique_outcomes: float | None = None
+    row_numbers: NDArray[np.int64] = field(
+        default_factory=lambda: np.empty(0, np.int64), repr=False, metadata={"private": True}
+    )
     row_candidates: NDArray[np.int64] = field(
         default_factory=lambda: np.empty(0, np.int64), repr=False, metadata={"private": True}
     )
     row_pinned: NDArray[np.bool_] = field(
         default_factory=lambda: np.empty((0, 0), np.bool_), repr=False, metadata={"private": True}
     )
+
+    def by_row(self) -> list[dict[str, Any]]:
+        """Row by row, for the owner's eyes: how many rows fit, and which columns are certain.
+
+        Rows are numbered from 0 in the owner's table. Certain columns are told for the first
+        `pinned_rows` rows.
+        """
+        names = list(self.pinned)
+        told = []
+        for at, (row, fits) in enumerate(zip(self.row_numbers, self.row_candidates, strict=True)):
+            entry: dict[str, Any] = {"row": int(row), "candidates": int(fits)}
+            if at < self.pinned_rows:
+                entry["certain"] = [names[k] for k in np.flatnonzero(self.row_pinned[at])]
+            told.append(entry)
+        return told
 
     def holds(self, protect: Protect = "rows") -> bool:
         """Whether no attacked row (or no single cell) is certain."""
@@ -167,6 +185,7 @@ def leakage(
         interval_rows=measured,
         known_rows=_rank_rows(encoded.matrix),
         unique_outcomes=None if outcome is None else _alone(*outcome),
+        row_numbers=picked,
         row_candidates=found.candidates,
         row_pinned=found.pinned,
     )

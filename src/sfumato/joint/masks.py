@@ -47,29 +47,27 @@ def to_fixed(values: Floats) -> Words:
             "a sum grew beyond all bounds: the model diverges",
             remedy="Raise the penalty; perhaps some columns separate the outcomes perfectly.",
         )
-    whole = np.floor(values)
-    fraction = values - whole  # exact, in [0, 1); may round up to 1 for tiny negative numbers
-    carried = fraction >= 1.0
-    whole, fraction = whole + carried, np.where(carried, 0.0, fraction)
+    # The magnitude first: 1 - 2^-60 has no double, so small negative numbers would lose digits.
+    size = np.abs(values)
+    whole = np.floor(size)
+    fraction = (size - whole) * 2.0**32  # exact; in two halves, as 2^64 is no 64-bit integer
+    upper = np.floor(fraction)
+    lower = np.floor((fraction - upper) * 2.0**32)
     fixed = np.empty((len(values), 2), dtype=np.uint64)
-    # 2^64 itself is out of range for the conversion, so the fraction goes in two halves.
-    upper = np.floor(fraction * 2.0**32)
-    lower = np.floor((fraction * 2.0**32 - upper) * 2.0**32)
     fixed[:, 0] = (upper.astype(np.uint64) << np.uint64(32)) | lower.astype(np.uint64)
-    fixed[:, 1] = whole.astype(np.int64).view(np.uint64)
+    fixed[:, 1] = whole.astype(np.uint64)
+    below = values < 0
+    fixed[below] = _negative(fixed[below])
     return fixed
 
 
 def to_floats(fixed: Words) -> Floats:
-    """The nearest floats of 128-bit fixed point numbers (relative error 2^-52 near zero too)."""
-    high = fixed[:, 1].view(np.int64)
-    negative = high < 0
-    low, top = fixed[:, 0].copy(), fixed[:, 1].copy()
-    # Take the magnitude first: -2^-60 is high -1 and a fraction near 1, which would lose digits.
-    low[negative] = ~low[negative] + np.uint64(1)
-    top[negative] = ~top[negative] + (low[negative] == 0).astype(np.uint64)
-    size = top.astype(np.float64) + low.astype(np.float64) * 2.0**-64
-    return np.where(negative, -size, size)
+    """The nearest floats of 128-bit fixed point numbers."""
+    below = fixed[:, 1].view(np.int64) < 0
+    size = fixed.copy()
+    size[below] = _negative(size[below])
+    floats = size[:, 1].astype(np.float64) + size[:, 0].astype(np.float64) * 2.0**-64
+    return np.where(below, -floats, floats)
 
 
 def add(a: Words, b: Words) -> Words:

@@ -6,7 +6,7 @@ import json
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -63,6 +63,8 @@ class JointModel(Result):
         On the training rows (optimistic); null when exact.
     notes
         Anything unusual about the fit.
+    revealed
+        What an exact fit revealed to all parties (`ExactFit.revealed`).
     """
 
     kind: Kind
@@ -130,7 +132,6 @@ class Scores(Result):
     survival: Floats | None
     positive: NDArray[np.bool_] | None
     path: str | None = None
-    curves: Floats | None = field(default=None, repr=False, metadata={"private": True})
 
 
 def fit_shares(

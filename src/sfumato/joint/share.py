@@ -260,23 +260,28 @@ def read_share(path: str | Path) -> Share:
             where=str(path),
             remedy="Make one with `sfumato joint share`; never pass the table itself around.",
         )
-    about = json.loads(raw)
-    agreement = Agreement.from_dict(about["agreement"], where=str(path))
+    try:
+        about = json.loads(raw)
+        institution, rounding = str(about["institution"]), float(about["rounding"])
+        hashed, digest = about["hash"], about["digest"]
+        agreement = Agreement.from_dict(about["agreement"], where=str(path))
+    except (ValueError, KeyError, TypeError):
+        raise InputError("the share's description cannot be read", where=str(path)) from None
     size = agreement.projection.dimensions
     names = [f"p{k + 1}" for k in range(size)]
     survival = agreement.outcome.is_survival
     wanted = [*names, "time", "event"] if survival else [*names, "positive"]
-    if table.column_names != wanted or agreement.hash != about["hash"]:
+    if table.column_names != wanted or agreement.hash != hashed:
         raise InputError("the share does not fit the agreement it carries", where=str(path))
     share = Share(
-        about["institution"],
+        institution,
         agreement,
-        float(about["rounding"]),
+        rounding,
         np.column_stack([np.asarray(table.column(name).to_numpy()) for name in names]),
         np.asarray(table.column("time").to_numpy()) if survival else None,
         np.asarray(table.column(wanted[-1]).to_numpy(zero_copy_only=False), dtype=bool),
     )
-    if share.digest != about["digest"]:
+    if share.digest != digest:
         raise InputError("the share was altered after it was made", where=str(path))
     return share
 
