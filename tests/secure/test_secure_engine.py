@@ -157,6 +157,47 @@ def test_after_warming_up_nothing_is_left_to_compile():
     assert done.stdout == "{}\n", done.stdout + done.stderr
 
 
+NARROW = """
+import numpy as np
+from sfumato.secure import _aes
+from sfumato.secure.engine import CompiledEngine, PortableEngine
+
+labels = np.arange(42, dtype=np.uint64).reshape(21, 2)
+results = []
+for engine in (CompiledEngine(), PortableEngine()):
+    out = np.empty((2, 22), np.uint64)
+    engine.stream(engine.schedule(labels[:2]), 5, out)
+    results.append((engine.hash(labels, 77).tolist(), out.tolist()))
+print(_aes.available(), _aes._vector_blocks(), results[0] == results[1])
+"""
+
+
+@needs_aes
+@pytest.mark.parametrize(
+    ("settings", "expected"),
+    [
+        ({"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": "+sse2,+aes"}, "True 1 True\n"),
+        ({"NUMBA_CPU_FEATURES": "-vaes"}, "True 1 True\n"),
+    ],
+    ids=["an old processor", "without VAES"],
+)
+def test_one_block_at_a_time_gives_the_same_bytes(settings, expected, tmp_path):
+    source = Path(__file__).parents[2] / "src"
+    done = subprocess.run(
+        [sys.executable, "-c", NARROW],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={
+            **os.environ,
+            **settings,
+            "NUMBA_CACHE_DIR": str(tmp_path),
+            "PYTHONPATH": str(source),
+        },
+    )
+    assert done.stdout == expected, done.stdout + done.stderr
+
+
 def test_importing_loads_neither_numba_nor_cryptography():
     source = (
         "import sys, sfumato.secure; print({'numba', 'cryptography', 'nacl'} & set(sys.modules))"

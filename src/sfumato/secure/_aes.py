@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from llvmlite import binding, ir
 from numba import njit, types
+from numba.core import config
 from numba.extending import intrinsic
 
 __all__ = ["available", "ctr", "evaluate", "expand_keys", "garble", "hash_rows"]
@@ -26,16 +27,27 @@ _ZERO = np.uint64(0)
 _ONE = np.uint64(1)
 
 
+def _features() -> set[str]:
+    """What numba may use: the host's instructions, or what its settings say instead."""
+    allowed: set[str] = set()
+    if config.CPU_NAME in (None, "host"):
+        allowed = {name for name, there in binding.get_host_cpu_features().items() if there}
+    for change in (config.CPU_FEATURES or "").split(","):
+        if change.startswith("+"):
+            allowed.add(change[1:])
+        else:
+            allowed.discard(change[1:])
+    return allowed
+
+
 def available() -> bool:
     """Whether this processor has the AES instructions."""
-    features = binding.get_host_cpu_features()
-    return bool(features.get("aes")) and bool(features.get("sse2"))
+    return {"aes", "sse2"} <= _features()
 
 
 def _vector_blocks() -> int:
     """Blocks that one instruction takes: four with VAES and AVX-512, else one."""
-    features = binding.get_host_cpu_features()
-    return 4 if features.get("vaes") and features.get("avx512f") else 1
+    return 4 if {"vaes", "avx512f"} <= _features() else 1
 
 
 class _Vectors:
