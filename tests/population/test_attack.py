@@ -84,6 +84,12 @@ def test_masked_codes_and_quoted_sets() -> None:
     ]
 
 
+def test_zip_codes_that_a_spreadsheet_made_numbers() -> None:
+    reading = read_cells("zip", pa.array(["021", "000", "02139"]), pa.array([2138, 2139, 3601]))
+    covers = [reading.covers(np.full(3, cell), np.arange(3)).tolist() for cell in range(3)]
+    assert covers == [[True, True, False], [False, False, True], [False, True, False]]
+
+
 def test_nodes_of_a_hierarchy_whose_leaves_are_not_neighbours() -> None:
     tree = Hierarchy.from_levels([["a", "b", "c", "d"], ["odd", "even", "odd", "even"], ["*"] * 4])
     reading = read_cells("x", pa.array(["odd", "even", "b"]), pa.array(["a", "b", "c", "d"]), tree)

@@ -88,3 +88,15 @@ def test_candidate_numbers_bound_every_cell(k: int, fraction: float) -> None:
 def test_k_above_the_universe_is_refused() -> None:
     with pytest.raises(ParameterError, match="more than the 20 people"):
         people_share(ClassSizes.of({1: 10}), 20, 30)
+
+
+@pytest.mark.parametrize(("k", "fraction"), [(20_000, 0.5), (5_000, 0.02), (1_000, 0.2)])
+def test_large_cells_take_little_and_are_judged_well(k: int, fraction: float) -> None:
+    random = np.random.default_rng(7)
+    people = (k * random.uniform(0.2, 4, size=400)).astype(int)
+    counts, _ = draw(people, fraction, 1)
+    share = people_share(ClassSizes.of_counts(counts), people.sum(), k)
+    truth = counts[people >= k].sum() / counts.sum()
+    assert share.at_least <= truth
+    assert share.estimate == pytest.approx(truth, abs=0.03)
+    assert share.at_least > truth - 0.25

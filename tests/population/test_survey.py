@@ -191,7 +191,7 @@ def test_curves_are_data_for_the_report() -> None:
 
 
 BAD: list[tuple[dict[str, object], type[SfumatoError], str]] = [
-    ({"universe": 10}, ParameterError, "10 people but the table already has 200 rows"),
+    ({"universe": 150}, ParameterError, "150 people but the table already has 200 rows"),
     ({"universe": "many"}, ParameterError, "number of people or `table`"),
     ({"universe": 1e6, "k": 2_000_000}, ParameterError, "more than the 1,000,000 people"),
     ({"universe": 1e6, "beta": 0}, ParameterError, "β"),

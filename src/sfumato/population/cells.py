@@ -11,6 +11,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import re
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -19,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.errors import ColumnError
-from sfumato.population.postal import looks_postal
+from sfumato.population.postal import looks_postal, postal_text
 from sfumato.population.safe_harbor import RESTRICTED_AREAS
 
 if TYPE_CHECKING:
@@ -113,12 +114,16 @@ class _Reader:
 
         if pa.types.is_dictionary(values.type):
             values = values.cast(values.type.value_type)
+        postal = looks_postal(name, values)
+        if postal:  # read from a spreadsheet, 02138 may have become the number 2138
+            values = postal_text(name, values, pad=True)
         self.size = len(values)
         self.text: list[str | None] = values.cast(pa.string()).to_pylist()
+        self.sorted = sorted(text for text in self.text if text is not None)
         self.place = np.arange(self.size)
         self.is_date = pa.types.is_date(values.type) or pa.types.is_timestamp(values.type)
         self.codes = 0  # length of ZIP-like codes
-        if looks_postal(name, values) and pa.types.is_string(values.type):
+        if postal:
             self.codes = min(len(text) for text in self.text if text is not None)
         self.numbers = _numbers(name, values)
         self.leaves: dict[str, list[str]] = {}
@@ -151,36 +156,40 @@ class _Reader:
             return self._of_dates(part)
         if self.is_date and (match := _AND_ABOVE.fullmatch(text)):
             born = dt.date.today().year - int(float(match[1]))
-            return self._of([t for t in self.text if t is not None and int(t[:4]) <= born])
+            return self._of(self.sorted[: bisect_left(self.sorted, f"{born + 1:04}")])
         if self.codes and text.isdigit() and len(text) < self.codes:
             return self._area(text)
         if "*" in text.rstrip("*"):
             return None
         if text.endswith("*"):
-            head, length = text.rstrip("*"), len(text)
-            fits = [t for t in self.text if t is not None and t.startswith(head)]
-            return self._of([t for t in fits if len(t) == length] or fits)
+            fits = self._beginning(text.rstrip("*"))
+            return self._of([t for t in fits if len(t) == len(text)] or fits)
         return self._range(text)
 
     def _area(self, area: str) -> Ints:
         """ZIP codes of an area; 000 stands for all areas with few people."""
-        heads = tuple(RESTRICTED_AREAS) if area == "000" else (area,)
-        return self._of([t for t in self.text if t is not None and t.startswith(heads)])
+        heads = RESTRICTED_AREAS if area == "000" else {area}
+        return self._of([text for head in heads for text in self._beginning(head)])
+
+    def _beginning(self, head: str) -> list[str]:
+        """All texts that begin so."""
+        start = bisect_left(self.sorted, head)
+        return self.sorted[start : bisect_left(self.sorted, head + "\U0010ffff", start)]
 
     def _of(self, texts: Sequence[str | None]) -> Ints:
         return np.array(sorted({self.at[t] for t in texts if t in self.at}), dtype=np.int64)
 
     def _of_dates(self, part: re.Match[str]) -> Ints:
         year, month, quarter, decade = part.groups()
-        starts = [f"{year}-"]
+        heads = [f"{year}-"]
         if month:
-            starts = [f"{year}-{month}"]
+            heads = [f"{year}-{month}"]
         elif quarter:
             first = 3 * int(quarter) - 2
-            starts = [f"{year}-{m:02}" for m in range(first, first + 3)]
+            heads = [f"{year}-{m:02}" for m in range(first, first + 3)]
         elif decade:
-            starts = [year[:3]]
-        return self._of([t for t in self.text if t is not None and t.startswith(tuple(starts))])
+            heads = [year[:3]]
+        return self._of([text for head in heads for text in self._beginning(head)])
 
     def _range(self, text: str) -> Ints | tuple[int, int] | None:
         if match := _INTERVAL.fullmatch(text):

@@ -29,21 +29,21 @@ def column_step(values: Codes, cells: Cells) -> Step:
 def draft_plan(
     table: Table,
     plan: Plan,
-    weights: Mapping[str, float],
     repair: Repair,
-    seed: int,
+    *,
+    weights: Mapping[str, float],
     foreseen: ClassSizes,
+    identifiers: Mapping[str, str],
     warnings: tuple[str, ...] = (),
-    identifiers: Mapping[str, str] | None = None,
+    seed: int = 0,
 ) -> Draft:
     """The release that a plan describes: columns blurred one by one, rows untouched.
 
     `identifiers` are other columns that go, with the reason.
     """
-    named = dict(identifiers or {})
     suppressed = tuple(name for name, b in plan.blurred.items() if b.action == "suppressed")
     kept = tuple(name for name in plan.blurred if name not in suppressed)
-    drop = (*suppressed, *named)
+    drop = (*suppressed, *identifiers)
     steps = tuple(
         step for name in kept if (step := _step(table, name, plan.blurred[name])) is not None
     )
@@ -64,7 +64,7 @@ def draft_plan(
         promises=_promises(plan, repair, kept, drop),
         quasi_identifiers=(kept,) if kept else (),
         column_actions={column.column: column.action for column in plan.columns}
-        | {name: f"dropped: {why}" for name, why in named.items()},
+        | {name: f"dropped: {why}" for name, why in identifiers.items()},
         utility={"weighted_inverse_distinct": loss},
         details={"plan": plan.to_dict()},
         foreseen=foreseen,

@@ -32,7 +32,11 @@ STANDARD_ERRORS = 3.0
 """How far `at_least` stays below its mean; 3 leaves one chance in 740."""
 
 LARGEST_PROGRAM = 40.0
-"""Up to this many expected sample rows in a cell of k people the linear program is worth it."""
+"""Expected sample rows in a cell of k people up to which the likelihood and the linear program are
+worth it; above, counts speak for themselves."""
+
+THRESHOLDS = 100
+"""Simple bounds tried."""
 
 
 @dataclass(frozen=True)
@@ -123,9 +127,11 @@ def _likely_share_below(
 ) -> float:
     """Share of rows with N < k under the likeliest mixture, by expectation-maximization."""
     largest = len(classes)
+    seen = classes * np.arange(1, largest + 1) / rows
+    if k * fraction > LARGEST_PROGRAM:  # so many rows a cell that counts scaled up are near enough
+        return float(seen[1 + np.arange(largest) / fraction < k].sum())
     people = _people_grid(k, fraction, largest)[::2]
     chances = _others(people, fraction, largest)
-    seen = classes * np.arange(1, largest + 1) / rows
     beyond = 1 - seen.sum()
     if beyond >= 1:
         return 0.0
@@ -203,13 +209,12 @@ def _candidates(k: int, fraction: float, largest: int) -> _Candidates:
     from scipy.stats import binom
 
     # the simplest valid a: fewer than t others, over the chance that k-1 people have so few
-    thresholds = np.arange(1, largest + 1)
+    thresholds = np.unique(np.linspace(1, largest, THRESHOLDS).astype(np.int64))
     few = binom.cdf(thresholds - 1, max(k - 2, 0), fraction)
     usable = few > 0.05
     steps = np.arange(largest)[None, :] < thresholds[usable][:, None]
     fixed = steps / few[usable][:, None]
+    if k * fraction > LARGEST_PROGRAM:
+        return _Candidates(fixed, None, np.empty(0, np.bool_))
     people = _people_grid(k, fraction, largest)
-    chances = None
-    if k * fraction <= LARGEST_PROGRAM:
-        chances = _others(people, fraction, largest)
-    return _Candidates(fixed, chances, people < k)
+    return _Candidates(fixed, _others(people, fraction, largest), people < k)

@@ -42,7 +42,7 @@ class PopulationReport(Result):
 
     `whole` is all given columns together; `sets` are the minimal column sets that can make more
     than a share `alpha` of the people unique (`complete` is False when there are more). `release`
-    is there when the plan was written or rehearsed.
+    is there when the plan was written.
     """
 
     rows: int
@@ -131,17 +131,19 @@ def population(
     >>> found.whole.distinct, round(found.whole.bound, 6), found.plan.holds
     (100, 3.7e-05, True)
     """
+    given = None if universe == "table" else _number(universe)
+    if given is not None:
+        check_promise(given, k, beta)
     budget = budget or Budget()
-    with_table = table(source, budget=budget)
-    with_table.require(keep)
-    chosen, left_out = _quasi_identifiers(with_table, qi, person, seed, budget)
-    entries = _entries(with_table, chosen, person, budget)
+    opened = table(source, budget=budget)
+    opened.require(keep)
+    chosen, left_out = _quasi_identifiers(opened, qi, person, seed, budget)
+    entries = _entries(opened, chosen, person, budget)
     sizes = sizes_of(entries)
-    people = float(sizes.rows) if universe == "table" else _number(universe)
+    people = float(sizes.rows) if given is None else given
     check_universe(people, sizes.rows)
     check_promise(people, k, beta)
-    trees = _trees(hierarchies, with_table)
-    blurrers = _blurrers(entries, trees, pad_zip)
+    blurrers = _blurrers(entries, _trees(hierarchies, opened), pad_zip)
     declared = _declared(domains, blurrers)
     known = {d.column: d.distinct for d in declared}
     judge = Judge(entries, known, people, distinct, alpha)
@@ -176,21 +178,21 @@ def population(
         uniqueness=uniqueness,
         copula=copula,
         plan=plan,
-        curves=_curves(entries, blurrers),
+        curves=_curves(blurrers),
         warnings=(*left_out, *_warnings(blurrers, plan)),
     )
     if output is None:
         return report
-    others = [name for name in with_table.columns if name not in (*chosen, *keep)]
+    others = [name for name in opened.columns if name not in (*chosen, *keep)]
     draft = draft_plan(
-        with_table,
+        opened,
         plan,
-        weights or {},
         repair,
-        seed,
-        cell_sizes(entries, plan.blurred),
-        report.warnings,
-        direct_identifiers(with_table, others, seed, budget),
+        weights=weights or {},
+        foreseen=cell_sizes(entries, plan.blurred),
+        identifiers=direct_identifiers(opened, others, seed, budget),
+        warnings=report.warnings,
+        seed=seed,
     )
     written = publish(draft, output, format=format, force=force, budget=budget)
     return replace(report, release=written)
@@ -276,7 +278,7 @@ def _copula(entries: Codes, people: float, seed: int) -> CopulaUniqueness | None
     return fit_copula(some).uniqueness(people, seed=seed)
 
 
-def _curves(entries: Codes, blurrers: Mapping[str, Blurrer]) -> tuple[PrivacyUtilityCurve, ...]:
+def _curves(blurrers: Mapping[str, Blurrer]) -> tuple[PrivacyUtilityCurve, ...]:
     """Privacy against utility of every column of numbers or dates that has some values."""
     curves = []
     for name, blurrer in blurrers.items():
