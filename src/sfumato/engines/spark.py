@@ -164,15 +164,13 @@ class SparkEngine:
                 yield
             return
         tag = f"sfumato-{uuid.uuid4().hex}"
-        with (
-            watching(budget, lambda: self.session.interruptTag(tag), doing, self.name),
-            self.guarded(),
-        ):
-            self.session.addTag(tag)
+        add, remove, interrupt = self._tags()
+        with watching(budget, lambda: interrupt(tag), doing, self.name), self.guarded():
+            add(tag)
             try:
                 yield
             finally:
-                self.session.removeTag(tag)
+                remove(tag)
 
     @contextmanager
     def guarded(self) -> Iterator[None]:
@@ -211,13 +209,26 @@ class SparkEngine:
             "more.",
         )
 
+    @property
+    def _remote(self) -> bool:
+        """Whether this is a Spark Connect session, which has no context at hand."""
+        return type(self.session).__module__.startswith("pyspark.sql.connect")
+
+    def _tags(self) -> tuple[Callable[[str], Any], Callable[[str], Any], Callable[[str], Any]]:
+        """How to tag jobs, untag them, and stop those with a tag."""
+        if self._remote:
+            return self.session.addTag, self.session.removeTag, self.session.interruptTag
+        # The session's own tags do not reach jobs that answer in Arrow; the context's do.
+        context = self.session.sparkContext
+        return context.addJobTag, context.removeJobTag, context.cancelJobsWithTag
+
     def _stopped(self) -> bool:
         """Whether the session's context is gone."""
+        if self._remote:
+            return False
         try:
             context: Any = self.session.sparkContext
             return context._jsc is None or bool(context._jsc.sc().isStopped())
-        except NotImplementedError:  # Spark Connect has no context to look at
-            return False
         except Exception:
             return True
 

@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 __all__ = ["SparkStaged", "stage"]
 
 _MARKER = "_SUCCESS"
+_EMPTY = "\0sfumato: the empty string\0"
+"""What stands for `""` between Spark's CSV reader and us."""
 
 
 def stage(
@@ -56,7 +58,8 @@ def stage(
             engine.watched(budget, "recoding on Spark"),
             _recoded(engine, recoding, schema) as frame,
         ):
-            frame.write.format(_spark_name(kind)).options(**options).save(partial)
+            writer = frame.write.format(_spark_name(kind)).options(**options)
+            writer.option("emptyValue", '""').save(partial)
             staged.require_marker()
     except BaseException:
         staged.discard()
@@ -90,9 +93,14 @@ class SparkStaged:
             with self._origin.guarded():
                 reader = self._origin.session.read.format(_spark_name(self._format))
                 reader = reader.options(**self._options)
-                if self._format.kind != "parquet":
+                place = self._partial or self.destination
+                if self._format.kind == "parquet":
+                    frame = reader.load(place)
+                else:
+                    # Read as nothing, `""` would be null like an empty cell.
+                    reader = reader.option("emptyValue", _EMPTY)
                     reader = reader.schema(uploadable(self._schema.empty_table())[1])
-                frame = reader.load(self._partial or self.destination)
+                    frame = reader.load(place).replace(_EMPTY, "")
             self._engine = SparkEngine(frame, name=self.destination)
         return self._engine
 
@@ -267,7 +275,6 @@ def _options(format: FileFormat, schema: pa.Schema) -> dict[str, str]:
         "multiLine": "true",
         # An empty line would be no row at all.
         "nullValue": ONE_COLUMN_NULL if len(schema) == 1 else "",
-        "emptyValue": "",
         "ignoreLeadingWhiteSpace": "false",
         "ignoreTrailingWhiteSpace": "false",
         "timestampFormat": "yyyy-MM-dd HH:mm:ss.SSSSSSXXX",
