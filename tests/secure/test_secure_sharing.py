@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato import secure
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, PeerError
 from sfumato.secure import Ring, Shares
 from two_parties import RINGS, agree, residues, split
 
@@ -158,6 +158,20 @@ def test_announced_lengths_and_roles_are_checked():
 
     with pytest.raises(ParameterError, match="nobody"):
         secure.together(nobody, nobody)
+
+
+@pytest.mark.parametrize("ring", [Ring.odd(101), Ring.power_of_two(70)], ids=str)
+def test_numbers_outside_the_ring_are_refused(ring):
+    def liar(session):
+        session.begin("reveal", ring=ring, to="both", n=1, scale=1)
+        session.channel.send("reveal", np.full((1, ring.limbs), 2**64 - 1, np.uint64))
+        return session.channel.receive("reveal", 8 * ring.limbs)
+
+    def honest(session):
+        return secure.reveal(session, secure.zeros(ring, 1), what="x")
+
+    with pytest.raises(PeerError, match="outside the agreed ring"):
+        secure.together(honest, liar, timeout=5)
 
 
 def test_helper_shares_add_up():

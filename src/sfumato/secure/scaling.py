@@ -18,7 +18,7 @@ from sfumato.errors import ParameterError
 from sfumato.secure import words, yao
 from sfumato.secure.arithmetic import shares_of_bits
 from sfumato.secure.circuit import Builder, Circuit
-from sfumato.secure.sharing import Limbs, Ring, Shares
+from sfumato.secure.sharing import Limbs, Ring, Shares, receive_elements
 
 if TYPE_CHECKING:
     from sfumato.secure.session import Session
@@ -100,8 +100,7 @@ def share_wrapping(
     _check_room(ring, largest, security)
     session.begin("share wrapping", ring=ring, n=n, owner=owner, largest=largest)
     if session.role != owner:
-        raw = session.channel.receive("share wrapping", n * ring.limbs * 8)
-        return Shares(ring, np.frombuffer(raw, np.uint64).reshape(n, ring.limbs))
+        return Shares(ring, receive_elements(session, "share wrapping", ring, n))
     values = [int(v) for v in np.asarray(numbers, dtype=object).reshape(-1)]
     if len(values) != n:
         raise ParameterError(f"{n} numbers were announced, {len(values)} given")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, PeerError
 from sfumato.secure import words, yao
 from sfumato.secure.circuit import Builder, Circuit
 from sfumato.secure.sharing import Limbs, Ring, Shares
@@ -52,8 +52,15 @@ def argmin(
     if size == 1:
         return np.zeros(n, np.int64)
     bits = ring.to_bits(_ordered(session, shares)).reshape(n, size * ring.bits)
-    index = yao.run(session, _smallest_circuit(ring, size), bits.T, n=n, reveal="both")
-    return _numbers(index)
+    index = _numbers(yao.run(session, _smallest_circuit(ring, size), bits.T, n=n, reveal="both"))
+    if (index >= size).any():
+        session.channel.stop("it received an index outside the group")
+        raise PeerError(
+            "the other party opened an index outside the group",
+            where="step `smallest`",
+            remedy="Run the same version on both sides.",
+        )
+    return index
 
 
 def argmax(

@@ -15,13 +15,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, PeerError
 from sfumato.secure import _kernels
 
 if TYPE_CHECKING:
     from sfumato.secure.session import Session
 
-__all__ = ["Limbs", "Ring", "Shares", "private", "reveal", "reveal_real", "share", "zeros"]
+__all__ = [
+    "Limbs",
+    "Ring",
+    "Shares",
+    "private",
+    "receive_elements",
+    "reveal",
+    "reveal_real",
+    "share",
+    "zeros",
+]
 
 Limbs = NDArray[np.uint64]
 """Ring elements as rows of 64-bit limbs, the lowest first."""
@@ -152,7 +162,10 @@ class Ring:
             return (elements[:, 0] << shift).view(np.int64) >> np.int64(64 - self.bits)
         raw, width = np.ascontiguousarray(elements).tobytes(), 8 * self.limbs
         half = self.modulus // 2
-        values = [int.from_bytes(raw[i : i + width], "little") for i in range(0, len(raw), width)]
+        values = [
+            int.from_bytes(raw[i : i + width], "little") % self.modulus
+            for i in range(0, len(raw), width)
+        ]
         # Odd moduli have one more non-negative residue; a power of two one more negative one.
         top = half - 1 if self.is_power_of_two else half
         signed = [v - self.modulus if v > top else v for v in values]
@@ -179,6 +192,12 @@ class Ring:
             above |= equal & (elements[:, k] > self._modulus_limbs[k])
             equal &= elements[:, k] == self._modulus_limbs[k]
         return above | equal
+
+    def holds(self, elements: Limbs) -> bool:
+        """Whether all are proper elements, below the modulus."""
+        if self.is_power_of_two:
+            return not (elements[:, -1] & ~self._mask).any()
+        return not self._not_below_modulus(elements).any()
 
     def add(self, x: Limbs, y: Limbs) -> Limbs:
         """x + y, element by element; a single element serves all."""
@@ -336,8 +355,7 @@ def share(session: Session, numbers: Any | None, *, ring: Ring, owner: str, n: i
     if owner not in ("alice", "bob"):
         raise ParameterError(f"`{owner}` is not a role", remedy="Use alice or bob.")
     if session.role != owner:
-        raw = session.channel.receive("share", n * ring.limbs * 8)
-        return Shares(ring, np.frombuffer(raw, np.uint64).reshape(n, ring.limbs))
+        return Shares(ring, receive_elements(session, "share", ring, n))
     values = ring.encode(numbers)
     if len(values) != n:
         raise ParameterError(f"{n} numbers were announced, {len(values)} given")
@@ -365,8 +383,7 @@ def reveal(session: Session, shares: Shares, *, to: str = "both", what: str) -> 
         session.channel.send("reveal", np.ascontiguousarray(shares.values))
     if to not in ("both", session.role):
         return None
-    raw = session.channel.receive("reveal", len(shares) * ring.limbs * 8)
-    theirs = np.frombuffer(raw, np.uint64).reshape(len(shares), ring.limbs)
+    theirs = receive_elements(session, "reveal", ring, len(shares))
     return ring.decode(ring.add(shares.values, theirs))
 
 
@@ -376,6 +393,20 @@ def reveal_real(session: Session, shares: Shares, *, to: str = "both", what: str
     if opened is None:
         return None
     return np.array([int(v) / shares.scale for v in opened], dtype=np.float64)
+
+
+def receive_elements(session: Session, step: str, ring: Ring, n: int) -> Limbs:
+    """Receive n ring elements; anything that is not one is refused."""
+    raw = session.channel.receive(step, n * ring.limbs * 8)
+    elements = np.frombuffer(raw, np.uint64).reshape(n, ring.limbs)
+    if not ring.holds(elements):
+        session.channel.stop("it received numbers outside the agreed ring")
+        raise PeerError(
+            "the other party sent numbers outside the agreed ring",
+            where=f"step `{step}`",
+            remedy="Run the same version on both sides.",
+        )
+    return elements
 
 
 def _limbs(value: int, count: int) -> Limbs:

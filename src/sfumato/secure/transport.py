@@ -146,9 +146,6 @@ def _secured(
     deadline: float,
 ) -> socket.socket:
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    with contextlib.suppress(OSError):  # a larger buffer lets one side compute while bytes travel
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 22)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 22)
     if tls is None or context is None:
         return sock
     sock.settimeout(max(0.01, deadline - time.monotonic()))
