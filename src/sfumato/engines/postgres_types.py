@@ -17,7 +17,15 @@ from sfumato.errors import ColumnError, EngineError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["UNKNOWN_SIZE", "arrow_type", "csv_batches", "csv_lines", "decimal_of", "postgres_type"]
+__all__ = [
+    "UNKNOWN_SIZE",
+    "arrow_type",
+    "csv_batches",
+    "csv_lines",
+    "decimal_of",
+    "postgres_type",
+    "too_long",
+]
 
 _MOST_DIGITS = 76
 UNKNOWN_SIZE = "decimal of unknown size"
