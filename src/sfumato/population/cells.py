@@ -114,6 +114,7 @@ class _Reader:
 
         if pa.types.is_dictionary(values.type):
             values = values.cast(values.type.value_type)
+        self.numbers = _numbers(name, values)
         postal = looks_postal(name, values)
         if postal:  # read from a spreadsheet, 02138 may have become the number 2138
             values = postal_text(name, values, pad=True)
@@ -125,7 +126,6 @@ class _Reader:
         self.codes = 0  # length of ZIP-like codes
         if postal:
             self.codes = min(len(text) for text in self.text if text is not None)
-        self.numbers = _numbers(name, values)
         self.leaves: dict[str, list[str]] = {}
         if hierarchy is not None:
             self._climb(hierarchy)
