@@ -146,9 +146,11 @@ def test_missing_and_wrong_files_are_named(keys, tmp_path):
         secure.TLS(keys / "alice.crt", keys / "alice.key", nothing).context(server=True)
     with pytest.raises(SourceError, match="do not belong together"):
         secure.TLS(keys / "alice.crt", keys / "bob.key", keys / "bob.crt").context(server=True)
-    nothing.write_text("not a certificate")
-    with pytest.raises(SourceError, match="not a certificate"):
-        secure.TLS(keys / "alice.crt", keys / "alice.key", nothing).context(server=False)
+    good = (keys / "bob.crt").read_text()
+    for wrong in ("not a certificate", "", good + good, good.replace("M", "#", 1), "\0\xff"):
+        nothing.write_text(wrong)
+        with pytest.raises(SourceError, match="not one certificate"):
+            secure.TLS(keys / "alice.crt", keys / "alice.key", nothing).context(server=False)
 
 
 def test_keys_are_private_and_never_overwritten(tmp_path):

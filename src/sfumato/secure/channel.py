@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import select
+import selectors
 import socket
 import ssl
 import struct
@@ -269,9 +269,11 @@ class Channel:
 
     def _wait(self, step: str, deadline: float, *, writing: bool) -> None:
         remaining = min(self.timeout, deadline - time.monotonic())
-        poll = select.poll()
-        poll.register(self._sock, select.POLLIN | (select.POLLOUT if writing else 0))
-        if remaining <= 0 or not poll.poll(remaining * 1000):
+        events = selectors.EVENT_READ | (selectors.EVENT_WRITE if writing else 0)
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._sock, events)
+            ready = remaining > 0 and selector.select(remaining)
+        if not ready:
             self.stop("it waited too long for the other party")
             raise PeerError(
                 f"no progress within the time-out of {self.timeout:g} s",

@@ -62,21 +62,29 @@ class TLS:
                 where=str(self.certificate),
                 remedy="Make a new pair.",
             ) from error
+        context.load_verify_locations(cadata=self._pinned())
+        return context
+
+    def _pinned(self) -> bytes:
+        """The one certificate the peer may show."""
         try:
-            context.load_verify_locations(self.peer_certificate)
-        except (ssl.SSLError, OSError) as error:
+            text = Path(self.peer_certificate).read_text().strip()
+            if text.count("-----BEGIN") != 1:
+                raise ValueError("none or several")
+            pinned = ssl.PEM_cert_to_DER_cert(text)
+            ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=pinned)
+        except (ssl.SSLError, OSError, ValueError) as error:
             raise SourceError(
-                "this is not a certificate",
+                "this is not one certificate",
                 where=str(self.peer_certificate),
                 remedy="Ask the other party for its .crt file.",
             ) from error
-        return context
+        return pinned
 
     def check(self, sock: ssl.SSLSocket) -> None:
         """Refuse a peer that shows any certificate but the pinned one."""
-        pinned = ssl.PEM_cert_to_DER_cert(Path(self.peer_certificate).read_text().strip())
         shown = sock.getpeercert(binary_form=True) or b""
-        if not hmac.compare_digest(pinned, shown):
+        if not hmac.compare_digest(self._pinned(), shown):
             raise PeerError(
                 "the other party shows another certificate than the one handed over",
                 remedy="Exchange the .crt files again on a way you trust.",
