@@ -175,29 +175,29 @@ def _starts(origin: Array, d: int) -> Array:
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
-def _reach(
-    x: Array,
-    rows: Array,
-    k: int,
-    width: float,
-    last: Array,
-) -> bool:
+def _reach(x: Array, rows: Array, k: int, width: float, last: Array) -> tuple[bool, float, float]:
     """Whether groups of k rows or more and at most that width cover everything.
 
     last[j] becomes the largest end of a group at or before j, so last[j] == j marks reachable ends.
+    Also returned are the nearest widths at which the answer could change: the largest that fits and
+    the smallest that does not.
     """
     d = len(x)
     last[0] = 0
     low, fit = 0, -1
+    below, above = 0.0, np.inf
     for j in range(1, d + 1):
         while x[j - 1] - x[low] > width:
             low += 1
+        below = max(below, x[j - 1] - x[low])
+        if low > 0:
+            above = min(above, x[j - 1] - x[low - 1])
         while fit + 1 < j and rows[j] - rows[fit + 1] >= k:
             fit += 1
         last[j] = last[j - 1]
         if fit >= 0 and last[fit] >= low:
             last[j] = j
-    return bool(last[d] == d)
+    return bool(last[d] == d), below, above
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
@@ -205,24 +205,20 @@ def centre_groups(x: Array, rows: Array, k: int) -> Array:
     """Groups of at least k rows whose largest width is least.
 
     Whether a width suffices is one linear scan, and is monotone in the width; the least one is
-    found by bisection over the ordered bit patterns of non-negative doubles: 64 scans, exact.
+    found by bisection. Each scan tells the next width that matters on either side, so the search
+    ends at the exact difference of two values.
     """
     d = len(x)
     last = np.empty(d + 1, np.int64)
-    cell = np.empty(1, np.float64)
-    bits = cell.view(np.int64)
-    cell[0] = x[d - 1] - x[0]
-    low, high = np.int64(-1), bits[0]
-    while high - low > 1:
-        middle = low + (high - low) // 2
-        bits[0] = middle
-        if _reach(x, rows, k, cell[0], last):
-            high = middle
+    # `high` suffices; no width below `least` does
+    least, high = 0.0, x[d - 1] - x[0]
+    while least < high:
+        enough, below, above = _reach(x, rows, k, least + (high - least) / 2, last)
+        if enough:
+            high = below
         else:
-            low = middle
-    bits[0] = high
-    width = cell[0]
-    _reach(x, rows, k, width, last)
+            least = above
+    _reach(x, rows, k, high, last)
     origin = np.zeros(d + 1, np.int64)
     fit = -1
     for j in range(1, d + 1):
