@@ -110,7 +110,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     session = (
         SparkSession.builder.master("local[2]")
         .appName("sfumato tests")
-        .config("spark.driver.extraJavaOptions", f"-Dlog4j2.configurationFile=file:{quiet}")
+        .config(
+            "spark.driver.extraJavaOptions",
+            # Tests are over before the second compiler pays.
+            f"-Dlog4j2.configurationFile=file:{quiet} -XX:TieredStopAtLevel=1",
+        )
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.memory", "1g")
