@@ -17,6 +17,9 @@ import pytest
 
 from cli_tools import sfumato
 from joint_studies import study
+from sfumato.cli._joint_words import declared_columns, parse_address, parse_pairs
+from sfumato.engines.schema import column_of
+from sfumato.errors import ColumnError, ParameterError
 from sfumato.joint import Category, Number, fit_cox, read_agreement, read_model, read_share
 from sfumato.secure import make_keys
 
@@ -201,6 +204,34 @@ def test_choosing_the_matrix_by_scores_alone(tmp_path: Path) -> None:
     told = sfumato("joint", "choose", *scores, "-a", final_path, "-o", other_path)
     assert told.code == 2
     assert "another agreement" in " ".join(told.err.split())
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("9000", "host:port"), ("host:", "host:port"), (":1", "host:port")],
+)
+def test_addresses_are_host_and_port(text: str, words: str) -> None:
+    with pytest.raises(ParameterError, match=words):
+        parse_address(text, "--listen")
+
+
+def test_declarations_are_checked() -> None:
+    with pytest.raises(ParameterError, match="could not be read"):
+        parse_pairs(["age"], "--bounds", "age=0:1")
+    with pytest.raises(ParameterError, match="twice"):
+        parse_pairs(["a=1", "a=2"], "--bounds", "age=0:1")
+    schema = [column_of("age", pa.float64()), column_of("sex", pa.string())]
+    with pytest.raises(ColumnError, match="Did you mean `age`"):
+        declared_columns(schema, {"aeg": "0:1"}, {}, {}, {}, None)
+    with pytest.raises(ParameterError, match="two ways"):
+        declared_columns(schema, {"age": "0:1"}, {"age": "x,y"}, {}, {}, None)
+    for bounds in ("0", "a:b", "0:1:2:3", "0:inf"):
+        with pytest.raises(ParameterError, match="bounds could not be read"):
+            declared_columns(schema[:1], {"age": bounds}, {}, {}, {}, None)
+    asked = declared_columns(
+        schema, {}, {}, {}, {}, lambda text: "0:10" if "age" in text else "f,m"
+    )
+    assert asked == (Number("age", 0, 10, 0.01), Category("sex", ("f", "m")))
 
 
 def free_port() -> int:

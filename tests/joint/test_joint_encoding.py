@@ -57,6 +57,11 @@ def test_times_are_rounded_up_to_the_step_and_events_compared_as_text() -> None:
     assert encode_outcome(table(e=[2.0, 1.0, None]), AGREED)[1].tolist() == [True, False, False]
 
 
+def test_a_boolean_event_column_says_one_as_true() -> None:
+    plain = Agreement("s", AGREED.columns, Outcome(time="t", event="e"), AGREED.projection)
+    assert encode_outcome(table(e=[True, False, True]), plain)[1].tolist() == [True, False, True]
+
+
 def test_labels() -> None:
     agreed = Agreement("s", AGREED.columns, Outcome(label="y", positive="yes"), AGREED.projection)
     time, positive = encode_outcome(table(y=["yes", "no", "yes"]), agreed)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from joint_studies import study
+from sfumato.budget import Budget
 from sfumato.errors import ParameterError
 from sfumato.joint import evaluate
 
@@ -63,6 +64,22 @@ def test_safe_shares_and_tuned_penalties() -> None:
     np.testing.assert_array_equal(safe.model("A").runs, whole.model("A").runs)
     assert (safe.private.runs != whole.private.runs).any()
     assert safe.private.concordance > 0.55
+
+
+def test_a_spent_budget_keeps_what_was_done() -> None:
+    lung = study("lung")
+    budget = Budget()
+    budget.cancel()
+    found = evaluate(
+        lung.encoded,
+        *lung.outcome,
+        lung.institution,
+        lung.agreement,
+        horizon=365,
+        splits=50,
+        budget=budget,
+    )
+    assert (found.splits, found.stopped_by) == (1, "cancelled")
 
 
 def test_bad_settings_are_refused() -> None:

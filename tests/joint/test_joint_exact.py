@@ -291,6 +291,21 @@ def test_other_parameters_are_named() -> None:
     assert all(isinstance(done[name], PeerError) for name in "abc")
 
 
+@pytest.mark.parametrize(
+    "card",
+    [b"not json", b"[1]", b"{}", b'{"card": {"name": "b", "public": "xy"}, "signature": ""}'],
+)
+def test_unreadable_greetings_are_refused(card: bytes) -> None:
+    ends = {name: socket.socketpair() for name in "bc"}
+    for name, message in (("b", card), ("c", b"{}")):
+        Channel(ends[name][1], timeout=5).send("greeting", message)
+    links = {name: Channel(pair[0], timeout=5) for name, pair in ends.items()}
+    with pytest.raises(PeerError):
+        SecureSum("a", links, "a")
+    for _, other in ends.values():
+        other.close()
+
+
 def test_a_coordinator_that_invents_steps_is_caught() -> None:
     def work(name: str, summing: SecureSum) -> Any:
         return summing.same("step", np.array([5.0 if name == "a" else 1.0]))

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from joint_studies import study
-from sfumato.errors import ParameterError, PromiseError
+from sfumato.budget import Budget
+from sfumato.errors import BudgetError, ParameterError, PromiseError
 from sfumato.joint import (
     Agreement,
     Category,
@@ -92,6 +93,14 @@ def test_nothing_is_safe_when_every_row_stands_out() -> None:
         safe_rounding(encoded, agreement)
     with pytest.raises(ParameterError, match="rows or cells"):
         safe_rounding(encoded, agreement, protect="people")  # type: ignore[arg-type]
+
+
+def test_a_spent_budget_is_an_error_when_nothing_is_known() -> None:
+    encoded, agreement = small()
+    budget = Budget()
+    budget.cancel()
+    with pytest.raises(BudgetError, match="in time"):
+        safe_rounding(encoded, agreement, budget=budget)
 
 
 def test_a_sample_carries_its_confidence_limit() -> None:

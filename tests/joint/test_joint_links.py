@@ -73,6 +73,31 @@ def test_a_stranger_is_turned_away_and_the_others_wait(tmp_path: Path) -> None:
     assert isinstance(done["c"], PeerError)
 
 
+def test_somebody_who_only_knocks_does_not_stop_the_parties(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sfumato.joint.links._GREETING_SECONDS", 0.3)
+    trusts = certificates(tmp_path, "abc")
+    port = free_port()
+    knocking = threading.Event()
+
+    def knock() -> None:
+        while not knocking.is_set():
+            try:
+                with socket.create_connection(("127.0.0.1", port), timeout=0.1):
+                    knocking.wait(0.5)
+                return
+            except OSError:
+                knocking.wait(0.01)
+
+    stranger = threading.Thread(target=knock)
+    stranger.start()
+    done = run(trusts, port)
+    knocking.set()
+    stranger.join()
+    assert done == dict.fromkeys("abc", 97.0 + 98.0 + 99.0)
+
+
 def test_signatures_belong_to_certificates(tmp_path: Path) -> None:
     trusts = certificates(tmp_path, "abc")
     signature = trusts["b"].sign(b"key")

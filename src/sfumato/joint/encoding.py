@@ -96,11 +96,21 @@ def encode_outcome(
             where=place,
             remedy="Censor them there, or agree on a larger maximum.",
         )
-    event = (
-        _as_text(_cells(table, outcome.event, where), outcome.event, where) == outcome.event_value
+    event = _happened(
+        _cells(table, outcome.event, where), outcome.event, outcome.event_value, where
     )
     steps = np.ceil(np.round(time / outcome.time_step, 9))
-    return steps * outcome.time_step, np.asarray(event, dtype=bool)
+    return steps * outcome.time_step, event
+
+
+def _happened(cells: Any, name: str, value: str, where: str) -> NDArray[np.bool_]:
+    import pyarrow.types as kinds
+
+    # A boolean column says 1 as true.
+    wanted = (
+        {"1": "true", "0": "false"}.get(value, value) if kinds.is_boolean(cells.type) else value
+    )
+    return np.asarray(_as_text(cells, name, where) == wanted, dtype=bool)
 
 
 def _cells(table: pa.Table, name: str, where: str) -> Any:

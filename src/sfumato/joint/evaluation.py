@@ -69,6 +69,7 @@ class Evaluation(Result):
 
     train: float
     splits: int
+    stopped_by: str | None
     rows: int
     institutions: dict[str, int]
     horizon: float
@@ -142,6 +143,8 @@ def evaluate(
     members = {name: np.flatnonzero(institution == name) for name in sorted(set(institution))}
     runs: dict[tuple[str, int | None], list[tuple[float, float, float]]] = {}
     for split in range(splits):
+        if watch.spent() and split:
+            break
         watch.progress("splitting and fitting", split / splits)
         rng = np.random.default_rng([seed, split])
         chosen = {
@@ -171,7 +174,8 @@ def evaluate(
             runs.setdefault((f"private m̄={size}", size), []).append(told)
     return Evaluation(
         train=train,
-        splits=splits,
+        splits=max(len(done) for done in runs.values()),
+        stopped_by=watch.stopped_by,
         rows=len(time),
         institutions={str(name): len(rows) for name, rows in members.items()},
         horizon=horizon,

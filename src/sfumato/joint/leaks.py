@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.budget import Budget
-from sfumato.errors import ParameterError, PromiseError
+from sfumato.errors import BudgetError, ParameterError, PromiseError
 from sfumato.joint.agreement import Agreement
 from sfumato.joint.attack import grid_attack
 from sfumato.joint.encoding import Encoded
@@ -221,6 +221,8 @@ def safe_rounding(
     largest = float(np.abs(projected).max(initial=0.0))
     steps = [step for step in STEPS if step <= 2 * largest] or [STEPS[-1]]
     for index, step in enumerate(steps):
+        if watch.spent():
+            break  # what was found safe so far is safe, if coarser than need be
         watch.progress("attacking the share", index / len(steps))
         published = round_to(projected[picked], step)
         found = grid_attack(
@@ -231,6 +233,8 @@ def safe_rounding(
             safe = step
         if tried[step] >= 0.5:
             break
+    if safe is None and watch.stopped_by is not None:
+        raise BudgetError("no safe rounding step was found in time", remedy="Allow more time.")
     if safe is None or not np.ptp(round_to(projected, safe), axis=0).any():
         raise PromiseError(
             f"at every rounding step that still tells rows apart the share would give {protect} "

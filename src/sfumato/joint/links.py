@@ -23,6 +23,9 @@ from sfumato.secure.transport import TLS, Address, dial
 
 __all__ = ["Certificates", "gather", "join"]
 
+_GREETING_SECONDS = 10.0
+"""How long a caller may take for the TLS greeting before the next one is served."""
+
 
 @dataclass(frozen=True)
 class Certificates:
@@ -85,9 +88,6 @@ def gather(
             server.settimeout(max(0.01, deadline - time.monotonic()))
             try:
                 plain, _ = server.accept()
-                plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                plain.settimeout(max(0.01, deadline - time.monotonic()))
-                sock = context.wrap_socket(plain, server_side=True)
             except TimeoutError:
                 missing = sorted(set(names.values()) - set(found))
                 for channel in found.values():
@@ -97,8 +97,13 @@ def gather(
                     where=f"{address[0]}:{address[1]}",
                     remedy="Start all parties within the time-out.",
                 ) from None
-            except (ssl.SSLError, OSError):
-                continue  # a stranger, or a party that will try again
+            try:
+                plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                plain.settimeout(min(_GREETING_SECONDS, max(0.01, deadline - time.monotonic())))
+                sock = context.wrap_socket(plain, server_side=True)
+            except OSError:  # a stranger, or somebody who only knocks; parties try again
+                plain.close()
+                continue
             name = names.get(sock.getpeercert(binary_form=True) or b"")
             if name is None or name in found:
                 sock.close()

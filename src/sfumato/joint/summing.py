@@ -30,6 +30,7 @@ Floats = NDArray[np.float64]
 T = TypeVar("T")
 
 _LARGEST_GREETING = 1 << 16
+_KEY_BYTES = 32
 _SUM, _LEFT, _STOP = b"S", b"L", b"X"
 
 
@@ -127,7 +128,12 @@ class SecureSum:
         self._keys = PairKeys()
         self._gone: list[str] = []
         self._silent: set[str] = set()
-        self._names = self._greet(dict(parameters or {}), min_parties)
+        try:
+            self._names = self._greet(dict(parameters or {}), min_parties)
+        except BaseException:
+            for link in self._links.values():
+                link.stop("it met an error of its own")
+            raise
         self._least = len(self._names) if min_parties is None else min_parties
         if len(self._names) < 3 and min_parties != 2:
             self._fail("two parties", "with two parties each could compute the other's numbers")
@@ -204,7 +210,8 @@ class SecureSum:
             cards = [mine]
             for other, link in self._links.items():
                 theirs = _parsed(link.receive_at_most("greeting", _LARGEST_GREETING))
-                if theirs.get("card", {}).get("name") != other:
+                card_of = theirs.get("card")
+                if not isinstance(card_of, dict) or card_of.get("name") != other:
                     self._fail("greeting", f"`{other}` calls itself by another name")
                 cards.append(theirs)
             message = json.dumps(cards).encode()
@@ -212,9 +219,8 @@ class SecureSum:
                 link.send("roster", message)
         else:
             self._links[self.coordinator].send("greeting", json.dumps(mine).encode())
-            cards = _parsed_list(
-                self._links[self.coordinator].receive_at_most("roster", 64 * _LARGEST_GREETING)
-            )
+            roster = self._links[self.coordinator].receive_at_most("roster", 64 * _LARGEST_GREETING)
+            cards = _parsed_list(roster, dict)
             if mine not in cards:
                 self._fail("roster", "the coordinator does not pass on this party's own key")
         return self._accept(cards, card)
@@ -222,24 +228,27 @@ class SecureSum:
     def _accept(self, cards: Sequence[dict[str, Any]], mine: dict[str, Any]) -> list[str]:
         publics: dict[str, bytes] = {}
         for entry in cards:
-            card = entry.get("card", {})
-            name = str(card.get("name"))
-            if name in publics:
-                self._fail("roster", f"two parties call themselves `{name}`")
+            try:
+                card = entry["card"]
+                name, theirs = str(card["name"]), dict(card["parameters"])
+                public = bytes.fromhex(card["public"])
+                signature = bytes.fromhex(entry["signature"])
+            except (KeyError, TypeError, ValueError):
+                self._fail("roster", "a party's card cannot be read")
+            if name in publics or len(public) != _KEY_BYTES:
+                self._fail("roster", f"two parties call themselves `{name}`, or its key is no key")
             different = [
                 key
-                for key in sorted({*mine["parameters"], *card.get("parameters", {})})
-                if mine["parameters"].get(key) != card.get("parameters", {}).get(key)
+                for key in sorted({*mine["parameters"], *theirs})
+                if mine["parameters"].get(key) != theirs.get(key)
             ]
             if different:
                 self._fail(
                     "roster", f"`{name}` runs with other parameters: {', '.join(different)[:200]}"
                 )
-            if self._trust and not self._trust.verify(
-                name, _canonical(card), bytes.fromhex(str(entry.get("signature", "")))
-            ):
+            if self._trust and not self._trust.verify(name, _canonical(card), signature):
                 self._fail("roster", f"the key of `{name}` is not signed by its certificate")
-            publics[name] = bytes.fromhex(card["public"])
+            publics[name] = public
         names = sorted(publics)
         context = hashlib.sha256(_canonical([[n, publics[n].hex()] for n in names])).digest()
         self._keys.agree(self.name, publics, context)
@@ -283,7 +292,7 @@ class SecureSum:
         limit = max(size, _LARGEST_GREETING) + 1
         answer = bytes(link.receive_at_most(self._tag(step), limit))
         if answer[:1] == _LEFT:
-            names = [str(name) for name in json.loads(answer[1:])]
+            names = [str(name) for name in _parsed_list(answer[1:], str)]
             if not set(names) < set(self._names) or self.name not in names:
                 self._fail(step, "the coordinator sent a roster that does not belong here")
             self._restart(names)
@@ -362,12 +371,12 @@ def _parsed(data: bytearray) -> dict[str, Any]:
     return value
 
 
-def _parsed_list(data: bytearray) -> list[dict[str, Any]]:
+def _parsed_list(data: bytes | bytearray, kind: type) -> list[Any]:
     try:
         value = json.loads(bytes(data))
     except ValueError:
         value = None
-    if not isinstance(value, list) or not all(isinstance(entry, dict) for entry in value):
+    if not isinstance(value, list) or not all(isinstance(entry, kind) for entry in value):
         raise PeerError(
             "the coordinator sent a roster that cannot be read", remedy="Run one version."
         )
