@@ -171,9 +171,9 @@ def recognise(column: Column, sample: pa.Array, unique: float) -> Recognised | N
     """
     words = words_of(column.name)
     cells = sample.drop_null()
-    for found in (_by_date(column, words, cells), _by_name(column, words, cells, unique)):
-        if found is not None:
-            return found
+    found = _by_date(column, words, cells) or _by_name(column.name, words)
+    if found is not None:
+        return found
     if column.kind == "binary":
         return Recognised("Q", "binary content, perhaps a picture or a biometric template")
     if column.kind != "text" or len(cells) == 0:
@@ -203,8 +203,7 @@ def _by_date(column: Column, words: list[str], cells: pa.Array) -> Recognised | 
     return None
 
 
-def _by_name(column: Column, words: list[str], cells: pa.Array, unique: float) -> Recognised | None:
-    name = column.name
+def _by_name(name: str, words: list[str]) -> Recognised | None:
     if is_postal_name(name):
         return Recognised("B", "its name says that it holds ZIP codes", "zip")
     for kind, phrases in _BY_NAME:
