@@ -233,15 +233,16 @@ def test_two_processes_over_tls(tmp_path):
 
 
 def test_two_hosts_in_two_network_namespaces(tmp_path):
-    names = ("sfumato-a", "sfumato-b")
+    number = os.getpid() % 100_000
+    names = (f"sfumato-a{number}", f"sfumato-b{number}")
     commands = [
         f"ip netns add {names[0]}",
         f"ip netns add {names[1]}",
-        f"ip link add sfa netns {names[0]} type veth peer name sfb netns {names[1]}",
-        f"ip -n {names[0]} addr add 10.99.7.1/24 dev sfa",
-        f"ip -n {names[1]} addr add 10.99.7.2/24 dev sfb",
-        f"ip -n {names[0]} link set sfa up",
-        f"ip -n {names[1]} link set sfb up",
+        f"ip link add sfa{number} netns {names[0]} type veth peer name sfb{number} netns {names[1]}",
+        f"ip -n {names[0]} addr add 10.99.7.1/24 dev sfa{number}",
+        f"ip -n {names[1]} addr add 10.99.7.2/24 dev sfb{number}",
+        f"ip -n {names[0]} link set sfa{number} up",
+        f"ip -n {names[1]} link set sfb{number} up",
     ]
     try:
         for command in commands:
