@@ -235,10 +235,11 @@ def test_two_processes_over_tls(tmp_path):
 def test_two_hosts_in_two_network_namespaces(tmp_path):
     number = os.getpid() % 100_000
     names = (f"sfumato-a{number}", f"sfumato-b{number}")
+    cable = f"type veth peer name sfb{number} netns {names[1]}"
     commands = [
         f"ip netns add {names[0]}",
         f"ip netns add {names[1]}",
-        f"ip link add sfa{number} netns {names[0]} type veth peer name sfb{number} netns {names[1]}",
+        f"ip link add sfa{number} netns {names[0]} {cable}",
         f"ip -n {names[0]} addr add 10.99.7.1/24 dev sfa{number}",
         f"ip -n {names[1]} addr add 10.99.7.2/24 dev sfb{number}",
         f"ip -n {names[0]} link set sfa{number} up",
