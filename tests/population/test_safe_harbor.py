@@ -56,6 +56,7 @@ PLANTED: dict[str, tuple[str, list[object]]] = {
     "visit": ("C", ["3/14/2020"] * ROWS),
     "birth_month": ("C", [1 + i % 12 for i in range(ROWS)]),
     "age": ("C", [20 + i % 75 for i in range(ROWS)]),
+    "age_group": ("C", ["20-29", "90-99"] * (ROWS // 2)),
     "year_of_birth": ("C", [1930 + i % 75 for i in range(ROWS)]),
     "phone": ("D", numbered("555{i}")),
     "contact": ("D", numbered("(555) 226-{j:04}")),
@@ -218,6 +219,8 @@ def test_ages() -> None:
     assert cells_of("age", [10, 89]) == [10, 89]
     assert cells_of("age", [89.5, 90.0]) == ["89.5", "90+"]
     assert cells_of("age", [100, 1080], name="age_months") == ["100", "90+"]
+    as_text = ["34", "unknown", "91", "[80, 89]", "[85, 95)", "90-94", None]
+    assert cells_of("age", as_text) == ["34", "unknown", "90+", "[80, 89]", "90+", "90+", None]
 
 
 def test_dates_keep_their_year_and_birth_years_their_secret() -> None:

@@ -192,11 +192,10 @@ def _by_date(column: Column, words: list[str], cells: pa.Array) -> Recognised | 
             return Recognised("C", "holds dates as text", "birth date" if birth else "date")
     if {"dob", "birthdate", "birthday"} & set(words) or _phrase(words, "date of birth"):
         return Recognised("C", "its name says that it holds birth dates")
-    if column.kind in ("integer", "float"):
-        if "age" in words and "group" not in words:
-            return Recognised("C", "its name says that it holds ages", "age")
-        if "yob" in words or ("year" in words and birth):
-            return Recognised("C", "its name says that it holds birth years", "birth year")
+    if "age" in words and column.kind in ("integer", "float", "decimal", "text"):
+        return Recognised("C", "its name says that it holds ages", "age")
+    if column.kind in ("integer", "float") and ("yob" in words or ("year" in words and birth)):
+        return Recognised("C", "its name says that it holds birth years", "birth year")
     part = {"month", "day", "weekday", "week", "quarter", "dow"} & set(words)
     if part and _EVENT & set(words) and "days" not in words:
         return Recognised("C", "a part of a date other than its year")

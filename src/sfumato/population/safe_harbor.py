@@ -183,19 +183,25 @@ def _ages(name: str, values: pa.Array) -> tuple[Cells | None, str, list[str]]:
     import pyarrow as pa
 
     limit = _age_limit(name)
-    numbers = _numbers(name, values).to_pylist()
+    texts = values.cast(pa.string()).to_pylist()
+    ages = [_largest_number(text) for text in texts]
     warnings = []
-    impossible = sum(age is not None and not 0 <= age < limit * 1.5 for age in numbers)
+    impossible = sum(age is not None and not 0 <= age < limit * 1.5 for age in ages)
     if impossible:
         warnings.append(f"column `{name}`: {impossible:,} distinct ages are below 0 or above 134")
-    if all(age is None or age < limit for age in numbers):
-        return None, "kept: no age above 89", warnings
-    texts = values.cast(pa.string()).to_pylist()
+    if all(age is None or age < limit for age in ages):
+        return None, f"kept: no age above {OLDEST}", warnings
     shown = [
-        None if age is None else ABOVE if age >= limit else text
-        for age, text in zip(numbers, texts, strict=True)
+        ABOVE if age is not None and age >= limit else text
+        for age, text in zip(ages, texts, strict=True)
     ]
-    return _cells(pa.array(shown, pa.string())), f"ages above 89 to {ABOVE}", warnings
+    return _cells(pa.array(shown, pa.string())), f"ages above {OLDEST} to {ABOVE}", warnings
+
+
+def _largest_number(text: str | None) -> float | None:
+    """The largest number in a cell: an age, or the upper end of a range of ages."""
+    found = re.findall(r"(?<![\d.])-?\d+(?:\.\d+)?", text or "")
+    return max(map(float, found), default=None)
 
 
 def _age_limit(name: str) -> int:
@@ -265,9 +271,8 @@ def disallowed(name: str, form: str, values: pa.Array, restricted: Collection[st
         small = pc.is_in(text, value_set=pa.array(sorted(restricted), pa.string()))
         good = pc.and_(pc.match_substring_regex(text, r"^\d{3}$"), pc.invert(small))
     elif form == "age":
-        plain = text.filter(pc.not_equal(text, ABOVE))
-        ages = _numbers(name, plain).to_pylist()
-        return sum(age >= _age_limit(name) for age in ages)
+        ages = (_largest_number(cell) for cell in text.to_pylist() if cell != ABOVE)
+        return sum(age is not None and age >= _age_limit(name) for age in ages)
     else:
         good = pc.or_(pc.equal(text, ABOVE), pc.match_substring_regex(text, r"^\d{4}$"))
     return len(text) - int(pc.sum(good).as_py() or 0)
