@@ -53,7 +53,7 @@ from sfumato.joint import (
 from sfumato.secure import make_keys
 
 ROOT = Path(__file__).resolve().parents[1]
-PARTS = ("peers", "leakage", "exact", "scale", "evaluation", "tuned")
+PARTS = ("peers", "leakage", "exact", "scale", "evaluation", "tuned", "cells")
 
 
 def main() -> None:
@@ -358,6 +358,28 @@ def measure_tuned(splits: int) -> list[dict[str, Any]]:
             )
             found.append(_kept(name, "tuned", done, cpu() - before))
             _print(found[-1])
+    return found
+
+
+def measure_cells(splits: int) -> list[dict[str, Any]]:
+    """Lung with m̄ = 2, B chosen among 100, and no cell of any row certain."""
+    lung = study("lung", matrix="orthonormal")
+    before = cpu()
+    done = evaluate(
+        lung.encoded,
+        *lung.outcome,
+        lung.institution,
+        lung.agreement,
+        horizon=lung.horizon,
+        splits=splits,
+        dimensions=(2,),
+        rounding="safe",
+        protect="cells",
+        penalty=0.3,
+        candidates=100,
+    )
+    found = [_kept("lung", "cells", done, cpu() - before)]
+    _print(found[0])
     return found
 
 

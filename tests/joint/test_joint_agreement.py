@@ -51,6 +51,9 @@ def test_the_hash_tells_contents_apart_but_not_spellings(tmp_path: Path) -> None
     agreement = agreed()
     spaced = "# a comment\n" + agreement.to_toml().replace(" = ", "=")
     assert Agreement.from_dict(tomllib.loads(spaced)).hash == agreement.hash
+    floats = agreement.to_toml().replace("5000.0", "5000").replace("730.0", "730")
+    assert Agreement.from_dict(tomllib.loads(floats)).hash == agreement.hash
+    assert "730\n" in floats
     assert agreed(study="other").hash != agreement.hash
     assert agreement.with_projection(seed="x").hash != agreement.hash
 

@@ -24,7 +24,7 @@ def view_share(found: Any) -> RenderableType:
     from rich.table import Table
 
     leak = found.leakage
-    lines = Table(title="What the share gives away, row by row", title_justify="left")
+    lines = Table(title="What the share gives away", title_justify="left")
     for heading in ("column", "certain", "interval left"):
         lines.add_column(heading, justify="left" if heading == "column" else "right")
     intervals = leak.interval or {}

@@ -290,10 +290,12 @@ class Agreement:
                 if column.missing is not None:
                     plain["missing"] = column.missing
             columns.append(plain)
-        outcome = {k: v for k, v in vars(self.outcome).items() if v is not None}
+        # Numbers as floats, so that 730 and 730.0 in a file have the same hash.
+        outcome = {k: _number(v) for k, v in vars(self.outcome).items() if v is not None}
         projection = {k: v for k, v in vars(self.projection).items() if v is not None}
-        if self.projection.rounding is None:
-            projection["rounding"] = "safe"
+        projection["width"] = float(self.projection.width)
+        rounding = self.projection.rounding
+        projection["rounding"] = "safe" if rounding is None else float(rounding)
         if not self.outcome.is_survival:
             outcome = {"label": self.outcome.label, "positive": self.outcome.positive}
         return {
@@ -396,6 +398,10 @@ def _column(entry: dict[str, Any]) -> Column:
         bool(entry.get("ordered", False)),
         None if missing is None else _text(missing),
     )
+
+
+def _number(value: Any) -> Any:
+    return float(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
 def _text(value: Any) -> str:

@@ -18,7 +18,7 @@ from sfumato.errors import InputError, ParameterError
 from sfumato.joint.agreement import Agreement
 from sfumato.joint.cox import fit_cox
 from sfumato.joint.encoding import Encoded
-from sfumato.joint.leaks import safe_rounding
+from sfumato.joint.leaks import Protect, safe_rounding
 from sfumato.joint.margin import fit_svm
 from sfumato.joint.metrics import auc, concordance, survived
 from sfumato.joint.projection import project, round_to
@@ -104,6 +104,7 @@ def evaluate(
     splits: int = 100,
     dimensions: Sequence[int] | None = None,
     rounding: float | Literal["safe"] = 0.0,
+    protect: Protect = "rows",
     penalty: float | None = 0.1,
     candidates: int = 1,
     seed: int = 0,
@@ -124,6 +125,8 @@ def evaluate(
     rounding
         Step of the published numbers; "safe" lets each institution find its own, as shares do.
         Test rows are scored at home, so they are not rounded.
+    protect
+        What a safe step protects: whole rows, or every cell.
     penalty
         λ of the Cox models, and 1/ν of the classifiers; None chooses it for each model by
         cross-validation on its training rows.
@@ -167,7 +170,9 @@ def evaluate(
                 best = choose_seed(scores, [len(own) for own in chosen.values()])
                 sized = sized.with_projection(seed=best)
             shares = [
-                _published(Encoded(encoded.matrix[own], encoded.options[own]), sized, rounding)
+                _published(
+                    Encoded(encoded.matrix[own], encoded.options[own]), sized, rounding, protect
+                )
                 for own in chosen.values()
             ]
             told = judge(np.concatenate(shares), rows, project(encoded.matrix[test], sized), test)
@@ -222,8 +227,10 @@ class _Judge:
         return choose_penalty(x, outcome) if self.penalty is None else self.penalty
 
 
-def _published(own: Encoded, agreement: Agreement, rounding: float | Literal["safe"]) -> Floats:
-    step = safe_rounding(own, agreement)[0] if rounding == "safe" else rounding
+def _published(
+    own: Encoded, agreement: Agreement, rounding: float | Literal["safe"], protect: Protect
+) -> Floats:
+    step = safe_rounding(own, agreement, protect=protect)[0] if rounding == "safe" else rounding
     return round_to(project(own.matrix, agreement), step)
 
 
