@@ -1,6 +1,6 @@
 """Draws the figures of docs/papers/lodha-thomas.md as SVG, beside this file.
 
-``python docs/figures/population.py`` measures what figures 4 to 7 show and draws everything;
+``python docs/figures/population_figures.py`` measures what figures 4 to 7 show and draws them all;
 ``--universes`` first simulates the hundred universes again (some ten minutes) and keeps their
 figures in universes.csv.
 """
@@ -46,15 +46,15 @@ def draw(name: str, spec: dict[str, Any]) -> None:
     (HERE / f"{name}.svg").write_text(vl_convert.vegalite_to_svg(whole), encoding="utf-8")
 
 
-def line(rows: list[dict[str, Any]], x: str, y: str, title: str, **more: Any) -> dict[str, Any]:
+def line(rows: list[dict[str, Any]], x: str, y: str, title: str) -> dict[str, Any]:
     """A line with points through `rows`."""
     return {
         "title": title,
         "data": {"values": rows},
         "mark": {"type": "line", "point": {"color": ACCENT}, "color": ACCENT},
         "encoding": {
-            "x": {"field": x, "type": "quantitative", **more.get("x", {})},
-            "y": {"field": y, "type": "quantitative", **more.get("y", {})},
+            "x": {"field": x, "type": "quantitative"},
+            "y": {"field": y, "type": "quantitative"},
         },
     }
 
@@ -83,8 +83,7 @@ def timings() -> None:
     }
     for name, points in figures().items():
         rows = [{name: at, "CPU milliseconds": 1000 * seconds} for at, seconds in points]
-        zero = {"scale": {"zero": True}}
-        draw(f"population-{name}", line(rows, name, "CPU milliseconds", titles[name], y=zero))
+        draw(f"population-{name}", line(rows, name, "CPU milliseconds", titles[name]))
 
 
 def trade() -> None:
@@ -113,7 +112,14 @@ def trade() -> None:
                 "color": {
                     "field": "values",
                     "type": "nominal",
-                    "scale": {"range": [PALE, INK, ACCENT]},
+                    "scale": {
+                        "domain": ["uniform", "normal", "1/b²"],
+                        "range": [ACCENT, INK, PALE],
+                    },
+                },
+                "strokeDash": {
+                    "condition": {"test": "datum.values == '1/b²'", "value": [5, 4]},
+                    "value": [1, 0],
                 },
             },
         },
