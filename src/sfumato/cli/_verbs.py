@@ -36,11 +36,13 @@ VERBS = (
     Verb("uniques", "uniques", LOOK, "The rows that few columns single out."),
     Verb("risk", "risk", LOOK, "How likely somebody is found by what an attacker knows."),
     Verb("mask", "mask", BLUR, "Publish as many columns as possible, no quasi-identifier."),
+    Verb("anonymize", "anonymize", BLUR, "Blur until k-anonymity and its kin provably hold."),
     Verb("verify", "verify", PROVE, "Check a table or a release."),
     Verb("population", "population", LOOK, "Who is unique in the population behind the table."),
     Verb("attack", "attack", PROVE, "Join a release with known people and count who is found."),
     Verb("safe-harbor", "safe_harbor", BLUR, "De-identify by HIPAA's Safe Harbor."),
     Verb("joint", "joint", TOGETHER, "Models across institutions that do not share rows."),
     Verb("hierarchy", "hierarchy", HELPERS, "Look at generalization hierarchies, and make them."),
+    Verb("report", "report", PROVE, "One page to look at: who can be found, and what to do."),
     Verb("demo-data", "demo_data", HELPERS, "Make a synthetic hospital table to try things on."),
 )

@@ -1,0 +1,77 @@
+"""Pages into HTML: one file, no network, no script, readable on screen, phone and paper."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from sfumato._version import __version__
+from sfumato.errors import EngineError, ParameterError
+from sfumato.report.drawing import draw
+from sfumato.report.page import Page
+
+__all__ = ["page_html", "write_page"]
+
+
+@cache
+def _template() -> Any:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("sfumato.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    return environment.get_template("report.html.j2")
+
+
+def page_html(page: Page) -> str:
+    """The page as HTML text."""
+    from markupsafe import Markup
+
+    number = 0
+    pictures = []
+    for section in page.sections:
+        drawn = []
+        for figure in section.figures:
+            number += 1
+            svg = figure.svg if figure.spec is None else draw(figure.spec, number)
+            drawn.append((Markup(svg), figure.caption))
+        pictures.append(drawn)
+    text: str = _template().render(
+        page=page,
+        gauges=[Markup(svg) for svg in page.gauges],
+        sections=list(zip(page.sections, pictures, strict=True)),
+        version=__version__,
+    )
+    return text
+
+
+def write_page(page: Page, path: str | os.PathLike[str], *, force: bool = False) -> Path:
+    """Write a page in one atomic step; an existing file is only replaced with `force`."""
+    place = Path(path)
+    if place.exists() and not force:
+        raise ParameterError(
+            "the file exists", where=str(place), remedy="Choose another name, or give --force."
+        )
+    text = page_html(page)
+    try:
+        handle, temporary = tempfile.mkstemp(prefix=f".{place.name}.", dir=place.parent)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                file.write(text)
+            os.chmod(temporary, 0o644)
+            os.replace(temporary, place)
+        except BaseException:
+            Path(temporary).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise EngineError(
+            f"the report could not be written ({error.strerror})", where=str(place)
+        ) from error
+    return place
