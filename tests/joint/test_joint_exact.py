@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -315,7 +315,9 @@ def test_a_coordinator_that_invents_steps_is_caught() -> None:
 
 
 class Forged:
-    """A trust in which nobody's signature is good."""
+    """A trust in which only b's signature is good."""
+
+    others: ClassVar = {"b": None, "c": None}
 
     def sign(self, message: bytes) -> bytes:
         return b"x"

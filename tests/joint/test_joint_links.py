@@ -73,6 +73,18 @@ def test_a_stranger_is_turned_away_and_the_others_wait(tmp_path: Path) -> None:
     assert isinstance(done["c"], PeerError)
 
 
+def test_a_coordinator_that_leaves_a_party_out_is_caught(tmp_path: Path) -> None:
+    trusts = certificates(tmp_path, "abcd")
+    own = trusts.pop("d")
+    shorter = {name: path for name, path in trusts["a"].others.items() if name != "d"}
+    trusts["a"] = Certificates(trusts["a"].certificate, trusts["a"].key, shorter)
+    assert "d" not in own.others
+    done = run(trusts, free_port())
+    for name in "bc":
+        assert isinstance(done[name], PeerError)
+    assert any("not the parties agreed on" in str(done[name]) for name in "bc")
+
+
 def test_somebody_who_only_knocks_does_not_stop_the_parties(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

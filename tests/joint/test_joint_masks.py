@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.errors import UnfinishedError
+from sfumato.errors import PeerError, UnfinishedError
 from sfumato.joint.masks import PairKeys, add, mask_stream, pack, to_fixed, to_floats, unpack
 
 numbers = st.floats(-(2.0**60), 2.0**60)
@@ -69,6 +69,13 @@ def test_masks_cancel_in_the_sum_and_in_no_smaller_sum() -> None:
         assert np.abs(partial).max() > 1e6  # still masked
         total = add(total, masked[name])
     np.testing.assert_array_equal(to_floats(total), [12.5, -12.0])
+
+
+@pytest.mark.parametrize("bad", [bytes(32), b"short"])
+def test_keys_that_are_no_keys_are_refused(bad: bytes) -> None:
+    keys = PairKeys()
+    with pytest.raises(PeerError, match="`b` is no key"):
+        keys.agree("a", {"a": keys.public, "b": bad}, b"")
 
 
 def test_streams_differ_by_key_epoch_and_round() -> None:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.budget import Budget
-from sfumato.errors import InputError, ParameterError
+from sfumato.errors import InputError, ParameterError, PromiseError
 from sfumato.joint.agreement import Agreement
 from sfumato.joint.cox import fit_cox
 from sfumato.joint.encoding import Encoded
@@ -126,7 +126,8 @@ def evaluate(
         Step of the published numbers; "safe" lets each institution find its own, as shares do.
         Test rows are scored at home, so they are not rounded.
     protect
-        What a safe step protects: whole rows, or every cell.
+        What a safe step protects: whole rows, or every cell. An institution without a safe step
+        stays out of that split.
     penalty
         λ of the Cox models, and 1/ν of the classifiers; None chooses it for each model by
         cross-validation on its training rows.
@@ -169,13 +170,20 @@ def evaluate(
                 ]
                 best = choose_seed(scores, [len(own) for own in chosen.values()])
                 sized = sized.with_projection(seed=best)
-            shares = [
-                _published(
-                    Encoded(encoded.matrix[own], encoded.options[own]), sized, rounding, protect
-                )
-                for own in chosen.values()
-            ]
-            told = judge(np.concatenate(shares), rows, project(encoded.matrix[test], sized), test)
+            shares, owners = [np.empty((0, size))], [np.empty(0, dtype=np.int64)]
+            for own in chosen.values():
+                part = Encoded(encoded.matrix[own], encoded.options[own])
+                try:
+                    shares.append(_published(part, sized, rounding, protect))
+                    owners.append(own)
+                except PromiseError:  # no safe step: this institution stays out
+                    continue
+            told = judge(
+                np.concatenate(shares),
+                np.concatenate(owners),
+                project(encoded.matrix[test], sized),
+                test,
+            )
             runs.setdefault((f"private m̄={size}", size), []).append(told)
     return Evaluation(
         train=train,

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.errors import MissingExtraError, UnfinishedError
+from sfumato.errors import MissingExtraError, PeerError, UnfinishedError
 
 __all__ = [
     "LIMB_BYTES",
@@ -126,7 +126,10 @@ class PairKeys:
         self._name = name
         for other, public in publics.items():
             if other != name:
-                secret = self._private.exchange(X25519PublicKey.from_public_bytes(public))
+                try:
+                    secret = self._private.exchange(X25519PublicKey.from_public_bytes(public))
+                except ValueError:  # another length, or a point of small order
+                    raise PeerError(f"the public key of `{other}` is no key") from None
                 first, second = sorted((name, other))
                 label = f"sfumato joint mask\0{first}\0{second}\0".encode()
                 self._shared[other] = hashlib.sha256(label + context + secret).digest()

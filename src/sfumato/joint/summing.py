@@ -30,7 +30,6 @@ Floats = NDArray[np.float64]
 T = TypeVar("T")
 
 _LARGEST_GREETING = 1 << 16
-_KEY_BYTES = 32
 _SUM, _LEFT, _STOP = b"S", b"L", b"X"
 
 
@@ -46,6 +45,8 @@ class Link(Protocol):
 class Trust(Protocol):
     """How public keys are vouched for; see `sfumato.joint.links.Certificates`."""
 
+    @property
+    def others(self) -> Mapping[str, Any]: ...
     def sign(self, message: bytes) -> bytes: ...
     def verify(self, name: str, message: bytes, signature: bytes) -> bool: ...
 
@@ -235,8 +236,8 @@ class SecureSum:
                 signature = bytes.fromhex(entry["signature"])
             except (KeyError, TypeError, ValueError):
                 self._fail("roster", "a party's card cannot be read")
-            if name in publics or len(public) != _KEY_BYTES:
-                self._fail("roster", f"two parties call themselves `{name}`, or its key is no key")
+            if name in publics:
+                self._fail("roster", f"two parties call themselves `{name}`")
             different = [
                 key
                 for key in sorted({*mine["parameters"], *theirs})
@@ -250,6 +251,8 @@ class SecureSum:
                 self._fail("roster", f"the key of `{name}` is not signed by its certificate")
             publics[name] = public
         names = sorted(publics)
+        if self._trust and set(names) != {self.name, *self._trust.others}:
+            self._fail("roster", "the coordinator's roster is not the parties agreed on")
         context = hashlib.sha256(_canonical([[n, publics[n].hex()] for n in names])).digest()
         self._keys.agree(self.name, publics, context)
         return names
