@@ -1,55 +1,74 @@
-"""The rows as the algorithms of this room see them: distinct combinations, prices, and k."""
+"""The rows as the algorithms of this room see them: distinct combinations, prices, and rules."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import combinations
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from sfumato import kernels
 from sfumato.anonymize.problem import Problem
-from sfumato.errors import ParameterError
+from sfumato.anonymize.space import blocks_of, sensitive_of
+from sfumato.errors import ColumnError, ParameterError, did_you_mean
+from sfumato.privacy import Rules
 
-__all__ = ["CellTable", "Partition", "cell_table"]
+__all__ = ["MOST_COLUMNS", "PRICE_UNIT", "CellTable", "cell_table", "table_of_codes"]
 
 Array = npt.NDArray[Any]
+
+MOST_COLUMNS = 62
+"""Sets of columns are the bits of one machine word."""
+
+PRICE_UNIT = 1_000
+"""Prices are whole numbers of thousandths, so that every sum and every bound is exact."""
+
+_DEAREST = 1e6
 
 
 @dataclass(frozen=True, eq=False)
 class CellTable:
-    """Distinct combinations of quasi-identifiers with counts.
+    """Combinations of quasi-identifiers with counts.
 
     Attributes
     ----------
     codes
-        One row a combination, one column a quasi-identifier.
+        One row a combination, one column a quasi-identifier. With boundaries a last column holds
+        the block; it is never starred.
     counts
         Rows each combination stands for.
     cardinalities
         Distinct values of each column.
     prices
-        Price of a star in each column; infinite where stars are forbidden.
-    k
-        Least number of rows of a group.
+        Price of a star in each column, in units of `PRICE_UNIT`; -1 where stars are forbidden.
+    rules
+        What every group must satisfy; `rules.k` is its least number of rows.
+    sensitive
+        Where the sensitive values of each combination are counted (see `Rules`); no columns when
+        only k is asked, and equal combinations are then one.
     """
 
     codes: Array
     counts: npt.NDArray[np.int64]
     cardinalities: npt.NDArray[np.int64]
-    prices: npt.NDArray[np.float64]
-    k: int
+    prices: npt.NDArray[np.int64]
+    rules: Rules
+    sensitive: Array
+
+    @property
+    def k(self) -> int:
+        """Least number of rows of a group."""
+        return self.rules.k
 
     @property
     def entries(self) -> int:
-        """Number of distinct combinations."""
+        """Number of combinations."""
         return len(self.codes)
 
     @property
     def width(self) -> int:
-        """Number of quasi-identifiers."""
+        """Number of columns."""
         return int(self.codes.shape[1])
 
     @property
@@ -57,83 +76,126 @@ class CellTable:
         """Number of rows."""
         return int(self.counts.sum())
 
-    def patterns(self, most_stars: int | None = None) -> Iterator[tuple[float, tuple[int, ...]]]:
-        """Sets of kept columns with the price of starring the others, cheapest first.
-
-        Among equally cheap ones those come first that keep columns of few values: rows are then
-        left that differ in many-valued columns, which cost no more to star together.
-        """
-        free = [c for c in range(self.width) if np.isfinite(self.prices[c])]
-        most = len(free) if most_stars is None else min(most_stars, len(free))
-        logs = np.log(np.maximum(self.cardinalities, 1))
-        found = []
-        for stars in range(most + 1):
-            for starred in combinations(free, stars):
-                kept = tuple(c for c in range(self.width) if c not in starred)
-                price = float(self.prices[list(starred)].sum())
-                found.append((price, float(logs[list(kept)].sum()), kept))
-        for price, _, kept in sorted(found):
-            yield price, kept
-
-
-@dataclass(frozen=True, eq=False)
-class Partition:
-    """Groups of rows; a combination may be split among several groups.
-
-    `entry`, `rows` and `group` have one place a piece: some rows of one combination in one group.
-    """
-
-    entry: npt.NDArray[np.int64]
-    rows: npt.NDArray[np.int64]
-    group: npt.NDArray[np.int64]
+    @property
+    def free(self) -> npt.NDArray[np.int64]:
+        """Columns that may be starred."""
+        return np.flatnonzero(self.prices >= 0)
 
     @property
-    def groups(self) -> int:
-        """Number of groups."""
-        return int(self.group.max(initial=-1)) + 1
+    def multipliers(self) -> npt.NDArray[np.uint64]:
+        """Random odd numbers, one a column: the key of a row is a sum of products with them.
 
-    def sizes(self) -> npt.NDArray[np.int64]:
-        """Rows of each group."""
-        return np.bincount(self.group, weights=self.rows, minlength=self.groups).astype(np.int64)
+        Two different rows share a key with probability 2⁻⁶³. Should it ever happen, rows are
+        thought to be alike that are not: groups are then dearer than foreseen and bounds lower,
+        but what is released is starred by its values and every bound still holds.
+        """
+        random = np.random.default_rng(20070612)
+        numbers = random.integers(1, 2**63, size=self.width, dtype=np.uint64)
+        return np.asarray(numbers | np.uint64(1))
 
-    def starred(self, table: CellTable) -> npt.NDArray[np.bool_]:
-        """For each group and column whether its rows differ there (groups x columns)."""
-        codes = table.codes[self.entry].astype(np.int64)
-        low = np.full((self.groups, table.width), np.iinfo(np.int64).max)
-        high = np.full((self.groups, table.width), -1)
-        np.minimum.at(low, self.group, codes)
-        np.maximum.at(high, self.group, codes)
-        return high > low
-
-    def cost(self, table: CellTable) -> float:
-        """Price of all stars."""
-        starred = self.starred(table)
-        finite = np.where(np.isfinite(table.prices), table.prices, 0.0)
-        if (starred & ~np.isfinite(table.prices)).any():
-            return float("inf")
-        return float((self.sizes() * (starred @ finite)).sum())
+    def take(self, entries: Array) -> CellTable:
+        """Some of the combinations."""
+        return CellTable(
+            np.ascontiguousarray(self.codes[entries]),
+            np.ascontiguousarray(self.counts[entries]),
+            self.cardinalities,
+            self.prices,
+            self.rules,
+            np.ascontiguousarray(self.sensitive[entries]),
+        )
 
 
-def cell_table(problem: Problem) -> CellTable:
-    """The combinations of a problem; sensitive columns are left out of sight here.
+def table_of_codes(codes: Array, k: int, prices: Array | None = None) -> CellTable:
+    """A table straight from codes, one row a row; equal rows become one combination.
+
+    Examples
+    --------
+    >>> table = table_of_codes(np.array([[0, 1], [0, 1], [2, 0]]), k=2)
+    >>> table.entries, table.counts.tolist()
+    (2, [2, 1])
+    """
+    from sfumato.privacy import KAnonymity, compile_rules
+
+    codes = np.asarray(codes)
+    found, counts = np.unique(codes, axis=0, return_counts=True)
+    width = codes.shape[1]
+    given = np.ones(width) if prices is None else np.asarray(prices, dtype=np.float64)
+    return CellTable(
+        codes=np.ascontiguousarray(found.astype(np.int32)),
+        counts=counts.astype(np.int64),
+        cardinalities=np.array([len(np.unique(found[:, c])) for c in range(width)]),
+        prices=np.where(np.isfinite(given), np.round(given * PRICE_UNIT), -1).astype(np.int64),
+        rules=compile_rules([KAnonymity(k)]),
+        sensitive=np.zeros((len(found), 0), dtype=np.int64),
+    )
+
+
+def cell_table(problem: Problem) -> tuple[CellTable, Array]:
+    """The combinations of a problem, and which of them each of its entries belongs to.
 
     Raises
     ------
     ParameterError
-        If every column is protected from stars.
+        If every column is protected from stars, or a price cannot be used.
+    ColumnError
+        If a protected column is no quasi-identifier, or there are too many columns.
     """
     names = problem.quasi_identifiers
-    protected = set(problem.options.get("protected", ()))
-    prices = np.array([np.inf if n in protected else problem.weight(n) for n in names])
-    if not np.isfinite(prices).any():
+    prices = _prices(problem)
+    arrays = [problem.entries.column(name) for name in names]
+    cardinalities = [len(problem.entries.values_of(name)) for name in names]
+    if problem.limits:
+        blocks = blocks_of(problem)
+        arrays.append(blocks.astype(np.uint32))
+        cardinalities.append(int(blocks.max(initial=0)) + 1)
+        prices = np.append(prices, -1)
+    if len(arrays) > MOST_COLUMNS:
+        raise ColumnError(
+            f"cell suppression takes at most {MOST_COLUMNS} quasi-identifiers, not {len(names)}",
+            remedy="Leave out columns nobody can know, or use --method mondrian.",
+        )
+    codes = np.stack([array.astype(np.int32) for array in arrays], axis=1)
+    counts, sensitive = problem.counts, sensitive_of(problem)
+    belongs = np.arange(problem.entries.entries)
+    if not len(problem.rules.kinds):
+        ids, count = kernels.class_ids(tuple(arrays), tuple(cardinalities))
+        belongs = ids.astype(np.int64)
+        codes = codes[kernels.representatives(ids, count)]
+        counts = kernels.group_sums(ids, count, counts)
+        sensitive = np.zeros((count, 0), dtype=np.int64)
+    table = CellTable(
+        codes=np.ascontiguousarray(codes),
+        counts=np.ascontiguousarray(counts, dtype=np.int64),
+        cardinalities=np.array(cardinalities, dtype=np.int64),
+        prices=prices,
+        rules=problem.rules,
+        sensitive=np.ascontiguousarray(sensitive),
+    )
+    return table, belongs
+
+
+def _prices(problem: Problem) -> npt.NDArray[np.int64]:
+    names = problem.quasi_identifiers
+    protected = problem.options.get("protected") or ()
+    protected = [protected] if isinstance(protected, str) else list(protected)
+    for name in protected:
+        if name not in names:
+            raise ColumnError(
+                f"the protected column `{name}` is no quasi-identifier",
+                remedy=did_you_mean(name, names),
+            )
+    if set(protected) >= set(names):
         raise ParameterError(
             "all quasi-identifiers are protected from stars",
             remedy="Let at least one of them be starred.",
         )
-    return CellTable(
-        codes=np.stack([problem.entries.column(n).astype(np.int32) for n in names], axis=1),
-        counts=problem.counts,
-        cardinalities=np.array([len(problem.entries.values_of(n)) for n in names]),
-        prices=prices,
-        k=problem.rules.k,
-    )
+    prices = []
+    for name in names:
+        price = problem.weight(name)
+        if not 0 <= price <= _DEAREST:
+            raise ParameterError(
+                f"the price of a star in `{name}` is not between 0 and {_DEAREST:,.0f}",
+                remedy="Give it with --weights; protect a column to forbid stars in it.",
+            )
+        prices.append(-1 if name in protected else round(price * PRICE_UNIT))
+    return np.array(prices, dtype=np.int64)

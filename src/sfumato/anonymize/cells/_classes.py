@@ -1,0 +1,87 @@
+"""Compiled: rows that agree on a pattern get one number.
+
+The one primitive of this room. Everything that walks over patterns calls it with a list of rows;
+memory is that of the list, never of the candidates.
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+__all__ = ["bits_for", "key_of", "new_slots", "number_classes", "slot_of", "sort_classes"]
+
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)
+
+
+@numba.njit(nogil=True, cache=True)
+def key_of(codes, entry, kept, multipliers):  # type: ignore[no-untyped-def]
+    """What a row shows under a pattern, as one number."""
+    key = np.uint64(0)
+    for c in range(codes.shape[1]):
+        if (kept >> c) & 1:
+            key += np.uint64(codes[entry, c] + 1) * multipliers[c]
+    return key
+
+
+@numba.njit(nogil=True, cache=True)
+def bits_for(count):  # type: ignore[no-untyped-def]
+    """Bits of a table that `count` keys fill to half at most."""
+    bits = 4
+    while (1 << bits) < 2 * count:
+        bits += 1
+    return bits
+
+
+@numba.njit(nogil=True, cache=True)
+def new_slots(count):  # type: ignore[no-untyped-def]
+    """An empty table for up to `count` keys: keys, stamps and numbers."""
+    size = 1 << bits_for(count)
+    return np.empty(size, np.uint64), np.full(size, -1, np.int64), np.empty(size, np.int32)
+
+
+@numba.njit(nogil=True, cache=True)
+def slot_of(key, bits, stamp, keys, stamps):  # type: ignore[no-untyped-def]
+    """Where a key is, or would be, in the table; other stamps mean free."""
+    at = np.int64((key * _SPREAD) >> np.uint64(64 - bits))
+    last = (1 << bits) - 1
+    while stamps[at] == stamp and keys[at] != key:
+        at = (at + 1) & last
+    return at
+
+
+@numba.njit(nogil=True, cache=True)
+def number_classes(  # type: ignore[no-untyped-def]
+    codes, entries, count, kept, multipliers, stamp, slots, numbers
+):
+    """Fill `numbers` with the class of each listed entry; gives the number of classes."""
+    keys, stamps, found = slots
+    bits = bits_for(count)
+    classes = 0
+    for i in range(count):
+        key = key_of(codes, entries[i], kept, multipliers)
+        at = slot_of(key, bits, stamp, keys, stamps)
+        if stamps[at] != stamp:
+            stamps[at] = stamp
+            keys[at] = key
+            found[at] = classes
+            classes += 1
+        numbers[i] = found[at]
+    return classes
+
+
+@numba.njit(nogil=True, cache=True)
+def sort_classes(numbers, count, classes, starts, order):  # type: ignore[no-untyped-def]
+    """Positions of each class together: those of class c are order[starts[c]:starts[c + 1]]."""
+    for c in range(classes + 1):
+        starts[c] = 0
+    for i in range(count):
+        starts[numbers[i] + 1] += 1
+    for c in range(classes):
+        starts[c + 1] += starts[c]
+    for i in range(count):
+        order[starts[numbers[i]]] = i
+        starts[numbers[i]] += 1
+    for c in range(classes, 0, -1):
+        starts[c] = starts[c - 1]
+    starts[0] = 0

@@ -1,0 +1,193 @@
+"""Cell suppression as a method of `anonymize`: the fewest stars, and how many fewer there could be.
+
+Values stay as they are; some cells become stars. The solution carries the price of its stars, a
+proven lower bound of what any solution must pay, and the gap between the two.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+import numpy as np
+
+from sfumato.anonymize.cells.algorithms import ALGORITHMS, start
+from sfumato.anonymize.cells.bounds import BOUNDS, Bound, lower_bound
+from sfumato.anonymize.cells.direct import possible_entries
+from sfumato.anonymize.cells.partition import Partition, spread_over
+from sfumato.anonymize.cells.patterns import Patterns, patterns_of
+from sfumato.anonymize.cells.search import IMPROVEMENTS, improved
+from sfumato.anonymize.cells.table import PRICE_UNIT, CellTable, cell_table
+from sfumato.anonymize.problem import Problem, Solution
+from sfumato.errors import ColumnError, ParameterError, did_you_mean
+
+__all__ = ["Choices", "solve"]
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What the user may choose.
+
+    Parameters
+    ----------
+    algorithm
+        One of `ALGORITHMS`: ``dr`` unless told otherwise.
+    beta
+        For ``cf``: only candidates that star less than m/β columns (and the whole table); the
+        guarantee is β times weaker and the search faster.
+    improve
+        ``none``, ``local`` (local search) or ``milp`` (local search, then exact repair of
+        neighbourhoods until the time budget ends).
+    bound
+        ``opt-lb`` (every row pays its cheapest candidate), ``lp`` (prices from linear
+        programming), ``exact`` (the optimum, for small tables) or ``auto``.
+    protected
+        Columns that are never starred.
+    marker
+        Text of a suppressed cell in text columns.
+    """
+
+    algorithm: str = "dr"
+    beta: float = 1.0
+    improve: str = "local"
+    bound: str = "auto"
+    protected: tuple[str, ...] = ()
+    marker: str = "*"
+
+    @classmethod
+    def of(cls, problem: Problem) -> Self:
+        """The options of a problem, checked."""
+        known = {field.name for field in fields(cls)}
+        chosen = cls(**{n: v for n, v in problem.options.items() if n in known and v is not None})
+        for name, offered in (
+            ("algorithm", ALGORITHMS),
+            ("improve", IMPROVEMENTS),
+            ("bound", BOUNDS),
+        ):
+            if getattr(chosen, name) not in offered:
+                raise ParameterError(
+                    f"there is no {name} `{getattr(chosen, name)}`",
+                    remedy=did_you_mean(str(getattr(chosen, name)), offered),
+                )
+        if not float(chosen.beta) >= 1:
+            raise ParameterError("beta is below 1", remedy="β = 1 keeps every candidate.")
+        if problem.budget.seconds == 0:
+            raise ParameterError(
+                "a time budget of 0 s leaves no time to choose any star",
+                remedy="Give it a second or more, or none.",
+            )
+        return chosen
+
+
+def solve(problem: Problem) -> Solution:
+    """Star as few cells as possible so that every row looks like enough others.
+
+    Options: see `Choices`.
+    """
+    choices = Choices.of(problem)
+    _require_unused_marker(problem, choices.marker)
+    whole, belongs = cell_table(problem)
+    possible = possible_entries(whole)
+    table = whole if possible.all() else whole.take(possible)
+    patterns = patterns_of(table)
+    budget = problem.budget
+    first = start(table, patterns, choices.algorithm, float(choices.beta), budget)
+    found = first
+    if not budget.spent():
+        found = improved(table, patterns, first, choices.improve, problem.seed, budget)
+    bound = lower_bound(table, patterns, choices.bound, found, budget)
+    if bound.partition is not None and bound.partition.units(table) < found.units(table):
+        found = bound.partition
+    details = _details(table, patterns, choices, first, found, bound)
+    pieces = found if table is whole else _within(found, possible, whole)
+    return _solution(problem, whole, belongs, pieces, bound, details, patterns)
+
+
+def _details(
+    table: CellTable,
+    patterns: Patterns,
+    choices: Choices,
+    first: Partition,
+    found: Partition,
+    bound: Bound,
+) -> dict[str, Any]:
+    units = found.units(table)
+    proven = 1.0 if not units else units / bound.units if bound.units else None
+    cells = found.cells(table)
+    return {
+        "algorithm": choices.algorithm,
+        "improve": choices.improve,
+        "cost": units / PRICE_UNIT,
+        "starred_share": cells / max(1, table.rows * int((table.cardinalities > 0).sum())),
+        "cost_before_improvement": first.cost(table),
+        "bounds": {name: value / PRICE_UNIT for name, value in bound.all.items()},
+        "bound": bound.name,
+        "proven_gap": None if proven is None else proven - 1.0,
+        "proven_optimum": units == bound.units,
+        "patterns": len(patterns),
+        "all_patterns": patterns.complete,
+    }
+
+
+def _within(found: Partition, possible: Any, whole: CellTable) -> Partition:
+    """The partition of some entries as one of all; the others are left out."""
+    kept, out = np.flatnonzero(possible), np.flatnonzero(~possible)
+    entry = np.concatenate([kept[found.entry], out])
+    rows = np.concatenate([found.rows, whole.counts[out]])
+    group = np.concatenate([found.group, np.full(len(out), -1)])
+    order = np.argsort(entry, kind="stable")
+    return Partition(entry[order], rows[order], group[order])
+
+
+def _solution(
+    problem: Problem,
+    whole: CellTable,
+    belongs: Any,
+    found: Partition,
+    bound: Bound,
+    details: dict[str, Any],
+    patterns: Patterns,
+) -> Solution:
+    starred = found.starred(whole)
+    pieces = spread_over(found, belongs, problem.counts)
+    undivided = len(pieces.entry) == problem.entries.entries
+    warnings = []
+    if found.left_out:
+        warnings.append(
+            f"{found.left_out:,} rows were left out: on the columns that must not be starred they "
+            "look like too few others"
+        )
+    if not patterns.complete:
+        warnings.append(
+            f"{len(patterns):,} of 2^{len(whole.free)} sets of columns were looked at; the lower "
+            "bound counts on that"
+        )
+    return Solution(
+        groups=pieces.group.astype(np.int32),
+        starred={
+            name: np.ascontiguousarray(starred[:, at])
+            for at, name in enumerate(problem.quasi_identifiers)
+        },
+        entry=None if undivided else pieces.entry,
+        rows=None if undivided else pieces.rows,
+        lower_bound=bound.units / PRICE_UNIT,
+        details=details,
+        stopped_by=problem.budget.stopped_by,
+        warnings=tuple(warnings),
+    )
+
+
+def _require_unused_marker(problem: Problem, marker: str) -> None:
+    """A star must not look like a value that was there before."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for name in problem.quasi_identifiers:
+        values = problem.entries.values_of(name)
+        if not (pa.types.is_string(values.type) or pa.types.is_large_string(values.type)):
+            continue
+        if pc.any(pc.equal(values, marker)).as_py():
+            raise ColumnError(
+                f"column `{name}` already contains the text that marks suppressed cells",
+                remedy="Choose another marker, e.g. marker='(suppressed)'.",
+            )
