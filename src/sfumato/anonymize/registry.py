@@ -46,6 +46,11 @@ METHODS: dict[str, Method] = {
         "cuts the space of quasi-identifiers top down, first where precision matters; fast",
         ("cut_weights", "target", "relaxed", "cuts"),
     ),
+    "cells": Method(
+        "sfumato.anonymize.cells.method",
+        "stars the fewest cells and proves how many fewer there could be; values stay exact",
+        ("algorithm", "beta", "improve", "bound", "protected", "marker"),
+    ),
     "quantiles": Method(
         "sfumato.population.quantile_method",
         "cuts one column at its quantiles: the least total change of rank",
