@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sfumato.anonymize.registry import method
+from sfumato.anonymize.workload import QueryLog
 from sfumato.errors import ColumnError, ParameterError, did_you_mean
 from sfumato.hierarchy import Boundaries, Hierarchy
 from sfumato.privacy import (
@@ -47,10 +48,17 @@ class Demand:
         How far values may be blurred at most.
     weights
         Importance of precision by column.
-    identifiers
-        Columns that are left out of the release.
+    workload
+        Queries the release will be asked; they weigh the columns that have no weight, and say
+        where to cut.
+    actions
+        By column, what is done to its values before anything else.
+    identifiers, pseudonyms
+        Columns that are left out of the release, and columns replaced by pseudonyms under `key`.
     stars_as_text
         Whether starred columns become text instead of holding nulls.
+    asked
+        The demand as the user gave it; certificates record it.
     """
 
     quasi_identifiers: tuple[tuple[str, ...], ...]
@@ -62,9 +70,14 @@ class Demand:
     infer_trees: bool = False
     boundaries: Boundaries | None = None
     weights: Mapping[str, float] = field(default_factory=dict)
+    workload: QueryLog | None = None
+    actions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     identifiers: tuple[str, ...] = ()
+    pseudonyms: tuple[str, ...] = ()
+    key: bytes | None = field(default=None, repr=False)
     stars_as_text: bool = False
     seed: int = 0
+    asked: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         chosen = method(self.method)
@@ -80,23 +93,26 @@ class Demand:
         """All quasi-identifiers, each once, in the order given."""
         return tuple(dict.fromkeys(name for names in self.quasi_identifiers for name in names))
 
-    def asked(self) -> dict[str, Any]:
-        """The demand as certificates record it."""
-        asked: dict[str, Any] = {}
-        for model in self.models:
-            asked |= {
-                f.name: getattr(model, f.name)
-                for f in fields(model)
-                if f.name not in ("column", "hierarchy", "value")
-            }
-        return {
-            **asked,
-            "qi": self.quasi_identifiers,
-            "sensitive": self.sensitive,
-            "weights": dict(self.weights),
-            "boundaries": self.boundaries is not None,
-            "options": dict(self.options),
-        }
+    @property
+    def target(self) -> str | None:
+        """The column whose prediction from the quasi-identifiers should stay possible."""
+        target = self.options.get("target")
+        return None if target is None else str(target)
+
+    def about(self, sets: Sequence[tuple[str, ...]]) -> Demand:
+        """The part of the demand that is about some of the sets."""
+        names = {name for columns in sets for name in columns}
+        bounds = self.boundaries
+        if bounds is not None:
+            inside = {name: rule for name, rule in bounds.columns.items() if name in names}
+            bounds = Boundaries(inside, bounds.where) if inside else None
+        return replace(
+            self,
+            quasi_identifiers=tuple(sets),
+            weights={name: w for name, w in self.weights.items() if name in names},
+            hierarchies={name: tree for name, tree in self.hierarchies.items() if name in names},
+            boundaries=bounds,
+        )
 
     def check(self, table: Table) -> None:
         """Refuse columns that are missing or have two parts to play."""
@@ -104,10 +120,14 @@ class Demand:
             table.require(names)
         table.require(self.sensitive)
         table.require(self.identifiers)
+        table.require(self.pseudonyms)
+        if self.target is not None:
+            table.require([self.target])
         parts = {
             "a quasi-identifier": self.columns,
             "sensitive": self.sensitive,
             "an identifier to be left out": self.identifiers,
+            "an identifier to be replaced by a pseudonym": self.pseudonyms,
         }
         seen: dict[str, str] = {}
         for part, names in parts.items():
@@ -119,13 +139,23 @@ class Demand:
                         remedy="Give it one part.",
                     )
                 seen[name] = part
-        for name in (*self.weights, *self.hierarchies):
-            if name not in self.columns:
-                raise ColumnError(
-                    f"`{name}` has a weight or hierarchy but is no quasi-identifier",
-                    where=table.name,
-                    remedy=did_you_mean(name, self.columns),
-                )
+        for what, names in (
+            ("a weight", tuple(self.weights)),
+            ("a hierarchy", tuple(self.hierarchies)),
+            ("a boundary", () if self.boundaries is None else tuple(self.boundaries.columns)),
+        ):
+            for name in names:
+                if name not in self.columns:
+                    raise ColumnError(
+                        f"`{name}` has {what} but is no quasi-identifier",
+                        where=table.name,
+                        remedy=did_you_mean(name, self.columns),
+                    )
+        if self.pseudonyms and self.key is None:
+            raise ParameterError(
+                "pseudonyms need a secret key",
+                remedy="Name its file, e.g. --key-file secret.key (openssl rand -hex 32).",
+            )
 
 
 def quasi_identifier_sets(

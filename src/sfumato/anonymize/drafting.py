@@ -1,15 +1,19 @@
-"""From a solution to a draft: the recoding, what happened to each column, and what it cost."""
+"""From solutions to a draft: the recoding, what happened to each column, and what it cost."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.anonymize.actions import alone, described, pseudonym_step
+from sfumato.anonymize.costs import risks, utility
 from sfumato.anonymize.demand import Demand
+from sfumato.anonymize.preparing import Prepared
 from sfumato.anonymize.problem import Problem, Solution
+from sfumato.anonymize.solving import Solved
 from sfumato.engines.codes import CodeArray, smallest_dtype
 from sfumato.engines.recoding import Cells, Recoding, Step
 from sfumato.engines.sizes import ClassSizes
@@ -21,92 +25,83 @@ from sfumato.tables import Table
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["STAR", "column_actions", "costs", "draft_of", "foreseen_sizes", "step_of", "suppressed"]
+__all__ = ["STAR", "column_actions", "draft_of", "foreseen_sizes", "step_of", "suppressed"]
 
 STAR = "*"
 """How a suppressed cell reads in a text column."""
 
 
-def draft_of(
-    table: Table,
-    demand: Demand,
-    problem: Problem,
-    solution: Solution,
-    inferred: Mapping[str, str],
-) -> Draft:
-    """The draft that carries a solution out and promises what was demanded."""
-    step = step_of(problem, solution, stars_as_text=demand.stars_as_text)
-    rows, cells = suppressed(problem, solution)
+def draft_of(table: Table, demand: Demand, parts: Sequence[Solved]) -> Draft:
+    """The draft that carries solutions out and promises what was demanded."""
+    steps = [step_of(part.prepared, part.solution, demand) for part in parts]
+    written = {name for step in steps for name in step.cells}
+    steps += [
+        alone(table, name, actions)
+        for name, actions in demand.actions.items()
+        if name not in written
+    ]
+    if demand.key is not None:
+        steps += [pseudonym_step(table, name, demand.key) for name in demand.pseudonyms]
+    hidden = [c.name for c in table.engine.schema() if c.name not in table.columns]
+    drop = (*demand.identifiers, *hidden)
     promises: list[Promise] = [Anonymity(demand.models, demand.quasi_identifiers, demand.sensitive)]
-    if demand.identifiers:
-        promises.append(WithoutColumns(demand.identifiers))
-    kept = dict.fromkeys(table.columns, "kept")
-    dropped = dict.fromkeys(demand.identifiers, "dropped")
-    details = dict(solution.details)
-    if inferred:
-        details["inferred_hierarchies"] = dict(inferred)
+    if drop:
+        promises.append(WithoutColumns(drop))
+    counts = [suppressed(part.problem, part.solution) for part in parts]
     return Draft(
         table=table,
-        recoding=Recoding((step,), demand.identifiers),
+        recoding=Recoding(tuple(steps), drop),
         method=demand.method,
-        asked=demand.asked(),
+        asked=demand.asked,
         promises=tuple(promises),
         quasi_identifiers=demand.quasi_identifiers,
-        suppressed_rows=rows,
-        suppressed_cells=cells,
-        column_actions={**kept, **column_actions(problem, solution), **dropped},
-        lower_bound=solution.lower_bound,
-        utility=costs(problem, solution),
-        details=details,
-        foreseen=foreseen_sizes(problem, solution),
+        suppressed_rows=max(rows for rows, _ in counts),
+        suppressed_cells=sum(cells for _, cells in counts),
+        column_actions=_all_actions(table, demand, parts),
+        lower_bound=parts[0].solution.lower_bound if len(parts) == 1 else None,
+        utility=utility(parts, demand.workload),
+        details=_details(parts),
+        foreseen=foreseen_sizes(parts[0].problem, parts[0].solution),
         seed=demand.seed,
-        stopped_by=solution.stopped_by,
-        warnings=solution.warnings,
+        stopped_by=next((p.solution.stopped_by for p in parts if p.solution.stopped_by), None),
+        warnings=tuple(dict.fromkeys(w for part in parts for w in part.solution.warnings)),
     )
 
 
-def costs(problem: Problem, solution: Solution) -> Mapping[str, float]:
-    """What the solution costs: losses of precision, from the mapping alone.
-
-    The normalized certainty penalty is the mean over all quasi-identifier cells; a starred cell and
-    every cell of a suppressed row count 1. Discernibility is Σ|class|², a suppressed row counting
-    as much as the whole table.
-    """
-    rows = problem.counts if solution.rows is None else solution.rows
-    kept = solution.groups >= 0
-    groups, weight = solution.groups[kept], rows[kept].astype(np.float64)
-    total = float(problem.rows)
-    left_out = total - float(weight.sum())
-    penalty = {}
-    for column in problem.quasi_identifiers:
-        lost = left_out
-        if column in solution.published:
-            shown = solution.published[column]
-            lost += float((shown.loss[shown.codes[groups]] * weight).sum())
-        elif column in solution.starred:
-            lost += float(weight[solution.starred[column][groups]].sum())
-        penalty[column] = lost / total if total else 0.0
-    sizes = np.bincount(groups, weights=weight) if len(groups) else np.zeros(0)
-    sizes = sizes[sizes > 0]
-    return {
-        "ncp": float(np.mean(list(penalty.values()))) if penalty else 0.0,
-        **{f"ncp_{column}": value for column, value in penalty.items()},
-        "discernibility": float((sizes**2).sum()) + left_out * total,
-        "average_class_size": float(sizes.mean()) if len(sizes) else 0.0,
-    }
+def _all_actions(table: Table, demand: Demand, parts: Sequence[Solved]) -> dict[str, str]:
+    actions = dict.fromkeys(table.columns, "kept")
+    for part in parts:
+        actions |= column_actions(part.problem, part.solution)
+    for name, given in demand.actions.items():
+        first = described(given)
+        then = actions[name]
+        actions[name] = first if then == "kept" else f"{first}; {then}"
+    actions |= dict.fromkeys(demand.pseudonyms, "replaced by pseudonyms")
+    return {**actions, **dict.fromkeys(demand.identifiers, "dropped")}
 
 
-def step_of(problem: Problem, solution: Solution, *, stars_as_text: bool = False) -> Step:
+def _details(parts: Sequence[Solved]) -> dict[str, Any]:
+    details: dict[str, Any] = {}
+    for part in parts:
+        details |= part.solution.details
+    inferred = {name: why for part in parts for name, why in part.prepared.inferred.items()}
+    if inferred:
+        details["inferred_hierarchies"] = inferred
+    details["risk"] = risks(parts)
+    return details
+
+
+def step_of(prepared: Prepared, solution: Solution, demand: Demand) -> Step:
     """The recoding step that carries a solution out.
 
     Blurred columns become text. Starred columns keep their type, with null for a star (and a
     column ``<name>__suppressed`` where nulls occurred before), or become text on request.
     """
+    problem, original = prepared.problem, prepared.original
     names = problem.quasi_identifiers
-    if solution.entry is not None or problem.sensitive:
-        names = problem.entries.columns  # equal quasi-identifiers may go to different groups
-    entry = _entries(problem, solution)
-    groups = solution.groups
+    if solution.entry is not None or len(original.columns) > len(names):
+        names = original.columns  # equal quasi-identifiers may go to different groups
+    groups, entry, rows, source = _pieces(prepared, solution)
     cells: dict[str, Cells] = {}
     for column in problem.quasi_identifiers:
         if column in solution.published:
@@ -116,17 +111,33 @@ def step_of(problem: Problem, solution: Solution, *, stars_as_text: bool = False
         elif column in solution.starred:
             starred = (groups >= 0) & solution.starred[column][groups]
             if starred.any():
-                cells |= _starred(problem, column, entry, starred, stars_as_text)
-    match = problem.entries.select(names).take(entry)
+                cells |= _starred(problem, column, source, starred, demand.stars_as_text)
+    match = original.select(names).take(entry)
     first = last = None
-    if solution.rows is not None:
-        first, last = _ordinals(entry, solution.rows)
+    if rows is not None:
+        first, last = _ordinals(entry, rows)
     keep = None if bool((groups >= 0).all()) else groups >= 0
     return Step(match, cells, keep, first, last)
 
 
-def _entries(problem: Problem, solution: Solution) -> npt.NDArray[np.int64]:
-    return np.arange(problem.entries.entries) if solution.entry is None else solution.entry
+def _pieces(
+    prepared: Prepared, solution: Solution
+) -> tuple[
+    npt.NDArray[np.int32],
+    npt.NDArray[np.int64],
+    npt.NDArray[np.int64] | None,
+    npt.NDArray[np.int64],
+]:
+    """Group, original entry, rows (None: all) and entry of the problem, for each piece."""
+    if prepared.merged is not None:
+        groups, entry, rows, source = prepared.merged.expanded(
+            solution.groups, solution.entry, solution.rows
+        )
+        whole = np.arange(prepared.original.entries)
+        return groups, whole if entry is None else entry, rows, source
+    whole = np.arange(prepared.original.entries)
+    entry = whole if solution.entry is None else solution.entry
+    return solution.groups, entry, solution.rows, entry
 
 
 def _ordinals(
@@ -156,7 +167,8 @@ def _starred(
     codes = problem.entries.column(column)[entry].astype(np.int64)
     if is_text or as_text:
         shown = values if is_text else pc.cast(values, pa.string())
-        shown = pa.concat_arrays([shown.cast(pa.string()), pa.array([STAR])])
+        marker = problem.options.get("marker") or STAR
+        shown = pa.concat_arrays([shown.cast(pa.string()), pa.array([marker])])
         return {column: _cells(np.where(starred, len(values), codes), shown)}
     if values.null_count:
         marks = _cells(starred.astype(np.int64), pa.array([False, True]))

@@ -3,31 +3,61 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
 
+from sfumato.anonymize.actions import Merged
 from sfumato.anonymize.demand import Demand
 from sfumato.anonymize.problem import Problem, Shape
 from sfumato.anonymize.registry import method
 from sfumato.budget import Budget
 from sfumato.errors import ParameterError
 from sfumato.hierarchy import Ranges, ValueSets, infer
-from sfumato.privacy import SensitiveColumn, compile_rules
+from sfumato.privacy import SensitiveColumn, compile_rules, require_reachable
 from sfumato.tables import Table
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from sfumato.engines.codes import Codes
 
-__all__ = ["prepare"]
+__all__ = ["Prepared", "prepare"]
 
 
-def prepare(table: Table, demand: Demand, budget: Budget) -> tuple[Problem, dict[str, str]]:
-    """The problem, and for each column whose tree was inferred why it looks as it does.
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """A problem, and how its entries relate to the table.
 
-    Only distinct combinations with their counts leave the engine.
+    Attributes
+    ----------
+    problem
+        What the method solves.
+    original
+        Entries as the table has them.
+    merged
+        How they became the entries of the problem, where actions changed values; else they are
+        the same.
+    inferred
+        For each column whose tree was inferred, why it looks as it does.
     """
-    demand.check(table)
+
+    problem: Problem
+    original: Codes
+    merged: Merged | None = None
+    inferred: Mapping[str, str] = field(default_factory=dict)
+
+
+def prepare(table: Table, demand: Demand, budget: Budget) -> Prepared:
+    """The problem to solve; only distinct combinations with their counts leave the engine."""
     budget.progress("counting combinations")
-    entries = table.classes((*demand.columns, *demand.sensitive), budget=budget)
+    names = dict.fromkeys((*demand.columns, *demand.sensitive))
+    if demand.target is not None:
+        names[demand.target] = None  # a target that is kept as it is still steers the cuts
+    original = entries = table.classes(tuple(names), budget=budget)
+    merged = None
+    if any(name in demand.actions for name in names):
+        merged = Merged.of(original, demand.actions)
+        entries = merged.entries
     rows = entries.rows
     columns = {
         name: SensitiveColumn.of(entries.column(name), entries.counts, entries.values_of(name))
@@ -38,9 +68,10 @@ def prepare(table: Table, demand: Demand, budget: Budget) -> tuple[Problem, dict
         raise ParameterError(
             f"k = {rules.k:,} is larger than the table, which has {rows:,} rows",
             where=table.name,
-            remedy="Ask for a smaller k.",
+            remedy=f"Ask for k <= {rows:,}." if rows else "There is nothing to release.",
         )
-    shapes, reasons = _shapes(table, demand, entries)
+    require_reachable(demand.models, columns, rows)
+    shapes, reasons = _shapes(demand, entries)
     limits = {} if demand.boundaries is None else demand.boundaries.limits(shapes)
     problem = Problem(
         entries=entries,
@@ -48,18 +79,30 @@ def prepare(table: Table, demand: Demand, budget: Budget) -> tuple[Problem, dict
         sensitive=demand.sensitive,
         shapes=shapes,
         rules=rules,
-        weights=demand.weights,
+        weights=_weights(demand),
         limits=limits,
-        options=demand.options,
+        options=_options(demand, shapes),
         budget=budget,
         seed=demand.seed,
     )
-    return problem, reasons
+    return Prepared(problem, original, merged, reasons)
 
 
-def _shapes(
-    table: Table, demand: Demand, entries: Codes
-) -> tuple[Mapping[str, Shape], dict[str, str]]:
+def _weights(demand: Demand) -> Mapping[str, float]:
+    """Weights given by the user; those of the workload where none was given."""
+    if demand.workload is None:
+        return demand.weights
+    return {**demand.workload.weights(demand.columns), **demand.weights}
+
+
+def _options(demand: Demand, shapes: Mapping[str, Shape]) -> Mapping[str, Any]:
+    """The method's options, with the cuts of the workload for methods that make cuts."""
+    if demand.workload is None or "cuts" not in method(demand.method).options:
+        return demand.options
+    return {"cuts": demand.workload.cuts(shapes), **demand.options}
+
+
+def _shapes(demand: Demand, entries: Codes) -> tuple[Mapping[str, Shape], dict[str, str]]:
     """How each quasi-identifier may be blurred."""
     shapes: dict[str, Shape] = {}
     reasons: dict[str, str] = {}
@@ -69,11 +112,17 @@ def _shapes(
         if name in demand.hierarchies:
             shapes[name] = demand.hierarchies[name].bind(values, name)
         elif demand.infer_trees or trees_only:
-            counts = table.values(name).counts
-            hierarchy, reasons[name] = infer(name, values, counts)
+            held = SensitiveColumn.of(entries.column(name), entries.counts, values).counts
+            hierarchy, reasons[name] = infer(name, values, held)
             shapes[name] = hierarchy.bind(values, name)
-        elif table.column(name).ordered:
+        elif _ordered(values):
             shapes[name] = Ranges(values, name)
         else:
             shapes[name] = ValueSets(values, name)
     return shapes, reasons
+
+
+def _ordered(values: pa.Array) -> bool:
+    from sfumato.engines.schema import column_of
+
+    return column_of("", values.type).ordered

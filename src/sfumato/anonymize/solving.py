@@ -1,0 +1,108 @@
+"""Several sets of quasi-identifiers: which are solved together, and which apart.
+
+Sets without a common column are anonymized one by one: each blurs only its own columns, so neither
+pays for the other. Sets that share columns are solved as their union: whatever holds for the
+classes of a union holds for the classes of each of its parts, since those are unions of classes and
+all models are monotone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sfumato.anonymize.demand import Demand
+from sfumato.anonymize.preparing import Prepared, prepare
+from sfumato.anonymize.problem import Problem, Solution
+from sfumato.anonymize.registry import method
+from sfumato.budget import Budget
+from sfumato.errors import ParameterError
+from sfumato.tables import Table
+
+__all__ = ["Solved", "components", "solve"]
+
+Sets = tuple[tuple[str, ...], ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Solved:
+    """One problem and its solution.
+
+    Attributes
+    ----------
+    sets
+        The sets of quasi-identifiers it is about.
+    prepared, solution
+        What was asked of the method, and what it found.
+    """
+
+    sets: Sets
+    prepared: Prepared
+    solution: Solution
+
+    @property
+    def problem(self) -> Problem:
+        """The problem that was solved."""
+        return self.prepared.problem
+
+
+def components(sets: Sets) -> list[Sets]:
+    """Sets grouped so that those in different groups share no column.
+
+    Examples
+    --------
+    >>> components((("age", "sex"), ("zip",), ("sex", "job")))
+    [(('age', 'sex'), ('sex', 'job')), (('zip',),)]
+    """
+    groups: list[list[tuple[str, ...]]] = []
+    for names in sets:
+        touched = [g for g in groups if any(set(names) & set(other) for other in g)]
+        joined = [other for g in touched for other in g] + [names]
+        at = groups.index(touched[0]) if touched else len(groups)
+        groups = [g for g in groups if g not in touched]
+        groups.insert(at, joined)
+    return [tuple(group) for group in groups]
+
+
+def solve(table: Table, demand: Demand, budget: Budget) -> list[Solved]:
+    """Solve a demand, set by set where that is possible.
+
+    A row is released only if no solution suppresses it. Where rows are suppressed for one set, the
+    classes of another would lose rows, so then all sets are solved as one.
+    """
+    parts = components(demand.quasi_identifiers)
+    solved = [_solved(table, demand, sets, budget) for sets in parts]
+    if len(parts) > 1 and any((part.solution.groups < 0).any() for part in solved):
+        solved = [_solved(table, demand, demand.quasi_identifiers, budget)]
+    return solved
+
+
+def _solved(table: Table, demand: Demand, sets: Sets, budget: Budget) -> Solved:
+    about = demand.about(sets)
+    prepared = prepare(table, about, budget)
+    budget.progress(f"anonymizing {', '.join(about.columns)}")
+    solution = method(demand.method).solve(prepared.problem)
+    if prepared.problem.rows and not (solution.groups >= 0).any():
+        raise _nothing_left(prepared.problem)
+    return Solved(sets, prepared, solution)
+
+
+def _nothing_left(problem: Problem) -> ParameterError:
+    """Why no row could be released, and what could be."""
+    from sfumato.anonymize.space import blocks_of
+
+    blocks = blocks_of(problem)
+    largest = int(np.bincount(blocks, weights=problem.counts).max(initial=0))
+    best = [f"k <= {largest:,}"]
+    for name in problem.sensitive:
+        values = problem.entries.column(name).astype(np.int64)
+        pairs = np.unique(blocks * (int(values.max(initial=0)) + 1) + values)
+        most = np.bincount(pairs // (int(values.max(initial=0)) + 1)).max(initial=0)
+        best.append(f"l <= {int(most)} for `{name}`")
+    return ParameterError(
+        f"the demand cannot be met: all {problem.rows:,} rows would have to be suppressed; the "
+        f"largest group that the boundaries allow has {largest:,} rows",
+        remedy=f"Within these boundaries at most {' and '.join(best)} can be reached; ask for "
+        "less, or allow more blurring.",
+    )

@@ -1,0 +1,170 @@
+"""How a person reads an anonymized release: what was asked, what holds, what it cost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+    from rich.table import Table
+
+    from sfumato.release import Release
+    from sfumato.risks import Risk
+
+__all__ = ["view"]
+
+_BAR = 16
+
+
+def view(release: Release) -> RenderableType:
+    """The whole page."""
+    from rich.console import Group
+    from rich.text import Text
+
+    parts: list[RenderableType] = [
+        _headline(release),
+        Text(),
+        Text("What holds", style="bold"),
+        _promises(release),
+        Text(),
+        Text("What it cost", style="bold"),
+        _columns(release),
+        Text(),
+        _figures(release),
+        Text(),
+        Text("Risk of being found", style="bold"),
+        _risks(release.details["risk"]),
+        Text(),
+    ]
+    inferred = release.details.get("inferred_hierarchies", {})
+    if inferred:
+        parts += [Text("Inferred hierarchies", style="bold"), _pairs(inferred), Text()]
+    parts += [Text(f"! {warning}", style="yellow") for warning in release.warnings]
+    if release.stopped_by:
+        parts.append(Text(f"! the search was stopped by {release.stopped_by}", style="yellow"))
+    parts.append(Text(_ending(release), style="bold"))
+    return Group(*parts)
+
+
+def _headline(release: Release) -> RenderableType:
+    from rich.text import Text
+
+    told = f"{release.rows:,} rows in {release.classes:,} classes, by {release.method}"
+    line = Text(told, style="bold")
+    if release.suppressed_rows:
+        before = release.rows + release.suppressed_rows
+        share = release.suppressed_rows / before
+        line.append(f"; {release.suppressed_rows:,} left out ({share:.2%})", style="yellow")
+    if release.suppressed_cells:
+        line.append(f"; {release.suppressed_cells:,} cells starred")
+    return line
+
+
+def _promises(release: Release) -> Table:
+    """One line for every model and set: asked, measured."""
+    table = _table("promise", ("asked", "right"), ("measured", "right"), "on")
+    checks = [check for finding in release.findings for check in finding.measured.get("checks", ())]
+    for check in checks:
+        of = f" of {check.column}" if check.column else ""
+        table.add_row(
+            f"{'✓' if check.holds else '✗'} {check.model}{of}",
+            _numbers(check.asked),
+            _numbers(check.measured),
+            ", ".join(check.qi),
+        )
+    if not checks:
+        asked = {name: release.asked[name] for name in "kltp" if name in release.asked}
+        table.add_row(
+            "foreseen, measured once written",
+            _numbers(asked),
+            _numbers({"k": release.k}),
+            "; ".join(", ".join(names) for names in release.asked["qi"]),
+        )
+    return table
+
+
+def _columns(release: Release) -> Table:
+    """What happened to each column, with a bar for the precision it lost."""
+    table = _table("column", "what was done", ("loss", "right"), "")
+    losses = release.utility["columns"]
+    for name, action in release.column_actions.items():
+        if name in losses:
+            bar = "█" * round(_BAR * losses[name]) or ("▏" if losses[name] else "")
+            table.add_row(name, action, f"{losses[name]:.3f}", bar)
+        elif action != "kept":
+            table.add_row(name, action, "", "")
+    kept = [n for n, action in release.column_actions.items() if action == "kept"]
+    others = [name for name in kept if name not in losses]
+    if others:
+        noun = "other column" if len(others) == 1 else "other columns"
+        table.add_row(f"{len(others)} {noun}", "kept", "", "")
+    return table
+
+
+def _figures(release: Release) -> RenderableType:
+    cost = release.utility
+    figures = {
+        "normalized certainty penalty": f"{cost['ncp']:.4f}  (0 nothing lost, 1 everything)",
+        "granularity kept": f"{cost['granularity']:.1%}",
+        "entropy lost": f"{cost['non_uniform_entropy']:.1%}",
+        "average class size": f"{cost['average_class_size']:,.1f}",
+        "discernibility": f"{cost['discernibility']:,}",
+    }
+    asked = cost.get("queries")
+    if asked and asked["answered"]:
+        figures[f"{asked['answered']} queries, relative error"] = (
+            f"{asked['mean_relative_error']:.1%} on average, "
+            f"{asked['median_relative_error']:.1%} median"
+        )
+    return _pairs(figures)
+
+
+def _risks(found: Any) -> Table:
+    table = _table("attacker", ("before", "right"), ("after", "right"), "by")
+    for before in found:
+        after: Risk = before.after
+        names = ", ".join(before.qi)
+        table.add_row("prosecutor", _share(before.prosecutor), _share(after.prosecutor), names)
+        table.add_row("marketer", _share(before.marketer), _share(after.marketer), "")
+        above = f"rows above {before.threshold:g}"
+        table.add_row(above, _share(before.share_above), _share(after.share_above), "")
+    return table
+
+
+def _ending(release: Release) -> str:
+    if release.output is None:
+        return "Nothing was written; give -o FILE to publish."
+    return (
+        f"Written and verified: {release.output}\n"
+        f"Its certificate: {release.output}.certificate.json"
+    )
+
+
+def _table(*headings: str | tuple[str, str]) -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="dim")
+    for heading in headings:
+        name, side = (heading, "left") if isinstance(heading, str) else heading
+        table.add_column(name, justify="right" if side == "right" else "left", overflow="fold")
+    return table
+
+
+def _pairs(figures: dict[str, str]) -> Table:
+    from rich.table import Table
+
+    table = Table.grid(padding=(0, 2, 0, 0))
+    for name, value in figures.items():
+        table.add_row(name, value)
+    return table
+
+
+def _numbers(figures: Any) -> str:
+    return ", ".join(
+        f"{name} = {'–' if value is None else format(value, '.4g')}"
+        for name, value in figures.items()
+    )
+
+
+def _share(risk: float | None) -> str:
+    return "–" if risk is None else f"{risk:.2%}"
