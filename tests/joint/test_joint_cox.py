@@ -113,6 +113,28 @@ def test_perfect_separation_is_said_and_regularised() -> None:
     assert not fit_cox(*made_up(60, 3)).separated
 
 
+@pytest.mark.parametrize("seed", range(8))
+def test_strong_effects_of_heavy_tailed_columns_are_not_taken_for_separation(seed: int) -> None:
+    models = pytest.importorskip("sksurv.linear_model")
+    rng = np.random.default_rng(seed)
+    x = np.column_stack((rng.lognormal(0, 1.2, 200), rng.normal(0, 3, 200), rng.random(200)))
+    time = rng.exponential(np.exp(-np.clip(x @ [0.3, -0.5, 0.4], -20, 20)))
+    event = rng.random(200) < 0.6
+    fit = fit_cox(x, time, event)
+    assert not fit.separated
+    outcome = np.array(list(zip(event, time, strict=True)), dtype=[("e", bool), ("t", float)])
+    peer = models.CoxPHSurvivalAnalysis(ties="efron", tol=1e-13, n_iter=300).fit(x, outcome)
+    np.testing.assert_allclose(fit.coefficients, peer.coef_, atol=1e-7)
+
+
+def test_separation_by_one_of_several_columns() -> None:
+    x, time, event = made_up(60, 3)
+    told = np.column_stack((x, -time))
+    fit = fit_cox(told, time, event)
+    assert fit.separated
+    assert np.isfinite(fit.coefficients).all()
+
+
 def test_bad_input_is_refused() -> None:
     x, time, event = made_up(20, 0)
     with pytest.raises(InputError, match="censored"):

@@ -265,17 +265,18 @@ def _solve(
                 break
             step = step / 2
         w = moved
-        if penalty == 0 and _diverges(problem, w, float(np.abs(step).max(initial=0.0))):
+        gain = value - penalty / 2 * float(w @ w) - objective
+        if penalty == 0 and _diverges(problem, step, gain, objective):
             return None
         if float(np.abs(step).max(initial=0.0)) <= tolerance * max(1.0, float(np.abs(w).max())):
             return _finished(problem, w, value, scalars, penalty, iteration, separated, information)
     return None
 
 
-def _diverges(problem: SortedRows, w: Floats, step: float) -> bool:
-    # Under monotone likelihood every Newton step adds about 1 to a log hazard ratio for ever while
-    # the gain shrinks e-fold; a spread of 30 in w'x means ratios beyond 10^13.
-    return step > 0.05 and float(np.ptp(problem.x @ w)) > 30.0
+def _diverges(problem: SortedRows, step: Floats, gain: float, objective: float) -> bool:
+    # Where a maximum exists, a step that gains nothing is a small step. Under monotone likelihood
+    # the gain shrinks e-fold while every step goes on adding about 1 to a log hazard ratio.
+    return gain <= 1e-8 * (1.0 + abs(objective)) and float(np.ptp(problem.x @ step)) > 0.1
 
 
 def _finished(
