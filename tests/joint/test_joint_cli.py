@@ -82,7 +82,7 @@ def test_people_get_readable_answers(tmp_path: Path) -> None:
     told = sfumato("joint", "fit", "svm", tmp_path / "A.share.parquet", "-o", tmp_path / "m.json")
     assert "AUC" in told.out
     told = sfumato(
-        "joint", "score", tmp_path / "m.json", tmp_path / "clinicB.parquet", "--output",
+        "joint", "score", tmp_path / "m.json", tmp_path / "clinicB.parquet", "-o",
         tmp_path / "s.csv",
     )  # fmt: skip
     assert "rows scored" in told.out
@@ -232,6 +232,16 @@ def test_declarations_are_checked() -> None:
         schema, {}, {}, {}, {}, lambda text: "0:10" if "age" in text else "f,m"
     )
     assert asked == (Number("age", 0, 10, 0.01), Category("sex", ("f", "m")))
+
+
+def test_keys_are_made_once(tmp_path: Path) -> None:
+    told = sfumato("joint", "keys", "A", "--folder", tmp_path, "--json").json
+    assert Path(told["certificate"]).exists()
+    assert Path(told["key"]).stat().st_mode & 0o077 == 0
+    assert len(told["fingerprint"]) == 64
+    again = sfumato("joint", "keys", "A", "--folder", tmp_path)
+    assert again.code == 2
+    assert "exists already" in again.err
 
 
 def free_port() -> int:

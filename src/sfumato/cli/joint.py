@@ -76,9 +76,9 @@ AgreementFile = Annotated[
 ]
 
 
-def _text(option: str, metavar: str, text: str, panel: str | None = None) -> Any:
+def _text(options: str, metavar: str, text: str, panel: str | None = None) -> Any:
     return typer.Option(
-        option, metavar=metavar, show_default=False, help=text, rich_help_panel=panel
+        *options.split(), metavar=metavar, show_default=False, help=text, rich_help_panel=panel
     )
 
 
@@ -306,7 +306,7 @@ def fit(
         bool, typer.Option("--exact", rich_help_panel=EXACT, help="Fit all columns exactly.")
     ] = False,
     agreement: Annotated[
-        str | None, _text("--agreement", "FILE", "The agreement; shares are checked against it.")
+        str | None, _text("--agreement -a", "FILE", "The agreement; shares are checked against it.")
     ] = None,
     name: Annotated[str | None, _text("--name", "NAME", "This party.", EXACT)] = None,
     coordinator: Annotated[
@@ -418,7 +418,7 @@ def score(
     run: Run,
     model: Annotated[str, typer.Argument(metavar="MODEL", show_default=False, help="model.json")],
     output: Annotated[
-        str | None, _text("--output", "FILE", "Write the scores (.csv or .parquet), row by row.")
+        str | None, _text("--output -o", "FILE", "Write the scores (.csv or .parquet), row by row.")
     ] = None,
     at: Annotated[
         float | None, _text("--at", "T", "Moment for which survival is told; the horizon.")
@@ -506,6 +506,31 @@ def choose(
     final = agreed.with_projection(seed=best)
     target.write_text(final.to_toml(), encoding="utf-8")
     run.show(Agreed.of(final, str(target)), view_agreement)
+
+
+@app.command(epilog=examples("sfumato joint keys A --folder keys"))
+@verb
+def keys(
+    run: Run,
+    name: Annotated[str, typer.Argument(metavar="NAME", show_default=False, help="This party.")],
+    folder: Annotated[str, typer.Option(metavar="DIR", help="Where to write them.")] = ".",
+) -> None:
+    """Make this party's certificate and private key for exact fits.
+
+    Give NAME.crt to all other parties on a way you trust, and read its fingerprint to them over the
+    telephone. NAME.key stays.
+    """
+    from sfumato.joint.reports import Keys
+    from sfumato.secure import make_keys
+
+    made = make_keys(folder, name)
+    run.show(
+        Keys(name, str(made.certificate), str(made.key), made.fingerprint),
+        lambda told: (
+            f"Certificate for the others: {told.certificate}\nPrivate key, stays here: {told.key}\n"
+            f"Fingerprint: {told.fingerprint}"
+        ),
+    )
 
 
 def _write_scores(found: Any, target: Path) -> None:

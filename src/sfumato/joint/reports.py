@@ -15,7 +15,7 @@ from sfumato.joint.agreement import Agreement
 from sfumato.joint.model import JointModel
 from sfumato.results import Result
 
-__all__ = ["Agreed", "Fitted", "SeedScores", "read_seed_scores"]
+__all__ = ["Agreed", "Fitted", "Keys", "SeedScores", "read_seed_scores"]
 
 
 @dataclass(frozen=True)
@@ -80,6 +80,16 @@ class Fitted(Result):
             model.agreement.hash,
             path,
         )
+
+
+@dataclass(frozen=True)
+class Keys(Result):
+    """A party's certificate, which all others get, and its private key, which stays."""
+
+    name: str
+    certificate: str
+    key: str
+    fingerprint: str
 
 
 @dataclass(frozen=True)
