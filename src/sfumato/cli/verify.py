@@ -25,6 +25,7 @@ app = new_app()
         "sfumato verify release.parquet",
         "sfumato verify release.csv -k 5 --qi age,sex,zip",
         "sfumato verify release.csv -k 5 --qi age,sex --qi zip --sensitive diagnosis -l 3",
+        "sfumato verify release.csv --with earlier.csv --row-key patient_id",
     )
 )
 @table_verb
@@ -78,6 +79,25 @@ def verify(
             metavar="FILE", show_default=False, help="File with the key the seal was made with."
         ),
     ] = None,
+    others: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--with",
+            metavar="TABLE",
+            show_default=False,
+            help="Another release of the same table; the promise must hold for all of them joined. "
+            "May be repeated.",
+        ),
+    ] = None,
+    row_key: Annotated[
+        str | None,
+        typer.Option(
+            "--row-key",
+            metavar="COLUMN",
+            show_default=False,
+            help="The column that links the rows of several releases.",
+        ),
+    ] = None,
 ) -> None:
     """Check that a table keeps a promise, or that a release is what its certificate says.
 
@@ -96,6 +116,8 @@ def verify(
         promises=promises,
         certificate=certificate if certificate or promises else _beside(run),
         key=None if key is None else key.read_bytes().strip(),
+        others=[run.open(other) for other in others or ()],
+        row_key=row_key,
         budget=run.budget,
     )
     run.show(found, view)

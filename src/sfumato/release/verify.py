@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from sfumato.budget import Budget
 from sfumato.errors import ColumnError, ParameterError, PromiseError, SourceError
+from sfumato.release.anonymity import Anonymity
 from sfumato.release.certificate import Certificate, certificate_path
+from sfumato.release.combination import combined
 from sfumato.release.promise import Finding, Promise, promise_from_dict
 from sfumato.results import Result, plain
 from sfumato.tables import Table, table
@@ -34,9 +36,14 @@ def verify(
     promises: Sequence[Promise] = (),
     certificate: str | os.PathLike[str] | None = None,
     key: bytes | None = None,
+    others: Sequence[Any] = (),
+    row_key: str | None = None,
     budget: Budget | None = None,
 ) -> Verification:
     """Check promises on a table, or replay the certificate of a release.
+
+    With other releases of the same table, what is promised about anonymity must also hold for
+    whoever joins them all.
 
     Parameters
     ----------
@@ -48,13 +55,25 @@ def verify(
         The certificate, where it does not lie beside the table.
     key
         The key the certificate must be sealed with.
+    others
+        Other releases of the same table.
+    row_key
+        The column that links their rows.
     """
+    if bool(others) != (row_key is not None):
+        raise ParameterError(
+            "several releases are joined by a row key, and one of the two is missing",
+            remedy="Name both, e.g. --with other.csv --row-key patient_id.",
+        )
     opened = table(source, budget=budget)
     findings = [_checked(promise, opened, budget) for promise in promises]
     place = None
     if certificate is not None or not promises:
         place = _certificate_of(opened, source, certificate)
         findings += replay(opened, place, key, budget)
+        promises = _promised(place, key)
+    if others and row_key is not None:
+        findings += _together(opened, others, row_key, promises, budget)
     return Verification(
         holds=all(finding.holds for finding in findings),
         findings=tuple(findings),
@@ -82,6 +101,50 @@ def replay(
             findings += _replayed(opened, dict(recorded), budget)
     except (KeyError, TypeError, ValueError) as error:
         raise SourceError("the certificate lacks what it must say", where=str(place)) from error
+    return findings
+
+
+def _promised(place: Path, key: bytes | None) -> list[Promise]:
+    """The promises of a certificate; none where it was altered, which `replay` has found."""
+    try:
+        recorded = Certificate.read(place, key).body["promises"]
+    except PromiseError:
+        return []
+    made = []
+    for entry in recorded:
+        parameters = {n: v for n, v in entry.items() if n not in ("kind", "measured")}
+        made.append(promise_from_dict(entry["kind"], parameters))
+    return made
+
+
+def _together(
+    opened: Table,
+    others: Sequence[Any],
+    row_key: str,
+    promises: Sequence[Promise],
+    budget: Budget | None,
+) -> list[Finding]:
+    """What is promised about anonymity, checked on all releases joined."""
+    about = [promise for promise in promises if isinstance(promise, Anonymity)]
+    if not about:
+        raise ParameterError(
+            "nothing was promised that could be checked on several releases",
+            where=opened.name,
+            remedy="Say what must hold, e.g. -k 5 --qi age,sex.",
+        )
+    releases = [opened, *(table(other, budget=budget) for other in others)]
+    findings = []
+    for promise in about:
+        both, stated = combined(releases, row_key, promise)
+        found = stated.check(both, budget)
+        findings.append(
+            replace(
+                found,
+                check="combination",
+                say=f"{len(releases)} releases joined: {found.say}",
+                remedy="Withdraw one of them, or make them from one set of classes.",
+            )
+        )
     return findings
 
 
