@@ -87,16 +87,19 @@ def _refuse(
         if entropy < np.log(model.l) - TOLERANCE:
             raise ParameterError(
                 f"{model.name} with l = {model.l:g} cannot be reached: the whole table has "
-                f"{np.exp(entropy):.6g}",
+                f"{np.exp(entropy):.6g}, since {counts[0]:,} of {rows:,} rows hold one value",
                 where=where,
-                remedy="Ask for less, or for distinct l-diversity.",
+                remedy=f"Ask for l <= {np.floor(np.exp(entropy) * 1e4) / 1e4:g}, or for distinct "
+                "l-diversity.",
             )
     elif isinstance(model, RecursiveDiversity):
         rest = int(counts[model.l - 1 :].sum())
         if not counts[0] < model.c * rest:
             best = f"c > {counts[0] / rest:.6g}" if rest else f"l <= {len(counts)}"
             raise ParameterError(
-                f"{model.name} with c = {model.c:g} and l = {model.l} cannot be reached",
+                f"{model.name} with c = {model.c:g} and l = {model.l} cannot be reached: "
+                f"{counts[0]:,} of {rows:,} rows hold one value, and {rest:,} the {model.l}th "
+                "commonest or a rarer one",
                 where=where,
                 remedy=f"The whole table needs {best}.",
             )
@@ -106,8 +109,8 @@ def _refuse(
             held = column.counts[column.code_of(model.value, model.column)]
         if held > (model.alpha + TOLERANCE) * rows:
             raise ParameterError(
-                f"{model.name} with α = {model.alpha:g} cannot be reached: in the whole table the "
-                f"share is {held / rows:.6g}",
+                f"{model.name} with α = {model.alpha:g} cannot be reached: in the whole table "
+                f"{held:,} of {rows:,} rows hold one value, a share of {held / rows:.6g}",
                 where=where,
                 remedy=f"Ask for α >= {held / rows:.6g}.",
             )
