@@ -69,9 +69,10 @@ def _some_classes(
     partition: kernels.Partition, random: np.random.Generator, wanted: int
 ) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
     """Rows of random classes, whole where they are small, with the number of their class."""
-    sizes = np.diff(partition.starts)
-    order = random.permutation(partition.classes)
-    taken = np.minimum(sizes[order], max(2, wanted // 4))
+    # Every class holds two rows at least.
+    order = random.choice(partition.classes, min(partition.classes, wanted // 2 + 1), replace=False)
+    sizes = partition.starts[order + 1] - partition.starts[order]
+    taken = np.minimum(sizes, max(2, wanted // 4))
     order = order[: int(np.searchsorted(np.cumsum(taken), wanted)) + 1]
     rows = []
     for at in order:

@@ -26,8 +26,9 @@ MOST_SETS = 2_000_000
 """Sets enumerated at most; more are of no use to anybody."""
 FAILURES = 64
 """Failing sets that are looked into before the difference sets learnt are put to use."""
-FIRST_LOOKS = 3
-"""Random column sets of each size whose collisions are looked at to begin with."""
+FIRST_ROWS = 2_000
+FIRST_ORDERS = 3
+"""How many random rows are looked at to begin with, and in how many random column orders."""
 
 
 def minimal_keys_by_differences(
@@ -118,12 +119,13 @@ class _Trial:
         )
 
     def look_around(self, family: SetFamily) -> None:
-        """Learn from what some random column sets leave together."""
-        width = len(self.codes.columns)
-        for size in range(min(width, 8)):
-            for _ in range(FIRST_LOOKS if size else 1):
-                columns = self.random.choice(width, size, replace=False)
-                family.add(self.demands(tuple(columns.tolist())))
+        """Learn from random rows: what they demand the whole table demands too."""
+        everything = kernels.whole(self.codes.entries)
+        family.add(
+            differences_within_classes(
+                self.codes, everything, self.random, rows=FIRST_ROWS, orders=FIRST_ORDERS
+            )
+        )
 
     def _partition(self, columns: Set) -> kernels.Partition:
         wanted = sorted(columns, key=lambda c: self.rank[c])

@@ -89,7 +89,10 @@ def layout_of(
         # The last line may be cut off; a file of one long line is looked at as it is.
         text = text[: text.rfind("\n") + 1] or text
     order = ("\t", *DELIMITERS) if tabs else DELIMITERS
-    found = delimiter or max(order, key=lambda d: _fitness(_records(text, d)))
+    # A delimiter that does not occur fits as badly as any can, and the first of them is taken.
+    found = delimiter or max(
+        order, key=lambda d: _fitness(_records(text, d)) if d in text else (0.0, 0)
+    )
     records = _records(text, found)
     names = tuple(records[0])
     if header:
