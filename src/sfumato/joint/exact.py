@@ -23,11 +23,12 @@ from numpy.typing import NDArray
 
 from sfumato.errors import InputError, ParameterError, UnfinishedError
 from sfumato.joint.agreement import Agreement
-from sfumato.joint.cox import Ties, newton, tie_rows
+from sfumato.joint.cox import Ties, newton
 from sfumato.joint.encoding import encode, encode_outcome, require_rows
 from sfumato.joint.margin import Loss, loss_sums
 from sfumato.joint.metrics import survived
 from sfumato.joint.model import JointModel
+from sfumato.joint.risk_sets import Site, grid_cells, merge_cells, revealed_groups
 from sfumato.joint.summing import Summing
 
 if TYPE_CHECKING:
@@ -37,7 +38,6 @@ __all__ = ["ExactFit", "exact_cox", "exact_margin", "fit_exact"]
 
 Floats = NDArray[np.float64]
 
-_MOST_CELLS = 1_000_000
 _TOLERANCE = 1e-10
 
 
@@ -114,7 +114,7 @@ def exact_cox(
         raise ParameterError("`min_group` must be at least 1")
     if not weight > 0:
         raise ParameterError("the weight must be positive")
-    cells = _cells(time, time_step, time_max)
+    cells = grid_cells(time, time_step, time_max)
     count = int(np.ceil(round(time_max / time_step, 9))) + 1
     columns = x.shape[1]
     efron = ties == "efron"
@@ -137,13 +137,13 @@ def exact_cox(
     mean = first[3 * count : 3 * count + columns] / total
     _check_pooled(deaths, first[3 * count + columns :] / total - mean**2, penalty)
 
-    ends = _merge(leaving, deaths, min_group)
+    ends = merge_cells(leaving, deaths, min_group)
     cells = np.searchsorted(ends, cells)
     deaths = np.add.reduceat(deaths, np.concatenate(([0], ends[:-1] + 1)))
     death_weight = np.add.reduceat(death_weight, np.concatenate(([0], ends[:-1] + 1)))
     tied = (deaths > 1) & efron
-    revealed = _revealed(leaving, ends, deaths, tied)
-    site = _Site(x - mean, cells, event, weight, np.flatnonzero(deaths)[::-1])
+    revealed = revealed_groups(leaving, ends, deaths, tied)
+    site = Site(x - mean, cells, event, weight, np.flatnonzero(deaths)[::-1])
     deaths, death_weight, tied = deaths[site.events], death_weight[site.events], tied[site.events]
     death_sum = summing.total("deaths", site.death_sum)
 
@@ -344,121 +344,6 @@ def fit_exact(
         revealed=fit.revealed,
         **common,
     )
-
-
-class _Site:
-    """One party's rows, sorted by falling time and cut at the common event times."""
-
-    def __init__(
-        self,
-        x: Floats,
-        cells: NDArray[np.int64],
-        event: NDArray[np.bool_],
-        weight: float,
-        events: NDArray[np.int64],
-    ) -> None:
-        order = np.argsort(-cells, kind="stable")
-        cells = cells[order]
-        # A group holds whoever left from its event time on, up to the event time before.
-        self.events = events
-        ends = np.searchsorted(-cells, -events, side="right")
-        self.starts = np.concatenate(([0], ends)).astype(np.int64)
-        kept = order[: int(self.starts[-1])]
-        self.x = np.ascontiguousarray(x[kept])
-        self.dying = event[kept]
-        self.weight = weight
-        self.group = np.repeat(np.arange(len(events)), np.diff(self.starts))
-        self.death_sum = weight * self.x[self.dying].sum(axis=0)
-        self._risk = np.zeros(len(kept))
-
-    def risk(self, w: Floats, tied: NDArray[np.bool_]) -> Floats:
-        """S0 at every event time, and D0 where several died (of one it would tell the risk)."""
-        from sfumato.joint._kernels import group_totals
-
-        self._risk = self.weight * np.exp(np.minimum(self.x @ w, 600.0))
-        groups = len(self.events)
-        d0 = np.bincount(self.group[self.dying], self._risk[self.dying], minlength=groups)
-        return np.concatenate((group_totals(self._risk, self.starts), d0[tied]))
-
-    def covariates(self, scalars: Floats, tied: NDArray[np.bool_]) -> Floats:
-        """This party's part of gradient and Hessian, and S1, D1 at the event times."""
-        from sfumato.joint._kernels import risk_totals, row_hazard
-
-        lived = row_hazard(self.starts, self.dying, scalars[:, 1], scalars[:, 2]) * self._risk
-        columns = self.x.shape[1]
-        hessian = self.x.T @ (self.x * lived[:, None])
-        carry = np.zeros(columns)
-        groups = len(self.events)
-        s1, d1 = risk_totals(self.x, self._risk, self.dying, self.starts, 0, groups, carry)
-        upper = np.triu_indices(columns)
-        return np.concatenate((-(self.x.T @ lived), hessian[upper], s1.ravel(), d1[tied].ravel()))
-
-    def assemble(
-        self, sums: Floats, scalars: Floats, tied: NDArray[np.bool_]
-    ) -> tuple[Floats, Floats]:
-        """Gradient (without the deaths' own part) and Hessian of the pooled rows."""
-        columns = self.x.shape[1]
-        groups = len(self.events)
-        upper = np.triu_indices(columns)
-        at = columns + len(upper[0])
-        hessian = np.zeros((columns, columns))
-        hessian[upper] = sums[columns:at]
-        hessian = hessian + np.triu(hessian, 1).T
-        s1 = sums[at : at + groups * columns].reshape(groups, columns)
-        d1 = np.zeros((groups, columns))
-        d1[tied] = sums[at + groups * columns :].reshape(-1, columns)
-        rows = tie_rows(scalars, s1, d1)
-        return sums[:columns].copy(), hessian - rows.T @ rows
-
-
-def _cells(time: Floats, step: float, longest: float) -> NDArray[np.int64]:
-    if not (step > 0 and longest > 0):
-        raise ParameterError("time step and maximum must be positive")
-    if longest / step > _MOST_CELLS:
-        raise ParameterError(
-            f"the grid would have more than {_MOST_CELLS:,} times", remedy="Use a larger time step."
-        )
-    if len(time) and (not np.isfinite(time).all() or time.min() < 0 or time.max() > longest):
-        raise InputError("times must lie between 0 and the agreed maximum")
-    return np.ceil(np.round(time / step, 9)).astype(np.int64)
-
-
-def _merge(leaving: Floats, deaths: NDArray[np.int64], least: int) -> NDArray[np.int64]:
-    """Last cell of each merged cell: in each none or at least `least` die, and likewise live."""
-    if least == 1:
-        return np.arange(len(leaving))
-    ends = []
-    died = lived = 0
-    for cell, (number, dead) in enumerate(zip(leaving.tolist(), deaths.tolist(), strict=True)):
-        died, lived = died + dead, lived + int(number) - dead
-        if died + lived and (died == 0 or died >= least) and (lived == 0 or lived >= least):
-            ends.append(cell)
-            died = lived = 0
-    if not ends:
-        raise InputError(f"fewer than {least} people in all", remedy="Lower `min_group`.")
-    ends[-1] = len(leaving) - 1  # whoever is left over joins the last cell
-    return np.array(ends, dtype=np.int64)
-
-
-def _revealed(
-    leaving: Floats, ends: NDArray[np.int64], deaths: NDArray[np.int64], tied: NDArray[np.bool_]
-) -> dict[str, float]:
-    """How finely the revealed totals tell people apart: groups that leave between event times.
-
-    Where several died at once their totals are revealed by themselves, and so are the others'.
-    """
-    merged = np.add.reduceat(leaving, np.concatenate(([0], ends[:-1] + 1)))
-    happened = np.flatnonzero(deaths)
-    groups = np.add.reduceat(merged, happened)
-    apart = tied[happened]
-    dead = deaths[happened][apart]
-    groups = np.concatenate((groups[~apart], dead, groups[apart] - dead))
-    groups = groups[groups > 0]
-    return {
-        "times": float(len(happened)),
-        "smallest_group": float(groups.min()),
-        "alone": float((groups == 1).sum()),
-    }
 
 
 def _check_pooled(deaths: NDArray[np.int64], variance: Floats, penalty: float) -> None:
