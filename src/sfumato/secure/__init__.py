@@ -27,18 +27,26 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sfumato.secure.arithmetic import multiply as multiply
+    from sfumato.secure.bayes import BayesNet as BayesNet
+    from sfumato.secure.bayes import bayes_net as bayes_net
+    from sfumato.secure.counting import HeldCells as HeldCells
+    from sfumato.secure.counting import HeldRows as HeldRows
     from sfumato.secure.engine import warm_up as warm_up
+    from sfumato.secure.growing import id3 as id3
     from sfumato.secure.keys import KeyPaths as KeyPaths
     from sfumato.secure.keys import make_keys as make_keys
     from sfumato.secure.logarithm import log as log
     from sfumato.secure.logarithm import log_error as log_error
     from sfumato.secure.logarithm import x_log_x as x_log_x
     from sfumato.secure.quicklog import log2_quick as log2_quick
+    from sfumato.secure.reference import plain_bayes_net as plain_bayes_net
+    from sfumato.secure.reference import plain_id3 as plain_id3
     from sfumato.secure.scalar import cross_counts as cross_counts
     from sfumato.secure.scalar import scalar_product as scalar_product
     from sfumato.secure.scaling import rescale as rescale
     from sfumato.secure.scaling import scale as scale
     from sfumato.secure.scaling import share_wrapping as share_wrapping
+    from sfumato.secure.schema import Schema as Schema
     from sfumato.secure.selection import argmax as argmax
     from sfumato.secure.selection import argmin as argmin
     from sfumato.secure.selection import below as below
@@ -56,19 +64,27 @@ if TYPE_CHECKING:
     from sfumato.secure.sharing import share as share
     from sfumato.secure.sharing import zeros as zeros
     from sfumato.secure.transport import TLS as TLS
+    from sfumato.secure.tree import DecisionTree as DecisionTree
 
 _HOME = {
+    "BayesNet": "bayes",
+    "DecisionTree": "tree",
+    "HeldCells": "counting",
+    "HeldRows": "counting",
     "KeyPaths": "keys",
     "Ring": "sharing",
+    "Schema": "schema",
     "Session": "session",
     "SessionReport": "session",
     "Shares": "sharing",
     "TLS": "transport",
     "argmax": "selection",
     "argmin": "selection",
+    "bayes_net": "bayes",
     "below": "selection",
     "connect": "session",
     "cross_counts": "scalar",
+    "id3": "growing",
     "is_zero": "selection",
     "listen": "session",
     "log": "logarithm",
@@ -76,6 +92,8 @@ _HOME = {
     "log_error": "logarithm",
     "make_keys": "keys",
     "multiply": "arithmetic",
+    "plain_bayes_net": "reference",
+    "plain_id3": "reference",
     "private": "sharing",
     "rescale": "scaling",
     "reveal": "sharing",

@@ -1,0 +1,320 @@
+"""Two parties find the structure of a Bayes net in rows they hold between them (Yang & Wright).
+
+K2 walks through the columns in a public order and gives each, greedily, those earlier columns as
+parents that raise its score most, until none does. The score of a column with d categories
+whose parents have q combinations is ln Π_j (d-1)! / t_j! Π_k α_jk! with t_j = Σ_k α_jk + d - 1
+(Cooper & Herskovits). Yang & Wright replace ln n! by Stirling's formula, so that
+
+    2 · score = Σ_jk (2 α_jk + 1) ln α_jk - Σ_j (2 t_j + 1) ln t_j + a public number:
+
+one shared logarithm and one product for each count. Stirling's formula is off by 0.92 at n = 0, so
+combinations that never occur raise the score. Burnside's, ln n! ≈ (n + ½) ln(n + ½) - (n + ½) +
+½ ln 2π, is off by 0.07 there and by less elsewhere, at the same cost: Σ (2n + 1) ln(2n + 1).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.errors import ColumnError, ParameterError
+from sfumato.results import Result
+from sfumato.secure.arithmetic import multiply
+from sfumato.secure.counting import COUNTS, Held
+from sfumato.secure.logarithm import log, log_error
+from sfumato.secure.schema import Schema
+from sfumato.secure.selection import argmax
+from sfumato.secure.sharing import Shares
+
+if TYPE_CHECKING:
+    from sfumato.secure.session import Session
+
+__all__ = ["BayesNet", "ScorePrecision", "Searching", "bayes_net"]
+
+SCORES = ("stirling", "burnside")
+_TERMS, _PRECISION = 8, 24
+"""Logarithms are few here and scores large: they are taken to 7e-8."""
+_MOST_FRACTION_BITS = 36
+_JOINT_TABLE = 1 << 12
+"""Up to so many combinations all columns are counted at once; sums of shares give the rest."""
+
+Family = tuple[int, ...]
+"""Parents in the order of their choice, then the column."""
+
+
+@dataclass(frozen=True)
+class BayesNet(Result):
+    """Which columns depend directly on which.
+
+    Examples
+    --------
+    >>> net = BayesNet(("rain", "wet"), {"rain": (), "wet": ("rain",)}, 2, "stirling")
+    >>> net.arrows
+    (('rain', 'wet'),)
+    """
+
+    order: tuple[str, ...]
+    parents: Mapping[str, tuple[str, ...]]
+    max_parents: int
+    score: str
+    tolerance: float = 0.0
+    """Where scores (nats) differ by more, the net is the one of the pooled rows."""
+
+    @property
+    def arrows(self) -> tuple[tuple[str, str], ...]:
+        """Pairs of parent and child."""
+        return tuple((p, child) for child in self.order for p in self.parents[child])
+
+
+@dataclass(frozen=True)
+class ScorePrecision:
+    """How exactly scores are compared, given that x in ln x is below 2^bits.
+
+    Twice the score is computed, at the scale 2^fraction_bits. As in ID3 a small handicap for
+    each earlier candidate makes the first of equal candidates win, and the present parents first.
+    """
+
+    bits: int
+    cells: int
+
+    @property
+    def fraction_bits(self) -> int:
+        """Of the logarithms: what the ring has room for, with products up to 2^(bits+1)."""
+        return min(_MOST_FRACTION_BITS, COUNTS.bits - self.bits - self.bits.bit_length() - 4)
+
+    @property
+    def handicap(self) -> int:
+        """In units of twice the score: more than what the rounding of logarithms makes of it."""
+        return 8 * ((1 << self.bits) + self.cells)
+
+    @property
+    def handicap_nats(self) -> float:
+        """The handicap of a score."""
+        return math.ldexp(self.handicap, -self.fraction_bits - 1)
+
+    def tolerance(self, candidates: int) -> float:
+        """Scores that differ by more are told apart rightly.
+
+        Twice a score weighs each row four times, and each cell of the table up to four times.
+        """
+        each = log_error(
+            COUNTS,
+            bits=self.bits,
+            fraction_bits=self.fraction_bits,
+            terms=_TERMS,
+            precision=_PRECISION,
+        )
+        return ((2 << self.bits) + 4 * self.cells) * each + candidates * self.handicap_nats
+
+
+@dataclass(frozen=True)
+class Searching:
+    """The rules of the search, checked; equal on both sides."""
+
+    schema: Schema
+    order: tuple[int, ...]
+    max_parents: int
+    score: str
+
+    @classmethod
+    def of(
+        cls, schema: Schema, order: Sequence[str] | None, max_parents: int, score: str
+    ) -> Searching:
+        """Check what the user wants."""
+        names = schema.columns if order is None else tuple(order)
+        if len(names) != len(set(names)):
+            raise ColumnError("a column occurs twice in the order")
+        positions = tuple(schema.position(name) for name in names)
+        if not positions:
+            raise ParameterError("the order names no column")
+        if max_parents < 0:
+            raise ParameterError("the number of parents is not negative")
+        if score not in SCORES:
+            raise ParameterError(f"`{score}` is no score", remedy=f"Use {' or '.join(SCORES)}.")
+        return cls(schema, positions, max_parents, score)
+
+    def precision(self, bits: int) -> ScorePrecision:
+        """How exactly the scores of fewer than 2^bits rows are compared."""
+        sizes = sorted((self.schema.sizes[c] for c in self.order), reverse=True)
+        largest = 2 * ((1 << bits) + max(sizes))
+        return ScorePrecision(largest.bit_length(), math.prod(sizes[: self.max_parents + 1]))
+
+    def constant(self, family: Family) -> float:
+        """The public part of twice the score."""
+        *parents, column = (self.schema.sizes[c] for c in family)
+        d, q = column, math.prod(parents)
+        each = 2 * math.lgamma(d) + (d - 1) * math.log(2 * math.pi)
+        if self.score == "stirling":
+            return q * (each + 2 * (d - 1))
+        # Σ_k (2 α_k + 1) - (2 t + 1) = 1 - d, times ln 2 for halves and 1 for the linear term
+        return q * (each + (d - 1) * (math.log(2) + 1))
+
+    def net(self, parents: Mapping[str, tuple[str, ...]], tolerance: float = 0.0) -> BayesNet:
+        """The result."""
+        names = tuple(self.schema.columns[c] for c in self.order)
+        return BayesNet(names, dict(parents), self.max_parents, self.score, tolerance)
+
+
+def bayes_net(
+    session: Session,
+    held: Held,
+    *,
+    order: Sequence[str] | None = None,
+    max_parents: int = 2,
+    score: str = "stirling",
+) -> BayesNet:
+    """Find the parents of each column.
+
+    Both learn the net and nothing else: neither counts nor scores.
+
+    Parameters
+    ----------
+    held
+        My rows (`HeldRows`), or my cells of common rows (`HeldCells`).
+    order
+        Columns in which parents come before children; all, in the order of the schema, if None.
+    max_parents
+        No column gets more parents.
+    score
+        ``"stirling"``, the score of Yang & Wright, or ``"burnside"``, which is closer to the
+        exact one where combinations are rare.
+
+    Examples
+    --------
+    >>> from sfumato.secure import HeldCells, together
+    >>> schema = Schema.of({"rain": ["no", "yes"], "wet": ["no", "yes"]})
+    >>> column = np.arange(40) % 2
+    >>> gap = np.full(40, -1)
+    >>> cells = {"alice": np.stack([column, gap], 1), "bob": np.stack([gap, column], 1)}
+    >>> def party(session):
+    ...     return bayes_net(session, HeldCells(schema, cells[session.role])).arrows
+    >>> together(party, party)
+    ((('rain', 'wet'),), (('rain', 'wet'),))
+    """
+    rules = Searching.of(held.schema, order, max_parents, score)
+    names = held.schema.columns
+    facts = {"order": [names[c] for c in rules.order], "max_parents": max_parents, "score": score}
+    bits = held.agree(session, facts)
+    search = _Search(session, held, rules, rules.precision(bits))
+    chosen = search.run() if max_parents else dict.fromkeys(rules.order, ())
+    parents = {names[c]: tuple(names[p] for p in chosen[c]) for c in rules.order}
+    tolerance = search.precision.tolerance(len(rules.order))
+    return rules.net(parents, tolerance)
+
+
+class _Search:
+    """K2 for all columns side by side: step s of every column is one batch."""
+
+    def __init__(
+        self, session: Session, held: Held, rules: Searching, precision: ScorePrecision
+    ) -> None:
+        self.session = session
+        self.held = held
+        self.rules = rules
+        self.precision = precision
+        self._joint: Shares | None = None
+
+    def run(self) -> dict[int, tuple[int, ...]]:
+        """The parents of each column."""
+        order = self.rules.order
+        chosen: dict[int, tuple[int, ...]] = dict.fromkeys(order, ())
+        going = list(order[1:])  # the first column has no candidates
+        current: dict[int, Shares] = {}
+        if going:
+            scores = self._scores([(c,) for c in going])
+            current = {c: scores[i] for i, c in enumerate(going)}
+        for step in range(self.rules.max_parents):
+            candidates = {
+                c: [p for p in order[: order.index(c)] if p not in chosen[c]] for c in going
+            }
+            going = [c for c in going if candidates[c]]
+            if not going:
+                break
+            self.session.begin("parents", step=step, columns=len(going))
+            self.session.progress("looking for parents", step / self.rules.max_parents)
+            families = [(*chosen[c], p, c) for c in going for p in candidates[c]]
+            scores = self._scores(families)
+            group = 1 + max(len(candidates[c]) for c in going)
+            rows, first = [], 0
+            for c in going:
+                tried = scores[first : first + len(candidates[c])]
+                first += len(tried)
+                # what stands wins over its own copies, which fill the group up
+                padding = [current[c].repeat(group - 1 - len(tried))]
+                rows.append(Shares.concatenate([current[c], tried, *padding]))
+            picks = self._largest(Shares.concatenate(rows), group)
+            for c, row, pick in zip(going, rows, picks, strict=True):
+                if pick:
+                    chosen[c] = (*chosen[c], candidates[c][pick - 1])
+                    current[c] = row[pick]
+            going = [c for c, pick in zip(going, picks, strict=True) if pick]
+        return chosen
+
+    def _largest(self, scores: Shares, group: int) -> list[int]:
+        if self.session.is_alice:
+            handicaps = COUNTS.encode(-np.arange(group) * self.precision.handicap)
+            handicaps = np.tile(handicaps, (len(scores) // group, 1))
+            scores = Shares(COUNTS, COUNTS.add(scores.values, handicaps), scores.scale)
+        picks = argmax(self.session, scores, group=group, what="the net")
+        return [int(pick) for pick in picks]
+
+    def _scores(self, families: Sequence[Family]) -> Shares:
+        """Shares of twice the score of each family."""
+        sizes = self.rules.schema.sizes
+        tables = self._tables(families)
+        plus: list[Shares] = []
+        minus: list[Shares] = []
+        for table, family in zip(tables, families, strict=True):
+            d = sizes[family[-1]]
+            plus.append(table)
+            minus.append(table.sum(group=d).plus(self.session, d - 1))
+        lengths = [len(part) for part in (*plus, *minus)]
+        counts = Shares.concatenate([*plus, *minus])
+        doubled = (counts * 2).plus(self.session, 1)
+        logarithms = log(
+            self.session,
+            counts if self.rules.score == "stirling" else doubled,
+            bits=self.precision.bits,
+            fraction_bits=self.precision.fraction_bits,
+            terms=_TERMS,
+            precision=_PRECISION,
+        )
+        products = multiply(self.session, doubled, logarithms)
+        starts = np.concatenate([[0], np.cumsum(lengths)[:-1]]).astype(np.int64)
+        # modulo 2^64 numbers of 64 bits add up as they are
+        sums = np.add.reduceat(products.values, starts, axis=0)
+        half = len(families)
+        scores = COUNTS.subtract(sums[:half], sums[half:])
+        if self.session.is_alice:
+            constants = [round(self.rules.constant(f) * products.scale) for f in families]
+            scores = COUNTS.add(scores, COUNTS.encode(constants))
+        return Shares(COUNTS, scores, products.scale)
+
+    def _tables(self, families: Sequence[Family]) -> list[Shares]:
+        """Contingency tables, the child's categories running fastest."""
+        sizes = self.rules.schema.sizes
+        everything = self.held.everything()
+        shape = [sizes[c] for c in self.rules.order]
+        if math.prod(shape) > _JOINT_TABLE:
+            counts = self.held.counts(self.session, [(everything, f) for f in families])
+            tables, first = [], 0
+            for family in families:
+                length = math.prod(sizes[c] for c in family)
+                tables.append(counts[first : first + length])
+                first += length
+            return tables
+        if self._joint is None:
+            self._joint = self.held.counts(self.session, [(everything, self.rules.order)])
+        grid = self._joint.values.reshape(shape)
+        tables = []
+        for family in families:
+            axes = [self.rules.order.index(c) for c in family]
+            others = tuple(i for i in range(len(shape)) if i not in axes)
+            marginal = grid.sum(axis=others, dtype=np.uint64)
+            turned = marginal.transpose(np.argsort(np.argsort(axes)))
+            tables.append(Shares(COUNTS, np.ascontiguousarray(turned).reshape(-1, 1)))
+        return tables

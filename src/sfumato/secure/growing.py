@@ -1,0 +1,283 @@
+"""Two parties grow the decision tree of their pooled rows (Lindell & Pinkas, corrected logarithm).
+
+ID3 asks at each node for the column that leaves the least entropy of the target:
+Σ_v n_v ln n_v - Σ_vc n_vc ln n_vc over its categories v and the target's c is smallest. All open
+nodes of a level go through the protocol together: a circuit opens which of them end and with which
+label, then come shared counts, x ln x of all of them, and the index of the smallest sum.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sfumato.errors import ParameterError
+from sfumato.secure import words, yao
+from sfumato.secure.circuit import ONE, ZERO, Builder, Circuit
+from sfumato.secure.counting import COUNTS, Held, Part
+from sfumato.secure.logarithm import log_error, x_log_x
+from sfumato.secure.schema import Schema
+from sfumato.secure.selection import argmin
+from sfumato.secure.sharing import Shares
+from sfumato.secure.tree import DecisionTree, Leaf, Split
+
+if TYPE_CHECKING:
+    from sfumato.secure.session import Session
+
+__all__ = ["Growing", "id3"]
+
+_MOST_FRACTION_BITS = 40
+
+
+@dataclass(frozen=True)
+class Growing:
+    """The rules of growing a tree, checked; equal on both sides.
+
+    Parameters
+    ----------
+    schema, target
+        All columns, and the one to predict.
+    max_depth
+        No more questions than this on any way; as many as there are columns if None.
+    min_rows
+        A node with fewer rows ends.
+    """
+
+    schema: Schema
+    target: str
+    max_depth: int | None = None
+    min_rows: int = 2
+
+    def __post_init__(self) -> None:
+        if self.schema.sizes[self.schema.position(self.target)] < 2:
+            raise ParameterError(f"the target `{self.target}` has one category only")
+        if self.max_depth is not None and self.max_depth < 0:
+            raise ParameterError("the depth of a tree is not negative")
+        if self.min_rows < 1:
+            raise ParameterError("`min_rows` is at least 1")
+
+    @property
+    def attributes(self) -> tuple[int, ...]:
+        """Columns that may be asked for."""
+        answer = self.schema.position(self.target)
+        return tuple(c for c in range(len(self.schema.columns)) if c != answer)
+
+    def ends(self, depth: int) -> bool:
+        """Whether every node at this depth is a leaf."""
+        return depth >= len(self.attributes) or depth == self.max_depth
+
+
+@dataclass(frozen=True)
+class Precision:
+    """How exactly entropies are compared, given that there are fewer than 2^bits rows.
+
+    Sums that are equal in truth differ by the rounding of logarithms: by less than one unit for
+    each row counted, four times over. So that the first column wins then, on both
+    sides and in plain text alike, a column pays `handicap` units for each column before it.
+    """
+
+    bits: int
+    columns: int
+
+    @property
+    def fraction_bits(self) -> int:
+        """Of the logarithms: what the ring has room for."""
+        return min(_MOST_FRACTION_BITS, COUNTS.bits - self.bits - self.bits.bit_length() - 2)
+
+    @property
+    def handicap(self) -> int:
+        """In units of 2^-fraction_bits nats."""
+        return 4 << self.bits
+
+    @property
+    def handicap_nats(self) -> float:
+        """The handicap in nats."""
+        return math.ldexp(self.handicap, -self.fraction_bits)
+
+    @property
+    def tolerance(self) -> float:
+        """Gains, in nats a row, that differ by more are told apart rightly.
+
+        Each sum holds every row twice, each time off by the error of a logarithm.
+        """
+        each = log_error(COUNTS, bits=self.bits, fraction_bits=self.fraction_bits)
+        return 4 * each + self.columns * self.handicap_nats
+
+
+@dataclass
+class _Open:
+    """A node that is not finished."""
+
+    part: Part
+    left: tuple[int, ...]
+    place: Callable[[Leaf | Split], None]
+
+
+def id3(
+    session: Session,
+    held: Held,
+    *,
+    target: str,
+    max_depth: int | None = None,
+    min_rows: int = 2,
+) -> DecisionTree:
+    """Grow the ID3 tree of the rows of both sides.
+
+    Both learn the tree and nothing else: not the counts, not the gains, not why a node ended.
+
+    Parameters
+    ----------
+    held
+        My rows (`HeldRows`), or my cells of common rows (`HeldCells`).
+    target
+        The column to predict.
+    max_depth, min_rows
+        When to stop: at this depth; at nodes with fewer rows. Nodes whose rows all agree, and
+        nodes without a column left, end anyway. A leaf's label is the commonest category among
+        its rows, of equally common ones the commonest at the node above, then the first.
+
+    Examples
+    --------
+    >>> from sfumato.secure import HeldRows, together
+    >>> schema = Schema.of({"sex": ["f", "m"], "smokes": ["no", "yes"], "ill": ["no", "yes"]})
+    >>> rows = {"alice": [[0, 0, 0], [1, 1, 1]], "bob": [[1, 0, 0], [0, 1, 1]]}
+    >>> def party(session):
+    ...     held = HeldRows(schema, rows[session.role])
+    ...     return id3(session, held, target="ill").to_dict()["tree"]
+    >>> alice, bob = together(party, party)
+    >>> alice == bob, alice["column"], alice["branches"]
+    (True, 'smokes', {'no': {'label': 'no'}, 'yes': {'label': 'yes'}})
+    """
+    rules = Growing(held.schema, target, max_depth, min_rows)
+    answer = held.schema.position(target)
+    facts = {"the target": target, "max_depth": max_depth, "min_rows": min_rows}
+    bits = max(4, held.agree(session, facts))
+    precision = Precision(bits, len(rules.attributes))
+    root: list[Leaf | Split] = []
+    nodes = [_Open(held.everything(), rules.attributes, root.append)]
+    own = held.counts(session, [(nodes[0].part, [answer])])
+    above = own
+    # Branches are filled in from the top, so a split is made when all below it are known.
+    unfinished: list[tuple[_Open, int, list[Leaf | Split]]] = []
+    depth = 0
+    while nodes:
+        session.begin("id3 level", depth=depth, nodes=len(nodes))
+        session.progress("growing", depth / max(1, len(rules.attributes)))
+        ended, labels = _endings(session, own, above, rules, bits, forced=rules.ends(depth))
+        for end in np.flatnonzero(ended):
+            nodes[end].place(Leaf(int(labels[end])))
+        going = np.flatnonzero(~ended)
+        if not len(going):
+            break
+        parents = [nodes[i] for i in going]
+        asked = [(node.part, (column, answer)) for node in parents for column in node.left]
+        tables = held.counts(session, asked)
+        chosen = _best_columns(session, tables, rules, precision, parents)
+        nodes, places, classes = [], [], rules.schema.sizes[answer]
+        starts = _starts([math.prod(rules.schema.sizes[c] for c in pair) for _, pair in asked])
+        for at, (node, pick) in enumerate(zip(parents, chosen, strict=True)):
+            column = node.left[pick]
+            left = tuple(c for c in node.left if c != column)
+            branches: list[Leaf | Split] = [Leaf(0)] * rules.schema.sizes[column]
+            unfinished.append((node, column, branches))
+            first = starts[at * len(node.left) + pick]
+            for value in range(len(branches)):
+                part = held.narrow(node.part, column, value)
+                nodes.append(_Open(part, left, _placer(branches, value)))
+                places.append((first + value * classes, going[at] * classes))
+        own, above = (
+            source[(np.array(column)[:, None] + np.arange(classes)).reshape(-1)]
+            for source, column in zip((tables, own), zip(*places, strict=True), strict=True)
+        )
+        depth += 1
+    for node, column, branches in reversed(unfinished):
+        node.place(Split(column, tuple(branches)))
+    return DecisionTree(rules.schema, target, root[0], precision.tolerance)
+
+
+def _placer(branches: list[Leaf | Split], at: int) -> Callable[[Leaf | Split], None]:
+    def place(node: Leaf | Split) -> None:
+        branches[at] = node
+
+    return place
+
+
+def _starts(lengths: Sequence[int]) -> NDArray[np.int64]:
+    return np.concatenate([[0], np.cumsum(lengths)[:-1]]).astype(np.int64)
+
+
+def _best_columns(
+    session: Session,
+    tables: Shares,
+    rules: Growing,
+    precision: Precision,
+    nodes: Sequence[_Open],
+) -> NDArray[np.int64]:
+    """For each node the position, among the columns left to it, of the one that tells most."""
+    sizes = rules.schema.sizes
+    classes = sizes[rules.schema.position(rules.target)]
+    rows = tables.sum(group=classes)
+    entropies = x_log_x(
+        session,
+        Shares.concatenate([tables, rows]),
+        bits=precision.bits,
+        fraction_bits=precision.fraction_bits,
+    )
+    inner, outer = entropies[: len(tables)].sum(group=classes), entropies[len(tables) :]
+    difference = outer - inner
+    starts = _starts([sizes[c] for node in nodes for c in node.left])
+    # modulo 2^64 numbers of 64 bits add up as they are
+    sums = np.add.reduceat(difference.values, starts, axis=0)
+    group = len(nodes[0].left)
+    if session.is_alice:
+        handicaps = COUNTS.encode(np.arange(group) * precision.handicap)
+        sums = COUNTS.add(sums, np.tile(handicaps, (len(nodes), 1)))
+    remaining = Shares(COUNTS, sums, difference.scale)
+    return argmin(session, remaining, group=group, what="the tree")
+
+
+def _endings(
+    session: Session, own: Shares, above: Shares, rules: Growing, bits: int, *, forced: bool
+) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
+    """Which nodes end, and with which label; of nodes that go on nothing is opened."""
+    classes = rules.schema.sizes[rules.schema.position(rules.target)]
+    circuit = _ending_circuit(classes, bits, rules.min_rows, forced)
+    n = len(own) // classes
+    session.note_learned("both", "the tree")
+    numbers = [COUNTS.to_bits(s.values, bits).reshape(n, classes * bits) for s in (own, above)]
+    inputs = np.concatenate(numbers, axis=1).T
+    opened = yao.run(session, circuit, inputs, n=n, reveal="both").astype(np.int64)
+    labels = (opened[1:] << np.arange(len(opened) - 1)[:, None]).sum(axis=0)
+    return opened[0].astype(np.bool_), np.minimum(labels, classes - 1)
+
+
+@lru_cache(maxsize=32)
+def _ending_circuit(classes: int, bits: int, min_rows: int, forced: bool) -> Circuit:
+    """Whether a node ends, and its label if it does; a label of zero if it does not."""
+    builder = Builder()
+    own = [words.reconstruct(builder, COUNTS, bits) for _ in range(classes)]
+    above = [words.reconstruct(builder, COUNTS, bits) for _ in range(classes)]
+    ended = ONE
+    if not forced:
+        total, occupied, mixed = words.constant(0, bits), ZERO, ZERO
+        for count in own:
+            total, _ = words.add(builder, total, count)
+            some = ZERO
+            for wire in count:
+                some = builder.either(some, wire)
+            mixed = builder.either(mixed, builder.both(occupied, some))
+            occupied = builder.either(occupied, some)
+        few = ONE
+        if min_rows < 1 << bits:
+            few = words.less_than(builder, total, words.constant(min_rows, bits))
+        ended = builder.either(few, builder.invert(mixed))
+    # the largest (own count, count above) is the smallest of the inverted words
+    ranks = [[builder.invert(w) for w in (*a, *o)] for o, a in zip(own, above, strict=True)]
+    label = words.smallest(builder, ranks)
+    return builder.finish([ended, *(builder.both(ended, wire) for wire in label)])
