@@ -1,7 +1,7 @@
 """Charts as Vega-Lite specifications: plain dictionaries made of results, and nothing else.
 
-Colours are those of Okabe & Ito, which people of any colour vision tell apart. Text and grid lines
-take the page's own colours when they are drawn (see `drawing`).
+Colours are those of Okabe & Ito, which people of any colour vision tell apart. When a chart is
+drawn they become the page's own (see `drawing`), which are lighter in the dark.
 """
 
 from __future__ import annotations
@@ -13,199 +13,384 @@ from sfumato.engines.sizes import ClassSizes
 from sfumato.quasi.measure import Measures
 
 __all__ = [
-    "ACCENT",
-    "GRID",
-    "INK",
-    "WARNING",
-    "before_after",
     "class_sizes",
-    "column_shares",
+    "column_fates",
+    "curve",
+    "histogram",
+    "intervals",
+    "ladder",
     "pair_strength",
     "risk_curve",
+    "shares",
     "strength",
+    "what_is_left",
 ]
 
 Spec = dict[str, Any]
 INK, GRID = "#010203", "#040506"
 """Stand-ins for the page's text and line colours."""
-ACCENT, WARNING, CALM = "#0072B2", "#D55E00", "#009E73"
+ACCENT, WARNING, CALM, QUIET = "#0072B2", "#D55E00", "#009E73", "#999999"
+COLOURS = {ACCENT: "accent", WARNING: "bad", CALM: "good", QUIET: "quiet"}
+"""What the page calls them."""
 WIDTH = 560
 
 
 def _chart(title: str, layers: Spec, *, height: int | Spec = 220, width: int = WIDTH) -> Spec:
-    font = "system-ui, -apple-system, Segoe UI, Roboto, sans-serif"
     return {
         "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
         "description": title,
         "width": width,
         "height": height,
         "background": None,
+        "padding": {"left": 10, "right": 4, "top": 2, "bottom": 2},
         **layers,
         "config": {
-            "font": font,
+            "font": "Helvetica, Arial, sans-serif",  # only measured; the page sets its own
             "view": {"stroke": None},
             "axis": {
                 "labelColor": INK,
                 "titleColor": INK,
-                "domainColor": GRID,
-                "tickColor": GRID,
+                "domain": False,
+                "ticks": False,
+                "labelPadding": 6,
+                "titlePadding": 8,
                 "gridColor": GRID,
-                "gridOpacity": 0.35,
-                "labelFontSize": 12,
-                "titleFontSize": 12,
+                "gridOpacity": 0.14,
+                "labelFontSize": 13,
+                "titleFontSize": 13,
                 "titleFontWeight": "normal",
-                "labelLimit": 260,
+                "labelLimit": 280,
             },
-            "legend": {"labelColor": INK, "titleColor": INK, "labelFontSize": 12},
-            "text": {"color": INK, "fontSize": 12},
+            "legend": {
+                "labelColor": INK,
+                "titleColor": INK,
+                "labelFontSize": 13,
+                "titleFontSize": 13,
+                "titleFontWeight": "normal",
+                "symbolStrokeWidth": 0,
+                "columnPadding": 18,
+                "labelLimit": 280,
+            },
+            "text": {"color": INK, "fontSize": 13},
         },
     }
 
 
+def _share(field: str, title: str | None, **more: Any) -> Spec:
+    """An axis of shares."""
+    return {
+        "field": field,
+        "type": "quantitative",
+        "title": title,
+        "axis": {"format": ".0%", "tickCount": 5, "title": title},
+        **more,
+    }
+
+
+def _named(field: str, order: Sequence[str], **more: Any) -> Spec:
+    """An axis of names in the order given."""
+    return {
+        "field": field,
+        "type": "nominal",
+        "sort": list(order),
+        "title": None,
+        "axis": {"grid": False, **more},
+    }
+
+
+def _bars(title: str, rows: list[Spec], what: str) -> Spec:
+    """Horizontal bars with their figure at the end: rows of `name`, `share`, `said`."""
+    order = [row["name"] for row in rows]
+    most = max((row["share"] for row in rows), default=0.0)
+    # Room for the figure behind the longest bar.
+    x = _share("share", what, scale={"domain": [0, (most or 1) * 1.15], "nice": False})
+    y = _named("name", order)
+    layers = [
+        {"mark": {"type": "bar", "color": ACCENT, "height": {"band": 0.68}},
+         "encoding": {"x": x, "y": y}},
+        {"mark": {"type": "text", "align": "left", "dx": 5, "aria": False},
+         "encoding": {"x": x, "y": y, "text": {"field": "said"}}},
+    ]  # fmt: skip
+    return _chart(title, {"data": {"values": rows}, "layer": layers}, height={"step": 28})
+
+
+def _said(share: float) -> str:
+    return "<0.1%" if 0 < share < 0.001 else f"{share:.1%}"
+
+
 def strength(title: str, found: Sequence[Measures]) -> Spec:
     """Rows that stand alone by each of some column sets, as bars."""
-    rows = [{"set": ", ".join(m.columns), "share": m.unique, "rows": m.unique_rows} for m in found]
-    order = [row["set"] for row in rows]
-    y = {"field": "set", "type": "nominal", "sort": order, "title": None}
-    x = {
-        "field": "share",
-        "type": "quantitative",
-        "scale": {"domain": [0, 1]},
-        "axis": {"format": ".0%", "title": "rows that stand alone", "tickCount": 5},
-    }
-    layers = {
-        "data": {"values": rows},
-        "layer": [
-            {"mark": {"type": "bar", "color": ACCENT, "cornerRadiusEnd": 2},
-             "encoding": {"x": x, "y": y}},
-            {"mark": {"type": "text", "align": "left", "dx": 4},
-             "encoding": {"x": x, "y": y, "text": {"field": "share", "format": ".1%"}}},
-        ],
-    }  # fmt: skip
-    return _chart(title, layers, height={"step": 24})
+    rows = [
+        {"name": " + ".join(m.columns), "share": m.unique, "said": _said(m.unique)} for m in found
+    ]
+    return _bars(title, rows, "rows that stand alone")
 
 
-def column_shares(title: str, shares: Mapping[str, float], *, what: str) -> Spec:
-    """One share for each column, largest first."""
-    rows = [{"column": name, "share": share} for name, share in shares.items()]
-    y = {"field": "column", "type": "nominal", "sort": "-x", "title": None}
-    x = {
-        "field": "share",
-        "type": "quantitative",
-        "scale": {"domainMin": 0},
-        "axis": {"format": ".0%", "title": what, "tickCount": 5},
-    }
-    layers = {
-        "data": {"values": rows},
-        "mark": {"type": "bar", "color": ACCENT, "cornerRadiusEnd": 2},
-        "encoding": {"x": x, "y": y},
-    }
-    return _chart(title, layers, height={"step": 20})
+def ladder(title: str, found: Sequence[Measures]) -> Spec:
+    """The same for column sets that grow by one column: only the new one is named."""
+    rows, before = [], 0
+    for m in found:
+        added = " + ".join(m.columns[before:])
+        name = f"+ {added}" if before else added
+        rows.append({"name": name, "share": m.unique, "said": _said(m.unique)})
+        before = len(m.columns)
+    return _bars(title, rows, "rows that stand alone")
+
+
+def shares(title: str, values: Mapping[str, float], *, what: str) -> Spec:
+    """One share for each name, in the order given."""
+    rows = [{"name": n, "share": share, "said": _said(share)} for n, share in values.items()]
+    return _bars(title, rows, what)
 
 
 BINS = ((1, 1), (2, 2), (3, 4), (5, 9), (10, 19), (20, 49), (50, 99), (100, 999), (1000, None))
 """Class sizes shown together: from, up to."""
 
 
-def class_sizes(title: str, sizes: ClassSizes, k: int) -> Spec:
-    """How many rows are in classes of which size; those below k stand out."""
-    rows = []
+def _bins(k: int) -> list[tuple[int, int | None]]:
+    """The bins, one of them split so that none holds sizes on both sides of k."""
+    made: list[tuple[int, int | None]] = []
     for low, high in BINS:
-        inside = [
-            s * c for s, c in sizes.to_dict().items() if s >= low and (high is None or s <= high)
-        ]
-        label = str(low) if low == high else f"{low:,}+" if high is None else f"{low}–{high}"
-        rows.append({"size": label, "rows": sum(inside), "small": low < k})
-    order = [row["size"] for row in rows]
-    layers = {
-        "data": {"values": rows},
-        "mark": {"type": "bar", "cornerRadiusEnd": 2},
-        "encoding": {
-            "x": {"field": "size", "type": "nominal", "sort": order,
-                  "axis": {"title": "people who look alike", "labelAngle": 0}},
-            "y": {"field": "rows", "type": "quantitative",
-                  "axis": {"title": "rows", "format": "~s", "tickCount": 5}},
-            "color": {
-                "field": "small", "type": "nominal",
-                "scale": {"domain": [True, False], "range": [WARNING, ACCENT]},
-                "legend": {"title": None, "orient": "top", "labelExpr":
-                           f"datum.value ? 'fewer than {k} alike' : '{k} or more alike'"},
-            },
-        },
+        if low < k and (high is None or k <= high):
+            made += [(low, k - 1), (k, high)]
+        else:
+            made.append((low, high))
+    return made
+
+
+def class_sizes(title: str, curves: Mapping[str, ClassSizes], k: int) -> Spec:
+    """How many rows are in classes of which size; those below k stand out."""
+    rows, order = [], []
+    for low, high in _bins(k):
+        label = f"{low:,}" if low == high else f"{low:,}+" if high is None else f"{low}–{high}"
+        order.append(label)
+        for name, sizes in curves.items():
+            held = sum(
+                s * c
+                for s, c in sizes.to_dict().items()
+                if s >= low and (high is None or s <= high)
+            )
+            what = f"fewer than {k} alike" if low < k else f"{k} or more alike"
+            rows.append({"alike": label, "rows": held, "table": name, "class": what})
+    colours = [f"fewer than {k} alike", f"{k} or more alike"]
+    encoding: Spec = {
+        "x": {"field": "alike", "type": "nominal", "sort": order,
+              "axis": {"title": "people who look alike", "labelAngle": 0, "grid": False,
+                       "labelOverlap": True}},
+        "y": {"field": "rows", "type": "quantitative",
+              "axis": {"title": "rows", "format": "~s", "tickCount": 4}},
+        "color": {"field": "class", "type": "nominal", "title": None,
+                  "scale": {"domain": colours, "range": [WARNING, ACCENT]},
+                  "legend": {"orient": "top"}},
     }  # fmt: skip
-    return _chart(title, layers)
+    if len(curves) > 1:
+        encoding["xOffset"] = {"field": "table", "sort": list(curves)}
+        encoding["opacity"] = {
+            "field": "table", "type": "nominal", "title": None, "legend": {"orient": "top"},
+            "sort": list(curves), "scale": {"domain": list(curves), "range": [0.45, 1]},
+        }  # fmt: skip
+    return _chart(title, {"data": {"values": rows}, "mark": "bar", "encoding": encoding})
 
 
-def risk_curve(title: str, curves: Mapping[str, ClassSizes]) -> Spec:
+def risk_curve(title: str, curves: Mapping[str, ClassSizes], threshold: float = 0.2) -> Spec:
     """Share of rows whose risk (one over the size of their class) is at least so much."""
     rows = []
     for name, sizes in curves.items():
-        total, seen = max(1, sizes.rows), 0
+        total, seen, points = max(1, sizes.rows), 0, []
         for size, count in sizes.to_dict().items():
-            rows.append({"table": name, "risk": 1 / size, "share": (seen + size * count) / total})
             seen += size * count
-    layers = {
-        "data": {"values": rows},
-        "mark": {"type": "line", "interpolate": "step-after", "strokeWidth": 2.5},
-        "encoding": {
-            "x": {"field": "risk", "type": "quantitative",
-                  "scale": {"type": "log", "domain": [0.001, 1], "clamp": True},
-                  "axis": {"title": "risk of being found, at least", "format": ".1%",
-                           "values": [0.001, 0.01, 0.05, 0.1, 0.2, 0.5, 1]}},
-            "y": {"field": "share", "type": "quantitative", "scale": {"domain": [0, 1]},
-                  "axis": {"title": "share of rows", "format": ".0%", "tickCount": 5}},
-            "color": {"field": "table", "type": "nominal", "title": None,
-                      "scale": {"range": [WARNING, CALM]},
-                      "legend": {"orient": "top"} if len(curves) > 1 else None},
-        },
+            points.append((1 / size, seen / total))
+        points = [(1.0, 0.0), *points] if points and points[0][0] < 1 else points
+        # A step lasts from one risk down to the next: what a size adds begins at its own risk.
+        for (risk, share), after in zip(points, [*points[1:], (0.001, 1.0)], strict=True):
+            rows.append({"table": name, "risk": max(risk, 0.001), "share": share})
+            rows.append({"table": name, "risk": max(after[0], 0.001), "share": share})
+    colour = {
+        "field": "table", "type": "nominal", "title": None, "sort": list(curves),
+        "scale": {"domain": list(curves), "range": [WARNING, CALM]},
+        "legend": {"orient": "top", "symbolType": "stroke", "symbolStrokeWidth": 3}
+        if len(curves) > 1 else None,
     }  # fmt: skip
-    return _chart(title, layers)
+    x = {
+        "field": "risk", "type": "quantitative",
+        "scale": {"type": "log", "domain": [0.001, 1], "nice": False},
+        "axis": {"title": "risk of being found", "grid": False, "labelFlush": False,
+                 "labelExpr": "datum.value >= 0.01 ? format(datum.value, '.0%') : '0.1%'",
+                 "values": [0.001, 0.01, 0.05, 0.2, 1]},
+    }  # fmt: skip
+    line = {
+        "mark": {"type": "line", "strokeWidth": 2.5, "strokeCap": "round", "aria": False},
+        "encoding": {
+            "x": x,
+            "y": _share("share", "rows with at least this risk", scale={"domain": [0, 1]}),
+            "color": colour,
+            "order": {"field": "position", "type": "quantitative"},
+        },
+    }
+    rows = [{**row, "position": at} for at, row in enumerate(rows)]
+    rule = {
+        "data": {"values": [{"risk": threshold}]},
+        "mark": {"type": "rule", "strokeDash": [3, 3], "color": INK, "opacity": 0.6},
+        "encoding": {"x": {"field": "risk", "type": "quantitative"}},
+    }
+    return _chart(title, {"data": {"values": rows}, "layer": [rule, line]})
 
 
-def pair_strength(title: str, pairs: Mapping[tuple[str, str], float], *, what: str) -> Spec:
-    """A share for every pair of columns, as a heat map; a column with itself is that column."""
+def pair_strength(title: str, pairs: Mapping[tuple[str, str], float]) -> Spec:
+    """Rows alone by every pair of columns, as a heat map; the diagonal is a column by itself."""
     rows = []
     for (one, other), share in pairs.items():
-        rows.append({"one": one, "other": other, "share": share})
-        if one != other:
-            rows.append({"one": other, "other": one, "share": share})
+        said = _said(share) if share >= 0.0005 else "·"
+        rows.append({"one": one, "other": other, "alone": share, "said": said})
     names = list(dict.fromkeys(name for pair in pairs for name in pair))
-    axis = {"labelAngle": -40, "title": None}
-    layers = {
-        "data": {"values": rows},
-        "mark": "rect",
-        "encoding": {
-            "x": {"field": "one", "type": "nominal", "sort": names, "axis": axis},
-            "y": {"field": "other", "type": "nominal", "sort": names, "axis": {"title": None}},
-            "color": {
-                "field": "share", "type": "quantitative",
-                "scale": {"scheme": "viridis", "domain": [0, 1]},
-                "legend": {"title": what, "format": ".0%", "gradientLength": 140},
-            },
-        },
-    }  # fmt: skip
-    side = max(120, min(30 * len(names), 420))
-    return _chart(title, layers, height=side, width=side)
-
-
-def before_after(title: str, figures: Mapping[str, tuple[float, float]]) -> Spec:
-    """Some figures of a table before and after a release, side by side."""
-    rows = [
-        {"figure": name, "when": when, "value": value}
-        for name, pair in figures.items()
-        for when, value in zip(("before", "after"), pair, strict=True)
+    most = max(pairs.values(), default=0.0) or 1.0
+    x = _named("one", names, labelAngle=-40)
+    y = _named("other", names)
+    colour = {"field": "alone", "type": "quantitative", "legend": None,
+              "scale": {"domain": [0, most], "range": [0.05, 0.6]}}  # fmt: skip
+    layers: list[Spec] = [
+        {"mark": {"type": "rect", "color": ACCENT}, "encoding": {"x": x, "y": y, "opacity": colour}}
     ]
-    layers = {
-        "data": {"values": rows},
-        "mark": {"type": "bar", "cornerRadiusEnd": 2},
-        "encoding": {
-            "y": {"field": "figure", "type": "nominal", "title": None, "sort": list(figures)},
-            "yOffset": {"field": "when", "sort": ["before", "after"]},
-            "x": {"field": "value", "type": "quantitative",
-                  "axis": {"format": ".0%", "title": None, "tickCount": 5}},
-            "color": {"field": "when", "type": "nominal", "title": None, "sort":
-                      ["before", "after"], "scale": {"range": [WARNING, CALM]},
-                      "legend": {"orient": "top"}},
-        },
+    side = max(140, min(54 * len(names), WIDTH - 60))
+    if len(names) <= 10:
+        layers.append(
+            {"mark": {"type": "text", "fontSize": 11, "aria": False},
+             "encoding": {"x": x, "y": y, "text": {"field": "said"}}}
+        )  # fmt: skip
+    return _chart(
+        title,
+        {"data": {"values": rows}, "layer": layers},
+        height={"step": 30} if side > 200 else side,
+        width=side,
+    )
+
+
+FATES = {"as it was": CALM, "blurred": ACCENT, "starred": WARNING, "left out": QUIET}
+
+
+def column_fates(title: str, fates: Mapping[str, Mapping[str, float]]) -> Spec:
+    """What happened to the cells of each column: as shares of its rows, stacked."""
+    rows = [
+        {"column": name, "cells": fate, "share": share, "at": at}
+        for name, found in fates.items()
+        for at, (fate, share) in enumerate(found.items())
+        if share > 0
+    ]
+    used = [fate for fate in FATES if any(row["cells"] == fate for row in rows)]
+    encoding = {
+        "y": _named("column", list(fates)),
+        "x": _share("share", "share of rows", scale={"domain": [0, 1]}, stack="zero"),
+        "color": {"field": "cells", "type": "nominal", "title": None,
+                  "scale": {"domain": used, "range": [FATES[fate] for fate in used]},
+                  "legend": {"orient": "top"}},
+        "order": {"field": "at", "type": "quantitative"},
     }  # fmt: skip
-    return _chart(title, layers, height={"step": 22})
+    mark = {"type": "bar", "height": {"band": 0.68}}
+    layers = {"data": {"values": rows}, "mark": mark, "encoding": encoding}
+    return _chart(title, layers, height={"step": 28})
+
+
+def what_is_left(title: str, values: Sequence[tuple[str, int, int]]) -> Spec:
+    """For each value its rows before (whole bar) and those that still say it (dark part)."""
+    rows = [
+        {"value": value, "what": what, "rows": count}
+        for value, before, after in values
+        for what, count in (("before", before), ("still exact", min(before, after)))
+    ]
+    order = [value for value, _, _ in values]
+    encoding = {
+        "y": _named("value", order),
+        "x": {"field": "rows", "type": "quantitative", "stack": None,
+              "axis": {"title": "rows", "format": "~s", "tickCount": 4}},
+        "color": {"field": "what", "type": "nominal", "title": None, "sort": None,
+                  "scale": {"domain": ["before", "still exact"], "range": [QUIET, ACCENT]},
+                  "legend": {"orient": "top"}},
+    }  # fmt: skip
+    mark = {"type": "bar", "height": {"band": 0.68}}
+    layers = {"data": {"values": rows}, "mark": mark, "encoding": encoding}
+    return _chart(title, layers, height={"step": 24})
+
+
+def histogram(title: str, bins: Sequence[tuple[float, float, float, float]], column: str) -> Spec:
+    """Rows in each range of a number: before as bars, after as a line of steps."""
+    rows = [
+        {"from": low, "to": high, "before": before, "after": after}
+        for low, high, before, after in bins
+    ]
+    steps = [
+        {"at": edge, "rows": after, "position": 2 * at + side}
+        for at, (low, high, _, after) in enumerate(bins)
+        for side, edge in enumerate((low, high))
+    ]
+    x = {"type": "quantitative", "scale": {"zero": False, "nice": False},
+         "axis": {"title": column, "grid": False, "tickCount": 6}}  # fmt: skip
+    axis = {"title": "rows", "format": "~s", "tickCount": 4}
+    legend = {"domain": ["before", "after"], "range": [QUIET, ACCENT]}
+    colour = {"type": "nominal", "scale": legend, "title": None, "legend": {"orient": "top"}}
+    layers = [
+        {"data": {"values": rows},
+         "mark": {"type": "rect", "opacity": 0.7},
+         "encoding": {"x": {**x, "field": "from"}, "x2": {"field": "to"},
+                      "y": {"field": "before", "type": "quantitative", "axis": axis},
+                      "y2": {"datum": 0}, "color": {**colour, "datum": "before"}}},
+        {"data": {"values": steps},
+         "mark": {"type": "line", "strokeWidth": 2.5, "aria": False},
+         "encoding": {"x": {**x, "field": "at"}, "order": {"field": "position"},
+                      "y": {"field": "rows", "type": "quantitative"},
+                      "color": {**colour, "datum": "after"}}},
+    ]  # fmt: skip
+    return _chart(title, {"layer": layers}, height=180)
+
+
+def intervals(
+    title: str,
+    found: Sequence[tuple[str, float, float | None, float | None]],
+    *,
+    what: str,
+    domain: tuple[float, float] | None = None,
+) -> Spec:
+    """Estimates as points, with the range they lie in where it is known."""
+    rows = [
+        {"name": n, "estimate": value, "low": low, "high": high, "said": _said(value)}
+        for n, value, low, high in found
+    ]
+    y = _named("name", [name for name, _, _, _ in found])
+    scale = {"zero": domain is None} if domain is None else {"domain": list(domain)}
+    x = _share("estimate", what, scale=scale)
+    x["axis"]["format"] = "~%"
+    ranges = [row for row in rows if row["low"] is not None]
+    layers = [
+        {"data": {"values": ranges},
+         "mark": {"type": "rule", "strokeWidth": 4, "color": ACCENT, "opacity": 0.4},
+         "encoding": {"x": {**x, "field": "low"}, "x2": {"field": "high"}, "y": y}},
+        {"data": {"values": rows},
+         "mark": {"type": "point", "filled": True, "size": 110, "color": ACCENT, "opacity": 1},
+         "encoding": {"x": x, "y": y}},
+        {"data": {"values": rows},
+         "mark": {"type": "text", "dy": -13, "aria": False},
+         "encoding": {"x": x, "y": y, "text": {"field": "said"}}},
+    ]  # fmt: skip
+    return _chart(title, {"layer": layers}, height={"step": 46})
+
+
+def curve(
+    title: str, points: Sequence[tuple[float, float, str]], *, x: str, y: str, chosen: int | None
+) -> Spec:
+    """Points of a trade on a line; the chosen one stands out."""
+    rows = [
+        {"x": a, "y": b, "said": said, "position": at, "chosen": at == chosen}
+        for at, (a, b, said) in enumerate(points)
+    ]
+    ax = _share("x", x, scale={"domain": [0, 1]})
+    ay = _share("y", y, scale={"domain": [0, 1]})
+    layers: list[Spec] = [
+        {"mark": {"type": "line", "color": ACCENT, "strokeWidth": 2, "aria": False},
+         "encoding": {"x": ax, "y": ay, "order": {"field": "position", "type": "quantitative"}}},
+        {"mark": {"type": "point", "filled": True, "opacity": 1},
+         "encoding": {
+             "x": ax, "y": ay, "description": {"field": "said"},
+             "size": {"condition": {"test": "datum.chosen", "value": 190}, "value": 60},
+             "color": {"condition": {"test": "datum.chosen", "value": WARNING}, "value": ACCENT},
+         }},
+    ]  # fmt: skip
+    return _chart(title, {"data": {"values": rows}, "layer": layers}, height=260)

@@ -2,18 +2,30 @@
 
 from __future__ import annotations
 
+import copy
 import html
 import re
 from typing import Any
 
 from sfumato.errors import MissingExtraError
-from sfumato.report.charts import GRID, INK
+from sfumato.report.charts import COLOURS, GRID, INK
 
 __all__ = ["draw", "gauge"]
 
+NARROW = 300
+"""Width of the plot on a telephone, where the labels need the rest."""
+
+_MARK = re.compile(
+    r'<(path|line) aria-label="([^"]*)" role="graphics-symbol"[^>]*? ((?:d|transform)=[^>]*?)/>'
+)
+"""A mark with what it stands for."""
+
 
 def draw(spec: dict[str, Any], number: int) -> str:
-    """The chart as SVG text that carries its own description and the page's colours.
+    """The chart as SVG text, once for wide screens and once for narrow ones.
+
+    The style sheet shows one of the two. Both carry their description, name each mark when the
+    pointer rests on it, and take the page's colours, so that they follow it into the dark.
 
     Parameters
     ----------
@@ -22,54 +34,87 @@ def draw(spec: dict[str, Any], number: int) -> str:
     number
         Makes names inside the picture unique on the page.
     """
+    small = copy.deepcopy(spec)
+    small["width"] = min(spec["width"], NARROW)
+    small["config"]["axis"]["labelLimit"] = 130
+    if not isinstance(spec["height"], dict):
+        small["height"] = min(spec["height"], NARROW)
+    return _drawn(spec, f"c{number}", "wide") + _drawn(small, f"n{number}", "narrow")
+
+
+def _drawn(spec: dict[str, Any], name: str, style: str) -> str:
     try:
         import vl_convert
     except ImportError as error:
         raise MissingExtraError("report", "drawing charts") from error
     svg = str(vl_convert.vegalite_to_svg(spec))
-    width, height = _size(svg)
+    found = re.search(r'viewBox="0 0 ([0-9.]+) ([0-9.]+)"', svg)
+    assert found is not None, "vl-convert states the size of what it draws"
+    width, height = found[1], found[2]
     title = html.escape(str(spec.get("description", "")))
     svg = re.sub(r"<svg [^>]*>", "", svg, count=1)
-    svg = re.sub(r'\b(id=")(\w)', rf"\g<1>c{number}-\2", svg)
-    svg = re.sub(r"url\(#(\w)", rf"url(#c{number}-\1", svg)
-    svg = re.sub(r' aria-[a-z]+="[^"]*"| role="[^"]*"', "", svg)
+    svg = re.sub(r'<path class="(back|fore)ground"[^>]*/>', "", svg)
+    svg = _MARK.sub(r"<\1 \3><title>\2</title></\1>", svg)
+    svg = re.sub(r' (aria-[a-z]+|role|font-family|pointer-events|opacity)="[^"]*"', _kept, svg)
+    svg = re.sub(r"(\d\.\d)\d{2,}", r"\1", svg)
+    svg = re.sub(r'\b(id=")(\w)', rf"\g<1>{name}-\2", svg)
+    svg = re.sub(r"url\(#(\w)", rf"url(#{name}-\1", svg)
     svg = svg.replace(INK, "currentColor").replace(GRID, "currentColor")
+    for colour, variable in COLOURS.items():
+        svg = svg.replace(f'"{colour}"', f'"var(--{variable},{colour})"')
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
-        f'role="img" aria-labelledby="c{number}-title" style="max-width:{width}px">'
-        f'<title id="c{number}-title">{title}</title>{svg}'
+        f'<svg class="{style}" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" '
+        f'width="{width}" height="{height}" role="img" aria-labelledby="{name}-title">'
+        f'<title id="{name}-title">{title}</title>{svg}'
     )
 
 
-def _size(svg: str) -> tuple[str, str]:
-    found = re.search(r'viewBox="0 0 ([0-9.]+) ([0-9.]+)"', svg)
-    if found is None:
-        raise ValueError("a drawn chart has no size")
-    return found[1], found[2]
+def _kept(attribute: re.Match[str]) -> str:
+    """Opacity stays unless it is the default; the rest is said better by the whole picture."""
+    text = attribute[0]
+    return text if attribute[1] == "opacity" and text != ' opacity="1"' else ""
 
 
 def gauge(label: str, value: float | None, after: float | None = None) -> str:
-    """A half circle that fills with a risk from 0 to 1; a thin mark shows the risk afterwards."""
-    shown = 0.0 if value is None else min(1.0, max(0.0, value))
-    text = "–" if value is None else f"{value:.1%}"
-    colour = "var(--bad)" if shown > 0.2 else "var(--good)"
-    length = 157.08  # of a half circle of radius 50
-    parts = [
-        '<path d="M10 60 A50 50 0 0 1 110 60" class="track"/>',
-        f'<path d="M10 60 A50 50 0 0 1 110 60" style="stroke:{colour};'
-        f'stroke-dasharray:{shown * length:.1f} 400"/>',
-    ]
-    spoken = f"{label}: {text}"
-    if after is not None:
-        angle = 180 - 180 * min(1.0, max(0.0, after))
-        parts.append(
-            f'<line x1="60" y1="60" x2="112" y2="60" class="after" '
-            f'transform="rotate({-angle:.1f} 60 60)"/>'
-        )
-        text = f"{text} → {after:.1%}"
-        spoken = f"{label}: {text} after the release"
+    """A half circle that fills with a risk from 0 to 1; a second one inside is the risk afterwards.
+
+    Examples
+    --------
+    >>> "highest risk: 100% before, 20% after the release" in gauge("highest risk", 1.0, 0.2)
+    True
+    """
+    if after is None:
+        parts = [_arc(50, 10, value)]
+        text, spoken, size = _percent(value), f"{label}: {_percent(value)}", 19
+    else:
+        parts = [_arc(52, 6, value), _arc(42, 10, after)]
+        text, size = f"{_percent(value)} → {_percent(after)}", 13
+        spoken = f"{label}: {_percent(value)} before, {_percent(after)} after the release"
     return (
-        f'<svg class="gauge" viewBox="0 0 120 84" role="img"><title>{html.escape(spoken)}</title>'
-        f'{"".join(parts)}<text x="60" y="56" text-anchor="middle">{text}</text>'
+        f'<svg class="gauge" viewBox="0 0 120 86" role="img" aria-label="{html.escape(spoken)}">'
+        f"<title>{html.escape(spoken)}</title>{''.join(parts)}"
+        f'<text x="60" y="60" text-anchor="middle" style="font-size:{size}px">{text}</text>'
         f'<text x="60" y="80" text-anchor="middle" class="label">{html.escape(label)}</text></svg>'
     )
+
+
+def _arc(radius: int, width: int, value: float | None) -> str:
+    shown = 0.0 if value is None else min(1.0, max(0.0, value))
+    path = f'd="M{60 - radius} 62 A{radius} {radius} 0 0 1 {60 + radius} 62"'
+    track = f'<path {path} class="track" style="stroke-width:{width}"/>'
+    if shown < 0.0005:
+        return track
+    tone = "bad" if shown > 0.2 + 1e-9 else "good"
+    return (
+        f'{track}<path {path} pathLength="100" style="stroke:var(--{tone});stroke-width:{width};'
+        f'stroke-dasharray:{100 * shown:.2f} 200"/>'
+    )
+
+
+def _percent(value: float | None) -> str:
+    """A share as people say it: whole when it is, never 0 % when it is not."""
+    if value is None:
+        return "–"
+    if 0 < value < 0.001:
+        return "&lt;0.1%"
+    return f"{value:.1%}".replace(".0%", "%")

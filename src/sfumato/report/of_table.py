@@ -13,7 +13,8 @@ from sfumato.errors import ParameterError
 from sfumato.quasi.scan import Scan, scan
 from sfumato.report import charts
 from sfumato.report.drawing import gauge
-from sfumato.report.page import Figure, Grid, Page, Section
+from sfumato.report.page import Figure, Grid, Page, Section, Tone
+from sfumato.report.showable import name_of
 from sfumato.tables import Table, table
 
 __all__ = ["TableFindings", "findings_of", "table_page"]
@@ -78,43 +79,44 @@ def _likely(found: Scan) -> tuple[str, ...]:
 
 def table_page(findings: TableFindings) -> Page:
     """The page of a table."""
-    found, sizes = findings.scan, findings.sizes
+    found, sizes, k = findings.scan, findings.sizes, findings.k
     rows = max(1, sizes.rows)
-    below = sizes.rows_below(findings.k)
+    below = sizes.rows_below(k)
     tone, verdict = _verdict(findings, below)
     return Page(
-        title=found.table,
+        title=name_of(found.table),
         subtitle=f"Who can be found in this table, and by which columns · {sizes.rows:,} rows, "
         f"{len(found.columns)} columns",
         verdict=verdict,
         tone=tone,
         facts=(
-            ("rows", f"{sizes.rows:,}"),
             ("stand alone", f"{sizes.unique_rows:,}"),
-            (f"fewer than {findings.k} alike", f"{below:,}"),
+            (f"fewer than {k} alike", f"{below:,}"),
             ("smallest class (k)", "–" if sizes.k is None else f"{sizes.k:,}"),
-            ("duplicate rows", f"{found.duplicate_rows or 0:,}"),
+            (
+                "duplicate rows",
+                "–" if found.duplicate_rows is None else f"{found.duplicate_rows:,}",
+            ),
         ),
         gauges=(
             gauge("highest risk", None if not sizes.k else 1 / sizes.k),
             gauge("average risk", sizes.classes / rows if sizes.rows else None),
-            gauge(f"rows below {findings.k} alike", below / rows if sizes.rows else None),
+            gauge(f"rows below {k} alike", below / rows if sizes.rows else None),
         ),
-        sections=[*_who(findings), *_by_what(findings), *_columns(found), *_next(findings)],
-        footer=f"Figures are exact. Quasi-identifiers: {', '.join(findings.qi)}.",
+        sections=[*_who(findings), *_by_what(findings), *columns_of(found), *next_of(found)],
+        footer=f"Class sizes and counts are exact. Taken as known to others: "
+        f"{', '.join(findings.qi)}.",
     )
 
 
-def _verdict(findings: TableFindings, below: int) -> tuple[Any, str]:
+def _verdict(findings: TableFindings, below: int) -> tuple[Tone, str]:
     found, sizes = findings.scan, findings.sizes
     if not sizes.rows:
         return "good", "The table has no rows: there is nobody to find."
     direct = found.with_role("identifier")
-    by = ", ".join(findings.qi)
+    by = phrase(findings.qi)
     if direct:
-        start = (
-            f"Do not release this table as it is: {', '.join(direct)} point at people directly. "
-        )
+        start = f"Do not release this table as it is: {phrase(direct)} can point at one person. "
     elif below:
         start = "Do not release this table as it is. "
     else:
@@ -122,63 +124,113 @@ def _verdict(findings: TableFindings, below: int) -> tuple[Any, str]:
     if not below:
         rest = f"At least {sizes.k} people look alike on {by}."
         return ("bad" if direct else "good"), start + rest
+    if not sizes.unique_rows:
+        rest = f"{below:,} of {sizes.rows:,} people ({below / sizes.rows:.1%}) share"
+        return "bad", f"{start}{rest} their {by} with fewer than {findings.k - 1} others."
     share = sizes.unique_rows / sizes.rows
     alone = f"{sizes.unique_rows:,} of {sizes.rows:,} people ({share:.1%}) are the only one with"
     return "bad", f"{start}{alone} their {by}."
+
+
+def phrase(names: Sequence[str], most: int = 12) -> str:
+    """Names as a sentence lists them; a long list ends with how many more there are.
+
+    Examples
+    --------
+    >>> phrase(["age", "sex", "zip"])
+    'age, sex and zip'
+    """
+    shown = list(names[:most])
+    if len(names) > most:
+        return f"{', '.join(shown)} and {len(names) - most} more"
+    return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
 
 
 def _who(findings: TableFindings) -> list[Section]:
     found, sizes, k = findings.scan, findings.sizes, findings.k
     if not sizes.rows:
         return []
-    figures = [
+    return [Section("Who can be found", figures=[*ladder_of(found), *classes_of(sizes, k)])]
+
+
+def ladder_of(found: Scan) -> list[Figure]:
+    """How fast rows begin to stand alone."""
+    if not found.ladder:
+        return []
+    last = found.ladder[-1]
+    figure = Figure(
+        "A few harmless columns are enough together",
+        f"Each bar adds one column to those above it, each time the one that singles out most: "
+        f"with {len(last.columns)} of them {last.unique:.0%} of the rows stand alone.",
+        charts.ladder("Rows that stand alone, adding one column after the other", found.ladder),
+    )
+    return [figure]
+
+
+def classes_of(sizes: ClassSizes, k: int) -> list[Figure]:
+    """Class sizes and risks of a table."""
+    below, over = sizes.rows_below(k), sizes.rows_below(5)
+    return [
         Figure(
-            f"How many people share the values of {', '.join(findings.qi)}. Whoever is in a class "
-            f"of fewer than {k} can be singled out with a risk above {1 / k:.0%}.",
-            charts.class_sizes("Rows by the size of their class", sizes, k),
+            "How many people look alike",
+            f"Rows by the number of people who share all the values others may know. "
+            f"{below:,} rows ({below / sizes.rows:.1%}) have fewer than {k - 1} companions: each "
+            f"of these people is found with a chance above {1 / k:.0%}.",
+            charts.class_sizes("Rows by the size of their class", {"table": sizes}, k),
         ),
         Figure(
-            "How many rows carry at least a given risk: one over the number of people alike.",
+            "How exposed people are",
+            f"A row's risk is one over the number of people alike; the line says how many rows "
+            f"carry at least that risk. The dotted line is a risk of 20%: {over:,} rows "
+            f"({over / sizes.rows:.1%}) lie above it.",
             charts.risk_curve("Share of rows by risk", {"table": sizes}),
         ),
     ]
-    ladder = []
-    if found.ladder:
-        ladder = [
-            Figure(
-                "Adding one column after the other, each time the one that singles out most: a few "
-                "columns that seem harmless each are enough together.",
-                charts.strength("Rows that stand alone, adding columns", found.ladder),
-            )
-        ]
-    return [Section("Who can be found", figures=[*ladder, *figures])]
 
 
 def _by_what(findings: TableFindings) -> list[Section]:
     if not findings.scan.rows or len(findings.singles) < 2:
         return []
+    worst = max(findings.pairs, key=lambda pair: findings.pairs[pair])
     figures = [
         Figure(
-            "For every pair of columns the share of rows that stand alone; on the diagonal each "
-            "column by itself.",
-            charts.pair_strength("Rows alone by pairs of columns", findings.pairs, what="alone"),
+            "Pairs of columns",
+            f"The share of rows that stand alone by each pair of columns; on the diagonal each "
+            f"column by itself, and a dot where it is almost nobody. The most telling: "
+            f"{phrase(tuple(dict.fromkeys(worst)))} with {findings.pairs[worst]:.1%}.",
+            charts.pair_strength("Rows alone by pairs of columns", findings.pairs),
         )
     ]
-    if findings.scan.combinations:
-        figures.append(
-            Figure(
-                "The pairs and triples that make most rows stand alone.",
-                charts.strength("Most identifying combinations", findings.scan.combinations[:10]),
-            )
-        )
+    figures += combinations_of(findings.scan)
     paragraphs = [
-        f"{', '.join(group)} say the same in other words: releasing one releases all."
+        f"{phrase(group)} say the same in other words: releasing one releases all."
         for group in findings.scan.twins
     ]
     return [Section("By which columns", paragraphs, figures)]
 
 
-def _columns(found: Scan) -> list[Section]:
+def combinations_of(found: Scan) -> list[Figure]:
+    """The pairs and triples that single out most."""
+    if not found.combinations:
+        return []
+    ordered = sorted(found.combinations, key=lambda m: -m.unique)[:10]
+    caption = "The pairs and triples by which most rows stand alone. "
+    if found.choice is not None:
+        caption += (
+            f"They were chosen on a sample of {found.choice.sample:,} rows and counted on all; "
+            f"with {found.choice.confidence:.0%} confidence no other is much stronger."
+        )
+    return [
+        Figure(
+            "The most telling combinations",
+            caption,
+            charts.strength("Most identifying combinations", ordered),
+        )
+    ]
+
+
+def columns_of(found: Scan) -> list[Section]:
+    """The table of columns."""
     heads = ("column", "role", "type", "values", "missing", "alone", "why")
     rows = [
         (
@@ -197,5 +249,7 @@ def _columns(found: Scan) -> list[Section]:
     return [Section("The columns", [say], grids=[grid])]
 
 
-def _next(findings: TableFindings) -> list[Section]:
-    return [Section("What to do next", steps=findings.scan.next)]
+def next_of(found: Scan) -> list[Section]:
+    """What to do now."""
+    steps = [step.replace(found.table, name_of(found.table)) for step in found.next]
+    return [Section("What to do next", steps=steps)] if steps else []

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, Literal
 
-__all__ = ["Figure", "Grid", "Page", "Section"]
+__all__ = ["Figure", "Grid", "Page", "Section", "Tone"]
 
 Tone = Literal["bad", "warn", "good"]
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A picture with a caption that says what it shows, also to those who cannot see it."""
+    """A picture, and a caption that says what it shows, also to those who cannot see it.
 
+    It is drawn from a Vega-Lite specification, or is SVG already.
+    """
+
+    title: str
     caption: str
     spec: dict[str, Any] | None = None
     svg: str | None = None
@@ -31,7 +35,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Section:
-    """A heading with paragraphs, pictures and tables under it."""
+    """A heading with paragraphs, pictures, tables and steps under it."""
 
     title: str
     paragraphs: Sequence[str] = ()
@@ -42,13 +46,16 @@ class Section:
 
 @dataclass(frozen=True)
 class Page:
-    """A whole report: a verdict first, then the reasons."""
+    """A whole report: a verdict first, then the reasons.
+
+    Without sections it is the compact view that notebooks show.
+    """
 
     title: str
     subtitle: str
     verdict: str
     tone: Tone
-    sections: Sequence[Section]
+    facts: Sequence[tuple[str, str]] = ()
     gauges: Sequence[str] = ()
+    sections: Sequence[Section] = ()
     footer: str = ""
-    facts: Sequence[tuple[str, str]] = field(default_factory=tuple)

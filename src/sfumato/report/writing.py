@@ -12,12 +12,15 @@ from sfumato._version import __version__
 from sfumato.errors import EngineError, ParameterError
 from sfumato.report.drawing import draw
 from sfumato.report.page import Page
+from sfumato.report.showable import RARE
 
-__all__ = ["page_html", "write_page"]
+__all__ = ["compact_html", "page_html", "write_page"]
+
+_TONES = {"bad": "#D55E00", "warn": "#E69F00", "good": "#009E73"}
 
 
 @cache
-def _template() -> Any:
+def _environment() -> Any:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
     environment = Environment(
@@ -27,7 +30,14 @@ def _template() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    return environment.get_template("report.html.j2")
+    environment.filters["command"] = _command
+    return environment
+
+
+def _command(step: str) -> tuple[str, str]:
+    """What to do, and the command that does it: it stands at the end of the sentence."""
+    said, found, command = step.partition(": sfumato ")
+    return (f"{said}:", f"sfumato {command}") if found else (step, "")
 
 
 def page_html(page: Page) -> str:
@@ -41,14 +51,26 @@ def page_html(page: Page) -> str:
         for figure in section.figures:
             number += 1
             svg = figure.svg if figure.spec is None else draw(figure.spec, number)
-            drawn.append((Markup(svg), figure.caption))
+            drawn.append((figure.title, Markup(svg), figure.caption))
         pictures.append(drawn)
-    text: str = _template().render(
-        page=page,
-        gauges=[Markup(svg) for svg in page.gauges],
-        sections=list(zip(page.sections, pictures, strict=True)),
-        version=__version__,
+    text: str = (
+        _environment()
+        .get_template("report.html.j2")
+        .render(
+            page=page,
+            gauges=[Markup(svg) for svg in page.gauges],
+            sections=list(zip(page.sections, pictures, strict=True)),
+            version=__version__,
+            rare=RARE,
+        )
     )
+    return text
+
+
+def compact_html(page: Page) -> str:
+    """What notebooks show: the verdict and the facts, without pictures."""
+    template = _environment().get_template("compact.html.j2")
+    text: str = template.render(page=page, colour=_TONES[page.tone])
     return text
 
 

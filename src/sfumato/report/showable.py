@@ -1,0 +1,165 @@
+"""What of a table may be shown: only values that many rows hold.
+
+A report is read by more people than the table is. Values held by fewer than `RARE` rows are never
+named in it, neither in text nor on an axis; ranges of numbers begin and end at round figures, and
+their ends are those between which all but a few rows lie.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping
+from pathlib import PurePath
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato.tables import Table
+
+__all__ = ["RARE", "Ranges", "common_values", "counts_of", "name_of", "numeric_bins"]
+
+RARE = 10
+"""Values that fewer rows hold are not shown."""
+MOST_VALUES = 12
+"""Values of a column shown at most."""
+MOST_DISTINCT = 200_000
+"""Columns with more values than this are not drawn."""
+
+Floats = npt.NDArray[np.float64]
+Ranges = list[tuple[float, float, float, float]]
+"""Low end, high end, rows before, rows after."""
+
+_RANGE = re.compile(r"[\[(]\s*(-?[0-9.eE+]+)\s*,\s*(-?[0-9.eE+]+)\s*([\])])")
+
+
+def name_of(table: str) -> str:
+    """A table's name without the folder it lies in and without what a database address holds.
+
+    Examples
+    --------
+    >>> name_of("/home/ada/people.csv"), name_of("postgresql://ada:secret@host/db#public.people")
+    ('people.csv', 'public.people')
+    """
+    if "://" in table:
+        return table.rpartition("#")[2] if "#" in table else "a database table"
+    return PurePath(table).name or "table"
+
+
+def counts_of(table: Table, column: str) -> tuple[pa.Array, npt.NDArray[np.int64]]:
+    """Values of a column and the rows that hold each."""
+    found = table.values(column)
+    counts = np.ones(found.entries, np.int64) if found.counts is None else found.counts
+    held = np.bincount(found.arrays[0], weights=counts, minlength=len(found.values[0]))
+    return found.values[0], held.astype(np.int64)
+
+
+def as_text(values: pa.Array) -> list[str | None]:
+    """Values as a release writes them."""
+    texts: list[str | None] = pc.cast(values, pa.string()).to_pylist()
+    return texts
+
+
+def common_values(
+    before: Mapping[str, int], after: Mapping[str, int]
+) -> tuple[list[tuple[str, int, int]], int]:
+    """Values to show with their rows before and after, most frequent first, and how many are not.
+
+    Examples
+    --------
+    >>> common_values({"F": 50, "M": 40, "X": 3}, {"F": 50, "M": 4})
+    ([('F', 50, 50), ('M', 40, 0)], 1)
+    """
+    common = sorted((v for v, n in before.items() if n >= RARE), key=lambda v: (-before[v], v))
+    shown = [
+        (value, before[value], after.get(value, 0) if after.get(value, 0) >= RARE else 0)
+        for value in common[:MOST_VALUES]
+    ]
+    return shown, len(before) - len(shown)
+
+
+def numeric_bins(
+    values: Floats, rows: npt.NDArray[np.int64], released: Mapping[Any, int], bins: int = 24
+) -> Ranges:
+    """Rows in round ranges of a number, before and after a release.
+
+    A published range such as ``[20, 29]`` counts in every bin it touches, in proportion. Rows
+    beyond the ends count in the outermost bins, and bins that hold few rows before are left empty.
+
+    Examples
+    --------
+    >>> ages, rows = np.array([20.0, 30.0, 99.0]), np.array([50, 50, 1])
+    >>> numeric_bins(ages, rows, {"[20, 39]": 101}, bins=2)
+    [(20.0, 30.0, 50.0, 50.5), (30.0, 40.0, 51.0, 50.5)]
+    """
+    order = np.argsort(values)
+    values, rows = values[order], rows[order]
+    inside = np.cumsum(rows)
+    if not len(values) or inside[-1] < 2 * RARE:
+        return []
+    low = values[np.searchsorted(inside, RARE)]
+    high = values[np.searchsorted(inside, inside[-1] - RARE)]
+    edges = _round_edges(float(low), float(high), bins)
+    if len(edges) < 3:
+        return []
+    before = np.zeros(len(edges) - 1)
+    np.add.at(before, _bin_of(values, edges), rows)
+    after = np.zeros(len(edges) - 1)
+    whole = bool((values == np.floor(values)).all())
+    for value, held in released.items():
+        ends = _ends(value, whole)
+        if ends is not None:
+            after += held * _spread(*ends, edges)
+    shown = before >= RARE
+    return [
+        (float(edges[i]), float(edges[i + 1]), float(before[i]), float(after[i]))
+        if shown[i]
+        else (float(edges[i]), float(edges[i + 1]), 0.0, 0.0)
+        for i in range(len(before))
+    ]
+
+
+def _round_edges(low: float, high: float, bins: int) -> Floats:
+    width = max(high - low, 0.0)
+    if width == 0:
+        return np.array([low])
+    rough = width / bins
+    unit = 10.0 ** math.floor(math.log10(rough))
+    step = next(unit * m for m in (1, 2, 2.5, 5, 10) if unit * m >= rough * (1 - 1e-9))
+    first = math.floor(low / step + 1e-9)
+    last = math.floor(high / step + 1e-9) + 1
+    return np.asarray(np.arange(first, last + 1) * step, dtype=np.float64)
+
+
+def _bin_of(values: Floats, edges: Floats) -> npt.NDArray[np.int64]:
+    at = np.searchsorted(edges, values, side="right") - 1
+    return np.clip(at, 0, len(edges) - 2).astype(np.int64)
+
+
+def _ends(value: Any, whole: bool) -> tuple[float, float] | None:
+    """The two ends of a published number or range; None for stars, nulls and other labels."""
+    try:
+        number = float(value)
+        return (number, number) if math.isfinite(number) else None
+    except (TypeError, ValueError):
+        found = _RANGE.fullmatch(str(value))
+    if found is None:
+        return None
+    low, high = float(found[1]), float(found[2])
+    # A closed range of whole numbers reaches up to the next one.
+    return low, high + (1.0 if whole and found[3] == "]" else 0.0)
+
+
+def _spread(low: float, high: float, edges: Floats) -> Floats:
+    """The share of a range that falls into each bin; the outermost bins reach on for ever."""
+    share = np.zeros(len(edges) - 1)
+    if high <= low:
+        share[_bin_of(np.array([low]), edges)] = 1.0
+        return share
+    ends = edges.copy()
+    ends[0], ends[-1] = min(low, ends[0]), max(high, ends[-1])
+    overlap = np.minimum(high, ends[1:]) - np.maximum(low, ends[:-1])
+    return np.asarray(np.maximum(overlap, 0.0) / (high - low))
