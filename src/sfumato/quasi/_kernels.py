@@ -39,11 +39,19 @@ def _count_large(values, weights, cardinality, lanes):  # type: ignore[no-untype
 
 
 @numba.njit(nogil=True, cache=True)
-def _count(values, weights, starts, classes, cardinality, sums, lanes):  # type: ignore[no-untyped-def]
-    """Pairs of rows that one more column leaves together, and the parts it makes of the classes."""
+def _count(  # type: ignore[no-untyped-def]
+    values, weights, starts, classes, cardinality, sums, lanes, most_pairs, least_parts
+):
+    """Pairs of rows that one more column leaves together, and the parts it makes of the classes.
+
+    Gives up with what it has as soon as there are more pairs than `most_pairs`, or there cannot be
+    `least_parts` parts any more.
+    """
     pairs, parts = 0, 0
     for c in range(classes):
         begin, end = starts[c], starts[c + 1]
+        if pairs > most_pairs or parts + starts[classes] - begin < least_parts:
+            return pairs, parts
         if end - begin == 2:  # most classes of a deep partition
             first, second = weights[begin], weights[begin + 1]
             pairs += (first * (first - 1) + second * (second - 1)) // 2
@@ -219,6 +227,7 @@ def search_below(  # type: ignore[no-untyped-def]
                 nexts[at * 64 + bit] = heads[bit]
                 heads[bit] = at
     all_sets = every.shape[0] > 0
+    no_limit = np.iinfo(np.int64).max
     # Entries are copied into the order of their classes, so that all loops run through memory.
     tables = [table] * (depth_limit + 1)
     weight = [weights] * (depth_limit + 1)
@@ -247,6 +256,8 @@ def search_below(  # type: ignore[no-untyped-def]
                 cardinalities[column],
                 sums,
                 lanes,
+                no_limit if all_sets else max_pairs - fixed[depth],
+                0 if all_sets else min_classes - alone[depth],
             )
             pairs += fixed[depth]
             parts += alone[depth]
@@ -281,6 +292,13 @@ def search_below(  # type: ignore[no-untyped-def]
             )
             alone[down] += dropped
             fixed[down] += pairs_in
+        if not all_sets and k == 0:
+            # Rows of one entry stay together whatever columns are still to come.
+            stuck = fixed[down]
+            for i in range(filled):
+                stuck += lighter[i] * (lighter[i] - 1) // 2
+            if stuck > max_pairs or alone[down] + filled < min_classes:
+                continue
         classes[down] = made
         tables[down] = smaller
         weight[down] = lighter
