@@ -122,18 +122,30 @@ def new_values(values: pa.Array, actions: Mapping[str, Any], name: str) -> pa.Ar
             "after its recode the column holds text, which has no top, bottom or rounding",
             where=f"[columns.{name}]",
         )
-    numbers = np.asarray(values.cast(pa.float64()).fill_null(np.nan))
+    before = np.asarray(values.cast(pa.float64(), safe=False).fill_null(np.nan))
+    numbers = before
     if "round" in actions:
         unit = float(actions["round"])
         numbers = np.round(np.floor(numbers / unit + 0.5) * unit, 12)
     numbers = np.clip(numbers, actions.get("bottom", -np.inf), actions.get("top", np.inf))
-    changed = numbers != np.asarray(values.cast(pa.float64()).fill_null(np.nan))
-    whole = bool(np.all(np.mod(numbers[changed & ~np.isnan(numbers)], 1) == 0))
-    target = kind if whole or not pa.types.is_integer(kind) else pa.float64()
-    made = pa.array(numbers, from_pandas=False).cast(target, safe=False)
     # untouched values stay as they are: integers beyond 2^53 have no exact float
-    keep = pa.array(~changed | np.isnan(numbers))
-    return pc.if_else(keep, values.cast(target), made)
+    keep = (numbers == before) | np.isnan(before)
+    target = _fitting(kind, numbers[~keep])
+    made = pa.array(np.where(keep, 0.0, numbers)).cast(target, safe=False)
+    return pc.if_else(pa.array(keep), values.cast(target), made)
+
+
+def _fitting(kind: pa.DataType, numbers: Array) -> pa.DataType:
+    """The column's type if the new numbers fit into it, else a wider one."""
+    import pyarrow as pa
+
+    if not pa.types.is_integer(kind) or len(numbers) == 0:
+        return kind
+    if (np.mod(numbers, 1) != 0).any():
+        return pa.float64()
+    limits = np.iinfo(kind.to_pandas_dtype())
+    inside = limits.min <= numbers.min() and numbers.max() <= limits.max
+    return kind if inside else pa.int64()
 
 
 def _recoded(values: pa.Array, recode: Mapping[str, Any], name: str) -> pa.Array:
@@ -242,7 +254,7 @@ def _ranked(values: pa.Array) -> tuple[pa.Array, Array]:
     import pyarrow.compute as pc
 
     distinct = values.unique()
-    order = pc.sort_indices(distinct, null_placement="at_end")
+    order = pc.sort_indices(distinct)
     distinct = distinct.take(order)
     codes = pc.index_in(values, value_set=distinct)
     if isinstance(codes, pa.ChunkedArray):

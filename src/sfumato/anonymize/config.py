@@ -252,7 +252,12 @@ def _table(path: tuple[str, ...], table: Mapping[str, Any]) -> list[str]:
 
 def _key(name: str) -> str:
     bare = name.isascii() and name.replace("-", "").replace("_", "").isalnum()
-    return name if bare else json.dumps(name, ensure_ascii=False)
+    return name if bare else _text(name)
+
+
+def _text(text: str) -> str:
+    """Text in quotes; JSON's escapes are TOML's, except that TOML also escapes DEL."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _value(value: Any) -> str:
@@ -263,7 +268,7 @@ def _value(value: Any) -> str:
     if isinstance(value, (list, tuple)):
         return "[" + ", ".join(_value(item) for item in value) + "]"
     if isinstance(value, str):
-        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+        return _text(value)
     if hasattr(value, "isoformat"):
         return str(value.isoformat())
     raise InputError("a setting cannot be written as TOML", remedy="Write plain values.")

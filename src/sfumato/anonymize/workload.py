@@ -155,9 +155,9 @@ class QueryLog:
         names = _matching(columns)
         mentions = dict.fromkeys(columns, 1)
         for query in self.queries:
-            for name in {*query.features, *query.selections}:
-                if name.lower() in names:
-                    mentions[names[name.lower()]] += 1
+            for name in {name.lower() for name in (*query.features, *query.selections)}:
+                if name in names:
+                    mentions[names[name]] += 1
         total = sum(mentions.values())
         return {name: len(columns) * count / total for name, count in mentions.items()}
 

@@ -134,9 +134,11 @@ def _risks(found: Any) -> Table:
 def _ending(release: Release) -> str:
     if release.output is None:
         return "Nothing was written; give -o FILE to publish."
+    from sfumato.release.certificate import certificate_path
+
     return (
         f"Written and verified: {release.output}\n"
-        f"Its certificate: {release.output}.certificate.json"
+        f"Its certificate: {certificate_path(release.output)}"
     )
 
 

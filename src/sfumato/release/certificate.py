@@ -28,14 +28,18 @@ FORMAT = 1
 
 
 def certificate_path(output: str | os.PathLike[str]) -> Path:
-    """Where the certificate of an output lies.
+    """Where the certificate of an output lies; that of a database's table in this folder.
 
     Examples
     --------
     >>> certificate_path("out/release.parquet").as_posix()
     'out/release.parquet.certificate.json'
+    >>> certificate_path("postgresql://ada@server/clinic#public.release").as_posix()
+    'public.release.certificate.json'
     """
     text = os.fspath(output)
+    if "://" in text and "#" in text:
+        text = text.rpartition("#")[2]
     return Path(text.rstrip("/") + ".certificate.json")
 
 

@@ -1,0 +1,164 @@
+"""Settings: from TOML, overridden, written down again, and repeated from a certificate."""
+
+from __future__ import annotations
+
+import tomllib
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import sfumato as sf
+from sfumato.anonymize.config import Settings
+from sfumato.errors import ParameterError, SourceError
+
+FILE = """
+k = 2
+qi = ["age", "job"]
+sensitive = ["ill"]
+l = 2
+relaxed = true
+identifiers = ["name"]
+
+[weights]
+age = 3
+
+[boundaries.age]
+max_width = 30
+
+[columns.age]
+top = 50
+"""
+
+
+@pytest.fixture
+def people():
+    return pa.table(
+        {
+            "name": list("abcdefgh"),
+            "age": [20, 21, 25, 30, 41, 45, 60, 70],
+            "job": ["nurse", "cook"] * 4,
+            "ill": ["flu", "cold", "gout", "flu"] * 2,
+        }
+    )
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "anonymize.toml"
+    path.write_text(FILE)
+    return path
+
+
+def test_a_file_says_what_python_says(people, file):
+    by_file = sf.anonymize(people, config=file)
+    by_hand = sf.anonymize(
+        people,
+        k=2,
+        qi=["age", "job"],
+        sensitive=["ill"],
+        l=2,
+        relaxed=True,
+        identifiers=["name"],
+        weights={"age": 3},
+        boundaries={"age": {"max_width": 30}},
+        columns={"age": {"top": 50}},
+    )
+    assert by_file.to_dict() == by_hand.to_dict()
+
+
+def test_what_is_given_comes_before_the_file(people, file):
+    release = sf.anonymize(people, config=file, k=4, weights={"job": 2}, relaxed=False)
+    assert release.asked["k"] == 4
+    assert release.asked["weights"] == {"age": 3.0, "job": 2.0}
+    assert release.asked["relaxed"] is False
+
+
+def test_options_do_not_follow_to_another_method(file):
+    settings = Settings.read(file).overridden({"method": "quantiles"})
+    assert settings.options == {}
+
+
+def test_a_certificate_repeats_its_release(people, file, tmp_path):
+    first = tmp_path / "first.csv"
+    sf.anonymize(people, config=file, output=first)
+    second = tmp_path / "second.csv"
+    sf.anonymize(people, config=f"{first}.certificate.json", output=second)
+    assert first.read_bytes() == second.read_bytes()
+
+
+def test_paths_are_relative_to_the_file(people, tmp_path):
+    folder = tmp_path / "settings"
+    (folder / "trees").mkdir(parents=True)
+    (folder / "trees" / "job.csv").write_text("nurse;*\ncook;*\n")
+    (folder / "bounds.toml").write_text("[job]\nmarks = ['nurse', 'cook']\n")
+    (folder / "queries.sql").write_text("age >= 40\n")
+    path = folder / "a.toml"
+    path.write_text(
+        'k = 2\nqi = ["age", "job"]\nhierarchies = "trees"\nboundaries = "bounds.toml"\n'
+        'workload = "queries.sql"\n'
+    )
+    release = sf.anonymize(people, config=path)
+    assert release.k >= 2
+    assert release.asked["boundaries"] == {"job": {"marks": ["nurse", "cook"]}}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("kk = 5", "no setting `kk`"),
+        ("sensitiv = ['ill']", "Did you mean `sensitive`"),
+        ("relax = true", "Did you mean `relaxed`"),
+        ("k = 'five'", "`k` must be a number"),
+        ("k = true", "`k` must be a number"),
+        ("qi = [1, 2]", "list of column names"),
+        ("sensitive = 3", "list of column names"),
+        ("weights = 3", "must be a table"),
+        ("[weights]\nage = 'much'", "weight of `age`"),
+        ("[weights]\nage = -1", "weight of `age`"),
+        ("l_kind = 'entropic'", "Did you mean `entropy`"),
+        ("suppressed_as = 'stars'", "cannot be `stars`"),
+        ("method = 'mondrain'", "Did you mean `mondrian`"),
+        ("method = 3", "no method `3`"),
+    ],
+)
+def test_what_a_file_must_not_say(people, tmp_path, text, words):
+    path = tmp_path / "bad.toml"
+    path.write_text(text)
+    with pytest.raises(ParameterError, match=words):
+        sf.anonymize(people, config=path, qi=["age"], k=2)
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    with pytest.raises(SourceError, match="no such file"):
+        Settings.read(tmp_path / "nowhere.toml")
+    broken = tmp_path / "broken.toml"
+    broken.write_text("k = \n")
+    with pytest.raises(SourceError, match="line 1"):
+        Settings.read(broken)
+    other = tmp_path / "other.json"
+    other.write_text("[]")
+    with pytest.raises(SourceError, match="no certificate"):
+        Settings.read(other)
+
+
+names = st.text(min_size=1, max_size=6)
+
+
+@given(
+    st.lists(st.lists(names, min_size=1, max_size=3).map(tuple), min_size=1, max_size=3),
+    st.dictionaries(names, st.floats(0, 1e6)),
+    st.dictionaries(
+        names,
+        st.one_of(
+            st.fixed_dictionaries({"top": st.integers(-5, 5)}),
+            st.fixed_dictionaries({"recode": st.dictionaries(names, names, min_size=1)}),
+        ),
+    ),
+    st.booleans(),
+)
+def test_settings_survive_being_written_down(qi, weights, columns, relaxed):
+    given = {"qi": qi, "k": 3, "weights": weights, "columns": columns, "relaxed": relaxed}
+    settings = Settings.of({**given, "cut_weights": {"spread": 2.0}})
+    assert Settings.of(tomllib.loads(settings.to_toml())) == settings
