@@ -91,6 +91,8 @@ TASKS: dict[str, Task] = {
               "id3", {"target": "income", "min_rows": 100}),
     "adult-all": ("ID3, Adult, min_rows 2, no limit", lambda: real_table("adult", ADULT),
                   half_the_rows, "id3", {"target": "income", "min_rows": 2}),
+    "adult-fine": ("ID3, Adult, min_rows 100, fine", lambda: real_table("adult", ADULT),
+                   half_the_rows, "id3", {"target": "income", "min_rows": 100, "fine": True}),
     "nursery": ("ID3, Nursery, no limit", lambda: real_table("nursery"), half_the_rows,
                 "id3", {"target": "class"}),
     "nursery-cells": ("ID3, Nursery, cells split, depth 2", lambda: real_table("nursery"),

@@ -49,6 +49,7 @@ def plain_id3(
     target: str,
     max_depth: int | None = None,
     min_rows: int = 2,
+    fine: bool = False,
     bits: int | None = None,
 ) -> PlainTree:
     """ID3 on pooled rows.
@@ -56,8 +57,8 @@ def plain_id3(
     Parameters
     ----------
     bits
-        The bound on rows, 2^bits, that the two parties take (it sets the tiny handicap by which
-        the first of equal columns wins); by default that of the pooled rows.
+        The bound on rows, 2^bits, that the two parties take (it enters the tiny handicap by
+        which the first of equal columns wins); by default that of the pooled rows.
 
     Examples
     --------
@@ -71,7 +72,7 @@ def plain_id3(
     answer = schema.position(target)
     classes = schema.sizes[answer]
     known = max(4, len(cells).bit_length() + 1 if bits is None else bits)
-    handicap = Precision(known, len(rules.attributes)).handicap_nats
+    handicap = Precision(known, len(rules.attributes), fine).handicap_nats
     gaps: dict[Path, float] = {}
 
     def grow(
@@ -85,7 +86,8 @@ def plain_id3(
             pair = cells[rows, column] * classes + cells[rows, answer]
             table = np.bincount(pair, minlength=schema.sizes[column] * classes)
             table = table.reshape(-1, classes)
-            sums[at] = _x_log_x(table.sum(axis=1)) - _x_log_x(table) + at * handicap
+            sums[at] = _x_log_x(table.sum(axis=1)) - _x_log_x(table)
+            sums[at] += at * handicap * len(rows)
         best = int(sums.argmin())
         others = np.delete(sums, best)
         gaps[path] = float(others.min() - sums[best]) / len(rows) if len(others) else math.inf
