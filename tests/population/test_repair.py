@@ -27,10 +27,10 @@ def test_even_independent_columns_need_little_repair() -> None:
     assert plan.theorem_share >= 0.9
 
 
-@pytest.mark.parametrize("seed", [1, 2, 5])
+@pytest.mark.parametrize("seed", [1, 3, 6])
 def test_skewed_and_dependent_columns_break_the_theorem_and_are_repaired(seed: int) -> None:
-    universe = make_universe(1_000_000, seed)
-    entries, blurrers, drawn = universe.sample(0.1, seed)
+    universe = make_universe(500_000, seed)
+    entries, blurrers, drawn = universe.sample(0.2, seed)
     theorem = make_plan(entries, blurrers, universe.people, K, BETA, repair="none")
     assert true_share(universe, drawn, theorem, K) < 1 - BETA
     assert not theorem.holds

@@ -13,7 +13,7 @@ import pyarrow as pa
 from scipy.stats import norm
 
 from sfumato.engines.codes import Codes, smallest_dtype
-from sfumato.population.blur import Blurrer
+from sfumato.population.blur import Blurred, Blurrer
 from sfumato.population.repair import Plan
 
 
@@ -47,25 +47,29 @@ class Universe:
 
 
 def make_universe(people: int, seed: int) -> Universe:
-    """One of many kinds, chosen by the seed: even or skewed, independent or dependent."""
+    """One of many kinds, drawn by the seed: even or skewed, independent or dependent."""
     random = np.random.default_rng(seed)
     columns: dict[str, np.ndarray] = {}
-    count = 2 + seed % 2
-    correlation = (0.0, 0.3, 0.6, 0.9)[seed % 4]
+    correlation = correlation_of(seed)
     common = random.standard_normal(people, dtype=np.float32)
-    for i in range(count):
+    for i in range(2 + seed % 2):
         own = random.standard_normal(people, dtype=np.float32)
         z = np.sqrt(correlation) * common + np.sqrt(1 - correlation) * own
-        kind = (seed // 4 + i) % 5
+        kind, skew = random.integers(5), random.random()
         if kind == 0:  # bell-shaped whole numbers
-            columns[f"n{i}"] = np.round(z * 300).astype(np.int32)
+            columns[f"n{i}"] = np.round(z * (100 + 400 * skew)).astype(np.int32)
         elif kind == 1:  # long tail
-            columns[f"n{i}"] = np.round(np.exp(1.5 * z) * 200).astype(np.int32)
+            columns[f"n{i}"] = np.round(np.exp((0.5 + 1.5 * skew) * z) * 200).astype(np.int32)
         elif kind == 2:  # few numbers, like an age
-            columns[f"n{i}"] = np.clip(np.round(40 + 18 * z), 0, 99).astype(np.int32)
-        else:  # categories of Zipf's law, mild or strong
-            columns[f"c{i}"] = _zipf(z, 1.0 if kind == 3 else 1.6)
+            columns[f"n{i}"] = np.clip(np.round(40 + (8 + 20 * skew) * z), 0, 99).astype(np.int32)
+        else:  # categories of Zipf's law
+            columns[f"c{i}"] = _zipf(z, 0.5 + 1.5 * skew)
     return Universe(columns)
+
+
+def correlation_of(seed: int) -> float:
+    """Share of the common cause in every column of a universe; a quarter has none."""
+    return 0.0 if seed % 4 == 0 else float(np.random.default_rng([seed, 1]).uniform(0, 0.95))
 
 
 def _zipf(z: np.ndarray, exponent: float, values: int = 300) -> np.ndarray:
@@ -77,28 +81,32 @@ def _zipf(z: np.ndarray, exponent: float, values: int = 300) -> np.ndarray:
 
 def true_share(universe: Universe, drawn: np.ndarray, plan: Plan, k: int) -> float:
     """Share of the sampled rows whose released cells match at least k people."""
-    key = np.zeros(universe.people, np.int64)
+    key = np.zeros(universe.people, np.int32)
     inside = np.ones(universe.people, bool)
     for name, blurred in plan.blurred.items():
         column = universe.columns[name]
-        seen = np.unique(column[drawn])
-        if name.startswith("c"):
-            at = np.minimum(np.searchsorted(seen, column), len(seen) - 1)
-            known = seen[at] == column
-            group = blurred.groups[at]
-            # somebody whose category the sample never saw fits only a star
-            star = blurred.distinct - 1 if blurred.labels[-1].as_py() == "*" else -1
-            group = np.where(known, group, star)
-        else:
-            starts = np.flatnonzero(np.diff(blurred.groups, prepend=-1))
-            ends = np.append(starts[1:], len(seen)) - 1
-            group = np.searchsorted(seen[starts], column, side="right") - 1
-            fits = (group >= 0) & (column <= seen[ends][np.maximum(group, 0)])
-            group = np.where(fits, group, -1)
+        low = int(column.min())
+        values = np.arange(low, int(column.max()) + 1)
+        of_value = _group_of(values, np.unique(column[drawn]), blurred, name.startswith("c"))
+        group = of_value.astype(np.int32)[column - low]
         inside &= group >= 0
-        key = key * blurred.distinct + np.maximum(group, 0)
+        key = key * np.int32(blurred.distinct) + np.maximum(group, 0)
     people = np.bincount(key[inside], minlength=int(key.max()) + 1)
     return float((people[key[drawn]] >= k).mean())
+
+
+def _group_of(values: np.ndarray, seen: np.ndarray, blurred: Blurred, category: bool) -> np.ndarray:
+    """The group whose released cell fits each value, -1 where none does."""
+    if category:
+        at = np.minimum(np.searchsorted(seen, values), len(seen) - 1)
+        # somebody whose category the sample never saw fits only a star
+        star = blurred.distinct - 1 if blurred.labels[-1].as_py() == "*" else -1
+        return np.where(seen[at] == values, blurred.groups[at], star)
+    starts = np.flatnonzero(np.diff(blurred.groups, prepend=-1))
+    ends = np.append(starts[1:], len(seen)) - 1
+    group = np.searchsorted(seen[starts], values, side="right") - 1
+    fits = (group >= 0) & (values <= seen[ends][np.maximum(group, 0)])
+    return np.where(fits, group, -1)
 
 
 def unique_share(universe: Universe) -> tuple[float, int]:
