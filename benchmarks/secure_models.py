@@ -98,11 +98,11 @@ TASKS: dict[str, Task] = {
     "nursery-cells": ("ID3, Nursery, cells split, depth 2", lambda: real_table("nursery"),
                       half_the_cells, "id3", {"target": "class", "max_depth": 2}),
     "net-rows": ("net, 100,000 x 6, rows split", made_table, half_the_rows,
-                 "bayes_net", {"max_parents": 5}),
+                 "bayes_net", {"max_parents": 5, "score": "stirling"}),
     "net-columns": ("net, 100,000 x 6, columns split", made_table, half_the_columns,
-                    "bayes_net", {"max_parents": 5}),
+                    "bayes_net", {"max_parents": 5, "score": "stirling"}),
     "net-cells": ("net, 100,000 x 6, cells split", made_table, half_the_cells,
-                  "bayes_net", {"max_parents": 5}),
+                  "bayes_net", {"max_parents": 5, "score": "stirling"}),
 }  # fmt: skip
 
 

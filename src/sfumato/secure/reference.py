@@ -115,7 +115,7 @@ def plain_bayes_net(
     *,
     order: Sequence[str] | None = None,
     max_parents: int = 2,
-    score: str = "stirling",
+    score: str = "burnside",
     bits: int | None = None,
 ) -> PlainNet:
     """K2's search on pooled rows, with the same score as the protocol; `bits` as in `plain_id3`."""
@@ -154,22 +154,21 @@ def _score(
     shape = [sizes[c] for c in (*parents, column)]
     flat = np.ravel_multi_index([cells[:, c] for c in (*parents, column)], shape)
     table = np.bincount(flat, minlength=math.prod(shape)).reshape(-1, shape[-1])
-    totals = table.sum(axis=1) + shape[-1] - 1
-    factorial = {"stirling": _stirling, "burnside": _burnside}[rules.score]
-    prior = len(table) * math.lgamma(shape[-1])
-    return prior + math.fsum(factorial(table.reshape(-1))) - math.fsum(factorial(totals))
+    d, q = shape[-1], len(table)
+    counts, totals = table.reshape(-1).astype(np.float64), table.sum(axis=1) + d - 1.0
+    if rules.score == "burnside":
+        return math.fsum([*_burnside(counts), *-_burnside(totals), q * _burnside(np.array(d - 1))])
+    return math.fsum([*_stirling(counts), *-_stirling(totals), q * math.lgamma(d)])
 
 
-def _stirling(n: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The logarithm of n!, nearly; ln 0 is taken as 0."""
-    x = n.astype(np.float64)
-    logarithm = np.log(np.maximum(x, 1.0))
-    result: NDArray[np.float64] = (x + 0.5) * logarithm - x + 0.5 * math.log(2 * math.pi)
+def _burnside(n: NDArray[np.float64]) -> NDArray[np.float64]:
+    """What remains of ln n! where linear terms cancel."""
+    result: NDArray[np.float64] = (n + 0.5) * np.log(2 * n + 1)
     return result
 
 
-def _burnside(n: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The logarithm of n!, nearly, also for 0."""
-    x = n.astype(np.float64) + 0.5
-    result: NDArray[np.float64] = x * np.log(x) - x + 0.5 * math.log(2 * math.pi)
+def _stirling(n: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The logarithm of n!, nearly; ln 0 is taken as 0."""
+    linear = 0.5 * math.log(2 * math.pi) - n
+    result: NDArray[np.float64] = (n + 0.5) * np.log(np.maximum(n, 1.0)) + linear
     return result
