@@ -42,7 +42,8 @@ def view(release: Release) -> RenderableType:
     parts += [Text(f"! {warning}", style="yellow") for warning in release.warnings]
     if release.stopped_by:
         parts.append(Text(f"! the search was stopped by {release.stopped_by}", style="yellow"))
-    parts.append(Text(_ending(release), style="bold"))
+    # a path is copied from the terminal: it is never broken
+    parts.append(Text(_ending(release), style="bold", no_wrap=True, overflow="ignore"))
     return Group(*parts)
 
 

@@ -1,0 +1,213 @@
+"""``sfumato anonymize`` as users meet it."""
+
+from __future__ import annotations
+
+import tomllib
+
+import pyarrow.parquet as pq
+import pytest
+
+import sfumato as sf
+from cli_tools import sfumato
+from sfumato.demo import people
+
+QI = ("--qi", "birth_date,sex,zip")
+OUT = ("--identifiers", "patient_id,name,ssn,email,phone", "--identifiers", "note")
+
+
+@pytest.fixture(scope="module")
+def hospital(tmp_path_factory):
+    path = tmp_path_factory.mktemp("demo") / "people.parquet"
+    pq.write_table(people(1500), path)
+    return path
+
+
+def plain(text):
+    return " ".join(text.split())
+
+
+def test_the_json_is_the_release(hospital):
+    told = sfumato("anonymize", hospital, "-k", 5, *QI, *OUT, "--json").json
+    release = sf.anonymize(
+        hospital,
+        qi=["birth_date", "sex", "zip"],
+        k=5,
+        identifiers=["patient_id", "name", "ssn", "email", "phone", "note"],
+    )
+    assert told == release.to_dict()
+    promised = (
+        "method asked k rows suppressed_rows suppressed_cells classes lower_bound utility "
+        "column_actions"
+    )
+    assert set(promised.split(" ")) <= set(told)
+    assert told["asked"]["k"] == 5
+
+
+def test_the_page_fits_80_columns_and_tells_the_whole_story(hospital, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    out = "release.parquet"
+    done = sfumato(
+        "anonymize", hospital, "-k", 5, *QI, *OUT, "--sensitive", "diagnosis", "-l", 3,
+        "-o", out, "-q",
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    assert done.err == ""
+    assert max(len(line.rstrip()) for line in done.out.splitlines()) <= 80
+    words = plain(done.out)
+    for told in ("1,500 rows in", "✓ k-anonymity k = 5",
+                 "✓ distinct l-diversity of diagnosis l = 3", "birth_date blurred in", "normalized certainty penalty", "prosecutor 100.00%",
+                 "Written and verified", "release.parquet.certificate.json"):  # fmt: skip
+        assert told in words, told
+    assert "!" not in done.out
+    assert sfumato("verify", out).code == 0
+
+
+def test_no_value_held_by_few_is_printed(hospital):
+    done = sfumato("anonymize", hospital, "-k", 5, *QI, "--sensitive", "diagnosis", "-l", 2)
+    table = pq.read_table(hospital)
+    for name in ("name", "ssn", "email", "phone", "zip", "birth_date"):
+        cells = {str(cell) for cell in table.column(name).to_pylist()[:300]} - {"None"}
+        assert not [cell for cell in cells if cell in done.out], name
+
+
+def test_identifiers_that_stay_are_pointed_out(hospital):
+    done = sfumato("anonymize", hospital, "-k", 5, *QI)
+    assert "! kept, though different in nearly every row: `patient_id`" in plain(done.out)
+    assert plain(done.out).endswith("Nothing was written; give -o FILE to publish.")
+
+
+def test_a_dry_run_writes_nothing(hospital, tmp_path):
+    done = sfumato("anonymize", hospital, "-k", 5, *QI, *OUT, "-o", tmp_path / "x.csv", "--dry-run")
+    assert done.code == 0
+    assert "Nothing was written" in done.out
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_several_sets_weights_and_options(hospital):
+    told = sfumato(
+        "anonymize", hospital, "-k", 4, "--qi", "birth_date,sex", "--qi", "zip", *OUT,
+        "--weights", "birth_date=5", "--cut-weights", "spread=1,priority=3", "--relaxed",
+        "--sensitive", "cost", "-t", 0.4, "--t-distance", "cost=ordered", "--seed", 7, "--json",
+    ).json  # fmt: skip
+    assert told["asked"]["qi"] == [["birth_date", "sex"], ["zip"]]
+    assert told["asked"]["cut_weights"] == {"spread": 1.0, "priority": 3.0}
+    assert told["asked"]["relaxed"] is True
+    assert told["seed"] == 7
+    models = [check["model"] for check in told["findings"][0]["measured"]["checks"]]
+    assert models == ["k-anonymity", "t-closeness (ordered distance)"] * 2
+
+
+def test_a_configuration_is_read_written_and_overridden(hospital, tmp_path):
+    config, first, second = tmp_path / "a.toml", tmp_path / "1.csv", tmp_path / "2.csv"
+    done = sfumato(
+        "anonymize", hospital, "-k", 5, *QI, *OUT, "--strict", "--weights", "zip=2",
+        "--write-config", config, "-o", first,
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    assert tomllib.loads(config.read_text())["weights"] == {"zip": 2.0}
+    assert sfumato("anonymize", hospital, "--config", config, "-o", second).code == 0
+    assert first.read_bytes() == second.read_bytes()
+    third = sfumato("anonymize", hospital, "--config", config, "-k", 9, "--json").json
+    assert third["asked"]["k"] == 9
+    assert third["k"] >= 9
+    refused = sfumato("anonymize", hospital, *QI, "-k", 5, "--write-config", config)
+    assert refused.code == 2
+    assert "the file exists" in plain(refused.err)
+
+
+def test_boundaries_hierarchies_and_workload(hospital, tmp_path):
+    (tmp_path / "trees").mkdir()
+    (tmp_path / "trees" / "sex.csv").write_text("F;*\nM;*\nX;*\n")
+    (tmp_path / "bounds.toml").write_text('[sex]\nmarks = ["F", "M", "X"]\n')
+    (tmp_path / "log.sql").write_text("SELECT zip FROM t WHERE sex = 'F'\nSELECT FROM (\n")
+    done = sfumato(
+        "anonymize", hospital, "-k", 5, "--qi", "sex,zip", *OUT,
+        "--hierarchies", tmp_path / "trees", "--boundaries", tmp_path / "bounds.toml", "--workload", tmp_path / "log.sql",
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    words = plain(done.out)
+    assert "sex kept 0.000" in words
+    assert "1 query was passed over (line 2: it does not parse" in words
+    assert "Inferred hierarchies zip" in words
+    assert "1 queries, relative error" in words
+
+
+def test_pseudonyms(hospital, tmp_path):
+    key, out = tmp_path / "key", tmp_path / "out.csv"
+    key.write_text("a key that nobody guesses")
+    done = sfumato(
+        "anonymize", hospital, "-k", 5, *QI, "--identifiers", "name,ssn,email,phone,note",
+        "--pseudonyms", "patient_id", "--key-file", key, "-o", out,
+    )  # fmt: skip
+    assert done.code == 0, done.err
+    assert "patient_id replaced by pseudonyms" in plain(done.out)
+    ids = sf.table(out).sample(5, ["patient_id"]).column(0).to_pylist()
+    assert all(len(name) == 32 for name in ids)
+
+
+def test_several_releases_are_verified_together(hospital, tmp_path):
+    for name, weight in (("a", "zip"), ("b", "birth_date")):
+        done = sfumato(
+            "anonymize", hospital, "-k", 5, "--qi", "birth_date,zip", "--weights", f"{weight}=9",
+            "--cut-weights", "spread=0,priority=1", "-o", tmp_path / f"{name}.csv",
+        )  # fmt: skip
+        assert done.code == 0
+    assert "already holds a release of the same table (a.csv)" in plain(done.out)
+    both = sfumato(
+        "verify", tmp_path / "a.csv", "--with", tmp_path / "b.csv", "--row-key", "patient_id"
+    )
+    assert both.code == 1
+    assert "✗ 2 releases joined: k-anonymity on" in plain(both.out)
+    assert sfumato("verify", tmp_path / "a.csv", "--with", tmp_path / "b.csv").code == 2
+
+
+@pytest.mark.parametrize("engine", ["memory", "duckdb"])
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["-k", "5"], "no quasi-identifiers were named"),
+        (["--qi", "zip"], "nothing was asked for"),
+        (["-k", "9999", "--qi", "zip"], "k = 9,999 is larger than the table"),
+        (["-k", "5", "--qi", "zipp"], "Did you mean `zip`?"),
+        (["-k", "5", "--qi", "zip", "--sensitive", "zip", "-l", "2"], "at the same time"),
+        (["-k", "5", "--qi", "zip", "--sensitive", "sex", "-l", "9"], "distinct values"),
+        (["-k", "5", "--qi", "zip", "--method", "mondrain"], "Did you mean `mondrian`?"),
+        (["-k", "5", "--qi", "zip", "--option", "relax=1"], "Did you mean `relaxed`?"),
+        (["-k", "5", "--qi", "zip", "--option", "relax"], "Write --option name=value"),
+        (["-k", "5", "--qi", "zip", "--config", "nowhere.toml"], "no such file"),
+        (["-k", "5", "--qi", "zip", "--hierarchies", "nowhere"], "there is no such folder"),
+        (["-k", "5", "--qi", "zip", "--boundaries", "nowhere"], "no such file"),
+        (["-k", "5", "--qi", "zip", "--workload", "nowhere"], "no such file"),
+        (["-k", "5", "--qi", "zip", "--pseudonyms", "name"], "secret key"),
+        (["-k", "5", "--qi", "zip", "--key-file", "nowhere"], "no such file"),
+        (["-k", "5", "--qi", "zip", "--suppressed-as", "x"], "cannot be `x`"),
+        (["-k", "5", "--qi", "zip", "--weights", "age=2"], "no quasi-identifier"),
+        (["-k", "5", "--qi", "zip", "--format", "xlsx", "-o", "x"], "xlsx"),
+    ],
+)
+def test_bad_input_is_explained_and_nothing_written(
+    hospital, tmp_path, monkeypatch, engine, arguments, words
+):
+    monkeypatch.chdir(tmp_path)
+    done = sfumato("anonymize", hospital, "--engine", engine, *arguments)
+    assert done.code == 2, done.err
+    assert words in plain(done.err)
+    assert done.out == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_release_is_not_overwritten_unasked(hospital, tmp_path):
+    out = tmp_path / "out.csv"
+    assert sfumato("anonymize", hospital, "-k", 5, *QI, *OUT, "-o", out).code == 0
+    before = out.read_bytes()
+    assert sfumato("anonymize", hospital, "-k", 9, *QI, *OUT, "-o", out).code == 2
+    assert out.read_bytes() == before
+    assert sfumato("anonymize", hospital, "-k", 9, *QI, *OUT, "-o", out, "--force").code == 0
+
+
+def test_help_lists_every_method():
+    from sfumato.anonymize.registry import METHODS
+
+    words = plain(sfumato("anonymize", "--help").out)
+    for name in METHODS:
+        assert f"{name}:" in words
