@@ -8,7 +8,7 @@ import sys
 
 import benchmarks
 
-_TOOLS = {"__main__", "census", "runner"}
+_TOOLS = {"__main__", "census", "runner", "tables"}
 
 
 def main(chosen: list[str]) -> int:

@@ -89,11 +89,11 @@ def layout_of(
         # The last line may be cut off; a file of one long line is looked at as it is.
         text = text[: text.rfind("\n") + 1] or text
     order = ("\t", *DELIMITERS) if tabs else DELIMITERS
-    # A delimiter that does not occur fits as badly as any can, and the first of them is taken.
-    found = delimiter or max(
-        order, key=lambda d: _fitness(_records(text, d)) if d in text else (0.0, 0)
-    )
-    records = _records(text, found)
+    # A delimiter that does not occur cuts nothing; where none fits, the first one is taken.
+    likely = [d for d in order if d in text or d == order[0]]
+    cut = {d: _records(text, d) for d in ([delimiter] if delimiter else likely)}
+    found = max(cut, key=lambda d: _fitness(cut[d]))
+    records = cut[found]
     names = tuple(records[0])
     if header:
         records = records[1:]
@@ -160,8 +160,8 @@ def _fitness(records: list[list[str]]) -> tuple[float, int]:
 
 
 def _recurs(rows: list[list[str]], at: int) -> bool:
-    cells = [row[at] for row in rows if len(row) > at]
-    return len(set(cells)) <= len(cells) / 2
+    cells = [row[at] for row in rows if at < len(row)]
+    return 2 * len(set(cells)) <= len(cells)
 
 
 @contextmanager

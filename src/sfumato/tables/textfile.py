@@ -35,6 +35,8 @@ _LARGEST_BLOCK = 1 << 30
 _PACKED_RATIO = 5
 """How much larger a compressed text file usually is than its file."""
 _HELD_IN_MEMORY = 1 << 26
+_LOOKED_AT_KEPT = 1 << 27
+"""Bytes of cells kept from deciding on types to reading, so that small files are read once."""
 _CHEAP_PASSES = 2
 """Reading this often costs less than making a copy that reads faster."""
 
@@ -96,6 +98,7 @@ class TextFile:
         self._rows: int | None = None
         self._passes = 0
         self._spool: Spool | None = None
+        self._looked: list[pa.RecordBatch] | None = None
 
     def schema(self) -> tuple[Column, ...]:
         """Columns and types; the first call reads the file."""
@@ -180,13 +183,19 @@ class TextFile:
 
     def _look_once(self, readings: dict[str, ColumnReading]) -> int:
         rows, last = 0, None
+        held: list[pa.RecordBatch] | None = [] if list(readings) == self._names else None
+        left = _LOOKED_AT_KEPT
         for batch in self._read(list(readings), typed=False):
             rows += batch.num_rows
+            if held is not None:
+                left -= batch.nbytes
+                held = [*held, batch] if left >= 0 else None
             for reading, column in zip(readings.values(), batch.columns, strict=True):
                 reading.see(column)
             last = batch
         if last is not None and last.num_rows:
             self._check_last_cell(last.column(-1)[last.num_rows - 1].as_py())
+        self._looked = self._looked if held is None else held
         return rows
 
     def _check_last_cell(self, cell: str | None) -> None:
@@ -201,7 +210,13 @@ class TextFile:
         import pyarrow as pa
 
         readings = dict(zip(self._names, self._decided(), strict=True))
-        for batch in self._read(names, typed=True):
+        looked, self._looked = self._looked, None
+        batches = (
+            self._read(names, typed=True)
+            if looked is None
+            else (batch.select([self._names.index(name) for name in names]) for batch in looked)
+        )
+        for batch in batches:
             arrays = [
                 column if pa.types.is_primitive(column.type) else readings[name].convert(column)
                 for name, column in zip(names, batch.columns, strict=True)
