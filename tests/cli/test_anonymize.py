@@ -55,7 +55,8 @@ def test_the_page_fits_80_columns_and_tells_the_whole_story(hospital, tmp_path, 
     assert max(len(line.rstrip()) for line in done.out.splitlines()) <= 80
     words = plain(done.out)
     for told in ("1,500 rows in", "✓ k-anonymity k = 5",
-                 "✓ distinct l-diversity of diagnosis l = 3", "birth_date blurred in", "normalized certainty penalty", "prosecutor 100.00%",
+                 "✓ distinct l-diversity of diagnosis l = 3",
+                 "birth_date blurred in", "normalized certainty penalty", "prosecutor 100.00%",
                  "Written and verified", "release.parquet.certificate.json"):  # fmt: skip
         assert told in words, told
     assert "!" not in done.out
@@ -122,7 +123,8 @@ def test_boundaries_hierarchies_and_workload(hospital, tmp_path):
     (tmp_path / "log.sql").write_text("SELECT zip FROM t WHERE sex = 'F'\nSELECT FROM (\n")
     done = sfumato(
         "anonymize", hospital, "-k", 5, "--qi", "sex,zip", *OUT,
-        "--hierarchies", tmp_path / "trees", "--boundaries", tmp_path / "bounds.toml", "--workload", tmp_path / "log.sql",
+        "--hierarchies", tmp_path / "trees", "--boundaries", tmp_path / "bounds.toml",
+        "--workload", tmp_path / "log.sql",
     )  # fmt: skip
     assert done.code == 0, done.err
     words = plain(done.out)
