@@ -1,4 +1,4 @@
-"""Lower bounds of what any solution must pay."""
+"""Lower bounds of what any solution must pay: OPT-LB, linear programming, and the optimum."""
 
 from __future__ import annotations
 
@@ -6,21 +6,29 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from sfumato.anonymize.cells.direct import opt_lb
+from sfumato.anonymize.cells.dual import lp_bound
+from sfumato.anonymize.cells.exact import optimum
 from sfumato.anonymize.cells.partition import Partition
 from sfumato.anonymize.cells.patterns import Patterns
 from sfumato.anonymize.cells.table import CellTable
 from sfumato.budget import Budget
+from sfumato.errors import BudgetError
 
 __all__ = ["BOUNDS", "Bound", "lower_bound"]
 
-BOUNDS = ("auto", "opt-lb")
+BOUNDS = ("auto", "opt-lb", "lp", "exact")
+
+_FEW_STEPS, _MANY_STEPS = 60, 200
+
+_SMALL = 4_000
+"""Combinations times columns up to which `auto` asks for the optimum."""
 
 
 @dataclass(frozen=True, eq=False)
 class Bound:
     """The best lower bound found, and all that were computed, in units.
 
-    `partition` is an optimal solution where one was found on the way.
+    `partition` is a solution that was found on the way, if any.
     """
 
     name: str
@@ -32,6 +40,31 @@ class Bound:
 def lower_bound(
     table: CellTable, patterns: Patterns, kind: str, found: Partition, budget: Budget
 ) -> Bound:
-    """The best bound of the kind asked."""
-    units = int(opt_lb(table, patterns, budget) @ table.counts)
-    return Bound("opt-lb", units, {"opt-lb": units})
+    """The best bound of the kind asked; ``auto`` stops as soon as a bound meets the cost.
+
+    Raises
+    ------
+    BudgetError
+        If the optimum is asked of a table that is too large for it.
+    """
+    cost = found.units(table)
+    least = opt_lb(table, patterns, budget)
+    bounds = {"opt-lb": int(least @ table.counts)}
+    if kind in ("auto", "lp", "exact"):
+        steps = _FEW_STEPS if kind == "auto" else _MANY_STEPS
+        bounds["lp"] = lp_bound(table, patterns, least, cost, budget, steps)
+    solved = None
+    small = table.entries * table.width <= _SMALL
+    met = max(bounds.values()) >= cost
+    if not met and (kind == "exact" or (kind == "auto" and small)):
+        solved = optimum(table, budget, 60.0 if kind == "exact" else 10.0)
+        if solved is None and kind == "exact":
+            raise BudgetError(
+                "the optimum cannot be computed: the table is too large, or rules beyond k are "
+                "asked",
+                remedy="Ask for the bound `lp`.",
+            )
+    if solved is not None:
+        bounds["exact"] = solved.bound
+    name = max(bounds, key=lambda known: bounds[known])
+    return Bound(name, bounds[name], bounds, None if solved is None else solved.partition)

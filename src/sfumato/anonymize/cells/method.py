@@ -99,6 +99,8 @@ def solve(problem: Problem) -> Solution:
     if bound.partition is not None and bound.partition.units(table) < found.units(table):
         found = bound.partition
     details = _details(table, patterns, choices, first, found, bound)
+    cells = found.cells(table)
+    details["starred_share"] = cells / max(1, table.rows * len(problem.quasi_identifiers))
     pieces = found if table is whole else _within(found, possible, whole)
     return _solution(problem, whole, belongs, pieces, bound, details, patterns)
 
@@ -113,12 +115,10 @@ def _details(
 ) -> dict[str, Any]:
     units = found.units(table)
     proven = 1.0 if not units else units / bound.units if bound.units else None
-    cells = found.cells(table)
     return {
         "algorithm": choices.algorithm,
         "improve": choices.improve,
         "cost": units / PRICE_UNIT,
-        "starred_share": cells / max(1, table.rows * int((table.cardinalities > 0).sum())),
         "cost_before_improvement": first.cost(table),
         "bounds": {name: value / PRICE_UNIT for name, value in bound.all.items()},
         "bound": bound.name,

@@ -1,0 +1,138 @@
+"""The linear-programming bound: prices of rows that prove how little any solution can pay.
+
+The prices are found by ascent on the dual over the closed candidates, with steps after Polyak that
+aim at the cost of the solution at hand. Whatever they are, they are then lowered in whole numbers
+until no group of k rows that could be made alike is priced above its cost; by weak duality their
+sum is a lower bound. That last walk looks at all patterns anew, not at the candidates.
+"""
+
+from __future__ import annotations
+
+from math import gcd
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.anonymize.cells.candidates import MOST_PLACES, Candidates, closed_candidates
+from sfumato.anonymize.cells.patterns import Patterns
+from sfumato.anonymize.cells.table import CellTable
+from sfumato.budget import Budget
+
+__all__ = ["certified", "dual_prices", "lp_bound", "rounded_up"]
+
+_FINE = 1 << 10
+"""Prices of rows are whole numbers of this fraction of a unit."""
+
+_MOMENTUM = 0.7
+_PATIENCE = 8
+
+
+def lp_bound(
+    table: CellTable,
+    patterns: Patterns,
+    start: npt.NDArray[np.int64],
+    cost: int,
+    budget: Budget | None = None,
+    steps: int = 150,
+) -> int:
+    """The best bound that prices of rows prove, in units; never below that of `start`.
+
+    Parameters
+    ----------
+    start
+        Prices to begin with, in units: those of `opt_lb`.
+    cost
+        What a known solution costs, in units.
+    steps
+        Steps of the ascent at most; it ends early with the budget or when nothing is gained.
+
+    Examples
+    --------
+    >>> from sfumato.anonymize.cells.direct import opt_lb
+    >>> from sfumato.anonymize.cells.patterns import patterns_of
+    >>> from sfumato.anonymize.cells.table import table_of_codes
+    >>> table = table_of_codes(np.array([[0, 0], [0, 0], [0, 1]]), k=2)
+    >>> least = opt_lb(table)
+    >>> int(least @ table.counts), lp_bound(table, patterns_of(table), least, 3000)
+    (1000, 2000)
+    """
+    budget = budget or Budget()
+    begin = int(start @ table.counts)
+    if begin >= cost or budget.spent():
+        return begin
+    room = MOST_PLACES if budget.memory is None else min(MOST_PLACES, budget.memory // 12)
+    candidates = closed_candidates(table, room)
+    prices = dual_prices(table, candidates, start, cost, budget, steps)
+    return max(begin, rounded_up(table, certified(table, patterns, prices)))
+
+
+def dual_prices(
+    table: CellTable,
+    candidates: Candidates,
+    start: npt.NDArray[Any],
+    cost: int,
+    budget: Budget,
+    steps: int,
+) -> npt.NDArray[np.float64]:
+    """Prices in units whose bound is the highest found."""
+    from sfumato.anonymize.cells._ascent import dual_value
+
+    counts = table.counts.astype(np.float64)
+    stars = candidates.prices.astype(np.float64)
+    price = start.astype(np.float64)
+    best, best_price = float(counts @ price), price.copy()
+    slope, direction = np.empty(table.entries), np.zeros(table.entries)
+    stride, idle = 1.0, 0
+    for step in range(steps):
+        budget.progress("bounding from below", step / steps)
+        if budget.spent() or stride < 1e-3:
+            break
+        facts = (table.counts, table.k, candidates.starts, candidates.members, stars)
+        value = dual_value(*facts, price, slope)
+        idle = 0 if value > best * (1 + 1e-4) else idle + 1
+        if value > best:
+            best, best_price = value, price.copy()
+        if idle >= _PATIENCE:
+            stride, idle = stride / 2, 0
+            price = best_price.copy()
+            direction[:] = 0.0
+            continue
+        direction = slope + _MOMENTUM * direction
+        length = float(direction @ (direction / counts))
+        if length == 0.0 or value >= cost:
+            break
+        price = price + stride * (cost - value) / length * (direction / counts)
+    return best_price
+
+
+def certified(table: CellTable, patterns: Patterns, prices: npt.NDArray[Any]) -> int:
+    """What prices prove after they are lowered to feasible whole numbers, in fractions of a unit.
+
+    Patterns that are not listed cost at least `certain_below` a row, so no group of theirs is
+    overpriced when no row is dearer than that.
+    """
+    from sfumato.anonymize.cells._duality import lower_to_feasible
+
+    highest = patterns.certain_below * _FINE
+    whole = np.floor(np.clip(prices, -1e15 / _FINE, 1e15 / _FINE) * _FINE).astype(np.int64)
+    whole = np.minimum(whole, highest)
+    useful = int(np.searchsorted(patterns.prices, patterns.certain_below, side="right"))
+    lower_to_feasible(
+        table.codes,
+        table.counts,
+        table.k,
+        patterns.kept[:useful],
+        patterns.prices[:useful] * _FINE,
+        table.multipliers,
+        whole,
+    )
+    return int(whole @ table.counts)
+
+
+def rounded_up(table: CellTable, fractions: int) -> int:
+    """A bound in fractions of a unit, up to the next price a solution can have."""
+    step = gcd(*table.prices[table.prices > 0].tolist()) * _FINE
+    if step == 0:
+        return 0
+    return max(0, -(-fractions // step)) * step // _FINE
