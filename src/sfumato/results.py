@@ -9,7 +9,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 __all__ = ["Result", "plain"]
@@ -33,6 +35,18 @@ class Result:
     def to_json(self, indent: int | None = None) -> str:
         """The result as one JSON object."""
         return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False, indent=indent)
+
+    def report(self, path: str | os.PathLike[str], *, force: bool = False) -> Path:
+        """Write the result as one self-contained HTML page; see `sfumato.report`."""
+        from sfumato.report.registry import report
+
+        return report(self, path, force=force)
+
+    def _repr_html_(self) -> str:
+        """What notebooks show."""
+        from sfumato.report.registry import compact
+
+        return compact(self)
 
 
 def plain(value: Any) -> Any:

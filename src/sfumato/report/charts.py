@@ -11,11 +11,11 @@ from typing import Any
 
 from sfumato.engines.sizes import ClassSizes
 from sfumato.quasi.measure import Measures
+from sfumato.report.wording import percent
 
 __all__ = [
     "class_sizes",
     "column_fates",
-    "curve",
     "histogram",
     "intervals",
     "ladder",
@@ -23,6 +23,7 @@ __all__ = [
     "risk_curve",
     "shares",
     "strength",
+    "trade",
     "what_is_left",
 ]
 
@@ -33,6 +34,8 @@ ACCENT, WARNING, CALM, QUIET = "#0072B2", "#D55E00", "#009E73", "#999999"
 COLOURS = {ACCENT: "accent", WARNING: "bad", CALM: "good", QUIET: "quiet"}
 """What the page calls them."""
 WIDTH = 560
+_ROWS = {"title": "rows", "labelExpr": "format(datum.value, '~s')", "tickCount": 4}
+"""An axis that counts rows."""
 
 
 def _chart(title: str, layers: Spec, *, height: int | Spec = 220, width: int = WIDTH) -> Spec:
@@ -68,7 +71,7 @@ def _chart(title: str, layers: Spec, *, height: int | Spec = 220, width: int = W
                 "titleFontSize": 13,
                 "titleFontWeight": "normal",
                 "symbolStrokeWidth": 0,
-                "columnPadding": 18,
+                "columnPadding": 24,
                 "labelLimit": 280,
             },
             "text": {"color": INK, "fontSize": 13},
@@ -82,7 +85,7 @@ def _share(field: str, title: str | None, **more: Any) -> Spec:
         "field": field,
         "type": "quantitative",
         "title": title,
-        "axis": {"format": ".0%", "tickCount": 5, "title": title},
+        "axis": {"format": ".3~p", "tickCount": 5, "title": title},
         **more,
     }
 
@@ -114,14 +117,10 @@ def _bars(title: str, rows: list[Spec], what: str) -> Spec:
     return _chart(title, {"data": {"values": rows}, "layer": layers}, height={"step": 28})
 
 
-def _said(share: float) -> str:
-    return "<0.1%" if 0 < share < 0.001 else f"{share:.1%}"
-
-
 def strength(title: str, found: Sequence[Measures]) -> Spec:
     """Rows that stand alone by each of some column sets, as bars."""
     rows = [
-        {"name": " + ".join(m.columns), "share": m.unique, "said": _said(m.unique)} for m in found
+        {"name": " + ".join(m.columns), "share": m.unique, "said": percent(m.unique)} for m in found
     ]
     return _bars(title, rows, "rows that stand alone")
 
@@ -132,14 +131,14 @@ def ladder(title: str, found: Sequence[Measures]) -> Spec:
     for m in found:
         added = " + ".join(m.columns[before:])
         name = f"+ {added}" if before else added
-        rows.append({"name": name, "share": m.unique, "said": _said(m.unique)})
+        rows.append({"name": name, "share": m.unique, "said": percent(m.unique)})
         before = len(m.columns)
     return _bars(title, rows, "rows that stand alone")
 
 
 def shares(title: str, values: Mapping[str, float], *, what: str) -> Spec:
     """One share for each name, in the order given."""
-    rows = [{"name": n, "share": share, "said": _said(share)} for n, share in values.items()]
+    rows = [{"name": n, "share": share, "said": percent(share)} for n, share in values.items()]
     return _bars(title, rows, what)
 
 
@@ -178,7 +177,7 @@ def class_sizes(title: str, curves: Mapping[str, ClassSizes], k: int) -> Spec:
               "axis": {"title": "people who look alike", "labelAngle": 0, "grid": False,
                        "labelOverlap": True}},
         "y": {"field": "rows", "type": "quantitative",
-              "axis": {"title": "rows", "format": "~s", "tickCount": 4}},
+              "axis": _ROWS},
         "color": {"field": "class", "type": "nominal", "title": None,
                   "scale": {"domain": colours, "range": [WARNING, ACCENT]},
                   "legend": {"orient": "top"}},
@@ -186,8 +185,9 @@ def class_sizes(title: str, curves: Mapping[str, ClassSizes], k: int) -> Spec:
     if len(curves) > 1:
         encoding["xOffset"] = {"field": "table", "sort": list(curves)}
         encoding["opacity"] = {
-            "field": "table", "type": "nominal", "title": None, "legend": {"orient": "top"},
-            "sort": list(curves), "scale": {"domain": list(curves), "range": [0.45, 1]},
+            "field": "table", "type": "nominal", "title": None, "sort": list(curves),
+            "legend": {"orient": "bottom", "symbolType": "square", "symbolFillColor": ACCENT},
+            "scale": {"domain": list(curves), "range": [0.45, 1]},
         }  # fmt: skip
     return _chart(title, {"data": {"values": rows}, "mark": "bar", "encoding": encoding})
 
@@ -240,7 +240,7 @@ def pair_strength(title: str, pairs: Mapping[tuple[str, str], float]) -> Spec:
     """Rows alone by every pair of columns, as a heat map; the diagonal is a column by itself."""
     rows = []
     for (one, other), share in pairs.items():
-        said = _said(share) if share >= 0.0005 else "·"
+        said = percent(share) if share >= 0.0005 else "·"
         rows.append({"one": one, "other": other, "alone": share, "said": said})
     names = list(dict.fromkeys(name for pair in pairs for name in pair))
     most = max(pairs.values(), default=0.0) or 1.0
@@ -301,7 +301,7 @@ def what_is_left(title: str, values: Sequence[tuple[str, int, int]]) -> Spec:
     encoding = {
         "y": _named("value", order),
         "x": {"field": "rows", "type": "quantitative", "stack": None,
-              "axis": {"title": "rows", "format": "~s", "tickCount": 4}},
+              "axis": _ROWS},
         "color": {"field": "what", "type": "nominal", "title": None, "sort": None,
                   "scale": {"domain": ["before", "still exact"], "range": [QUIET, ACCENT]},
                   "legend": {"orient": "top"}},
@@ -324,14 +324,13 @@ def histogram(title: str, bins: Sequence[tuple[float, float, float, float]], col
     ]
     x = {"type": "quantitative", "scale": {"zero": False, "nice": False},
          "axis": {"title": column, "grid": False, "tickCount": 6}}  # fmt: skip
-    axis = {"title": "rows", "format": "~s", "tickCount": 4}
     legend = {"domain": ["before", "after"], "range": [QUIET, ACCENT]}
     colour = {"type": "nominal", "scale": legend, "title": None, "legend": {"orient": "top"}}
     layers = [
         {"data": {"values": rows},
          "mark": {"type": "rect", "opacity": 0.7},
          "encoding": {"x": {**x, "field": "from"}, "x2": {"field": "to"},
-                      "y": {"field": "before", "type": "quantitative", "axis": axis},
+                      "y": {"field": "before", "type": "quantitative", "axis": _ROWS},
                       "y2": {"datum": 0}, "color": {**colour, "datum": "before"}}},
         {"data": {"values": steps},
          "mark": {"type": "line", "strokeWidth": 2.5, "aria": False},
@@ -351,13 +350,13 @@ def intervals(
 ) -> Spec:
     """Estimates as points, with the range they lie in where it is known."""
     rows = [
-        {"name": n, "estimate": value, "low": low, "high": high, "said": _said(value)}
+        {"name": n, "estimate": value, "low": low, "high": high, "said": percent(value)}
         for n, value, low, high in found
     ]
     y = _named("name", [name for name, _, _, _ in found])
     scale = {"zero": domain is None} if domain is None else {"domain": list(domain)}
     x = _share("estimate", what, scale=scale)
-    x["axis"]["format"] = "~%"
+    x["axis"]["format"] = ".6~p"
     ranges = [row for row in rows if row["low"] is not None]
     layers = [
         {"data": {"values": ranges},
@@ -373,22 +372,27 @@ def intervals(
     return _chart(title, {"layer": layers}, height={"step": 46})
 
 
-def curve(
-    title: str, points: Sequence[tuple[float, float, str]], *, x: str, y: str, chosen: int | None
+def trade(
+    title: str, points: Sequence[tuple[float, int, int]], *, x: str, y: str, chosen: int | None
 ) -> Spec:
-    """Points of a trade on a line; the chosen one stands out."""
+    """What is kept, people alike and number of groups, as points on a line; one of them chosen."""
     rows = [
-        {"x": a, "y": b, "said": said, "position": at, "chosen": at == chosen}
-        for at, (a, b, said) in enumerate(points)
+        {"kept": kept, "alike": alike, "groups": groups, "position": at, "chosen": at == chosen}
+        for at, (kept, alike, groups) in enumerate(points)
     ]
-    ax = _share("x", x, scale={"domain": [0, 1]})
-    ay = _share("y", y, scale={"domain": [0, 1]})
+    ax = _share("kept", x, scale={"domain": [0, 1]})
+    highest = max((alike for _, alike, _ in points), default=1)
+    ay = {
+        "field": "alike", "type": "quantitative", "scale": {"type": "log"},
+        "axis": {"title": y, "format": "~s",
+                 "values": [10**power for power in range(len(str(highest)) + 1)]},
+    }  # fmt: skip
     layers: list[Spec] = [
         {"mark": {"type": "line", "color": ACCENT, "strokeWidth": 2, "aria": False},
          "encoding": {"x": ax, "y": ay, "order": {"field": "position", "type": "quantitative"}}},
         {"mark": {"type": "point", "filled": True, "opacity": 1},
          "encoding": {
-             "x": ax, "y": ay, "description": {"field": "said"},
+             "x": ax, "y": ay, "detail": {"field": "groups"},
              "size": {"condition": {"test": "datum.chosen", "value": 190}, "value": 60},
              "color": {"condition": {"test": "datum.chosen", "value": WARNING}, "value": ACCENT},
          }},

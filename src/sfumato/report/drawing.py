@@ -9,6 +9,7 @@ from typing import Any
 
 from sfumato.errors import MissingExtraError
 from sfumato.report.charts import COLOURS, GRID, INK
+from sfumato.report.wording import percent
 
 __all__ = ["draw", "gauge"]
 
@@ -85,16 +86,19 @@ def gauge(label: str, value: float | None, after: float | None = None) -> str:
     """
     if after is None:
         parts = [_arc(50, 10, value)]
-        text, spoken, size = _percent(value), f"{label}: {_percent(value)}", 19
+        text, spoken, below = percent(value), f"{label}: {percent(value)}", 60
     else:
-        parts = [_arc(52, 6, value), _arc(42, 10, after)]
-        text, size = f"{_percent(value)} → {_percent(after)}", 13
-        spoken = f"{label}: {_percent(value)} before, {_percent(after)} after the release"
+        parts = [_arc(52, 6, value), _arc(41, 10, after)]
+        text, below = f"{percent(value)} → {percent(after)}", 82
+        spoken = f"{label}: {percent(value)} before, {percent(after)} after the release"
+    size = 18 if after is None else 15
     return (
-        f'<svg class="gauge" viewBox="0 0 120 86" role="img" aria-label="{html.escape(spoken)}">'
-        f"<title>{html.escape(spoken)}</title>{''.join(parts)}"
-        f'<text x="60" y="60" text-anchor="middle" style="font-size:{size}px">{text}</text>'
-        f'<text x="60" y="80" text-anchor="middle" class="label">{html.escape(label)}</text></svg>'
+        f'<svg class="gauge" viewBox="0 0 120 {below + 26}" role="img" '
+        f'aria-label="{html.escape(spoken)}"><title>{html.escape(spoken)}</title>{"".join(parts)}'
+        f'<text x="60" y="{below}" text-anchor="middle" style="font-size:{size}px">'
+        f"{html.escape(text)}</text>"
+        f'<text x="60" y="{below + 20}" text-anchor="middle" class="label">'
+        f"{html.escape(label)}</text></svg>"
     )
 
 
@@ -109,12 +113,3 @@ def _arc(radius: int, width: int, value: float | None) -> str:
         f'{track}<path {path} pathLength="100" style="stroke:var(--{tone});stroke-width:{width};'
         f'stroke-dasharray:{100 * shown:.2f} 200"/>'
     )
-
-
-def _percent(value: float | None) -> str:
-    """A share as people say it: whole when it is, never 0 % when it is not."""
-    if value is None:
-        return "–"
-    if 0 < value < 0.001:
-        return "&lt;0.1%"
-    return f"{value:.1%}".replace(".0%", "%")

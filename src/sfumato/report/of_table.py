@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
@@ -15,9 +15,10 @@ from sfumato.report import charts
 from sfumato.report.drawing import gauge
 from sfumato.report.page import Figure, Grid, Page, Section, Tone
 from sfumato.report.showable import name_of
+from sfumato.report.wording import percent, phrase
 from sfumato.tables import Table, table
 
-__all__ = ["TableFindings", "findings_of", "table_page"]
+__all__ = ["TableFindings", "findings_of", "scan_page", "scan_summary", "table_page"]
 
 MOST_PAIRS = 14
 """Columns whose pairs are all measured; beyond that only the most identifying ones."""
@@ -132,20 +133,6 @@ def _verdict(findings: TableFindings, below: int) -> tuple[Tone, str]:
     return "bad", f"{start}{alone} their {by}."
 
 
-def phrase(names: Sequence[str], most: int = 12) -> str:
-    """Names as a sentence lists them; a long list ends with how many more there are.
-
-    Examples
-    --------
-    >>> phrase(["age", "sex", "zip"])
-    'age, sex and zip'
-    """
-    shown = list(names[:most])
-    if len(names) > most:
-        return f"{', '.join(shown)} and {len(names) - most} more"
-    return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
-
-
 def _who(findings: TableFindings) -> list[Section]:
     found, sizes, k = findings.scan, findings.sizes, findings.k
     if not sizes.rows:
@@ -253,3 +240,39 @@ def next_of(found: Scan) -> list[Section]:
     """What to do now."""
     steps = [step.replace(found.table, name_of(found.table)) for step in found.next]
     return [Section("What to do next", steps=steps)] if steps else []
+
+
+def scan_summary(found: Scan) -> Page:
+    """What is said of a first look."""
+    direct = found.with_role("identifier")
+    strongest = max((*found.combinations, *found.ladder), key=lambda m: m.unique, default=None)
+    said = []
+    if direct:
+        said.append(f"{phrase(direct)} can point at one person.")
+    if found.rows and strongest is not None and strongest.unique_rows:
+        said.append(
+            f"{strongest.unique_rows:,} of {found.rows:,} rows ({percent(strongest.unique)}) stand "
+            f"alone by {phrase(strongest.columns)}."
+        )
+    return Page(
+        title=name_of(found.table),
+        subtitle=f"First look · {found.rows:,} rows, {len(found.columns)} columns",
+        verdict=" ".join(said) or "Nobody stands alone by the columns that others may know.",
+        tone="bad" if said else "good",
+        facts=(
+            ("rows", f"{found.rows:,}"),
+            (
+                "duplicate rows",
+                "–" if found.duplicate_rows is None else f"{found.duplicate_rows:,}",
+            ),
+            ("others may know", f"{len(found.with_role('quasi-identifier')):,} columns"),
+            ("worth hiding", f"{len(found.with_role('sensitive')):,} columns"),
+        ),
+    )
+
+
+def scan_page(found: Scan) -> Page:
+    """The page of a first look."""
+    figures = [*ladder_of(found), *combinations_of(found)] if found.rows else []
+    sections = [Section("Who can be found", figures=figures)] if figures else []
+    return replace(scan_summary(found), sections=[*sections, *columns_of(found), *next_of(found)])

@@ -51,7 +51,7 @@ def page_html(page: Page) -> str:
         for figure in section.figures:
             number += 1
             svg = figure.svg if figure.spec is None else draw(figure.spec, number)
-            drawn.append((figure.title, Markup(svg), figure.caption))
+            drawn.append((figure.title, Markup(svg), figure.caption, figure.spec is not None))
         pictures.append(drawn)
     text: str = (
         _environment()

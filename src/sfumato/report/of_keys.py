@@ -1,0 +1,242 @@
+"""Pages of column sets that tell people apart: one smallest, all minimal, and violations of k."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from sfumato.quasi.answer import Key
+from sfumato.quasi.minimal import MinimalKeys
+from sfumato.quasi.violations import Violations
+from sfumato.report import charts
+from sfumato.report.drawing import gauge
+from sfumato.report.lattice import MOST_IN_LATTICE, lattice_svg, sets_svg
+from sfumato.report.page import Figure, Grid, Page, Section
+from sfumato.report.wording import percent, phrase, sentence
+
+__all__ = [
+    "key_page",
+    "key_summary",
+    "minimal_keys_page",
+    "minimal_keys_summary",
+    "violations_page",
+    "violations_summary",
+]
+
+
+def _goal(goal: Mapping[str, Any]) -> str:
+    measure, least = goal.get("measure"), goal.get("at_least")
+    if measure == "key" or least is None:
+        return "tell all rows apart"
+    return f"reach a {measure} ratio of {float(least):g}"
+
+
+def key_summary(found: Key) -> Page:
+    """What is said of a smallest key first."""
+    size = "column" if found.size == 1 else "columns"
+    proven = " No smaller set does." if found.proven_minimum else ""
+    if not found.columns:
+        verdict = "No columns are needed: the rows do not differ, or there are none."
+    elif found.is_key:
+        verdict = f"{found.size} {size} tell everybody apart: {phrase(found.columns)}.{proven}"
+    else:
+        verdict = f"{found.size} {size} are enough to {_goal(found.goal)}: " + (
+            f"{phrase(found.columns)}.{proven}"
+        )
+    m = found.measures
+    facts = [("columns", f"{found.size}")]
+    if m is not None:
+        facts += [("stand alone", f"{m.unique_rows:,}"), ("rows", f"{m.rows:,}"),
+                  ("separation ratio", f"{m.separation:.6g}")]  # fmt: skip
+    if found.sample is not None:
+        facts.append((f"sampled {found.sample.unit}", f"{found.sample.size:,}"))
+    return Page(
+        title="One smallest identifying set",
+        subtitle=f"Columns that {_goal(found.goal)}",
+        verdict=verdict,
+        tone="bad" if found.columns else "good",
+        facts=facts,
+        gauges=() if m is None else (gauge("stand alone", m.unique if m.rows else None),),
+    )
+
+
+def key_page(found: Key) -> Page:
+    """The page of a smallest key."""
+    figures = [*_steps(found), *_promise(found)]
+    paragraphs = [sentence(note) for note in found.notes]
+    if found.lower_bound is not None and not found.proven_minimum:
+        paragraphs.append(
+            f"No set weighs less than {found.lower_bound:g}; this one weighs {found.weight:g}."
+        )
+    return replace(key_summary(found), sections=[Section("How it was found", paragraphs, figures)])
+
+
+def _steps(found: Key) -> list[Figure]:
+    """Pairs of rows still together after each step, as a share of those before the first."""
+    pairs = [(str(step["column"]), _together(step)) for step in found.steps if "column" in step]
+    known = [(name, n) for name, n in pairs if n is not None]
+    if len(known) < 2 or len(known) != len(pairs) or not known[0][1]:
+        return []
+    first = known[0][1]
+    shown = {name if at == 0 else f"+ {name}": n / first for at, (name, n) in enumerate(known)}
+    return [
+        Figure(
+            "Each column tells more rows apart",
+            f"Pairs of rows that still look alike after each column, as a share of the "
+            f"{first:,.0f} that the first one leaves together.",
+            charts.shares("Pairs of rows still together", shown, what="pairs still together"),
+        )
+    ]
+
+
+def _together(step: Mapping[str, Any]) -> float | None:
+    numbers = [v for k, v in step.items() if k != "column" and isinstance(v, (int, float))]
+    return float(numbers[0]) if numbers else None
+
+
+def _promise(found: Key) -> list[Figure]:
+    sample = found.sample
+    if sample is None:
+        return []
+    name = f"{sample.measure} ratio"
+    rows: list[tuple[str, float, float | None, float | None]] = [
+        ("promised", sample.promised, sample.promised, 1.0)
+    ]
+    if found.measures is not None:
+        exact = getattr(found.measures, sample.measure, None)
+        if exact is not None:
+            rows.append(("counted", float(exact), None, None))
+    low = min(value for _, value, _, _ in rows)
+    caption = (
+        f"From {sample.size:,} sampled {sample.unit}: with probability {1 - sample.delta:g} the "
+        f"{name} lies in the bar, at {sample.promised:g} or more."
+    )
+    if len(rows) > 1:
+        caption += " The second point is what one exact pass over all rows counted."
+    return [
+        Figure(
+            "What the sample promises",
+            caption,
+            charts.intervals(
+                f"Promised and counted {name}",
+                rows,
+                what=name,
+                domain=(max(0.0, low - 0.25 * (1 - low)), 1.0),
+            ),
+        )
+    ]
+
+
+def minimal_keys_summary(found: MinimalKeys) -> Page:
+    """What is said of all minimal sets first."""
+    sizes = Counter(len(names) for names in found.keys)
+    if not found.keys:
+        verdict = f"No set of columns was found to {_goal(found.goal)}."
+    else:
+        least = min(sizes)
+        verdict = (
+            f"{len(found.keys):,} minimal {'set' if len(found.keys) == 1 else 'sets'} of columns "
+            f"{_goal(found.goal)}; the smallest {'has' if sizes[least] == 1 else 'have'} "
+            f"{least} {'column' if least == 1 else 'columns'}, such as {phrase(found.keys[0])}."
+        )
+    if not found.complete:
+        verdict += " There may be more."
+    return Page(
+        title="All minimal identifying sets",
+        subtitle=f"Sets of columns that {_goal(found.goal)} and lose that with any column less",
+        verdict=verdict,
+        tone="bad" if found.keys else "good",
+        facts=(
+            ("minimal sets", f"{len(found.keys):,}"),
+            ("columns in them", f"{len({name for names in found.keys for name in names}):,}"),
+            ("all of them", "yes" if found.complete else "no"),
+            ("method", found.method),
+        ),
+    )
+
+
+def minimal_keys_page(found: MinimalKeys) -> Page:
+    """The page of all minimal sets."""
+    paragraphs = [sentence(note) for note in found.notes]
+    if found.delta is not None:
+        paragraphs.append(f"Pruned on a sample: a set is missing with probability {found.delta:g}.")
+    paragraphs += [
+        f"In place of {name} one could also know {phrase(others)}: they say the same."
+        for name, others in found.equivalents.items()
+        if others
+    ]
+    sections = sets_section("The sets", found.keys, paragraphs)
+    return replace(minimal_keys_summary(found), sections=sections)
+
+
+def violations_summary(found: Violations) -> Page:
+    """What is said of violations first."""
+    if found.k_anonymous:
+        verdict = f"No set of columns leaves anybody among fewer than {found.k} alike."
+    else:
+        verdict = (
+            f"The table is not {found.k}-anonymous: {len(found.minimal):,} minimal sets of columns "
+            f"leave somebody among fewer than {found.k} alike."
+        )
+    return Page(
+        title=f"Violations of {found.k}-anonymity",
+        subtitle="Sets of columns that break it, and do not with any column less",
+        verdict=verdict,
+        tone="good" if found.k_anonymous else "bad",
+        facts=(
+            ("smallest class (k)", "–" if found.smallest is None else f"{found.smallest:,}"),
+            ("minimal sets", f"{len(found.minimal):,}"),
+            ("all of them", "yes" if found.complete else "no"),
+        ),
+    )
+
+
+def violations_page(found: Violations) -> Page:
+    """The page of violations."""
+    paragraphs = []
+    if found.identifying:
+        paragraphs.append(f"As telling as all columns together: {phrase(found.identifying)}.")
+    sections = sets_section("The sets", found.minimal, paragraphs)
+    return replace(violations_summary(found), sections=sections)
+
+
+def sets_section(
+    title: str, sets: Sequence[Sequence[str]], paragraphs: Sequence[str] = ()
+) -> list[Section]:
+    """Minimal sets as a picture, how large they are, and their names."""
+    if not sets:
+        return [Section(title, paragraphs)] if paragraphs else []
+    ordered = sorted(sets, key=lambda names: (len(names), list(names)))
+    columns = sorted({name for names in sets for name in names})
+    if len(columns) <= MOST_IN_LATTICE:
+        legend = ", ".join(f"{chr(ord('A') + at)} = {name}" for at, name in enumerate(columns))
+        figure = Figure(
+            "The lattice of column sets",
+            f"Every set of the columns that matter, larger ones above. Filled: minimal sets. "
+            f"Outlined: they contain one. {legend}.",
+            svg=lattice_svg(columns, ordered, f"Lattice of {len(columns)} columns"),
+        )
+    else:
+        figure = Figure(
+            "Which columns make a set",
+            f"Each chain of dots is one minimal set, small ones first; the bars count in how many "
+            f"of the {len(sets):,} sets a column occurs.",
+            svg=sets_svg(ordered, f"Minimal sets of {len(columns)} columns"),
+        )
+    sizes = Counter(len(names) for names in sets)
+    grid = Grid(
+        ("columns in the set", "sets", "for example"),
+        [
+            (f"{size}", f"{sizes[size]:,}", phrase(next(n for n in ordered if len(n) == size)))
+            for size in sorted(sizes)
+        ],
+        frozenset({1}),
+    )
+    share = {
+        name: sum(name in names for names in sets) / len(sets) for name in columns
+    }  # what leaving a column out would break
+    most = max(share, key=lambda name: (share[name], name))
+    said = f"{most} is in {percent(share[most])} of the sets: leaving it out helps most."
+    return [Section(title, [*paragraphs, said], [figure], [grid])]

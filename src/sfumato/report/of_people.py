@@ -1,0 +1,235 @@
+"""Pages of a table as a sample of a population, and of attacks with outside tables."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sfumato.population.attack import AttackResult
+from sfumato.population.survey import PopulationReport
+from sfumato.population.uniqueness import PopulationUniqueness
+from sfumato.report import charts
+from sfumato.report.drawing import gauge
+from sfumato.report.page import Figure, Grid, Page, Section
+from sfumato.report.wording import percent, phrase, sentence
+
+__all__ = [
+    "attack_page",
+    "attack_summary",
+    "population_page",
+    "population_summary",
+    "uniqueness_page",
+    "uniqueness_summary",
+]
+
+MOST_CURVES = 6
+
+
+def population_summary(found: PopulationReport) -> Page:
+    """What is said of a table as a sample first."""
+    plan = found.plan
+    unique = found.uniqueness.estimate
+    alone = (
+        "" if unique is None else f"About {percent(unique)} of {found.universe:,.0f} people are "
+    )
+    alone += "alone with what this table says about them. " if alone else ""
+    promise = (
+        f"Blurred as planned, a row matches at least {plan.k:,} people in "
+        f"{percent(plan.measured.at_least)} of the cases or more"
+    )
+    asked = f"{percent(1 - plan.beta)} were asked."
+    return Page(
+        title="Anonymity in a population",
+        subtitle=f"{found.rows:,} rows of {found.universe:,.0f} people "
+        f"({percent(found.sampling_fraction)})",
+        verdict=f"{alone}{promise}; {asked}",
+        tone="good" if plan.holds else "bad",
+        facts=(
+            ("people", f"{found.universe:,.0f}"),
+            ("rows alone in the table", percent(found.whole.unique)),
+            ("values to keep, planned", f"{plan.distinct:,}"),
+            ("quasi-identifiers", f"{len(found.sets):,}" + ("" if found.complete else "+")),
+        ),
+        gauges=(
+            gauge("alone in the table", found.whole.unique),
+            gauge("alone in the population", unique),
+            gauge(f"fewer than {plan.k:,} people", 1 - plan.measured.estimate),
+        ),
+    )
+
+
+def population_page(found: PopulationReport) -> Page:
+    """The page of a table as a sample."""
+    sections = [
+        Section("In the table and in the population", figures=_uniqueness(found.uniqueness)),
+        *_sets(found),
+        *_plan(found),
+        *_curves(found),
+    ]
+    if found.warnings:
+        sections.append(Section("To keep in mind", [sentence(w) for w in found.warnings]))
+    return replace(population_summary(found), sections=sections)
+
+
+def uniqueness_summary(found: PopulationUniqueness) -> Page:
+    """What is said of uniqueness in a population."""
+    said = (
+        "No model has a solution for this sample."
+        if found.estimate is None
+        else f"About {percent(found.estimate)} of {found.universe:,.0f} people are unique "
+        f"({found.chosen})."
+    )
+    return Page(
+        title="Uniqueness in a population",
+        subtitle=f"A sample of {percent(found.sampling_fraction)}",
+        verdict=said,
+        tone="bad" if found.estimate is None or found.estimate > 0.05 else "good",
+        facts=(
+            ("unique in the sample", percent(found.sample_unique)),
+            ("in the population", percent(found.estimate)),
+        ),
+        gauges=(
+            gauge("in the sample", found.sample_unique),
+            gauge("in the population", found.estimate),
+        ),
+    )
+
+
+def uniqueness_page(found: PopulationUniqueness) -> Page:
+    """The page of uniqueness in a population."""
+    section = Section("By model", [sentence(note) for note in found.notes], _uniqueness(found))
+    return replace(uniqueness_summary(found), sections=[section])
+
+
+def _uniqueness(found: PopulationUniqueness) -> list[Figure]:
+    """The sample and what each model makes of it for the whole population."""
+    sample = f"sample ({percent(found.sampling_fraction)})"
+    rows: list[tuple[str, float, float | None, float | None]] = [
+        (sample, found.sample_unique, None, None)
+    ]
+    for name, value in found.estimates.items():
+        if value is not None:
+            known = name == found.chosen and found.low is not None
+            label = f"all people, {name}" + (" (chosen)" if name == found.chosen else "")
+            rows.append((label, value, found.low if known else None, found.high if known else None))
+    caption = (
+        f"Rows alone in the sample, a fraction of {percent(found.sampling_fraction)}, and the "
+        f"estimated share of people alone when everybody is looked at."
+    )
+    if found.low is not None and found.confidence is not None:
+        caption += f" The bar is the {percent(found.confidence)} interval of the chosen model."
+    return [
+        Figure(
+            "Fewer people are alone among all than in a sample",
+            caption,
+            charts.intervals("Uniqueness by sampling fraction", rows, what="share alone"),
+        )
+    ]
+
+
+def _sets(found: PopulationReport) -> list[Section]:
+    if not found.sets:
+        return []
+    ordered = sorted(found.sets, key=lambda s: -s.bound)[:12]
+    figure = Figure(
+        "Column sets that can make people unique",
+        f"The largest expected share of unique people for each minimal set above "
+        f"{percent(found.alpha)}; {len(found.sets):,} sets in all.",
+        charts.shares(
+            "Largest expected share of unique people",
+            {" + ".join(s.columns): s.bound for s in ordered},
+            what="people unique, at most",
+        ),
+    )
+    return [Section("By which columns", figures=[figure])]
+
+
+def _plan(found: PopulationReport) -> list[Section]:
+    plan = found.plan
+    grid = Grid(
+        ("column", "values now", "allowed", "kept", "what to do"),
+        [
+            (c.column, f"{c.domain:,}", f"{c.allowed:,}", f"{c.distinct:,}", c.action)
+            for c in plan.columns
+        ],
+        frozenset({1, 2, 3}),
+    )
+    kept = {c.column: c.distinct / c.domain for c in plan.columns if c.domain}
+    figure = Figure(
+        "How far each column is blurred",
+        "The share of its different values that a column keeps in the plan.",
+        charts.shares("Values kept by column", kept, what="values kept"),
+    )
+    words = (
+        f"{plan.distinct:,} combinations of values remain where the theorem allows "
+        f"{plan.distinct_allowed:,.0f}."
+    )
+    return [Section("The plan", [words], [figure], [grid])]
+
+
+def _curves(found: PopulationReport) -> list[Section]:
+    planned = {c.column: c.distinct for c in found.plan.columns}
+    figures = []
+    for curve in found.curves[:MOST_CURVES]:
+        if len(curve.points) < 2:
+            continue
+        points = [(1 - p.error, p.k, p.buckets) for p in curve.points]
+        kept = planned.get(curve.column)
+        chosen = None
+        if kept is not None:
+            gaps = [abs(p.buckets - kept) for p in curve.points]
+            chosen = gaps.index(min(gaps))
+        figures.append(
+            Figure(
+                f"Privacy and utility of {curve.column}",
+                "More groups keep more of the column's variation and leave fewer people in each. "
+                "The large dot is the number of groups nearest to the plan.",
+                charts.trade(
+                    f"Privacy against utility of {curve.column}",
+                    points,
+                    x="variation kept",
+                    y="rows in each group, at least",
+                    chosen=chosen,
+                ),
+            )
+        )
+    return [Section("Privacy against utility", figures=figures)] if figures else []
+
+
+def attack_summary(found: AttackResult) -> Page:
+    """What is said of an attack first."""
+    good = found.k_map
+    verdict = (
+        f"Every one of {found.released:,} released rows matches at least {found.k} people or none."
+        if good
+        else f"{found.matches_one:,} of {found.released:,} released rows match exactly one person, "
+        f"{found.matches_few:,} more match fewer than {found.k}."
+    )
+    return Page(
+        title="Attack with an outside table",
+        subtitle=f"Joined on {phrase(found.on)} with {found.people:,.0f} people",
+        verdict=verdict,
+        tone="good" if good else "bad",
+        facts=(
+            ("match one", f"{found.matches_one:,}"),
+            (f"fewer than {found.k}", f"{found.matches_few:,}"),
+            ("expected right guesses", f"{found.expected_right:,.1f}"),
+        ),
+        gauges=(gauge("match one", found.matches_one / max(1, found.released)),),
+    )
+
+
+def attack_page(found: AttackResult) -> Page:
+    """The page of an attack."""
+    total = max(1, found.released)
+    shown = {
+        "nobody": found.matches_none / total,
+        "one person": found.matches_one / total,
+        f"2 to {found.k - 1} people": found.matches_few / total,
+        f"{found.k} people or more": found.matches_k / total,
+    }
+    figure = Figure(
+        "How many people a released row matches",
+        "Released rows by the number of people in the outside table that fit them.",
+        charts.shares("Released rows by matching people", shown, what="share of released rows"),
+    )
+    return replace(attack_summary(found), sections=[Section("Matches", figures=[figure])])

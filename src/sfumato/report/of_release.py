@@ -1,0 +1,331 @@
+"""The page of a release: what it protects, what it cost, and where."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato.engines.sizes import ClassSizes
+from sfumato.release.publish import Release
+from sfumato.report import charts
+from sfumato.report.of_risk import findings_grid, risk_gauges
+from sfumato.report.page import Figure, Grid, Page, Section, Tone
+from sfumato.report.showable import (
+    MOST_DISTINCT,
+    as_text,
+    common_values,
+    counts_of,
+    name_of,
+    numeric_bins,
+)
+from sfumato.report.wording import percent, phrase, sentence
+from sfumato.risks import Risk, risk_of_classes
+from sfumato.tables import Table, table
+
+__all__ = ["release_page", "release_summary"]
+
+MOST_COLUMNS = 40
+"""Columns whose cells are compared."""
+MOST_DISTRIBUTIONS = 8
+"""Columns whose distributions are drawn."""
+STAR = "*"
+NAMES = {"ncp": "normalized certainty penalty"}
+"""Measures by their full names."""
+
+
+def release_summary(found: Release) -> Page:
+    """What is said of a release first; nothing is measured again."""
+    broken = [finding for finding in found.findings if not finding.holds]
+    tone: Tone = "good"
+    if not found.verified:
+        tone, verdict = "warn", "Not verified yet: the figures are those the method foresees."
+    elif broken:
+        tone = "bad"
+        verdict = "Do not publish it: " + "; ".join(finding.say for finding in broken) + "."
+    else:
+        promises = "; ".join(finding.say for finding in found.findings)
+        verdict = f"The release keeps its promises. {promises[:1].upper()}{promises[1:]}."
+    cost = found.utility.get("ncp")
+    facts = [
+        ("rows published", f"{found.rows:,}"),
+        ("rows left out", f"{found.suppressed_rows:,}"),
+        ("cells starred", f"{found.suppressed_cells:,}"),
+        ("smallest class (k)", "–" if found.k is None else f"{found.k:,}"),
+    ]
+    if isinstance(cost, float):
+        facts.append(("precision lost", percent(cost)))
+    return Page(
+        title=f"Release of {name_of(found.draft.table.name)}" if found.draft else "Release",
+        subtitle=f"Method {found.method} · {_demand(found)}",
+        verdict=verdict,
+        tone=tone,
+        facts=facts,
+    )
+
+
+def _demand(found: Release) -> str:
+    """What was asked, as far as it is a number or the name of a measure."""
+    said = [
+        f"{name} = {value:g}" if isinstance(value, (int, float)) else f"{name} {value}"
+        for name, value in found.asked.items()
+        if (isinstance(value, (int, float)) and not isinstance(value, bool)) or name == "measure"
+    ]
+    return "asked: " + ", ".join(said) if said else "as asked"
+
+
+@dataclass(frozen=True, eq=False)
+class _Compared:
+    """The table before and after."""
+
+    before: Table
+    after: Table
+    known: tuple[str, ...]
+    """Columns others may know; some of them may have been left out of the release."""
+    sizes: Mapping[str, ClassSizes]
+
+    def is_small(self, name: str) -> bool:
+        """Whether the column has few enough values to look at each of them."""
+        return self.before.class_sizes([name]).classes <= MOST_DISTINCT
+
+    @property
+    def both(self) -> tuple[str, ...]:
+        return tuple(name for name in self.known if name in self.after.columns)
+
+
+def release_page(found: Release) -> Page:
+    """The page of a release, measured again before and after."""
+    page = release_summary(found)
+    sections = []
+    with _opened(found) as compared:
+        if compared is not None:
+            before, after = compared.sizes["before"], compared.sizes["after"]
+            risk = replace(_risk(before), after=_risk(after))
+            page = replace(page, gauges=risk_gauges(risk))
+            sections = [_protection(found, compared), _where(compared), *_shapes(compared)]
+    sections += [*_cost(found), *_why(found), _record(found)]
+    return replace(page, sections=[section for section in sections if section is not None])
+
+
+def _risk(sizes: ClassSizes) -> Risk:
+    return risk_of_classes(sizes.sizes, times=sizes.classes_of_size)
+
+
+@contextmanager
+def _opened(found: Release) -> Iterator[_Compared | None]:
+    """Both tables where they are at hand; a written release is read from where it lies."""
+    if found.draft is None or (found.table is None and found.output is None):
+        yield None
+        return
+    before = found.draft.table
+    opened = None
+    try:
+        after = found.table
+        if after is None:
+            assert found.output is not None
+            after = opened = table(found.output)
+        yield _Compared(before, after, *_known(found, before, after))
+    finally:
+        if opened is not None:
+            opened.close()
+
+
+def _known(
+    found: Release, before: Table, after: Table
+) -> tuple[tuple[str, ...], dict[str, ClassSizes]]:
+    assert found.draft is not None
+    sets = found.draft.quasi_identifiers
+    first = sets[0] if sets else after.columns
+    # Where a method chose the columns, those it left out were known to others before.
+    gone = found.draft.recoding.drop if "published" in found.details else ()
+    known = tuple(name for name in before.columns if name in first or name in gone)
+    released = [name for name in first if name in after.columns]
+    return known, {"before": before.class_sizes(known), "after": after.class_sizes(released)}
+
+
+def _protection(found: Release, compared: _Compared) -> Section | None:
+    before, after = compared.sizes["before"], compared.sizes["after"]
+    if not before.rows:
+        return None
+    asked = found.asked.get("k")
+    k = int(asked) if isinstance(asked, int) and asked > 1 else 5
+    words = (
+        f"Before, {before.unique_rows:,} of {before.rows:,} rows stood alone with their "
+        f"{phrase(compared.known)}; afterwards {after.unique_rows:,} of {after.rows:,} do."
+    )
+    figures = [
+        Figure(
+            "How many people look alike",
+            f"Rows by the size of their class, before (pale) and after (full). Below {k} alike: "
+            f"{before.rows_below(k):,} rows before, {after.rows_below(k):,} after.",
+            charts.class_sizes("Rows by the size of their class", compared.sizes, k),
+        ),
+        Figure(
+            "How exposed people are",
+            "Share of rows that carry at least a given risk: one over the number of people alike. "
+            "The dotted line is a risk of 20%.",
+            charts.risk_curve("Share of rows by risk, before and after", compared.sizes),
+        ),
+    ]
+    return Section("What it protects", [words], figures)
+
+
+def _where(compared: _Compared) -> Section | None:
+    rows = compared.before.rows
+    if not rows:
+        return None
+    drawn = [name for name in compared.known if compared.is_small(name)][:MOST_COLUMNS]
+    if not drawn:
+        return None
+    fates = {name: _fate(compared, name) for name in drawn}
+    figure = Figure(
+        "What happened to each column",
+        "Cells of each column others may know: published as they were, blurred into a range or "
+        "group, starred, or left out with their row or column.",
+        charts.column_fates("Cells as they were, blurred, starred and left out", fates),
+    )
+    rest = len(compared.known) - len(fates)
+    words = [f"{rest} more columns are not drawn."] if rest > 0 else []
+    return Section("What it cost, and where", words, [figure])
+
+
+def _fate(compared: _Compared, name: str) -> dict[str, float]:
+    """Shares of a column's cells by what became of them."""
+    rows = compared.before.rows
+    if name not in compared.after.columns:
+        return {"left out": 1.0}
+    texts_before, texts_after = _texts(compared.before, name), _texts(compared.after, name)
+    gone = rows - compared.after.rows
+    exact = sum(min(n, texts_after.get(text, 0)) for text, n in texts_before.items())
+    # New stars, and new nulls in columns that cannot hold a star.
+    starred = sum(
+        max(0, texts_after.get(text, 0) - texts_before.get(text, 0)) for text in (STAR, None)
+    )
+    blurred = max(0, rows - gone - exact - starred)
+    found = {"as it was": exact, "blurred": blurred, "starred": starred, "left out": gone}
+    return {fate: count / rows for fate, count in found.items()}
+
+
+def _texts(source: Table, name: str) -> dict[str | None, int]:
+    values, counts = counts_of(source, name)
+    return dict(zip(as_text(values), counts.tolist(), strict=True))
+
+
+def _shapes(compared: _Compared) -> list[Section]:
+    """Distributions before and after, without values that few rows hold."""
+    figures: list[Figure] = []
+    for name in compared.both:
+        if len(figures) == MOST_DISTRIBUTIONS:
+            break
+        figure = _shape(compared, name)
+        if figure is not None:
+            figures.append(figure)
+    return [Section("Distributions before and after", figures=figures)] if figures else []
+
+
+def _shape(compared: _Compared, name: str) -> Figure | None:
+    if not compared.is_small(name):
+        return None
+    values, rows = counts_of(compared.before, name)
+    released = _texts(compared.after, name)
+    if _is_number(values.type):
+        numbers = np.asarray(pc.cast(values, pa.float64(), safe=False).fill_null(np.nan))
+        finite = np.isfinite(numbers)
+        bins = numeric_bins(numbers[finite], rows[finite], released)
+        if not bins:
+            return None
+        return Figure(
+            name,
+            f"Rows by {name}: grey before, the line after; blurred rows are spread evenly over "
+            f"their range. The few rows beyond either end are counted in the last bars.",
+            charts.histogram(f"Distribution of {name} before and after", bins, name),
+        )
+    held = dict(zip(as_text(values), rows.tolist(), strict=True))
+    known = {text: n for text, n in held.items() if text is not None}
+    after = {text: n for text, n in released.items() if text is not None}
+    shown, hidden = common_values(known, after)
+    if not shown:
+        return None
+    more = f" {hidden:,} rarer values are not shown." if hidden else ""
+    return Figure(
+        name,
+        f"Rows of each value of {name}: all of them in grey, those whose cell still says exactly "
+        f"that in colour.{more}",
+        charts.what_is_left(f"Values of {name} that are still exact", shown),
+    )
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(
+        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    )
+
+
+def _cost(found: Release) -> list[Section]:
+    """Utility figures, and the precision that each column lost."""
+    numbers = [
+        (NAMES.get(name, name.replace("_", " ")), _number(value))
+        for name, value in found.utility.items()
+        if isinstance(value, (int, float)) and not isinstance(value, bool)
+    ]
+    columns = found.utility.get("columns")
+    figures = []
+    if isinstance(columns, Mapping) and columns:
+        lost = {str(name): float(share) for name, share in columns.items()}
+        lost = dict(sorted(lost.items(), key=lambda item: -item[1])[:MOST_COLUMNS])
+        figures.append(
+            Figure(
+                "Precision lost by column",
+                "Normalized certainty penalty: 0% where every cell is exact, 100% where it says "
+                "nothing any more.",
+                charts.shares("Precision lost by column", lost, what="precision lost"),
+            )
+        )
+    if not numbers and not figures:
+        return []
+    grids = [Grid(("measure", "value"), numbers, frozenset({1}))] if numbers else []
+    return [Section("Utility", figures=figures, grids=grids)]
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if isinstance(value, int) or abs(value) >= 1e4 else f"{value:,.4g}"
+
+
+def _why(found: Release) -> list[Section]:
+    """Why columns were left out, where the method says so."""
+    why = found.details.get("why")
+    if not isinstance(why, Mapping) or not why:
+        return []
+    rows = [(str(name), phrase([str(n) for n in others])) for name, others in why.items()]
+    words = "Each of these columns would break the promise together with the columns beside it."
+    return [Section("Why columns were left out", [words], grids=[Grid(("column", "with"), rows)])]
+
+
+def _record(found: Release) -> Section:
+    """Checks, what happened to columns, and the certificate."""
+    grids = []
+    if found.findings:
+        grids.append(findings_grid(found.findings))
+    if found.column_actions:
+        actions = [(name, action) for name, action in found.column_actions.items()]
+        grids.append(Grid(("column", "what happened"), actions))
+    body = found.certificate.body if found.certificate is not None else {}
+    facts = []
+    for side in ("input", "output"):
+        described = body.get(side)
+        if isinstance(described, Mapping):
+            facts.append((side, f"{described['name']} · {described['rows']:,} rows"))
+            facts.append((f"{side} fingerprint", str(described["fingerprint"])))
+    facts += [
+        ("method", found.method),
+        ("seed", "–" if found.seed is None else str(found.seed)),
+        ("stopped by", found.stopped_by or "nothing: it ran to its end"),
+    ]
+    if found.lower_bound is not None:
+        facts.append(("no method costs less than", f"{found.lower_bound:,.6g}"))
+    grids.append(Grid(("certificate", "value"), facts))
+    return Section("For the record", [sentence(w) for w in found.warnings], grids=grids)

@@ -1,0 +1,60 @@
+"""Which page shows which result.
+
+Results know nothing of pages: they name their own type, and this is where it is looked up. Modules
+are imported when a result of theirs is shown for the first time.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from sfumato.report.page import Page
+from sfumato.report.writing import compact_html, write_page
+
+__all__ = ["compact", "page_of", "report"]
+
+_HOMES = {
+    "sfumato.population.attack.AttackResult": "of_people:attack",
+    "sfumato.population.survey.PopulationReport": "of_people:population",
+    "sfumato.population.uniqueness.PopulationUniqueness": "of_people:uniqueness",
+    "sfumato.quasi.answer.Key": "of_keys:key",
+    "sfumato.quasi.measure.Measures": "of_risk:measures",
+    "sfumato.quasi.minimal.MinimalKeys": "of_keys:minimal_keys",
+    "sfumato.quasi.scan.Scan": "of_table:scan",
+    "sfumato.quasi.uniques.Uniques": "of_risk:uniques",
+    "sfumato.quasi.violations.Violations": "of_keys:violations",
+    "sfumato.release.publish.Release": "of_release:release",
+    "sfumato.release.verify.Verification": "of_risk:verification",
+    "sfumato.risks.Risk": "of_risk:risk",
+}
+"""Result types and where their pages are made: ``<module>:<name>`` stands for the functions
+``<name>_summary``, what is said first and costs nothing, and ``<name>_page``, all of it."""
+
+
+def _builder(result: Any, part: str) -> Callable[[Any], Page]:
+    kind = type(result)
+    home = _HOMES.get(f"{kind.__module__}.{kind.__qualname__}", "of_figures:figures")
+    module, name = home.split(":")
+    builder: Callable[[Any], Page] = getattr(
+        importlib.import_module(f"sfumato.report.{module}"), f"{name}_{part}"
+    )
+    return builder
+
+
+def page_of(result: Any) -> Page:
+    """The whole page of a result."""
+    return _builder(result, "page")(result)
+
+
+def report(result: Any, path: str | os.PathLike[str], *, force: bool = False) -> Path:
+    """Write the page of a result as one self-contained HTML file."""
+    return write_page(page_of(result), path, force=force)
+
+
+def compact(result: Any) -> str:
+    """The view of a result in a notebook."""
+    return compact_html(_builder(result, "summary")(result))

@@ -1,0 +1,49 @@
+"""How pages say figures and lists."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+__all__ = ["percent", "phrase", "sentence"]
+
+
+def percent(share: float | None) -> str:
+    """A share as people say it: whole when it is, and never none or all when it is not.
+
+    Examples
+    --------
+    >>> percent(0.25), percent(0.1234), percent(0.00001), percent(0.99999), percent(None)
+    ('25%', '12.3%', '<0.1%', '>99.9%', '–')
+    """
+    if share is None:
+        return "–"
+    if 0 < share < 0.001:
+        return "<0.1%"
+    if 0.999 < share < 1:
+        return ">99.9%"
+    return f"{share:.1%}".replace(".0%", "%")
+
+
+def phrase(names: Sequence[str], most: int = 12) -> str:
+    """Names as a sentence lists them; a long list ends with how many more there are.
+
+    Examples
+    --------
+    >>> phrase(["age", "sex", "zip"])
+    'age, sex and zip'
+    """
+    shown = list(names[:most])
+    if len(names) > most:
+        return f"{', '.join(shown)} and {len(names) - most} more"
+    return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
+
+
+def sentence(text: str) -> str:
+    """A note as a sentence of its own.
+
+    Examples
+    --------
+    >>> sentence("the sample is small")
+    'The sample is small.'
+    """
+    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
