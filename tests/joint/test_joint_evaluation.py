@@ -106,7 +106,7 @@ def test_tuned_private_models_are_near_the_pooled_ones(name: str, rounding: floa
         one.institution,
         one.agreement,
         horizon=one.horizon,
-        splits=100,
+        splits=40,
         rounding=rounding,  # type: ignore[arg-type]
         penalty=None,
         candidates=20,
