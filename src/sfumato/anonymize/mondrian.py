@@ -18,13 +18,13 @@ from typing import Any
 
 import numpy as np
 
+from sfumato.anonymize.blocks import Blocks, allowed_blocks
 from sfumato.anonymize.problem import Problem, Solution
 from sfumato.anonymize.space import (
     axes_of,
-    blocks_of,
     grouped,
+    pieced,
     positions_of,
-    published_groups,
     sensitive_of,
 )
 from sfumato.errors import ParameterError
@@ -50,10 +50,10 @@ def solve(problem: Problem) -> Solution:
     if relaxed:
         entry = np.repeat(entry, problem.counts)
         weights = np.ones(len(entry), dtype=np.int64)
-    blocks, out = _allowed_blocks(problem, entry, weights)
-    order = np.flatnonzero(~out)
-    order = order[np.argsort(blocks[order], kind="stable")]
-    starts = np.r_[0, np.flatnonzero(np.diff(blocks[order])) + 1, len(order)] if len(order) else [0]
+    blocks = allowed_blocks(problem)
+    order, starts = blocks.order, blocks.starts
+    if relaxed:
+        order, starts = _row_blocks(problem, blocks)
     target, classes = _target(problem, entry)
     index = order.astype(np.int64)
     axes = axes_of(problem)
@@ -64,7 +64,7 @@ def solve(problem: Problem) -> Solution:
         target[order] if len(target) else target,
         classes,
         index,
-        np.asarray(starts, dtype=np.int64),
+        starts,
         axes,
         problem.rules,
         mix,
@@ -76,7 +76,18 @@ def solve(problem: Problem) -> Solution:
     groups[index] = np.repeat(np.arange(len(ends)), np.diff(np.r_[0, ends]))
     if not relaxed:
         return grouped(problem, groups)
-    return _pieces(problem, entry, groups, len(ends))
+    return pieced(problem, entry, weights, groups)
+
+
+def _row_blocks(
+    problem: Problem, blocks: Blocks
+) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+    """Blocks of entries as blocks of single rows, which are numbered entry after entry."""
+    many = problem.counts[blocks.order]
+    first = (np.cumsum(problem.counts) - problem.counts)[blocks.order]
+    ends = np.cumsum(many)
+    order = np.repeat(first - (ends - many), many) + np.arange(int(many.sum()))
+    return order, np.r_[0, ends][blocks.starts]
 
 
 def _mix(problem: Problem) -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -120,35 +131,3 @@ def _preferred(problem: Problem, offsets: np.ndarray[Any, Any]) -> np.ndarray[An
         axis = problem.quasi_identifiers.index(name)
         wanted[offsets[axis] + np.asarray(positions, dtype=np.int64)] = True
     return wanted
-
-
-def _allowed_blocks(
-    problem: Problem, entry: np.ndarray[Any, Any], weights: np.ndarray[Any, Any]
-) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    """The block of each piece, and whether the block fails the rules and must be left out."""
-    from sfumato.anonymize._rules import groups_hold
-
-    blocks = blocks_of(problem)[entry]
-    count = int(blocks.max(initial=-1)) + 1
-    good = groups_hold(blocks, count, weights, sensitive_of(problem)[entry], problem.rules)
-    if not problem.limits and count and not good.all():
-        raise ParameterError(
-            "the demand cannot be met: even one class of all rows does not satisfy it",
-            remedy="Ask for a smaller k or l, or a larger t.",
-        )
-    return blocks, ~good[blocks]
-
-
-def _pieces(
-    problem: Problem, entry: np.ndarray[Any, Any], groups: np.ndarray[Any, Any], count: int
-) -> Solution:
-    """Rows of one entry in one group become one piece."""
-    keys, rows = np.unique(entry * (count + 1) + (groups + 1), return_counts=True)
-    piece_entry, piece_group = np.divmod(keys, count + 1)
-    piece_groups = (piece_group - 1).astype(np.int32)
-    return Solution(
-        piece_groups,
-        published_groups(problem, piece_groups, count, piece_entry),
-        entry=piece_entry.astype(np.int64),
-        rows=rows.astype(np.int64),
-    )

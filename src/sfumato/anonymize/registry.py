@@ -51,6 +51,26 @@ METHODS: dict[str, Method] = {
         "stars the fewest cells and proves how many fewer there could be; values stay exact",
         ("algorithm", "beta", "improve", "bound", "protected", "marker"),
     ),
+    "kmember": Method(
+        "sfumato.anonymize.kmember",
+        "clusters rows greedily by least loss; within boundaries it is GreedyCKA",
+        ("loss", "district"),
+    ),
+    "lattice": Method(
+        "sfumato.anonymize.lattice",
+        "covers rows from the finest levels to the coarsest; fast and close to the best",
+    ),
+    "full-domain": Method(
+        "sfumato.anonymize.full_domain",
+        "one level a column for the whole table, the optimum; lists the lattice of levels",
+        ("suppression_limit",),
+        needs_trees=True,
+    ),
+    "best": Method(
+        "sfumato.anonymize.best",
+        "starts from the best of the others and improves it while the time lasts",
+        ("loss",),
+    ),
     "quantiles": Method(
         "sfumato.population.quantile_method",
         "cuts one column at its quantiles: the least total change of rank",

@@ -20,6 +20,7 @@ __all__ = [
     "axes_of",
     "blocks_of",
     "grouped",
+    "pieced",
     "positions_of",
     "published_groups",
     "sensitive_of",
@@ -183,3 +184,24 @@ def grouped(problem: Problem, groups: Array, **facts: Any) -> Solution:
     closed[kept] = dense
     count = int(dense.max(initial=-1)) + 1
     return Solution(closed, published_groups(problem, closed, count), **facts)
+
+
+def pieced(problem: Problem, entry: Array, rows: Array, groups: Array, **facts: Any) -> Solution:
+    """The solution that puts some rows of an entry here and some there.
+
+    Pieces come with their entry, their rows and their group; those of one entry in one group become
+    one piece.
+    """
+    count = int(groups.max(initial=-1)) + 1
+    keys, inverse = np.unique(entry * (count + 1) + (groups + 1), return_inverse=True)
+    joined = np.bincount(inverse, weights=rows).astype(np.int64)
+    piece_entry, group = np.divmod(keys, count + 1)
+    piece_groups = group - 1
+    if len(keys) == problem.entries.entries:
+        return grouped(problem, piece_groups, **facts)
+    kept = piece_groups >= 0
+    _, dense = np.unique(piece_groups[kept], return_inverse=True)
+    closed = np.full(len(keys), -1, dtype=np.int32)
+    closed[kept] = dense
+    shown = published_groups(problem, closed, int(dense.max(initial=-1)) + 1, piece_entry)
+    return Solution(closed, shown, entry=piece_entry.astype(np.int64), rows=joined, **facts)

@@ -1,0 +1,161 @@
+"""Compiled prices: what a group shows on each column, and what that costs.
+
+A group's memory is one row of a table of numbers, laid out by `Prices.head`. The three arrays of
+`Prices` are handed on one by one: unpacking a tuple in the innermost loops would cost more than
+what they do.
+"""
+
+from __future__ import annotations
+
+import numba
+import numpy as np
+
+from sfumato.anonymize.pricing import (
+    CAP,
+    END,
+    FIRST,
+    KIND,
+    LAST,
+    LEAF,
+    PARENT,
+    PRICE,
+    SET,
+    SLOT,
+    TREE,
+    WORD,
+)
+
+__all__ = ["begin", "group_loss", "grow", "grow_all", "loss_of", "loss_with", "union_loss"]
+
+
+@numba.njit(nogil=True, cache=True)
+def _climb(head, ints, axis, node, low, high):  # type: ignore[no-untyped-def]
+    """Lowest ancestor of a node, or itself, that covers these positions."""
+    parent, first, last = head[axis, PARENT], head[axis, FIRST], head[axis, LAST]
+    while low < ints[first + node] or high > ints[last + node]:
+        node = ints[parent + node]
+    return node
+
+
+@numba.njit(nogil=True, cache=True)
+def _span(head, floats, axis, low, high):  # type: ignore[no-untyped-def]
+    base = head[axis, PRICE]
+    return min(floats[head[axis, CAP]], floats[base + high] - floats[base + low])
+
+
+@numba.njit(nogil=True, cache=True)
+def begin(head, ints, memories, group, table, entry):  # type: ignore[no-untyped-def]
+    """Make a group's memory that of a single entry."""
+    for axis in range(head.shape[0]):
+        at = head[axis, SLOT]
+        position = np.int64(table[entry, axis])
+        if head[axis, KIND] == TREE:
+            memories[group, at] = ints[head[axis, LEAF] + position]
+        elif head[axis, KIND] == SET:
+            for slot in range(at + 1, head[axis, END]):
+                memories[group, slot] = 0
+            memories[group, at] = 1
+            memories[group, at + 1 + position // WORD] = np.int64(1) << (position % WORD)
+        else:
+            memories[group, at] = position
+            memories[group, at + 1] = position
+
+
+@numba.njit(nogil=True, cache=True)
+def grow(head, ints, memories, group, axis, position):  # type: ignore[no-untyped-def]
+    """Let a position join a group on one axis; whether the group shows something else now."""
+    at = head[axis, SLOT]
+    position = np.int64(position)
+    if head[axis, KIND] == TREE:
+        node = _climb(head, ints, axis, memories[group, at], position, position)
+        changed = node != memories[group, at]
+        memories[group, at] = node
+        return changed
+    if head[axis, KIND] == SET:
+        word, bit = at + 1 + position // WORD, np.int64(1) << (position % WORD)
+        if memories[group, word] & bit:
+            return False
+        memories[group, word] |= bit
+        memories[group, at] += 1
+        return True
+    if memories[group, at] <= position <= memories[group, at + 1]:
+        return False
+    memories[group, at] = min(memories[group, at], position)
+    memories[group, at + 1] = max(memories[group, at + 1], position)
+    return True
+
+
+@numba.njit(nogil=True, cache=True)
+def grow_all(head, ints, memories, group, table, entry):  # type: ignore[no-untyped-def]
+    """Let an entry join a group."""
+    for axis in range(head.shape[0]):
+        grow(head, ints, memories, group, axis, table[entry, axis])
+
+
+@numba.njit(nogil=True, cache=True)
+def loss_of(head, floats, memories, group, axis):  # type: ignore[no-untyped-def]
+    """What a group loses on an axis."""
+    at = head[axis, SLOT]
+    if head[axis, KIND] == TREE:
+        return floats[head[axis, PRICE] + memories[group, at]]
+    if head[axis, KIND] == SET:
+        return (memories[group, at] - 1) * floats[head[axis, PRICE]]
+    return _span(head, floats, axis, memories[group, at], memories[group, at + 1])
+
+
+@numba.njit(nogil=True, cache=True)
+def group_loss(head, floats, memories, group):  # type: ignore[no-untyped-def]
+    """What each row of a group loses, over all axes."""
+    total = 0.0
+    for axis in range(head.shape[0]):
+        total += loss_of(head, floats, memories, group, axis)
+    return total
+
+
+@numba.njit(nogil=True, cache=True)
+def loss_with(head, ints, floats, memories, group, axis, position):  # type: ignore[no-untyped-def]
+    """What a group would lose on an axis if a position joined it."""
+    at = head[axis, SLOT]
+    position = np.int64(position)
+    if head[axis, KIND] == TREE:
+        node = _climb(head, ints, axis, memories[group, at], position, position)
+        return floats[head[axis, PRICE] + node]
+    if head[axis, KIND] == SET:
+        known = (memories[group, at + 1 + position // WORD] >> (position % WORD)) & 1
+        return (memories[group, at] - known) * floats[head[axis, PRICE]]
+    low, high = min(memories[group, at], position), max(memories[group, at + 1], position)
+    return _span(head, floats, axis, low, high)
+
+
+@numba.njit(nogil=True, cache=True)
+def _bits(word):  # type: ignore[no-untyped-def]
+    """How many bits of a word are set."""
+    word = word - ((word >> 1) & 0x5555555555555555)
+    word = (word & 0x3333333333333333) + ((word >> 2) & 0x3333333333333333)
+    word = (word + (word >> 4)) & 0x0F0F0F0F0F0F0F0F
+    word = word + (word >> 8)
+    word = word + (word >> 16)
+    return (word + (word >> 32)) & 0x7F
+
+
+@numba.njit(nogil=True, cache=True)
+def union_loss(head, ints, floats, memories, group, other):  # type: ignore[no-untyped-def]
+    """What each row of two groups would lose if they were one."""
+    total = 0.0
+    for axis in range(head.shape[0]):
+        at = head[axis, SLOT]
+        if head[axis, KIND] == TREE:
+            twin = memories[other, at]
+            low, high = ints[head[axis, FIRST] + twin], ints[head[axis, LAST] + twin]
+            node = _climb(head, ints, axis, memories[group, at], low, high)
+            total += floats[head[axis, PRICE] + node]
+        elif head[axis, KIND] == SET:
+            values = 0
+            for word in range(at + 1, head[axis, END]):
+                values += _bits(memories[group, word] | memories[other, word])
+            total += (values - 1) * floats[head[axis, PRICE]]
+        else:
+            low = min(memories[group, at], memories[other, at])
+            high = max(memories[group, at + 1], memories[other, at + 1])
+            total += _span(head, floats, axis, low, high)
+    return total

@@ -1,0 +1,89 @@
+"""The best grouping that a given time finds: start from the best of the others, then improve.
+
+The start is the least lossy of lattice-descending recoding, k-member clustering and Mondrian. Local
+search then moves pieces, dissolves groups and founds new ones under all rules and boundaries until
+nothing gains or the time is over.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.anonymize import mondrian
+from sfumato.anonymize.blocks import Blocks, allowed_blocks
+from sfumato.anonymize.kmember import clustered_groups
+from sfumato.anonymize.lattice import descending_groups
+from sfumato.anonymize.problem import Problem, Solution
+from sfumato.anonymize.search import Search
+
+__all__ = ["solve"]
+
+ENOUGH = 1e-4
+"""A round that gains a smaller share of the loss is the last one."""
+SWEEPS = 3
+"""Sweeps between two looks around."""
+
+
+def solve(problem: Problem) -> Solution:
+    """Improve the best start until nothing gains or the time budget is spent.
+
+    Options: ``loss`` (``certainty`` or ``height``).
+    """
+    loss = str(problem.options.get("loss", "certainty"))
+    blocks = allowed_blocks(problem)
+    starts = _starts(problem, blocks, loss)
+    start = min(starts, key=lambda name: starts[name][0])
+    before, search = starts[start]
+    after = before
+    while not problem.budget.spent():
+        problem.budget.progress(f"improving, loss {after:.4f}")
+        search.look_around()
+        gained = 0.0
+        for _ in range(SWEEPS):
+            if problem.budget.spent():
+                break
+            gained += search.sweep() / _cells(problem)
+        after -= gained
+        if gained <= ENOUGH * after:
+            break
+    details = {
+        "start": start,
+        "loss_before": before,
+        "loss_after": after,
+        "starts": {name: value for name, (value, _) in starts.items()},
+        "sweeps": search.sweeps,
+    }
+    return search.solution(details=details, stopped_by=problem.budget.stopped_by)
+
+
+def _starts(problem: Problem, blocks: Blocks, loss: str) -> dict[str, tuple[float, Search]]:
+    """Loss of each start, and the search that begins there."""
+    found: dict[str, tuple[float, Search]] = {}
+    for name, groups in _groupings(problem, blocks, loss):
+        search = Search(problem, blocks, groups, loss)
+        found[name] = (search.loss() / _cells(problem), search)
+        if problem.budget.spent():
+            break
+    return found
+
+
+def _groupings(
+    problem: Problem, blocks: Blocks, loss: str
+) -> Iterator[tuple[str, npt.NDArray[Any]]]:
+    problem.budget.progress("descending the lattice")
+    yield "lattice", descending_groups(problem, blocks)
+    problem.budget.progress("clustering")
+    yield "kmember", clustered_groups(problem, blocks, loss)[0]
+    problem.budget.progress("cutting")
+    plain = dataclasses.replace(problem, options={})
+    yield "mondrian", mondrian.solve(plain).groups
+
+
+def _cells(problem: Problem) -> float:
+    weights = [problem.weight(name) for name in problem.quasi_identifiers]
+    return float(max(problem.rows, 1) * np.sum(weights))

@@ -1,0 +1,74 @@
+"""Blocks: rows that may share a group. Rows of blocks that fail the rules cannot be released.
+
+Without boundaries there is one block. With boundaries the blocks are the classes of the maximum
+allowed microdata, in which every value is as blurred as it may ever be (Miller, Campan & Truta,
+Definition 9). A block that is too small can be released by nobody (Property 6), every other one can
+be (Property 5), so leaving out the failing ones is the least suppression for k-anonymity; likewise
+for distinct l-diversity and p-sensitivity, which no subset of a failing block can satisfy. For the
+other models a part of a failing block might hold: there the suppression need not be the least.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.anonymize.problem import Problem
+from sfumato.anonymize.space import blocks_of, sensitive_of
+from sfumato.errors import ParameterError
+
+__all__ = ["Blocks", "allowed_blocks"]
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """Entries that can be released, block after block.
+
+    Attributes
+    ----------
+    order
+        The entries of all blocks that satisfy the rules.
+    starts
+        Block b is ``order[starts[b]:starts[b + 1]]``.
+    """
+
+    order: Array
+    starts: Array
+
+    @property
+    def count(self) -> int:
+        """Number of blocks."""
+        return len(self.starts) - 1
+
+    def __getitem__(self, block: int) -> Array:
+        return self.order[self.starts[block] : self.starts[block + 1]]
+
+
+def allowed_blocks(problem: Problem) -> Blocks:
+    """The blocks of a problem that satisfy its rules.
+
+    Raises
+    ------
+    ParameterError
+        If there are no boundaries and even all rows together do not satisfy the rules.
+    """
+    from sfumato.anonymize._rules import groups_hold
+
+    blocks = blocks_of(problem)
+    count = int(blocks.max(initial=-1)) + 1
+    good = groups_hold(blocks, count, problem.counts, sensitive_of(problem), problem.rules)
+    if not problem.limits and count and not good.all():
+        raise ParameterError(
+            "the demand cannot be met: even one class of all rows does not satisfy it",
+            remedy="Ask for a smaller k or l, or a larger t.",
+        )
+    order = np.flatnonzero(good[blocks])
+    order = order[np.argsort(blocks[order], kind="stable")]
+    edges = np.flatnonzero(np.diff(blocks[order])) + 1
+    starts = np.r_[0, edges, len(order)] if len(order) else np.zeros(1)
+    return Blocks(order, starts.astype(np.int64))

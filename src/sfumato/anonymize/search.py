@@ -1,0 +1,112 @@
+"""Local search: improve any grouping by small steps, none of which breaks a rule.
+
+Equal rows need not stay together: an entry of many rows that lends some of them to its neighbours
+may save those more than its rows lose. Entries are therefore taken as pieces, single rows as far as
+they can be spared and one piece for the rest.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.anonymize.blocks import Blocks
+from sfumato.anonymize.districts import districts
+from sfumato.anonymize.pricing import prices_of
+from sfumato.anonymize.problem import Problem, Solution
+from sfumato.anonymize.space import pieced, positions_of, sensitive_of
+
+__all__ = ["Search"]
+
+Array = npt.NDArray[Any]
+NEIGHBOURS = 24
+"""Entries that a piece considers to be near."""
+DISTRICT = 1500
+"""Least number of entries of a district within which neighbours are looked for."""
+
+
+class Search:
+    """A grouping that gets better sweep by sweep.
+
+    Parameters
+    ----------
+    blocks
+        Entries that may be grouped.
+    groups
+        Group of each entry to start from; -1 outside of the blocks.
+    loss
+        What a group loses; see `prices_of`.
+    """
+
+    def __init__(
+        self, problem: Problem, blocks: Blocks, groups: Array, loss: str = "certainty"
+    ) -> None:
+        self.problem = problem
+        self.blocks = blocks
+        self.table = positions_of(problem)
+        self.sensitive = sensitive_of(problem)
+        self.prices = prices_of(problem, loss)
+        self.entry, self.rows, self.first_piece = _pieces(problem, groups >= 0)
+        _, dense = np.unique(groups[self.entry], return_inverse=True)
+        self.groups: Array = dense.astype(np.int64)
+        self.sweeps = 0
+        self._near = np.full((len(self.table), NEIGHBOURS), -1, dtype=np.int64)
+
+    def look_around(self) -> None:
+        """Find neighbours anew, in districts that are cut differently each time."""
+        from sfumato.anonymize._search import nearest_entries
+
+        parts = districts(self.problem, self.blocks, DISTRICT, self.problem.seed + self.sweeps)
+        nearest_entries(self.table, parts.order, parts.starts, *self.prices, self._near)
+
+    def sweep(self, heat: float = 0.0) -> float:
+        """Try every group once; what was gained, summed over rows and columns."""
+        from sfumato.anonymize._search import sweep
+
+        gained = sweep(
+            self.table,
+            self.entry,
+            self.rows,
+            self.sensitive,
+            self.first_piece,
+            self._near,
+            self.prices,
+            self.problem.rules,
+            self.groups,
+            self.problem.seed + self.sweeps,
+            heat,
+        )
+        self.sweeps += 1
+        _, dense = np.unique(self.groups, return_inverse=True)
+        self.groups = dense.astype(np.int64)
+        return float(gained)
+
+    def loss(self) -> float:
+        """What all rows in groups lose together, over all columns."""
+        from sfumato.anonymize._search import total_loss
+
+        return float(total_loss(self.table, self.entry, self.rows, self.prices, self.groups))
+
+    def solution(self, **facts: Any) -> Solution:
+        """The grouping as it is now; entries that were in no group are suppressed."""
+        left_out = np.flatnonzero(np.diff(self.first_piece) == 0)
+        entry = np.concatenate([self.entry, left_out])
+        rows = np.concatenate([self.rows, self.problem.counts[left_out]])
+        groups = np.concatenate([self.groups, np.full(len(left_out), -1)])
+        return pieced(self.problem, entry, rows, groups, **facts)
+
+
+def _pieces(problem: Problem, kept: Array) -> tuple[Array, Array, Array]:
+    """Entry and rows of each piece, and where the pieces of each entry begin."""
+    spare = problem.rules.k - 1
+    large = problem.counts > 2 * spare  # a piece that still satisfies k, and rows to spare
+    many = np.where(large, spare + 1, problem.counts)
+    many = np.where(kept, many, 0)
+    first = np.concatenate([[0], np.cumsum(many)]).astype(np.int64)
+    entry = np.repeat(np.arange(len(many)), many)
+    rows = np.ones(len(entry), dtype=np.int64)
+    core = large & kept
+    rows[first[:-1][core]] = problem.counts[core] - spare
+    return entry, rows, first

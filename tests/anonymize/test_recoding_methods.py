@@ -1,0 +1,274 @@
+"""Every recoding method: rules hold, cells cover their values, boundaries are never crossed."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from itertools import product
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import sfumato as sf
+from samples import FOLDER, sample_path
+from sfumato.errors import ParameterError
+from sfumato.hierarchy import Hierarchy
+
+LOCAL = ["kmember", "lattice", "best"]
+JOBS = Hierarchy.from_levels(
+    [["nurse", "cook", "clerk", "judge"], ["care", "care", "desk", "desk"], ["*"] * 4]
+)
+TOWNS = Hierarchy.from_levels(
+    [list("abcdef"), ["west"] * 2 + ["mid"] * 2 + ["east"] * 2, ["*"] * 6]
+)
+ADULT_QI = [
+    "sex",
+    "age",
+    "race",
+    "marital-status",
+    "education",
+    "native-country",
+    "workclass",
+    "occupation",
+]
+
+
+@st.composite
+def people(draw):
+    rows = draw(st.integers(4, 60))
+    cell = {
+        "age": st.one_of(st.none(), st.integers(18, 30)),
+        "job": st.sampled_from(["nurse", "cook", "clerk", "judge"]),
+        "town": st.sampled_from("abcdef"),
+        "illness": st.sampled_from(["flu", "cold", "gout"]),
+    }
+    columns = {
+        name: draw(st.lists(values, min_size=rows, max_size=rows)) for name, values in cell.items()
+    }
+    columns["row"] = list(range(rows))
+    return pa.table(
+        columns,
+        schema=pa.schema(
+            [("age", pa.int64())]
+            + [(n, pa.string()) for n in columns if n in ("job", "town", "illness")]
+            + [("row", pa.int64())]
+        ),
+    )
+
+
+def released(release, columns):
+    table = pa.Table.from_batches(list(release.table.batches(columns)))
+    return list(zip(*(table.column(name).to_pylist() for name in columns), strict=True))
+
+
+def covers(cell, value):
+    """Whether a published cell without a tree covers a value."""
+    if cell == "*" or cell == value or cell == str(value):
+        return True
+    if cell is None or value is None:
+        return cell is value or (cell is not None and "null" in cell)
+    if cell.startswith("["):
+        low, high = cell[1:-1].split(", ")
+        return int(low) <= value < int(high)
+    return str(value) in cell[1:-1].split(", ")
+
+
+@pytest.mark.parametrize("method", LOCAL)
+@given(table=people(), k=st.integers(1, 5))
+@settings(max_examples=40)
+def test_classes_are_large_enough_and_cells_cover_their_values(method, table, k):
+    if k > table.num_rows:
+        return
+    release = sf.anonymize(table, qi=["age", "job", "town"], k=k, method=method)
+    rows = released(release, ["age", "job", "town", "row"])
+    assert len(rows) == table.num_rows
+    assert min(Counter(row[:3] for row in rows).values()) >= k
+    originals = {row["row"]: row for row in table.to_pylist()}
+    for age, job, town, row in rows:
+        assert covers(age, originals[row]["age"])
+        assert covers(job, originals[row]["job"])
+        assert covers(town, originals[row]["town"])
+
+
+@pytest.mark.parametrize("method", [*LOCAL, "full-domain"])
+@given(table=people(), k=st.integers(1, 4))
+@settings(max_examples=30)
+def test_trees_are_climbed_and_marks_are_never_passed(method, table, k):
+    if k > table.num_rows:
+        return
+    release = sf.anonymize(
+        table,
+        qi=["job", "town"],
+        k=k,
+        method=method,
+        hierarchies={"job": JOBS, "town": TOWNS},
+        boundaries={"job": {"marks": ["care", "desk"]}},
+    )
+    rows = released(release, ["job", "town", "row"])
+    assert all(size >= k for size in Counter(row[:2] for row in rows).values())
+    care = {row["row"]: row["job"] in ("nurse", "cook") for row in table.to_pylist()}
+    for job, _, row in rows:
+        assert job in (("nurse", "cook", "care") if care[row] else ("clerk", "judge", "desk"))
+    sizes = Counter(care.values())
+    too_small = sum(size for size in sizes.values() if size < k)
+    assert release.suppressed_rows == too_small
+    assert len(rows) == table.num_rows - too_small
+
+
+@pytest.mark.parametrize("method", LOCAL)
+@given(table=people(), k=st.integers(1, 3), t=st.sampled_from([None, 0.3, 0.5]))
+@settings(max_examples=30)
+def test_rules_about_sensitive_values_hold(method, table, k, t):
+    illnesses = table.column("illness").to_pylist()
+    l = 2 if len(set(illnesses)) > 1 else 1  # noqa: E741
+    if k > table.num_rows:
+        return
+    asked = {"l": l} if t is None else {"t": t}
+    release = sf.anonymize(
+        table, qi=["age", "job", "town"], k=k, sensitive=["illness"], method=method, **asked
+    )
+    found = defaultdict(list)
+    for *cells, illness in released(release, ["age", "job", "town", "illness"]):
+        found[tuple(cells)].append(illness)
+    overall = Counter(illnesses)
+    for group in found.values():
+        assert len(group) >= k
+        if t is None:
+            assert len(set(group)) >= l
+        else:
+            shares = Counter(group)
+            moved = sum(abs(shares[i] / len(group) - overall[i] / len(illnesses)) for i in overall)
+            assert moved / 2 <= t + 1e-9
+
+
+@given(table=people(), k=st.integers(1, 4))
+@settings(max_examples=40)
+def test_best_is_never_worse_than_its_start_and_says_what_it_gained(table, k):
+    if k > table.num_rows:
+        return
+    qi = ["age", "job", "town"]
+    best = sf.anonymize(table, qi=qi, k=k, method="best")
+    details = best.details
+    assert details["loss_after"] <= details["loss_before"] + 1e-12
+    assert best.utility["ncp"] == pytest.approx(details["loss_after"])
+    for method in ("kmember", "lattice", "mondrian"):
+        other = sf.anonymize(table, qi=qi, k=k, method=method)
+        assert best.utility["ncp"] <= other.utility["ncp"] + 1e-12
+        assert other.utility["ncp"] == pytest.approx(details["starts"][method])
+
+
+LEVELS = {"job": JOBS, "town": TOWNS}
+
+
+def full_domain_by_hand(table, k, limit):
+    """Least loss over all levels: (loss, suppressed)."""
+    best = None
+    columns = {name: table.column(name).to_pylist() for name in LEVELS}
+    bound = {
+        name: tree.bind(pa.array(sorted(set(columns[name]))), name) for name, tree in LEVELS.items()
+    }
+    codes = {
+        name: [sorted(set(values)).index(value) for value in values]
+        for name, values in columns.items()
+    }
+    for levels in product(*(range(tree.height + 1) for tree in bound.values())):
+        nodes = [
+            [int(bound[name].ancestors[code, level]) for code in codes[name]]
+            for name, level in zip(LEVELS, levels, strict=True)
+        ]
+        rows = list(zip(*nodes, strict=True))
+        sizes = Counter(rows)
+        lost, suppressed = 0.0, 0
+        for row in rows:
+            if sizes[row] < k:
+                suppressed += 1
+                lost += len(LEVELS)
+            else:
+                lost += sum(bound[n].loss[node] for n, node in zip(LEVELS, row, strict=True))
+        if suppressed <= limit * len(rows):
+            loss = lost / len(rows) / len(LEVELS)
+            best = loss if best is None else min(best, loss)
+    return best
+
+
+@given(table=people(), k=st.integers(1, 5), limit=st.sampled_from([0.0, 0.1, 0.3]))
+@settings(max_examples=60)
+def test_full_domain_is_the_optimum_of_the_lattice(table, k, limit):
+    if k > table.num_rows:
+        return
+    release = sf.anonymize(
+        table,
+        qi=["job", "town"],
+        k=k,
+        method="full-domain",
+        hierarchies=LEVELS,
+        suppression_limit=limit,
+    )
+    assert release.utility["ncp"] == pytest.approx(full_domain_by_hand(table, k, limit))
+    assert release.suppressed_rows <= limit * table.num_rows
+    lattice = release.details["lattice"]
+    assert lattice["nodes"] == len(lattice["levels"])
+    chosen = lattice["optimal"]
+    assert lattice["loss"][chosen] == pytest.approx(release.utility["ncp"])
+    assert lattice["holds"][chosen]
+
+
+def test_full_domain_shows_one_level_a_column():
+    random = np.random.default_rng(0)
+    table = pa.table(
+        {
+            "job": random.choice(["nurse", "cook", "clerk", "judge"], 200),
+            "town": random.choice(list("abcdef"), 200),
+        }
+    )
+    release = sf.anonymize(
+        table, qi=["job", "town"], k=12, method="full-domain", hierarchies=LEVELS
+    )
+    jobs = {job for job, _ in released(release, ["job", "town"])}
+    assert jobs in ({"*"}, {"care", "desk"}, {"nurse", "cook", "clerk", "judge"})
+
+
+def test_clustering_in_districts_keeps_every_promise():
+    random = np.random.default_rng(1)
+    table = pa.table(
+        {
+            "a": random.integers(0, 50, 3000),
+            "b": random.integers(0, 40, 3000),
+            "c": random.choice(list("abcdefgh"), 3000),
+        }
+    )
+    whole = sf.anonymize(table, qi=["a", "b", "c"], k=4, method="kmember")
+    parts = sf.anonymize(table, qi=["a", "b", "c"], k=4, method="kmember", district=100)
+    plain = sf.anonymize(table, qi=["a", "b", "c"], k=4)
+    assert parts.details["districts"] > 5
+    assert parts.k >= 4
+    assert parts.utility["ncp"] < plain.utility["ncp"]
+    assert whole.utility["ncp"] < plain.utility["ncp"]
+
+
+@pytest.mark.parametrize(
+    ("method", "options", "words"),
+    [
+        ("kmember", {"loss": "entropy"}, "no loss"),
+        ("kmember", {"district": -1}, "number of entries"),
+        ("full-domain", {"suppression_limit": 2}, "share of the rows"),
+        ("best", {"district": 5}, "no option"),
+    ],
+)
+def test_bad_options_are_refused(method, options, words):
+    table = pa.table({"age": [1, 2, 3, 4], "job": ["nurse", "cook"] * 2})
+    with pytest.raises(ParameterError, match=words):
+        sf.anonymize(table, qi=["age", "job"], k=2, method=method, **options)
+
+
+def test_methods_on_adult():
+    table = sf.table(sample_path("arx_adult.parquet"))
+    trees = str(FOLDER / "hierarchies/adult")
+    found = {
+        method: sf.anonymize(table, qi=ADULT_QI, k=5, method=method, hierarchies=trees)
+        for method in ("mondrian", "lattice")
+    }
+    assert all(release.k >= 5 for release in found.values())
+    assert found["lattice"].utility["ncp"] < 0.055 < found["mondrian"].utility["ncp"]
