@@ -1,7 +1,8 @@
 """Measures what a classifier still learns from anonymized credit data.
 
 ``python docs/figures/crx.py`` anonymizes the credit screening table plainly and with priorities,
-and writes the tables of docs/papers/xiong-rangachari-crx.md. It needs crx.parquet (see tests/samples.py) and scikit-learn.
+and writes the tables of docs/papers/xiong-rangachari-crx.md. It needs crx.parquet (see
+tests/samples.py) and scikit-learn.
 """
 
 from __future__ import annotations
