@@ -41,6 +41,7 @@ VERBS = (
     Verb("population", "population", LOOK, "Who is unique in the population behind the table."),
     Verb("attack", "attack", PROVE, "Join a release with known people and count who is found."),
     Verb("safe-harbor", "safe_harbor", BLUR, "De-identify by HIPAA's Safe Harbor."),
+    Verb("party", "party", TOGETHER, "Two parties compute together without showing their rows."),
     Verb("joint", "joint", TOGETHER, "Models across institutions that do not share rows."),
     Verb("hierarchy", "hierarchy", HELPERS, "Look at generalization hierarchies, and make them."),
     Verb("report", "report", PROVE, "One page to look at: who can be found, and what to do."),

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from sfumato.secure.scaling import scale as scale
     from sfumato.secure.scaling import share_wrapping as share_wrapping
     from sfumato.secure.schema import Schema as Schema
+    from sfumato.secure.schema import pool_categories as pool_categories
     from sfumato.secure.selection import argmax as argmax
     from sfumato.secure.selection import argmin as argmin
     from sfumato.secure.selection import below as below
@@ -94,6 +95,7 @@ _HOME = {
     "multiply": "arithmetic",
     "plain_bayes_net": "reference",
     "plain_id3": "reference",
+    "pool_categories": "schema",
     "private": "sharing",
     "rescale": "scaling",
     "reveal": "sharing",

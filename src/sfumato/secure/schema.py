@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
@@ -13,7 +14,9 @@ from sfumato.errors import ColumnError, ParameterError, PeerError, did_you_mean
 if TYPE_CHECKING:
     from sfumato.secure.session import Session
 
-__all__ = ["Schema", "agree"]
+__all__ = ["Schema", "agree", "pool_categories"]
+
+_LARGEST_MESSAGE = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -83,7 +86,9 @@ def agree(session: Session, facts: Mapping[str, Any], told: Any = None) -> Any:
     told
         Whatever the other side should know besides (JSON).
     """
-    theirs = session.exchange_json("agreement", {"facts": facts, "told": told}, limit=1 << 20)
+    theirs = session.exchange_json(
+        "agreement", {"facts": facts, "told": told}, limit=_LARGEST_MESSAGE
+    )
     there = theirs.get("facts") if isinstance(theirs, dict) else None
     if not isinstance(there, dict):
         session.channel.stop("it received a message that does not belong here")
@@ -100,6 +105,64 @@ def agree(session: Session, facts: Mapping[str, Any], told: Any = None) -> Any:
             remedy="Agree on columns, categories and options, then start both again.",
         )
     return theirs.get("told")
+
+
+def pool_categories(
+    session: Session, mine: Mapping[str, Sequence[str]], *, same_columns: bool
+) -> Schema:
+    """Tell each other the categories that occur, and take all of them.
+
+    Alice's columns come first, in her order; the categories of a column are sorted.
+
+    Parameters
+    ----------
+    mine
+        The categories of each of my columns.
+    same_columns
+        Whether both sides must have the same columns.
+    """
+    here = {name: list(values) for name, values in mine.items()}
+    told = [[name, values] for name, values in here.items()]
+    theirs = session.exchange_json("categories", told, limit=_LARGEST_MESSAGE)
+    session.note_learned("both", "which categories occur in the other's columns")
+    if not isinstance(theirs, list) or not all(_is_column(entry) for entry in theirs):
+        session.channel.stop("it received a message that does not belong here")
+        raise PeerError("the other party told no categories", where="categories")
+    there: dict[str, list[str]] = dict(theirs)
+    first, second = (here, there) if session.is_alice else (there, here)
+    if same_columns and set(here) != set(there):
+        session.channel.stop("the two sides have different columns")
+        missing = [f"it lacks `{name}`" for name in here if name not in there]
+        more = len(set(there) - set(here))
+        missing += [f"it has {more} that are missing here"] if more else []
+        raise PeerError(
+            f"the other party has other columns: {', '.join(missing)}",
+            where="categories",
+            remedy="Name the common columns on both sides.",
+        )
+    pooled = {}
+    for name in dict.fromkeys([*first, *second]):
+        pooled[name] = sorted({*first.get(name, ()), *second.get(name, ())}, key=_rank)
+    return Schema.of(pooled)
+
+
+def _is_column(entry: Any) -> bool:
+    return (
+        isinstance(entry, list)
+        and len(entry) == 2
+        and isinstance(entry[0], str)
+        and isinstance(entry[1], list)
+        and all(isinstance(value, str) for value in entry[1])
+    )
+
+
+def _rank(text: str) -> tuple[float, str]:
+    """Numbers by size, then text by alphabet."""
+    try:
+        number = float(text)
+    except ValueError:
+        return math.inf, text
+    return (number if math.isfinite(number) else math.inf), text
 
 
 def _digest(value: Any) -> str:

@@ -1,0 +1,134 @@
+"""What the commands of ``sfumato party`` found, and how a person sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sfumato.results import Result
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from sfumato.secure import BayesNet, DecisionTree, SessionReport
+    from sfumato.secure.tree import Leaf, Split
+
+__all__ = ["Keys", "Logarithms", "Outcome", "view_keys", "view_logarithms", "view_net", "view_tree"]
+
+_MOST_LINES = 60
+
+
+@dataclass(frozen=True)
+class Keys(Result):
+    """A new certificate."""
+
+    certificate: str
+    key: str
+    fingerprint: str
+
+
+@dataclass(frozen=True)
+class Logarithms(Result):
+    """Logarithms of sums."""
+
+    logarithms: tuple[float, ...]
+    error: float
+
+
+@dataclass(frozen=True)
+class Outcome(Result):
+    """A result of both, with what this session cost and told."""
+
+    found: Any
+    session: SessionReport
+    output: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result's own fields, then `session` and `output`."""
+        told = {"session": self.session.to_dict(), "output": self.output}
+        return {**self.found.to_dict(), **told}
+
+
+def view_keys(made: Keys) -> RenderableType:
+    """Where they are and what to do with them."""
+    return (
+        f"Certificate {made.certificate}: give it to the other party.\n"
+        f"Private key {made.key}: it stays here.\n"
+        f"Fingerprint, to compare over the telephone:\n{made.fingerprint}"
+    )
+
+
+def view_logarithms(outcome: Outcome) -> RenderableType:
+    """One line each."""
+    found: Logarithms = outcome.found
+    lines = [f"ln of sum {i}: {value:.6f}" for i, value in enumerate(found.logarithms, 1)]
+    return _with_costs(outcome, ["\n".join(lines), f"Each is off by at most {found.error:.1g}."])
+
+
+def view_tree(outcome: Outcome) -> RenderableType:
+    """The tree, questions whose answers make no difference left out."""
+    found: DecisionTree = outcome.found
+    lines = list(_branches(found, found.simplified().root, ""))
+    if len(lines) > _MOST_LINES:
+        more = len(lines) - _MOST_LINES
+        lines = [*lines[:_MOST_LINES], f"… and {more:,} more lines: use -o FILE or --json"]
+    title = f"{found.target}, by {found.splits:,} questions, at most {found.depth} in a row"
+    return _with_costs(outcome, [title, "", "\n".join(lines)])
+
+
+def view_net(outcome: Outcome) -> RenderableType:
+    """Each column with its parents."""
+    found: BayesNet = outcome.found
+    lines = [
+        f"{name} ← {', '.join(found.parents[name])}" if found.parents[name] else f"{name}"
+        for name in found.order
+    ]
+    return _with_costs(outcome, ["Columns, and which they depend on:", "", "\n".join(lines)])
+
+
+def _branches(tree: DecisionTree, node: Leaf | Split, indent: str) -> Iterator[str]:
+    from sfumato.secure.tree import Leaf
+
+    labels = tree.schema.values[tree.schema.position(tree.target)]
+    if isinstance(node, Leaf):
+        yield f"{indent}{labels[node.label]}"
+        return
+    column = tree.schema.columns[node.column]
+    for value, branch in zip(tree.schema.values[node.column], node.branches, strict=True):
+        if isinstance(branch, Leaf):
+            yield f"{indent}{column} = {value}: {labels[branch.label]}"
+        else:
+            yield f"{indent}{column} = {value}:"
+            yield from _branches(tree, branch, indent + "  ")
+
+
+def _with_costs(outcome: Outcome, lines: list[str]) -> RenderableType:
+    from rich.console import Group
+    from rich.text import Text
+
+    report = outcome.session
+    total = report.bytes_sent + report.bytes_received
+    line = "TLS 1.3" if report.encrypted else "not encrypted, on this machine"
+    costs = (
+        f"{report.seconds:.1f} s, {_size(total)} in {report.rounds:,} rounds ({line}); "
+        f"sent {_size(report.bytes_sent)}, received {_size(report.bytes_received)}."
+    )
+    told = [("Both" if who == "both" else who.capitalize(), what) for who, what in report.learned]
+    learned = [Text(f"{who} learned {what}.") for who, what in told]
+    written = [f"Written to {outcome.output}."] if outcome.output else []
+    end = "Nothing else was shown to either side."
+    shown = [Text(_printable(text)) for text in lines]
+    return Group(*shown, "", costs, *learned, *written, end)
+
+
+def _printable(text: str) -> str:
+    """The other side's names and categories must not steer this side's terminal."""
+    return "".join(c if c.isprintable() or c == "\n" else "�" for c in text)
+
+
+def _size(count: int) -> str:
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= size:
+            return f"{count / size:.1f} {unit}"
+    return f"{count} B"
