@@ -1,0 +1,70 @@
+"""``sfumato report``, as a shell sees it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from cli_tools import sfumato
+
+TABLE = "age,sex,town\n" + "".join(
+    f"{20 + row % 30},{'FM'[row % 2]},{'Aton' if row % 3 else 'Berg'}\n" for row in range(240)
+)
+
+
+@pytest.fixture
+def people(tmp_path: Path) -> Path:
+    place = tmp_path / "people.csv"
+    place.write_text(TABLE)
+    return place
+
+
+def test_it_writes_one_file_and_says_what_it_says_first(people: Path, tmp_path: Path) -> None:
+    output = tmp_path / "report.html"
+    done = sfumato("report", people, "-o", output, "--json")
+    assert done.code == 0
+    assert done.json["output"] == str(output)
+    assert done.json["verdict"] in output.read_text(encoding="utf-8")
+    assert set(done.json["quasi_identifiers"]) <= {"age", "sex", "town"}
+    assert sorted(place.name for place in tmp_path.iterdir()) == ["people.csv", "report.html"]
+
+
+def test_it_is_the_same_every_time(people: Path, tmp_path: Path) -> None:
+    first, second = tmp_path / "a.html", tmp_path / "b.html"
+    for output in (first, second):
+        assert sfumato("report", people, "-o", output, "--qi", "age,sex").code == 0
+    assert first.read_bytes() == second.read_bytes()
+
+
+def test_it_replaces_only_when_told(people: Path, tmp_path: Path) -> None:
+    output = tmp_path / "report.html"
+    output.write_text("mine")
+    refused = sfumato("report", people, "-o", output)
+    assert refused.code == 2
+    assert "exists" in refused.err
+    assert output.read_text() == "mine"
+    assert sfumato("report", people, "-o", output, "--force").code == 0
+    assert output.read_text(encoding="utf-8").startswith("<!doctype html>")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["-k", "1"], "out of range"),
+        (["--qi", "aeg"], "age"),
+        (["--qi", ""], "column"),
+    ],
+)
+def test_bad_demands_are_refused_before_anything_is_written(
+    people: Path, tmp_path: Path, arguments: list[str], said: str
+) -> None:
+    done = sfumato("report", people, "-o", tmp_path / "report.html", *arguments)
+    assert done.code == 2
+    assert said in done.err
+    assert not (tmp_path / "report.html").exists()
+
+
+def test_a_folder_that_is_not_there(people: Path, tmp_path: Path) -> None:
+    done = sfumato("report", people, "-o", tmp_path / "nowhere" / "report.html")
+    assert done.code in (2, 3)
+    assert "could not be written" in done.err

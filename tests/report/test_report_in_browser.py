@@ -1,0 +1,111 @@
+"""Reports as a browser shows them: from a file, without a network, on screens large and small."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import sfumato as sf
+from browser import Tab, browser_or_skip
+from samples import sample_path
+from sfumato.report import write_page
+from sfumato.report.of_table import findings_of, table_page
+
+pytestmark = pytest.mark.browser
+
+VISIBLE = "[...document.querySelectorAll('figure svg')].filter(s => s.getClientRects().length)"
+CONTRAST = """(() => {
+  const number = c => c.match(/[0-9.]+/g).map(Number);
+  const light = c => { const [r, g, b] = number(c).slice(0, 3).map(v => v / 255).map(
+    v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
+  const ground = e => { for (; e; e = e.parentElement) {
+    const c = getComputedStyle(e).backgroundColor;
+    if (number(c).length < 4 || number(c)[3] > 0) return c; } return 'rgb(255, 255, 255)'; };
+  const low = [];
+  const texts = 'h1, h2, h3, p, dt, dd, th, td, li, code, figcaption';
+  for (const e of document.querySelectorAll(texts)) {
+    const [a, b] = [light(getComputedStyle(e).color), light(ground(e))].sort((x, y) => y - x);
+    if ((a + 0.05) / (b + 0.05) < 4.5) low.push(e.textContent.slice(0, 40));
+  }
+  return low; })()"""
+"""Text whose contrast with its ground is below the 4.5 that WCAG asks for."""
+
+
+@pytest.fixture(scope="module")
+def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
+    browser = browser_or_skip(tmp_path_factory.mktemp("profile"))
+    try:
+        found = browser.tab()
+        found.offline()
+        yield found
+    finally:
+        browser.close()
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    folder = tmp_path_factory.mktemp("reports")
+    adult = sf.table(sample_path("adult.parquet")).exclude(["fnlwgt"])
+    qi = ["age", "sex", "race", "education", "marital-status"]
+    made = {
+        "release": sf.anonymize(adult, k=5, qi=qi),
+        "mask": sf.mask(adult, measure="distinct", beta=0.1),
+        "keys": sf.minimal_keys(adult, measure="separation", beta=0.999),
+        "lattice": sf.minimal_keys(adult.select(qi), measure="separation", beta=0.98),
+        "key": sf.minimum_key(adult, eps=0.001),
+        "population": sf.population(adult, universe=3e8, qi=qi, k=100, bootstrap=10),
+        "uniques": sf.uniques(adult, max_size=2),
+    }
+    places = {name: found.report(folder / f"{name}.html") for name, found in made.items()}
+    page = table_page(findings_of(adult, k=5))
+    return {"table": write_page(page, folder / "table.html"), **places}
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("width", [400, 1400])
+def test_every_picture_is_drawn_and_fits(
+    tab: Tab, reports: dict[str, Path], width: int, dark: bool
+) -> None:
+    tab.look(width=width, dark=dark)
+    for name, place in reports.items():
+        asked = len(tab.requests())
+        tab.open(place.as_uri())
+        figures = tab.value("document.querySelectorAll('figure').length")
+        drawn = tab.value(
+            f"{VISIBLE}.map(s => [s.getBBox().width, s.getBBox().height, "
+            "s.querySelectorAll('path, rect, circle').length])"
+        )
+        assert len(drawn) == figures > 0, name
+        for wide, high, marks in drawn:
+            assert wide > 100, name
+            assert high > 40, name
+            assert marks >= 1, name
+        assert tab.value("document.documentElement.scrollWidth") <= width, name
+        assert tab.value(CONTRAST) == [], name
+        assert tab.requests()[asked:] == [place.as_uri()]
+    assert tab.complaints() == []
+
+
+def test_text_in_pictures_is_large_enough_on_a_telephone(
+    tab: Tab, reports: dict[str, Path]
+) -> None:
+    tab.look(width=400)
+    for name, place in reports.items():
+        tab.open(place.as_uri())
+        smallest = tab.value(
+            f"Math.min(...{VISIBLE}.flatMap(s => [...s.querySelectorAll('text')].map(t => "
+            "parseFloat(getComputedStyle(t).fontSize) * s.getScreenCTM().a)))"
+        )
+        assert smallest >= 8, name
+
+
+def test_it_prints(tab: Tab, reports: dict[str, Path]) -> None:
+    tab.look()
+    tab.open(reports["release"].as_uri())
+    paper = tab.paper()
+    assert paper.startswith(b"%PDF")
+    pages = paper.count(b"/Type /Page\n") or paper.count(b"/Type /Page ")
+    assert 2 <= pages <= 14

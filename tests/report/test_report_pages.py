@@ -1,0 +1,291 @@
+"""Every result has a page; every page stands on its own, says its pictures, and leaks nothing."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import re
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cache
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import sfumato
+import sfumato as sf
+from sfumato.errors import ParameterError
+from sfumato.report.of_table import findings_of, table_page
+from sfumato.report.registry import _HOMES, page_of
+from sfumato.report.writing import page_html
+from sfumato.results import Result
+
+QI = ["age", "sex", "town", "job"]
+RARE_TEXTS = ("Zzyzxville", "Lighthouse-keeper-9", "Rareflower")
+RARE_NUMBERS = (987654, 876543)
+
+
+def people(rows: int = 800, *, rare: bool = True) -> pa.Table:
+    """A table in which a few rows hold values that must never be seen in a report."""
+    rng = np.random.default_rng(5)
+    town = np.array(["Aton", "Berg", "Cove", "Dale"], object)[rng.integers(0, 4, rows)]
+    job = np.array(["baker", "clerk", "nurse", "pilot", "smith"], object)[rng.integers(0, 5, rows)]
+    illness = np.array(["none", "flu", "cough"], object)[rng.integers(0, 3, rows)]
+    age = rng.integers(20, 70, rows)
+    income = rng.integers(10, 60, rows) * 1000
+    if rare:
+        town[:3], job[3:6], illness[:4] = RARE_TEXTS
+        age[7:9] = RARE_NUMBERS[0]
+        income[5:14] = RARE_NUMBERS[1]
+    return pa.table(
+        {
+            "age": age,
+            "sex": np.array(["F", "M"], object)[rng.integers(0, 2, rows)],
+            "town": town,
+            "job": job,
+            "income": income,
+            "illness": illness,
+        }
+    )
+
+
+RESULTS: dict[str, Callable[[], Any]] = {
+    "scan": lambda: sf.scan(people()),
+    "measure": lambda: sf.measure(people(), QI),
+    "risk": lambda: sf.risk(people(), QI),
+    "risk-twice": lambda: sf.risk(people(), QI, released=sf.anonymize(people(), k=5, qi=QI).table),
+    "key": lambda: sf.minimum_key(people()),
+    "key-sampled": lambda: sf.minimum_key(people(), eps=0.05),
+    "keys": lambda: sf.minimal_keys(people(), measure="separation", beta=0.95),
+    "violations": lambda: sf.violations(people(), k=5),
+    "uniques": lambda: sf.uniques(people(), max_size=2),
+    "mondrian": lambda: sf.anonymize(people(), k=5, qi=QI),
+    "cells": lambda: sf.anonymize(people(), k=5, qi=QI, method="cells"),
+    "mask": lambda: sf.mask(people(), measure="distinct", beta=0.5),
+    "population": lambda: sf.population(people(), universe=1e6, qi=QI, k=20, bootstrap=10),
+    "attack": lambda: sf.attack(sf.anonymize(people(), k=5, qi=QI).table, people(), on=QI, k=5),
+}
+
+
+@cache
+def result(name: str) -> Any:
+    return RESULTS[name]()
+
+
+@cache
+def html_of(name: str) -> str:
+    if name == "table":
+        return page_html(table_page(findings_of(people(), qi=QI, k=5)))
+    return page_html(page_of(result(name)))
+
+
+PAGES = ["table", *RESULTS]
+
+
+@dataclass
+class Outline(HTMLParser):
+    """What a page is made of."""
+
+    tags: Counter[str] = field(default_factory=Counter)
+    ids: Counter[str] = field(default_factory=Counter)
+    attributes: list[tuple[str, str, str]] = field(default_factory=list)
+    open: list[str] = field(default_factory=list)
+    pictures: list[dict[str, str | None]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        super().__init__()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags[tag] += 1
+        found = dict(attrs)
+        self.attributes += [(tag, name, value or "") for name, value in attrs]
+        if "id" in found:
+            self.ids[str(found["id"])] += 1
+        if tag == "svg":
+            self.pictures.append(found)
+        if tag not in ("meta", "br"):
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.handle_starttag(tag, attrs)
+        self.open.pop()
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def outline(text: str) -> Outline:
+    found = Outline()
+    found.feed(text)
+    found.close()
+    return found
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_is_whole_and_alone(name: str) -> None:
+    text = html_of(name)
+    found = outline(text)
+    assert found.open == []
+    assert found.tags["h1"] == 1
+    assert found.tags["main"] == 1
+    assert found.tags["h2"] >= 1
+    assert not {"script", "iframe", "object", "embed", "link", "img", "base"} & set(found.tags)
+    assert not [name for _, name, _ in found.attributes if name.startswith("on")]
+    assert not [name for _, name, _ in found.attributes if name in ("href", "src", "xlink:href")]
+    without_namespace = text.replace("http://www.w3.org/2000/svg", "")
+    assert not re.search(r"https?:|//[a-z]+\.|@import|url\((?!#)|javascript:", without_namespace)
+    assert [name for name, times in found.ids.items() if times > 1] == []
+    assert len(text.encode()) <= 1_000_000
+    assert "default-src 'none'" in text
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_picture_says_what_it_shows(name: str) -> None:
+    text = html_of(name)
+    found = outline(text)
+    for picture in found.pictures:
+        assert picture["role"] == "img"
+        said = picture.get("aria-label") or picture.get("aria-labelledby")
+        assert said
+        if "aria-labelledby" in picture:
+            assert re.search(rf'<title id="{said}">[^<]+</title>', text)
+    assert (
+        found.tags["figure"] == found.tags["figcaption"] == len(re.findall("<figure.*?<h3>", text))
+    )
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_value_held_by_few_rows_is_nowhere(name: str) -> None:
+    texts = [html_of(name)]
+    if name != "table":
+        texts.append(result(name)._repr_html_())
+    for text in texts:
+        for rare in (*RARE_TEXTS, *map(str, RARE_NUMBERS)):
+            assert rare not in text
+        for number in RARE_NUMBERS:
+            assert f"{number:,}" not in text
+
+
+def test_the_planted_values_would_be_seen_if_many_held_them() -> None:
+    common = people()
+    town = common["town"].to_pylist()
+    town[:40] = [RARE_TEXTS[0]] * 40
+    common = common.set_column(2, "town", pa.array(town))
+    assert RARE_TEXTS[0] in page_html(page_of(sf.anonymize(common, k=5, qi=QI)))
+
+
+def test_a_written_release_is_reported_from_where_it_lies(tmp_path: Path) -> None:
+    release = sf.anonymize(people(), k=5, qi=QI).write(tmp_path / "out.parquet")
+    assert release.table is None
+    place = release.report(tmp_path / "release.html")
+    text = place.read_text(encoding="utf-8")
+    assert "What it protects" in text
+    assert "input fingerprint" in text
+    assert str(tmp_path) not in text
+    with pytest.raises(ParameterError, match="exists"):
+        release.report(place)
+    before = place.read_bytes()
+    release.report(place, force=True)
+    assert place.read_bytes() == before
+
+
+def test_the_page_of_a_release_agrees_with_its_measures() -> None:
+    release = result("mondrian")
+    text = html_of("mondrian")
+    before = sf.measure(people(), QI)
+    assert f"Before, {before.unique_rows:,} of {before.rows:,} rows stood alone" in text
+    assert "afterwards 0 of" in text
+    first = 1 / before.k
+    assert f"prosecutor: {first:.0%} before, {1 / release.k:.1%}".replace(".0%", "%") in text
+
+
+def test_an_empty_table_has_a_page() -> None:
+    nobody = people(rows=20, rare=False).slice(0, 0)
+    text = page_html(table_page(findings_of(nobody, qi=QI)))
+    assert "there is nobody to find" in text
+    for made in (sf.scan(nobody), sf.measure(nobody, QI), sf.risk(nobody, QI)):
+        assert outline(page_html(page_of(made))).open == []
+
+
+def test_column_names_are_text_and_nothing_else() -> None:
+    name = "<script>alert('x')</script>\"&"
+    odd = people().rename_columns([name, *people().column_names[1:]])
+    for made in (
+        page_of(sf.scan(odd)),
+        page_of(sf.anonymize(odd, k=5, qi=[name, "sex", "town"])),
+        page_of(sf.minimal_keys(odd, measure="separation", beta=0.95)),
+        table_page(findings_of(odd, qi=[name, "sex"])),
+    ):
+        text = page_html(made)
+        assert "<script" not in text
+        assert outline(text).open == []
+
+
+def result_types() -> set[type]:
+    for module in pkgutil.walk_packages(sfumato.__path__, "sfumato."):
+        if not re.search(r"spark|__main__|\.cli\b", module.name):
+            importlib.import_module(module.name)
+    found: set[type] = set()
+    waiting: list[type] = [Result]
+    while waiting:
+        for kind in waiting.pop().__subclasses__():
+            waiting.append(kind)
+            if kind.__module__.startswith("sfumato."):
+                found.add(kind)
+    return found
+
+
+def test_the_registry_names_only_what_exists() -> None:
+    known = {f"{kind.__module__}.{kind.__qualname__}" for kind in result_types()}
+    assert set(_HOMES) <= known
+    for home in _HOMES.values():
+        module, name = home.split(":")
+        found = importlib.import_module(f"sfumato.report.{module}")
+        assert callable(getattr(found, f"{name}_page"))
+        assert callable(getattr(found, f"{name}_summary"))
+
+
+def test_a_result_without_a_page_of_its_own_shows_figures_and_no_text() -> None:
+    @dataclass(frozen=True)
+    class Inner(Result):
+        share: float
+        label: str
+
+    @dataclass(frozen=True)
+    class Outcome(Result):
+        rows: int
+        holds: bool
+        name: str
+        values: tuple[str, ...]
+        by_value: dict[str, int]
+        inner: Inner
+
+    made = Outcome(
+        12345, True, "Rareflower", ("Rareflower",), {"Rareflower": 1}, Inner(0.25, "Aton")
+    )
+    text = page_html(page_of(made)) + made._repr_html_()
+    assert "12,345" in text
+    assert "0.25" in text
+    assert "yes" in text
+    assert "Rareflower" not in text
+    assert "Aton" not in text
+
+
+def test_results_do_not_import_the_report_room() -> None:
+    import subprocess
+    import sys
+
+    code = (
+        "import sys, sfumato.results; "
+        "late = ('sfumato.report', 'jinja2', 'vl_convert'); "
+        "print([m for m in sys.modules if m.startswith(late)])"
+    )
+    answer = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    )
+    assert answer.stdout.strip() == "[]"
