@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 import sfumato as sf
 from sfumato.anonymize.config import Settings
 from sfumato.anonymize.costs import group_view, piece_view
+from sfumato.anonymize.registry import METHODS
 from sfumato.anonymize.solving import components, solve
 from sfumato.anonymize.verb import demand_of
 from sfumato.errors import ColumnError, HierarchyError, ParameterError, PromiseError
@@ -79,6 +80,35 @@ def test_every_model_holds_on_embedded_engines(engine, model):
             "alpha": size >= 2 and own.max() <= 0.8 + 1e-9,
         }[model]
     assert release.verified
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("demand", ["k", "l", "sets", "actions", "boundaries"])
+def test_every_method_keeps_its_promise(method, demand):
+    one = method in ("quantiles", "optimal-1d")  # work on one column, promise k only
+    sets = [["age"]] if one else [["age", "job", "zip"]]
+    asked = {"k": 4}
+    if demand == "l" and not one:
+        asked |= {"sensitive": ["ill"], "l": 2}
+    elif demand == "sets":
+        sets = [["age"] if one else ["age", "job"], ["zip"]]
+    elif demand == "actions":
+        asked["columns"] = {"age": {"top": 60, "round": 3}, "ill": {"recode": {"flu": "cold"}}}
+    elif demand == "boundaries" and not one:
+        asked["hierarchies"] = {"job": JOBS}
+        asked["boundaries"] = {"job": {"marks": ["care", "clerk", "judge"]}}
+        if method == "cells":  # a star goes beyond any boundary
+            with pytest.raises(PromiseError, match="beyond the boundaries"):
+                sf.anonymize(people(), qi=sets, method=method, **asked)
+            return
+    release = sf.anonymize(people(), qi=sets, method=method, **asked)
+    for names in sets:
+        assert min(Counter(cells(release, *names)).values()) >= 4
+    if demand == "boundaries" and not one:
+        allowed = {"nurse", "cook", "care", "clerk", "judge"}
+        assert {job for (job,) in cells(release, "job")} <= allowed
+    if demand == "actions":
+        assert {ill for (ill,) in cells(release, "ill")} == {"cold", "gout"}
 
 
 @pytest.mark.parametrize("relaxed", [False, True])
@@ -370,6 +400,20 @@ def test_a_method_that_lies_publishes_nothing(tmp_path, monkeypatch):
     with pytest.raises(PromiseError, match="nothing was published"):
         sf.anonymize(people(), qi=["age", "job"], k=5, output=tmp_path / "out.csv")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_method_that_ignores_boundaries_publishes_nothing(monkeypatch):
+    from sfumato.anonymize import mondrian
+    from sfumato.anonymize.space import grouped
+
+    def in_one_group(problem):
+        return grouped(problem, np.zeros(problem.entries.entries, dtype=np.int64))
+
+    monkeypatch.setattr(mondrian, "solve", in_one_group)
+    asked = {"qi": ["age"], "k": 5}
+    with pytest.raises(PromiseError, match="400 cells of `age` beyond"):
+        sf.anonymize(people(), boundaries={"age": {"max_width": 9}}, **asked)
+    assert sf.anonymize(people(), boundaries={"age": {"max_width": 90}}, **asked).k == 400
 
 
 @pytest.mark.postgres

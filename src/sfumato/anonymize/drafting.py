@@ -81,9 +81,12 @@ def _all_actions(table: Table, demand: Demand, parts: Sequence[Solved]) -> dict[
 
 
 def _details(parts: Sequence[Solved]) -> dict[str, Any]:
+    """What methods tell beyond the common fields; under `parts` where there are several."""
     details: dict[str, Any] = {}
-    for part in parts:
-        details |= part.solution.details
+    if len(parts) == 1:
+        details |= parts[0].solution.details
+    elif any(part.solution.details for part in parts):
+        details["parts"] = [{"qi": part.sets, **part.solution.details} for part in parts]
     inferred = {name: why for part in parts for name, why in part.prepared.inferred.items()}
     if inferred:
         details["inferred_hierarchies"] = inferred

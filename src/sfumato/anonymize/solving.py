@@ -9,15 +9,18 @@ all models are monotone.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from sfumato.anonymize.demand import Demand
 from sfumato.anonymize.preparing import Prepared, prepare
 from sfumato.anonymize.problem import Problem, Solution
 from sfumato.anonymize.registry import method
 from sfumato.budget import Budget
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, PromiseError
+from sfumato.hierarchy import Limit, Ranges
 from sfumato.tables import Table
 
 __all__ = ["Solved", "components", "solve"]
@@ -85,7 +88,36 @@ def _solved(table: Table, demand: Demand, sets: Sets, budget: Budget) -> Solved:
     solution = method(demand.method).solve(prepared.problem)
     if prepared.problem.rows and not (solution.groups >= 0).any():
         raise _nothing_left(prepared.problem)
+    _stay_within(prepared.problem, solution, demand.method)
     return Solved(sets, prepared, solution)
+
+
+def _stay_within(problem: Problem, solution: Solution, name: str) -> None:
+    """Refuse a solution that blurs cells beyond the boundaries, whatever method made it."""
+    entry = np.arange(len(solution.groups)) if solution.entry is None else solution.entry
+    rows = problem.counts if solution.rows is None else solution.rows
+    for column, limit in problem.limits.items():
+        codes = problem.entries.column(column)[entry]
+        beyond = 0
+        if column in solution.published:
+            beyond = limit.violations(codes, solution.published[column].take(solution.groups), rows)
+        elif column in solution.starred:
+            starred = (solution.groups >= 0) & solution.starred[column][solution.groups]
+            beyond = int(rows[starred & ~_may_be_starred(limit, codes)].sum())
+        if beyond:
+            raise PromiseError(
+                f"method `{name}` blurred {beyond:,} cells of `{column}` beyond the boundaries",
+                remedy="Choose a method that keeps them, e.g. --method mondrian.",
+            )
+
+
+def _may_be_starred(limit: Limit, codes: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    """Whether a boundary leaves a value free to show nothing at all."""
+    if isinstance(limit.shape, Ranges):
+        beyond_line = limit.shape.position[codes] >= len(limit.shape.points)
+        return np.asarray(beyond_line | (limit.shape.width <= (limit.max_width or 0.0)))
+    assert limit.magval is not None
+    return np.asarray(limit.magval[codes] == limit.shape.root)
 
 
 def _nothing_left(problem: Problem) -> ParameterError:

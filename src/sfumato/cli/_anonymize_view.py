@@ -111,6 +111,7 @@ def _figures(release: Release) -> RenderableType:
         "average class size": f"{cost['average_class_size']:,.1f}",
         "discernibility": f"{cost['discernibility']:,}",
     }
+    figures |= _of_the_method(release)
     asked = cost.get("queries")
     if asked and asked["answered"]:
         figures[f"{asked['answered']} queries, relative error"] = (
@@ -118,6 +119,25 @@ def _figures(release: Release) -> RenderableType:
             f"{asked['median_relative_error']:.1%} median"
         )
     return _pairs(figures)
+
+
+def _of_the_method(release: Release) -> dict[str, str]:
+    """What only some methods can say."""
+    told, details = {}, release.details
+    if "loss_before" in details and "start" in details:
+        told["search"] = (
+            f"{details['loss_before']:.4f} by {details['start']}, "
+            f"{details['loss_after']:.4f} after {details['sweeps']} sweeps"
+        )
+    if "levels" in details:
+        told["levels"] = ", ".join(f"{name} {level}" for name, level in details["levels"].items())
+    if details.get("proven_optimum"):
+        told["price of the stars"] = f"{details['cost']:g}, proven to be the least"
+    elif release.lower_bound is not None and "cost" in details:
+        told["price of the stars"] = (
+            f"{details['cost']:g}, proven to be at least {release.lower_bound:g}"
+        )
+    return told
 
 
 def _risks(found: Any) -> Table:
