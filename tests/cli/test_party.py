@@ -1,0 +1,397 @@
+"""``sfumato party``: two processes that meet over TLS on loopback."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as csv
+import pyarrow.parquet as pq
+import pytest
+
+from cli_tools import sfumato
+from sfumato.cli._party_rows import MISSING
+from sfumato.secure import Schema, make_keys, plain_bayes_net, plain_id3
+from two_parties import free_port
+
+PROGRAM = [sys.executable, "-m", "sfumato", "party"]
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("keys")
+    for name in ("alice", "bob", "mallory"):
+        make_keys(folder, name)
+    return folder
+
+
+def tls(keys, me, peer):
+    files = {"--cert": f"{me}.crt", "--key": f"{me}.key", "--peer-cert": f"{peer}.crt"}
+    return [word for option, name in files.items() for word in (option, keys / name)]
+
+
+def meeting(keys, role, port, *, trusting=None):
+    peer = "bob" if role == "alice" else "alice"
+    place = ["--listen" if role == "alice" else "--peer", f"127.0.0.1:{port}"]
+    return ["--me", role, *place, *tls(keys, role, trusting or peer), "--timeout", "30"]
+
+
+def start(*words, prefix=()):
+    return subprocess.Popen(
+        [*prefix, *PROGRAM, *map(str, words)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env={**os.environ, "COLUMNS": "80", "NO_COLOR": "1"},
+    )
+
+
+def ended(process):
+    out, err = process.communicate(timeout=120)
+    return process.returncode, out, " ".join(err.split())
+
+
+def both(keys, program, alice, bob, **settings):
+    """Exit code, output and messages of each side."""
+    port = free_port()
+    sides = [
+        start(program, *meeting(keys, "alice", port, **settings), *alice),
+        start(program, *meeting(keys, "bob", port), *bob),
+    ]
+    return [ended(side) for side in sides]
+
+
+def patients(rows=400, seed=0):
+    """Columns of several types, with empty cells, and something to learn."""
+    rng = np.random.default_rng(seed)
+    stage = rng.integers(1, 4, rows)
+    sex = rng.choice(["f", "m"], rows)
+    smokes = rng.random(rows) < 0.4
+    ward = rng.choice(["north", "south", None], rows, p=[0.5, 0.4, 0.1])
+    ill = np.where(rng.random(rows) < 0.1 + 0.2 * stage + 0.15 * smokes, "yes", "no")
+    return pa.table({"stage": stage, "sex": sex, "smokes": smokes, "ward": ward, "ill": ill})
+
+
+def text(value):
+    if value is None:
+        return MISSING
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def coded(table):
+    """The pooled rows as the two sides should see them."""
+    columns = {name: [text(v) for v in table[name].to_pylist()] for name in table.column_names}
+    schema = Schema.of({name: sorted(set(values)) for name, values in columns.items()})
+    places = [{v: i for i, v in enumerate(values)} for values in schema.values]
+    lists = zip(columns.values(), places, strict=True)
+    return schema, np.array([[place[v] for v in values] for values, place in lists]).T
+
+
+@pytest.fixture
+def rows(tmp_path):
+    """Alice has Parquet without anybody of stage 3, Bob CSV with the columns in another order."""
+    table = patients()
+    hers = np.array(table["stage"]) < 3
+    hers[::3] = False
+    pq.write_table(table.filter(pa.array(hers)), tmp_path / "alice.parquet")
+    his = table.filter(pa.array(~hers)).select(["ill", "ward", "smokes", "sex", "stage"])
+    csv.write_csv(his, tmp_path / "bob.csv")
+    return tmp_path, table
+
+
+def test_id3_of_rows(keys, rows):
+    folder, table = rows
+    options = ["--target", "ill", "--min-rows", "10", "--json"]
+    files = ["alice.parquet", "bob.csv"]
+    (code_a, out_a, err_a), (code_b, out_b, err_b) = both(
+        keys,
+        "id3",
+        *(["--rows", folder / name, *options, "-o", folder / f"{name}.json"] for name in files),
+    )
+    assert (code_a, code_b) == (0, 0), (err_a, err_b)
+    alice, bob = json.loads(out_a), json.loads(out_b)
+    schema, codes = coded(table)
+    plain = plain_id3(schema, codes, target="ill", min_rows=10).tree
+    assert alice["tree"] == bob["tree"] == plain.to_dict()["tree"]
+    assert alice["splits"] > 3
+    written = [(folder / f"{name}.json").read_bytes() for name in files]
+    assert written[0] == written[1]
+    assert json.loads(written[0])["tree"] == alice["tree"]
+    assert "session" not in json.loads(written[0])
+    session = alice["session"]
+    assert session["encrypted"]
+    assert session["bytes_sent"] == bob["session"]["bytes_received"] > 0
+    assert session["rounds"] > 0
+    assert session["learned"] == [
+        {"who": "both", "what": "which categories occur in the other's columns"},
+        {"who": "both", "what": "the other's number of rows, to within a factor of two"},
+        {"who": "both", "what": "the tree"},
+    ]
+
+
+def test_id3_by_an_agreed_schema_tells_no_categories(keys, rows):
+    folder, table = rows
+    schema, _ = coded(table.drop_columns("ward"))
+    agreed = {
+        **dict(zip(schema.columns, schema.values, strict=True)),
+        "stage": ["1", "2", "3", "4"],
+    }
+    (folder / "schema.json").write_text(json.dumps(agreed))
+    options = [
+        "--target",
+        "ill",
+        "--max-depth",
+        2,
+        "-x",
+        "ward",
+        "--schema",
+        folder / "schema.json",
+    ]
+    (code, out, err), (other, _, _) = both(
+        keys,
+        "id3",
+        ["--rows", folder / "alice.parquet", *options],
+        ["--rows", folder / "bob.csv", *options],
+    )
+    assert (code, other) == (0, 0), err
+    assert "ill, by" in out
+    assert "stage = 3: yes" in out
+    assert "categories" not in out
+    assert "Both learned the tree." in out
+    assert "rounds (TLS 1.3)" in out
+    assert out.rstrip().endswith("Nothing else was shown to either side.")
+    assert max(len(line) for line in out.splitlines()) <= 80
+
+
+def test_bayes_of_cells(keys, tmp_path):
+    """Alice has one column and half of another, Bob the rest."""
+    rng = np.random.default_rng(2)
+    a = rng.integers(0, 3, 300)
+    b = np.where(rng.random(300) < 0.8, a, rng.integers(0, 3, 300))
+    c = rng.integers(0, 2, 300)
+    half = np.arange(300) < 150
+    hers = {"a": a, "b": pa.array(b, mask=half)}
+    his = {"b": pa.array(b, mask=~half), "c": c}
+    for name, columns in (("alice", hers), ("bob", his)):
+        pq.write_table(pa.table(columns), tmp_path / f"{name}.parquet")
+    options = ["--split", "cells", "--json"]
+    (code, out, err), (other, out_b, _) = both(
+        keys,
+        "bayes",
+        *(["--rows", tmp_path / f"{name}.parquet", *options] for name in ("alice", "bob")),
+    )
+    assert (code, other) == (0, 0), err
+    schema, codes = coded(pa.table({"a": a, "b": b, "c": c}))
+    plain = plain_bayes_net(schema, codes).net
+    found = json.loads(out)
+    assert found["parents"] == json.loads(out_b)["parents"] == plain.to_dict()["parents"]
+    assert found["parents"]["b"] == ["a"]
+
+
+def test_log(keys):
+    (code, out, err), (other, out_b, _) = both(
+        keys, "log", ["--number", 600, "--number", 12], ["--number", 400, "--number", 30, "--json"]
+    )
+    assert (code, other) == (0, 0), err
+    assert "ln of sum 1: 6.9077" in out
+    assert json.loads(out_b)["logarithms"] == pytest.approx([np.log(1000), np.log(42)], abs=3e-5)
+
+
+def test_keys(tmp_path):
+    told = sfumato("party", "keys", "alice", "--folder", tmp_path, "--json").json
+    assert Path(told["certificate"]).read_text().startswith("-----BEGIN CERTIFICATE")
+    assert Path(told["key"]).stat().st_mode & 0o777 == 0o600
+    again = sfumato("party", "keys", "alice", "--folder", tmp_path)
+    assert again.code == 2
+    assert "it stays here" in sfumato("party", "keys", "bob", "--folder", tmp_path).out
+
+
+# What goes wrong between the two
+
+
+@pytest.mark.parametrize(
+    ("alice", "bob", "words"),
+    [
+        (["--min-rows", 5], ["--min-rows", 6], "min_rows"),
+        (["-c", "sex,stage"], ["-c", "sex"], "columns"),
+        (["--split", "cells"], [], "split"),
+    ],
+)
+def test_what_differs_is_named_on_both_sides(keys, rows, alice, bob, words):
+    folder, _ = rows
+    (code, out, err), (other, out_b, err_b) = both(
+        keys,
+        "id3",
+        ["--rows", folder / "alice.parquet", "--target", "ill", "-o", folder / "t.json", *alice],
+        ["--rows", folder / "bob.csv", "--target", "ill", "-o", folder / "t.json", *bob],
+    )
+    assert (code, other) == (3, 3)
+    assert out == out_b == ""
+    assert words in err
+    assert words in err_b
+    assert not (folder / "t.json").exists()
+
+
+def test_another_certificate_is_refused(keys, rows):
+    folder, _ = rows
+    (code, _, err), (other, _, err_b) = both(
+        keys,
+        "id3",
+        ["--rows", folder / "alice.parquet", "--target", "ill"],
+        ["--rows", folder / "bob.csv", "--target", "ill"],
+        trusting="mallory",
+    )
+    assert (code, other) == (3, 3)
+    assert "certificate" in err
+    assert err_b
+
+
+DYING = """
+import os, signal, sys
+from pathlib import Path
+from sfumato import secure
+
+port, keys = sys.argv[1:]
+files = [Path(keys, name) for name in ("bob.crt", "bob.key", "alice.crt")]
+facts = {"target": "ill", "max_depth": None, "min_rows": 2, "fine": False}
+facts |= {"split": "rows", "schema": None}
+session = secure.connect(
+    "bob", ("127.0.0.1", int(port)), program="id3", parameters=facts, tls=secure.TLS(*files)
+)
+columns = {"stage": ["1"], "sex": ["f"], "smokes": ["true"], "ward": ["north"], "ill": ["no"]}
+schema = secure.pool_categories(session, columns, same_columns=True)
+secure.HeldRows(schema, [[0] * 5]).agree(
+    session, {"the target": "ill", "max_depth": None, "min_rows": 2, "fine": False}
+)
+os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_a_peer_that_dies(keys, rows):
+    folder, _ = rows
+    port = free_port()
+    words = ["--rows", folder / "alice.parquet", "--target", "ill", "-o", folder / "tree.json"]
+    alice = start("id3", *meeting(keys, "alice", port), *words)
+    bob = subprocess.Popen([sys.executable, "-c", textwrap.dedent(DYING), str(port), str(keys)])
+    code, out, err = ended(alice)
+    assert bob.wait(60) == -signal.SIGKILL
+    assert (code, out) == (3, "")
+    assert "other party" in err
+    assert "Traceback" not in err
+    assert sorted(p.name for p in folder.iterdir()) == ["alice.parquet", "bob.csv"]
+
+
+def test_nobody_comes(keys, rows):
+    folder, _ = rows
+    words = ["--me", "bob", "--peer", f"127.0.0.1:{free_port()}", "--timeout", "0.5"]
+    done = sfumato(
+        "party", "id3", *words, *tls(keys, "bob", "alice"), "--rows", folder / "bob.csv",
+        "--target", "ill", "-o", folder / "tree.json",
+    )  # fmt: skip
+    assert (done.code, done.out) == (3, "")
+    assert "nobody answers" in done.err
+    assert not (folder / "tree.json").exists()
+
+
+# What is wrong on one side alone
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (["--listen", "127.0.0.1:7000"], "one side listens"),
+        (["--cert", "x.crt"], "--peer-cert"),
+        (["--peer", "127.0.0.1"], "host:port"),
+        (["--timeout", "0"], "--timeout"),
+        (["--target", "il"], "Did you mean `ill`?"),
+        (["--target", "ward"], "empty cells"),
+        (["--max-values", "2"], "different values"),
+        (["--schema", "bad.json"], "list of categories"),
+        (["--schema", "none.json"], "none.json"),
+        (["--schema", "few.json"], "is not in the schema"),
+        (["--schema", "short.json"], "categories that the schema does not name"),
+        (["-o", "bob.csv"], "exists already"),
+        (["--min-rows", "0"], "--min-rows"),
+    ],
+)
+def test_bad_usage_is_told_before_anybody_is_met(rows, monkeypatch, words, told):
+    folder, table = rows
+    monkeypatch.chdir(folder)
+    schema, _ = coded(table)
+    full = dict(zip(schema.columns, schema.values, strict=True))
+    Path("bad.json").write_text('{"sex": "f"}')
+    Path("few.json").write_text(json.dumps({"ill": ["no", "yes"]}))
+    Path("short.json").write_text(json.dumps({**full, "stage": ["1", "2"]}))
+    given = {"--me": "bob", "--peer": "127.0.0.1:7000", "--rows": "bob.csv", "--target": "ill"}
+    given |= {words[0]: words[1]}
+    plain = [] if words[0] == "--cert" else ["--plain"]
+    done = sfumato("party", "id3", *[w for pair in given.items() for w in pair], *plain)
+    assert (done.code, done.out) == (2, "")
+    assert told in " ".join(done.err.split())
+
+
+def test_without_certificates_only_on_this_machine(rows):
+    folder, _ = rows
+    words = ["--me", "bob", "--rows", folder / "bob.csv", "--target", "ill"]
+    assert "certificates" in sfumato("party", "id3", *words, "--peer", "127.0.0.1:7000").err
+    done = sfumato("party", "id3", *words, "--peer", "192.0.2.1:7000", "--plain")
+    assert done.code == 2
+    assert "loopback" in done.err
+
+
+def test_a_hostile_category_cannot_steer_the_terminal():
+    from sfumato.cli._party_views import _printable
+
+    assert _printable("a\x1b[2Jb\nc") == "a�[2Jb\nc"
+
+
+def test_two_hosts_in_two_network_namespaces(keys, rows):
+    """The same command across a virtual cable, where the machine allows it."""
+    folder, _ = rows
+    number = os.getpid() % 10_000
+    names = (f"sfumato-p{number}", f"sfumato-q{number}")
+    cable = f"type veth peer name sfq{number} netns {names[1]}"
+    commands = [
+        f"ip netns add {names[0]}",
+        f"ip netns add {names[1]}",
+        f"ip link add sfp{number} netns {names[0]} {cable}",
+        f"ip -n {names[0]} addr add 10.99.8.1/24 dev sfp{number}",
+        f"ip -n {names[1]} addr add 10.99.8.2/24 dev sfq{number}",
+        f"ip -n {names[0]} link set sfp{number} up",
+        f"ip -n {names[1]} link set sfq{number} up",
+    ]
+    try:
+        for command in commands:
+            done = subprocess.run(command.split(), capture_output=True, text=True, check=False)
+            if done.returncode:
+                pytest.skip(f"no network namespaces here: {done.stderr.strip()}")
+        outputs = []
+        sides = [
+            start(
+                "id3", "--me", me, place, "10.99.8.1:7000", *tls(keys, me, peer), "--rows",
+                folder / file, "--target", "ill", "--max-depth", 1, "--json",
+                prefix=["ip", "netns", "exec", name],
+            )
+            for me, peer, place, file, name in (
+                ("alice", "bob", "--listen", "alice.parquet", names[0]),
+                ("bob", "alice", "--peer", "bob.csv", names[1]),
+            )
+        ]  # fmt: skip
+        outputs = [ended(side) for side in sides]
+        assert [code for code, _, _ in outputs] == [0, 0], outputs
+        trees = [json.loads(out)["tree"] for _, out, _ in outputs]
+        assert trees[0] == trees[1]
+    except FileNotFoundError:
+        pytest.skip("no network namespaces here: the command `ip` is missing")
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            for name in names:
+                subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
