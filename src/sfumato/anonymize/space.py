@@ -179,10 +179,11 @@ def published_groups(
 def grouped(problem: Problem, groups: Array, **facts: Any) -> Solution:
     """The solution that puts whole entries into groups; empty group numbers are closed up."""
     kept = groups >= 0
-    _, dense = np.unique(groups[kept], return_inverse=True)
+    used = np.zeros(int(groups.max(initial=-1)) + 1, dtype=np.int32)
+    used[groups[kept]] = 1
+    count = int(used.sum())
     closed = np.full(len(groups), -1, dtype=np.int32)
-    closed[kept] = dense
-    count = int(dense.max(initial=-1)) + 1
+    closed[kept] = (np.cumsum(used) - 1)[groups[kept]]
     return Solution(closed, published_groups(problem, closed, count), **facts)
 
 

@@ -164,7 +164,8 @@ class _Stage:
     def __init__(self, columns: Columns, until: int) -> None:
         keys = np.empty(columns.entries, np.uint64)
         _keys(*columns.layout, columns.entries, keys)
-        keys = np.unique(keys)
+        keys.sort()  # np.unique would hash first, which takes many times as long
+        keys = keys[np.append(True, keys[1:] != keys[:-1])] if len(keys) else keys
         self.until = until
         self.incoming = columns.cardinalities[0]
         self.count = len(keys)
