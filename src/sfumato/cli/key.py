@@ -9,6 +9,7 @@ import typer
 
 from sfumato.cli._options import Columns, Seed, examples, new_app
 from sfumato.cli._running import Run, table_verb
+from sfumato.cli._streaming import Stream, read_as_stream
 from sfumato.cli._weights import Weights, parse_weights
 
 if TYPE_CHECKING:
@@ -40,6 +41,7 @@ class Unit(StrEnum):
         "sfumato key people.csv",
         "sfumato key people.csv --proven",
         "sfumato key people.parquet --eps 0.001",
+        "cat people.csv | sfumato key - --eps 0.001",
         "sfumato key people.parquet --measure distinct --beta 0.9 --weights ssn=10",
     )
 )
@@ -100,6 +102,7 @@ def key(
             help="Check a sampled answer on all rows; by default where the rows are local.",
         ),
     ] = None,
+    stream: Stream = None,
     seed: Seed = 0,
 ) -> None:
     """A smallest set of columns that tells people apart.
@@ -110,6 +113,8 @@ def key(
     """
     from sfumato.quasi.key import minimum_key
 
+    once = eps is not None and not verify and (measure != Measure.distinct or sample is not None)
+    read_as_stream(run, stream, once=once)
     found = minimum_key(
         run.table,
         columns=run.columns(columns),

@@ -9,6 +9,7 @@ import typer
 
 from sfumato.cli._options import Force, Output, Seed, examples, new_app, split_columns
 from sfumato.cli._running import Run, table_verb
+from sfumato.cli._streaming import Stream, read_as_stream
 from sfumato.cli._weights import Weights, parse_weights
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ def mask(
     delta: Annotated[
         float, typer.Option(metavar="SHARE", help="Probability with which a sample may mislead.")
     ] = 0.01,
+    stream: Stream = None,
     seed: Seed = 0,
     output: Output = None,
     force: Force = False,
@@ -78,6 +80,7 @@ def mask(
     """
     from sfumato.quasi.mask import mask as mask_table
 
+    read_as_stream(run, stream, once=sample is not None and output is None)
     known = run.table.columns
     release = mask_table(
         run.table,
@@ -120,12 +123,14 @@ def view(release: Release) -> RenderableType:
     ]
     if dropped:
         parts += [Text(f"{len(dropped)} columns are left out", style="bold"), lines, Text()]
-    parts.append(
-        Text(
-            f"distinct ratio {measures.distinct:.6g}, separation ratio {measures.separation:.9g}, "
-            f"{measures.unique:.2%} of rows alone"
+    if measures is not None:
+        parts.append(
+            Text(
+                f"distinct ratio {measures.distinct:.6g}, separation ratio "
+                f"{measures.separation:.9g}, {measures.unique:.2%} of rows alone"
+            )
         )
-    )
+    parts += [Text(warning) for warning in release.warnings]
     if details["proven_optimum"]:
         parts.append(Text("Proven: no heavier set of columns can be published."))
     elif details["upper_bound"] is not None:

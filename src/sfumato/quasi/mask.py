@@ -36,6 +36,10 @@ from sfumato.tables import Table, table
 __all__ = ["mask", "mask_draft"]
 
 MEASURES = ("distinct", "separation")
+ONE_PASS = (
+    "a stream passes only once: that the published columns keep β was not checked on all rows, and "
+    "holds with probability 1-δ"
+)
 EXPLAINED = 40
 """Columns left out for which the reason is worked out; beyond that the first ones only."""
 
@@ -92,8 +96,12 @@ def mask(
     >>> sf.mask(people, measure="distinct", beta=0.8).details["published"]
     ('sex', 'state')
     """
+    budget = budget or Budget()
+    opened = table(source, budget=budget)
+    if opened.engine.kind == "stream":
+        _check_stream(opened, sample, output)
     draft = mask_draft(
-        source,
+        opened,
         Demand(measure, beta, sample, delta, proven, explain, seed),
         weights=weights,
         must_publish=must_publish,
@@ -217,12 +225,13 @@ def _draft(
         )
     dropped = tuple(name for at, name in enumerate(names) if at not in found.columns)
     why = _reasons(opened, how, found, banned, dropped, budget) if demand.explain else {}
-    sizes = opened.class_sizes(published, budget)
+    streamed = opened.engine.kind == "stream"
+    sizes = None if streamed else opened.class_sizes(published, budget)
     details: dict[str, Any] = {
         "published": published,
         "dropped": dropped,
         "why": why,
-        "measures": measures_of(published, sizes),
+        "measures": None if sizes is None else measures_of(published, sizes),
         "weight": float(sum(worth[c] for c in found.columns)),
         "proven_optimum": proven,
         "upper_bound": found.upper_bound,
@@ -245,7 +254,24 @@ def _draft(
         foreseen=sizes,
         seed=demand.seed,
         stopped_by=found.stopped_by,
+        warnings=(ONE_PASS,) if streamed else (),
     )
+
+
+def _check_stream(opened: Table, sample: int | None, output: str | None) -> None:
+    """A stream can be masked by a sample, and its rows cannot be written afterwards."""
+    if sample is None:
+        raise ParameterError(
+            "a stream passes only once, so only a sample of it can be looked at",
+            where=opened.name,
+            remedy="Give --sample, e.g. --sample 20000, or let the rows be kept (--no-stream).",
+        )
+    if output is not None:
+        raise ParameterError(
+            "a stream passes only once, and a release needs its rows a second time",
+            where=opened.name,
+            remedy="Leave out -o to learn what to publish, or let the rows be kept (--no-stream).",
+        )
 
 
 def _reasons(

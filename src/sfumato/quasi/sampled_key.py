@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.budget import Budget
+from sfumato.errors import ParameterError
 from sfumato.quasi import samples
 from sfumato.quasi.answer import Key, Question, Sample
 from sfumato.quasi.draws import differing_columns, sampled_rows
@@ -25,20 +26,22 @@ EQUAL_ROWS = (
     "the sampled rows hold equal rows, of which a sample of rows promises nothing: pairs were "
     "drawn instead, and the promise is about pairs that some column separates"
 )
+ONE_PASS = "a stream passes only once: the promise was not checked on all of its rows"
 OWN_SIZE = "the size of the sample was given, so the guarantee is not implied by it"
 
 
 def sampled_key(opened: Table, costs: list[float], question: Question, budget: Budget) -> Key:
     """A small column set of a sample, which holds for the table with probability 1-δ."""
-    if opened.engine.kind == "stream" and question.ratio == "separation":
-        # Equal rows would call for a second pass with a sample of rows, not with one of pairs.
-        question = replace(question, by="pairs")
+    streamed = opened.engine.kind == "stream"
+    if streamed:
+        question = _for_a_stream(opened, question)
     unit, size = _needed(opened, question)
     if question.sample is None and _is_everything(opened, unit, size):
         exact = exact_key(opened, costs, replace(question, eps=None), budget)
         note = f"the guarantee needs {size:,} {unit}, the table has not more: answered exactly"
         return replace(exact, notes=(*exact.notes, note))
     notes = [] if question.sample is None else [OWN_SIZE]
+    notes += [ONE_PASS] if streamed else []
     budget.progress(f"drawing {size:,} {unit}")
     chosen = _key_of_rows(opened, costs, size, question, budget) if unit == "rows" else None
     if chosen is None:
@@ -80,6 +83,26 @@ def sampled_key(opened: Table, costs: list[float], question: Question, budget: B
         verified=verified,
         notes=tuple(notes),
     )
+
+
+def _for_a_stream(opened: Table, question: Question) -> Question:
+    """The question as a stream can answer it, in one pass and before its length is known."""
+    if question.verify:
+        raise ParameterError(
+            "a stream passes only once, so its answer cannot be verified",
+            where=opened.name,
+            remedy="Leave out --verify, or let the rows be kept (--no-stream).",
+        )
+    if question.ratio == "separation":
+        # Equal rows would call for a second pass with a sample of rows, not with one of pairs.
+        return replace(question, by="pairs")
+    if question.sample is None:
+        raise ParameterError(
+            "how many rows `distinct` needs depends on the length of the stream",
+            where=opened.name,
+            remedy="Give --sample, or let the rows be kept (--no-stream).",
+        )
+    return question
 
 
 def _is_local(opened: Table) -> bool:

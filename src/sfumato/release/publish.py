@@ -133,9 +133,9 @@ def rehearse(draft: Draft, *, budget: Budget | None = None) -> Release:
     """The release as a table to look at, verified but under no name yet.
 
     Rows of remote engines stay where they are: there the release has no table until it is written,
-    and its figures are those the method foresees.
+    and its figures are those the method foresees. Rows of a stream are gone.
     """
-    if draft.table.engine.kind in ("postgres", "spark"):
+    if draft.table.engine.kind in ("postgres", "spark", "stream"):
         return _release(draft, (), None, None, None)
     folder = tempfile.TemporaryDirectory(prefix="sfumato-")
     try:

@@ -43,7 +43,7 @@ class StreamEngine:
     (10, 1000)
     """
 
-    kind: Literal["stream"] = "stream"
+    kind: Literal["memory", "duckdb", "postgres", "spark", "stream"] = "stream"
     exact_order = True
 
     def __init__(
@@ -62,6 +62,12 @@ class StreamEngine:
             first = next(self._batches, None)
             if first is None:
                 raise SourceError("the stream is empty", where=self.name)
+            if not isinstance(first, pa.RecordBatch):
+                raise SourceError(
+                    f"a stream is made of record batches, not of {type(first).__name__}",
+                    where=self.name,
+                    remedy="Give an iterator of pyarrow.RecordBatch.",
+                )
             self._first = [first]
         schema = self._first[0].schema
         return tuple(column_of(field.name, field.type, where=self.name) for field in schema)
@@ -101,9 +107,18 @@ class StreamEngine:
         if self._rows is not None:
             self._refuse("it has passed already")
         seen = 0
+        declared = self._first[0].schema if self._first else None
         for batch in itertools.chain(self._first, self._batches):
+            if declared is not None and not batch.schema.equals(declared):
+                raise SourceError(
+                    f"the record batch after row {seen:,} has other columns or types than the "
+                    "first one",
+                    where=self.name,
+                    remedy="Give all record batches the same schema.",
+                )
             seen += batch.num_rows
             yield batch.select(names)
+        self._first = self._first[:1] and [self._first[0].slice(0, 0)]
         self._rows = seen
 
     def class_sizes(self, columns: Sequence[str], budget: Budget | None = None) -> ClassSizes:

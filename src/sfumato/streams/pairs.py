@@ -7,6 +7,8 @@ knows the row at which it will change next.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -36,7 +38,7 @@ class PairReservoir:
     True
     """
 
-    def __init__(self, size: int, seed: int = 0) -> None:
+    def __init__(self, size: int, seed: int | Sequence[int] = 0) -> None:
         if size < 1:
             raise ParameterError(f"a sample of {size} pairs is not possible", remedy="Ask for 1+.")
         self.size = size
@@ -93,6 +95,33 @@ class PairReservoir:
             return empty, empty
         slots = np.arange(self.size)
         return self._shelf.take(slots), self._shelf.take(slots + self.size)
+
+    def kept(self) -> tuple[pa.Table, pa.Table | None]:
+        """What another process needs to restore it; a single row is half of every pair."""
+        slots = np.arange(self.size)
+        if self.rows_seen == 1:
+            return self._shelf.take(slots), None
+        return self.pairs()
+
+    @classmethod
+    def restored(
+        cls,
+        size: int,
+        rows_seen: int,
+        left: pa.Table,
+        right: pa.Table | None = None,
+        *,
+        seed: int | Sequence[int] = 0,
+    ) -> PairReservoir:
+        """A reservoir that was filled elsewhere; it can be merged, but not be fed any further."""
+        restored = cls(size, seed)
+        restored._schema, restored.rows_seen = left.schema, rows_seen
+        slots = np.arange(size)
+        restored._shelf.put(slots, left, slots)
+        if right is not None:
+            restored._shelf.put(slots + size, right, slots)
+        restored._next[:] = np.inf
+        return restored
 
     def merge(self, other: PairReservoir) -> PairReservoir:
         """The pairs of both streams together, as if they had been one.

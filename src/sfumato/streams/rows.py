@@ -7,6 +7,7 @@ sample. A stream of n rows costs about r·ln(n/r) replacements in all, whatever 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
@@ -35,7 +36,7 @@ class RowReservoir:
     (100, 2)
     """
 
-    def __init__(self, size: int, seed: int = 0) -> None:
+    def __init__(self, size: int, seed: int | Sequence[int] = 0) -> None:
         if size < 1:
             raise ParameterError(f"a sample of {size} rows is not possible", remedy="Ask for 1+.")
         self.size = size
@@ -79,6 +80,19 @@ class RowReservoir:
         if self._schema is None or self._filled == 0:
             return pa.table({}) if self._schema is None else self._schema.empty_table()
         return self._shelf.take(np.arange(self._filled))
+
+    @classmethod
+    def restored(
+        cls, size: int, rows_seen: int, kept: pa.Table, seed: int | Sequence[int] = 0
+    ) -> RowReservoir:
+        """A reservoir that was filled elsewhere; it can be merged, but not be fed any further."""
+        restored = cls(size, seed)
+        restored._schema, restored.rows_seen = kept.schema, rows_seen
+        restored._filled = kept.num_rows
+        everything = np.arange(kept.num_rows)
+        restored._shelf.put(everything, kept, everything)
+        restored._next = -1
+        return restored
 
     def merge(self, other: RowReservoir) -> RowReservoir:
         """The sample of both streams together, as if they had been one.

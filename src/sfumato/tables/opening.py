@@ -8,7 +8,7 @@ for kinds that are not in play.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -73,7 +73,8 @@ def table(
         A path (CSV, TSV, Parquet, Arrow; ``.gz`` and ``.zst``), a folder or pattern of Parquet
         files, ``-`` for standard input, ``postgresql://…#schema.table``, a SQL query over files
         (``SELECT … FROM 'people.parquet'``), or a pandas, polars, pyarrow, duckdb, ibis or Spark
-        object, or anything with ``__arrow_c_stream__``. A `Table` is passed through.
+        object, or anything with ``__arrow_c_stream__``, or an iterator of record batches (which
+        passes by once: only answers from samples). A `Table` is passed through.
     columns, exclude
         Columns to show, or to leave out; not both.
     engine
@@ -129,8 +130,8 @@ def table(
             return opened
     raise SourceError(
         f"a {type(source).__module__}.{type(source).__qualname__} is not a table",
-        remedy="Give a path, a database URL, or a pandas, polars, pyarrow, duckdb, ibis or Spark "
-        "object.",
+        remedy="Give a path, a database URL, a pandas, polars, pyarrow, duckdb, ibis or Spark "
+        "object, or an iterator of record batches.",
     )
 
 
@@ -241,6 +242,16 @@ def _arrow_stream(source: Any, opening: Opening) -> Table | None:
     )
 
 
+def _record_batches(source: Any, opening: Opening) -> Table | None:
+    """A generator or iterator of record batches: rows that pass by once and are kept nowhere."""
+    if not isinstance(source, Iterator):
+        return None
+    from sfumato.streams.engine import StreamEngine
+
+    return opening.remote(StreamEngine(source))
+
+
 _RECOGNISERS: tuple[Callable[[Any, Opening], Table | None], ...] = (
     _text, _pandas, _polars, _pyarrow, _duckdb, _spark, _arrow_stream,
+    _record_batches,
 )  # fmt: skip
