@@ -19,8 +19,8 @@ ROOT = HERE.parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
 HEADINGS = (
-    "seed", "columns", "correlation", "theorem", "theorem_values", "repaired",
-    "repaired_at_least", "repaired_values", "unique", "bound",
+    "seed", "columns", "correlation", "theorem", "theorem_estimate", "theorem_values",
+    "repaired", "repaired_at_least", "repaired_values", "by_estimate", "unique", "bound",
 )  # fmt: skip
 INK, ACCENT, PALE = "#3b3a38", "#9c4a2f", "#b9b2a6"
 CONFIG: dict[str, Any] = {
@@ -128,7 +128,7 @@ def trade() -> None:
 
 def simulate() -> None:
     """A hundred universes of ten million people, a hundredth of each sampled; k = 100, β = 0.1."""
-    from population.universes import make_universe, true_share, unique_share
+    from population.universes import correlation_of, make_universe, true_share, unique_share
     from sfumato.population.bound import uniqueness_bound
     from sfumato.population.repair import make_plan
 
@@ -140,15 +140,19 @@ def simulate() -> None:
             entries, blurrers, drawn = universe.sample(0.01, seed)
             theorem = make_plan(entries, blurrers, universe.people, 100, 0.1, repair="none")
             plan = make_plan(entries, blurrers, universe.people, 100, 0.1)
+            likely = make_plan(entries, blurrers, universe.people, 100, 0.1, repair="estimate")
             unique, distinct = unique_share(universe)
             figures = [
-                true_share(universe, drawn, theorem, 100), theorem.distinct,
+                correlation_of(seed),
+                true_share(universe, drawn, theorem, 100), theorem.measured.estimate,
+                theorem.distinct,
                 true_share(universe, drawn, plan, 100), plan.measured.at_least, plan.distinct,
+                true_share(universe, drawn, likely, 100),
                 unique, uniqueness_bound(distinct, universe.people),
             ]  # fmt: skip
-            correlation = (0.0, 0.3, 0.6, 0.9)[seed % 4]
             shown = [f"{figure:.6g}" for figure in figures]
-            writer.writerow([seed, " ".join(universe.columns), correlation, *shown])
+            writer.writerow([seed, " ".join(universe.columns), *shown])
+            file.flush()
 
 
 def universes() -> None:
@@ -170,8 +174,7 @@ def universes() -> None:
                     "mark": {"type": "circle", "opacity": 0.6, "size": 40},
                     "encoding": {
                         "x": {"field": "share", "type": "quantitative", "scale": {"zero": False}},
-                        "y": {"field": "correlation", "type": "ordinal"},
-                        "yOffset": {"field": "plan", "type": "nominal"},
+                        "y": {"field": "correlation", "type": "quantitative"},
                         "color": {
                             "field": "plan",
                             "type": "nominal",
