@@ -9,8 +9,8 @@ label, then come shared counts, x ln x of all of them, and the index of the smal
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -55,12 +55,17 @@ class Growing:
     min_rows: int = 2
 
     def __post_init__(self) -> None:
-        if self.schema.sizes[self.schema.position(self.target)] < 2:
+        if self.classes < 2:
             raise ParameterError(f"the target `{self.target}` has one category only")
         if self.max_depth is not None and self.max_depth < 0:
             raise ParameterError("the depth of a tree is not negative")
         if self.min_rows < 1:
             raise ParameterError("`min_rows` is at least 1")
+
+    @property
+    def classes(self) -> int:
+        """How many categories the target has."""
+        return self.schema.sizes[self.schema.position(self.target)]
 
     @property
     def attributes(self) -> tuple[int, ...]:
@@ -118,12 +123,33 @@ class Precision:
 
 
 @dataclass
-class _Open:
-    """A node that is not finished."""
+class _Node:
+    """A node of the tree while it grows."""
 
-    part: Part
     left: tuple[int, ...]
-    place: Callable[[Leaf | Split], None]
+    """Columns not yet asked for."""
+    origin: tuple[Part, int, int] | None = None
+    """The records above, and the column and category that lead here."""
+    label: int = 0
+    column: int | None = None
+    branches: list[_Node] = field(default_factory=list)
+
+    def take_part(self, held: Held) -> Part:
+        """The records here, found only when they are needed, and not kept."""
+        origin, self.origin = self.origin, None
+        return held.everything() if origin is None else held.narrow(*origin)
+
+    def divide(self, column: int, size: int, part: Part) -> None:
+        """Ask for a column."""
+        self.column = column
+        left = tuple(c for c in self.left if c != column)
+        self.branches = [_Node(left, (part, column, value)) for value in range(size)]
+
+    def finished(self) -> Leaf | Split:
+        """The grown tree from here on."""
+        if self.column is None:
+            return Leaf(self.label)
+        return Split(self.column, tuple(branch.finished() for branch in self.branches))
 
 
 def id3(
@@ -170,55 +196,64 @@ def id3(
     facts = {"the target": target, "max_depth": max_depth, "min_rows": min_rows, "fine": fine}
     bits = max(4, held.agree(session, facts))
     precision = Precision(bits, len(rules.attributes), fine)
-    root: list[Leaf | Split] = []
-    nodes = [_Open(held.everything(), rules.attributes, root.append)]
-    own = held.counts(session, [(nodes[0].part, [answer])])
+    root = _Node(rules.attributes)
+    level = [root]
+    own = held.counts(session, [(held.everything(), [answer])])
     above = own
-    # Branches are filled in from the top, so a split is made when all below it are known.
-    unfinished: list[tuple[_Open, int, list[Leaf | Split]]] = []
-    depth = 0
-    while nodes:
-        session.begin("id3 level", depth=depth, nodes=len(nodes))
-        session.progress("growing", depth / max(1, len(rules.attributes)))
+    for depth in range(len(rules.attributes) + 1):
+        session.begin("id3 level", depth=depth, nodes=len(level))
+        session.progress("growing", depth / (len(rules.attributes) + 1))
         ended, labels = _endings(session, own, above, rules, bits, forced=rules.ends(depth))
-        for end in np.flatnonzero(ended):
-            nodes[end].place(Leaf(int(labels[end])))
         going = np.flatnonzero(~ended)
+        for node, label in zip(level, labels, strict=True):
+            node.label = int(label)
         if not len(going):
             break
-        parents = [nodes[i] for i in going]
-        asked = [(node.part, (column, answer)) for node in parents for column in node.left]
+        nodes = [level[i] for i in going]
+        parts = [node.take_part(held) for node in nodes]
+        asked = [
+            (part, (column, answer))
+            for node, part in zip(nodes, parts, strict=True)
+            for column in node.left
+        ]
         tables = held.counts(session, asked)
-        classes = rules.schema.sizes[answer]
-        rows = own.sum(group=classes)[going]
-        chosen = _best_columns(session, tables, rows, rules, precision, parents)
-        nodes, places = [], []
-        starts = _starts([math.prod(rules.schema.sizes[c] for c in pair) for _, pair in asked])
-        for at, (node, pick) in enumerate(zip(parents, chosen, strict=True)):
+        chosen = _best_columns(session, tables, _rows(own, rules)[going], rules, precision, nodes)
+        for node, part, pick in zip(nodes, parts, chosen, strict=True):
             column = node.left[pick]
-            left = tuple(c for c in node.left if c != column)
-            branches: list[Leaf | Split] = [Leaf(0)] * rules.schema.sizes[column]
-            unfinished.append((node, column, branches))
-            first = starts[at * len(node.left) + pick]
-            for value in range(len(branches)):
-                part = held.narrow(node.part, column, value)
-                nodes.append(_Open(part, left, _placer(branches, value)))
-                places.append((first + value * classes, going[at] * classes))
-        own, above = (
-            source[(np.array(column)[:, None] + np.arange(classes)).reshape(-1)]
-            for source, column in zip((tables, own), zip(*places, strict=True), strict=True)
-        )
-        depth += 1
-    for node, column, branches in reversed(unfinished):
-        node.place(Split(column, tuple(branches)))
-    return DecisionTree(rules.schema, target, root[0], precision.tolerance)
+            node.divide(column, held.schema.sizes[column], part)
+        own, above = _counts_below(tables, own, rules, going, nodes, chosen)
+        level = [branch for node in nodes for branch in node.branches]
+    return DecisionTree(rules.schema, target, root.finished(), precision.tolerance)
 
 
-def _placer(branches: list[Leaf | Split], at: int) -> Callable[[Leaf | Split], None]:
-    def place(node: Leaf | Split) -> None:
-        branches[at] = node
+def _rows(counts: Shares, rules: Growing) -> Shares:
+    """Shares of the number of rows, from counts of the target's categories."""
+    return counts.sum(group=rules.classes)
 
-    return place
+
+def _counts_below(
+    tables: Shares,
+    own: Shares,
+    rules: Growing,
+    going: NDArray[np.int64],
+    nodes: Sequence[_Node],
+    chosen: NDArray[np.int64],
+) -> tuple[Shares, Shares]:
+    """Counts of the target at each new branch, and at the node above it.
+
+    The chosen column's table holds the first; nothing needs to be counted again.
+    """
+    classes, sizes = rules.classes, rules.schema.sizes
+    columns = len(nodes[0].left)
+    starts = _starts([sizes[c] * classes for node in nodes for c in node.left])
+    first = starts[np.arange(len(nodes)) * columns + chosen]
+    branches = np.array([len(node.branches) for node in nodes])
+    within = np.concatenate([np.arange(n) for n in branches])
+    below = np.repeat(first, branches) + within * classes
+    above = np.repeat(going, branches) * classes
+    each = np.arange(classes)
+    here, there = ((at[:, None] + each).reshape(-1) for at in (below, above))
+    return tables[here], own[there]
 
 
 def _starts(lengths: Sequence[int]) -> NDArray[np.int64]:
@@ -231,14 +266,13 @@ def _best_columns(
     rows: Shares,
     rules: Growing,
     precision: Precision,
-    nodes: Sequence[_Open],
+    nodes: Sequence[_Node],
 ) -> NDArray[np.int64]:
     """For each node the position, among the columns left to it, of the one that tells most."""
     sizes = rules.schema.sizes
-    classes = sizes[rules.schema.position(rules.target)]
-    counts = Shares.concatenate([tables, tables.sum(group=classes)])
+    counts = Shares.concatenate([tables, _rows(tables, rules)])
     entropies = x_log_x(session, counts, **precision.settings)
-    inner, outer = entropies[: len(tables)].sum(group=classes), entropies[len(tables) :]
+    inner, outer = entropies[: len(tables)].sum(group=rules.classes), entropies[len(tables) :]
     difference = outer - inner
     starts = _starts([sizes[c] for node in nodes for c in node.left])
     # modulo 2^64 numbers of 64 bits add up as they are
@@ -255,7 +289,7 @@ def _endings(
     session: Session, own: Shares, above: Shares, rules: Growing, bits: int, *, forced: bool
 ) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
     """Which nodes end, and with which label; of nodes that go on nothing is opened."""
-    classes = rules.schema.sizes[rules.schema.position(rules.target)]
+    classes = rules.classes
     circuit = _ending_circuit(classes, bits, rules.min_rows, forced)
     n = len(own) // classes
     session.note_learned("both", "the tree")
