@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from sfumato.anonymize.config import Settings
-from sfumato.anonymize.costs import group_view, piece_view
 from sfumato.anonymize.registry import METHODS
 from sfumato.anonymize.solving import components, solve
 from sfumato.anonymize.verb import demand_of
+from sfumato.anonymize.views import group_view, piece_view
 from sfumato.errors import ColumnError, HierarchyError, ParameterError, PromiseError
 from sfumato.hierarchy import Hierarchy
 from sfumato.utility import summarize

@@ -121,9 +121,9 @@ def test_a_release_answers_its_workload_better():
     aware = sf.anonymize(table, workload=queries, **asked)
     # the plain release is asked the same queries, but does not know them
     from sfumato.anonymize.config import Settings
-    from sfumato.anonymize.costs import piece_view
     from sfumato.anonymize.solving import solve
     from sfumato.anonymize.verb import demand_of
+    from sfumato.anonymize.views import piece_view
     from sfumato.utility import answer_workload
 
     opened = sf.table(table)

@@ -13,10 +13,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.anonymize.problem import Problem, Solution
 from sfumato.anonymize.solving import Solved
+from sfumato.anonymize.views import piece_view
 from sfumato.anonymize.workload import QueryLog
-from sfumato.hierarchy import Published
 from sfumato.risks import Risk, risk_of_classes
 from sfumato.utility import (
     View,
@@ -30,7 +29,7 @@ from sfumato.utility import (
     weighted_discernibility,
 )
 
-__all__ = ["group_view", "piece_view", "risks", "utility"]
+__all__ = ["risks", "utility"]
 
 Array = npt.NDArray[Any]
 
@@ -41,7 +40,7 @@ def utility(parts: Sequence[Solved], workload: QueryLog | None = None) -> dict[s
     Shares are means over all quasi-identifier cells of all parts. Discernibility and the average
     class size are those of the first part, as `classes` of a release is.
     """
-    told = [_measures(part.problem, part.solution) for part in parts]
+    told = [_measures(part) for part in parts]
     cells = np.array([len(part.problem.quasi_identifiers) for part in parts], dtype=float)
     whole: dict[str, Any] = {
         "ncp": _mean(told, "ncp", cells),
@@ -65,8 +64,8 @@ def _mean(told: Sequence[Mapping[str, Any]], name: str, cells: Array) -> float:
     return float(np.average([measures[name] for measures in told], weights=cells))
 
 
-def _measures(problem: Problem, solution: Solution) -> dict[str, Any]:
-    view = group_view(problem, solution)
+def _measures(part: Solved) -> dict[str, Any]:
+    problem, view = part.problem, part.view
     held = {
         name: np.bincount(
             problem.entries.column(name),
@@ -87,59 +86,6 @@ def _measures(problem: Problem, solution: Solution) -> dict[str, Any]:
         "average_class_size": average_class_size(view),
         "distribution": {name: _moved(view, name, held[name]) for name in view.columns},
     }
-
-
-def group_view(problem: Problem, solution: Solution) -> View:
-    """Groups in place of rows; all suppressed rows are one entry that shows nothing.
-
-    The original codes of a view are of no use here and are left zero.
-    """
-    rows = problem.counts if solution.rows is None else solution.rows
-    kept = np.flatnonzero(solution.groups >= 0)
-    sizes = np.bincount(solution.groups[kept], weights=rows[kept]).astype(np.int64)
-    shown = np.flatnonzero(sizes)
-    counts = sizes[shown]
-    left_out = problem.rows - int(counts.sum())
-    if left_out:
-        shown, counts = np.append(shown, -1), np.append(counts, left_out)
-    member = np.zeros(len(sizes), dtype=np.int64)  # any piece of each group
-    member[solution.groups[kept]] = kept
-    entry = member if solution.entry is None else solution.entry[member]
-    published = {}
-    for name in problem.quasi_identifiers:
-        column = _of_groups(problem, solution, name, entry, np.arange(len(sizes)))
-        published[name] = column.take(shown)
-    return View(dict.fromkeys(published, np.zeros(len(counts), np.int64)), published, counts)
-
-
-def piece_view(problem: Problem, solution: Solution) -> View:
-    """Entries (or pieces of them) with their original codes and what they show."""
-    pieces = len(solution.groups)
-    entry = np.arange(pieces) if solution.entry is None else solution.entry
-    rows = problem.counts if solution.rows is None else solution.rows
-    left_out = solution.groups < 0
-    original, published = {}, {}
-    for name in problem.quasi_identifiers:
-        original[name] = problem.entries.column(name)[entry].astype(np.int64)
-        if name in solution.published:
-            published[name] = solution.published[name].take(solution.groups)
-        else:
-            column = _of_groups(problem, solution, name, entry, solution.groups)
-            published[name] = column.take(np.where(left_out, -1, np.arange(pieces)))
-    return View(original, published, rows)
-
-
-def _of_groups(
-    problem: Problem, solution: Solution, name: str, entry: Array, groups: Array
-) -> Published:
-    """What a column shows: blurred, starred or as it was."""
-    if name in solution.published:
-        return solution.published[name]
-    stars = np.zeros(len(groups), dtype=bool)
-    if name in solution.starred:
-        stars = (groups >= 0) & solution.starred[name][groups]
-    codes = problem.entries.column(name)[entry]
-    return Published.starred(problem.entries.values_of(name), codes, stars)
 
 
 def _entropy(view: View, held: Mapping[str, Array]) -> float:
@@ -225,7 +171,9 @@ def _risk_before(part: Solved, names: tuple[str, ...]) -> Risk:
 
 
 def _risk_after(part: Solved, names: tuple[str, ...]) -> Risk:
-    view = group_view(part.problem, part.solution)
+    view = part.view
+    if set(names) == set(view.columns):
+        return risk_of_classes(view.class_sizes, qi=names)
     only = View(
         {name: view.original[name] for name in names},
         {name: view.published[name] for name in names},

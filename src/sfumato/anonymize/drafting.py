@@ -25,7 +25,7 @@ from sfumato.tables import Table
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["STAR", "column_actions", "draft_of", "foreseen_sizes", "step_of", "suppressed"]
+__all__ = ["STAR", "column_actions", "draft_of", "step_of"]
 
 STAR = "*"
 """How a suppressed cell reads in a text column."""
@@ -47,7 +47,6 @@ def draft_of(table: Table, demand: Demand, parts: Sequence[Solved]) -> Draft:
     promises: list[Promise] = [Anonymity(demand.models, demand.quasi_identifiers, demand.sensitive)]
     if drop:
         promises.append(WithoutColumns(drop))
-    counts = [suppressed(part.problem, part.solution) for part in parts]
     return Draft(
         table=table,
         recoding=Recoding(tuple(steps), drop),
@@ -55,13 +54,13 @@ def draft_of(table: Table, demand: Demand, parts: Sequence[Solved]) -> Draft:
         asked=demand.asked,
         promises=tuple(promises),
         quasi_identifiers=demand.quasi_identifiers,
-        suppressed_rows=max(rows for rows, _ in counts),
-        suppressed_cells=sum(cells for _, cells in counts),
+        suppressed_rows=max(part.problem.rows - int(part.sizes.sum()) for part in parts),
+        suppressed_cells=sum(_suppressed_cells(part) for part in parts),
         column_actions=_all_actions(table, demand, parts),
         lower_bound=parts[0].solution.lower_bound if len(parts) == 1 else None,
         utility=utility(parts, demand.workload),
         details=_details(parts),
-        foreseen=foreseen_sizes(parts[0].problem, parts[0].solution),
+        foreseen=ClassSizes.of_counts(parts[0].sizes[parts[0].sizes > 0]),
         seed=demand.seed,
         stopped_by=next((p.solution.stopped_by for p in parts if p.solution.stopped_by), None),
         warnings=tuple(dict.fromkeys(w for part in parts for w in part.solution.warnings)),
@@ -71,7 +70,7 @@ def draft_of(table: Table, demand: Demand, parts: Sequence[Solved]) -> Draft:
 def _all_actions(table: Table, demand: Demand, parts: Sequence[Solved]) -> dict[str, str]:
     actions = dict.fromkeys(table.columns, "kept")
     for part in parts:
-        actions |= column_actions(part.problem, part.solution)
+        actions |= column_actions(part)
     for name, given in demand.actions.items():
         first = described(given)
         then = actions[name]
@@ -188,41 +187,29 @@ def _cells(codes: CodeArray, values: pa.Array) -> Cells:
     return Cells(codes.astype(smallest_dtype(len(values))), values)
 
 
-def suppressed(problem: Problem, solution: Solution) -> tuple[int, int]:
-    """Rows left out, and starred cells among the rows that remain."""
-    rows = problem.counts if solution.rows is None else solution.rows
-    kept = solution.groups >= 0
-    cells = 0
-    for mask in solution.starred.values():
-        cells += int(rows[kept][mask[solution.groups[kept]]].sum())
-    return int(rows[~kept].sum()), cells
+def _suppressed_cells(part: Solved) -> int:
+    """Starred cells among the rows that remain."""
+    return sum(
+        int(part.sizes[mask[: len(part.sizes)]].sum()) for mask in part.solution.starred.values()
+    )
 
 
-def foreseen_sizes(problem: Problem, solution: Solution) -> ClassSizes:
-    """Group sizes the solution implies; what is published is measured anew."""
-    rows = problem.counts if solution.rows is None else solution.rows
-    kept = solution.groups >= 0
-    sizes = np.bincount(solution.groups[kept], weights=rows[kept]).astype(np.int64)
-    return ClassSizes.of_counts(sizes)
-
-
-def column_actions(problem: Problem, solution: Solution) -> Mapping[str, str]:
+def column_actions(part: Solved) -> Mapping[str, str]:
     """What happened to each quasi-identifier, in a few words."""
-    rows = problem.counts if solution.rows is None else solution.rows
-    kept = solution.groups >= 0
-    total = max(1, int(rows[kept].sum()))
+    total = max(1, int(part.sizes.sum()))
+    groups = len(part.sizes)
     actions = {}
-    for column in problem.quasi_identifiers:
-        if column in solution.published:
-            shown = solution.published[column]
-            touched = shown.leaf_count[shown.codes[solution.groups[kept]]] > 1
+    for column in part.problem.quasi_identifiers:
+        if column in part.solution.published:
+            shown = part.solution.published[column]
+            touched = shown.leaf_count[shown.codes[:groups]] > 1
             verb = "blurred"
-        elif column in solution.starred:
-            touched = solution.starred[column][solution.groups[kept]]
+        elif column in part.solution.starred:
+            touched = part.solution.starred[column][:groups]
             verb = "starred"
         else:
             actions[column] = "kept"
             continue
-        share = int(rows[kept][touched].sum()) / total
+        share = int(part.sizes[touched].sum()) / total
         actions[column] = f"{verb} in {share:.1%} of rows" if share else "kept"
     return actions

@@ -9,6 +9,7 @@ all models are monotone.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -18,10 +19,12 @@ from sfumato.anonymize.demand import Demand
 from sfumato.anonymize.preparing import Prepared, prepare
 from sfumato.anonymize.problem import Problem, Solution
 from sfumato.anonymize.registry import method
+from sfumato.anonymize.views import group_sizes, group_view
 from sfumato.budget import Budget
 from sfumato.errors import ParameterError, PromiseError
 from sfumato.hierarchy import Limit, Ranges
 from sfumato.tables import Table
+from sfumato.utility import View
 
 __all__ = ["Solved", "components", "solve"]
 
@@ -48,6 +51,16 @@ class Solved:
     def problem(self) -> Problem:
         """The problem that was solved."""
         return self.prepared.problem
+
+    @cached_property
+    def sizes(self) -> npt.NDArray[np.int64]:
+        """Rows of each group."""
+        return group_sizes(self.problem, self.solution)
+
+    @cached_property
+    def view(self) -> View:
+        """The groups as measures of utility read them."""
+        return group_view(self.problem, self.solution)
 
 
 def components(sets: Sets) -> list[Sets]:
