@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections import Counter
 
@@ -319,6 +320,43 @@ def test_a_peer_that_stops_half_way():
     with pytest.raises(RuntimeError, match="gone"):
         together(stays, leaves, timeout=20)
     assert len(errors) == 1
+
+
+@pytest.mark.parametrize("dying", ["alice", "bob"])
+def test_a_line_that_breaks_at_any_message(dying):
+    """Whichever message is the last one, the other side ends with an error of its own."""
+    schema, codes = tennis()
+    held = split_cells(schema, codes[:6])
+    sent, fatal = {}, 0
+    while fatal == 0 or sent[dying] >= fatal:
+        errors = []
+        sent[dying] = 0
+        fatal += 5
+
+        def party(session, fatal=fatal, errors=errors):
+            channel = session.channel
+            forward = channel.send
+
+            def send(step, payload):
+                sent[dying] += 1
+                if sent[dying] == fatal:
+                    channel._sock.close()
+                forward(step, payload)
+
+            if session.role == dying:
+                channel.send = send
+            try:
+                secure.id3(session, held[session.role], target="play", max_depth=1)
+                session.exchange("done here", b"")
+            except PeerError as error:
+                errors.append((session.role, error))
+                raise
+
+        with pytest.raises(PeerError) if fatal <= 30 else contextlib.suppress(PeerError):
+            together(party, party, timeout=20)
+        if sent[dying] >= fatal:
+            assert any(role != dying for role, _ in errors), fatal
+    assert fatal > 30
 
 
 @pytest.mark.parametrize(
