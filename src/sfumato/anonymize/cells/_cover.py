@@ -33,16 +33,16 @@ def gen_cover(counts, k, most, starts, members, prices):  # type: ignore[no-unty
         offsets[i + 1] = offsets[i] + counts[i]
     covered, begin = np.zeros(n, np.int64), starts[:-1].copy()
     support = np.zeros(sets, np.int64)
-    heap = [(0.0, np.int64(0), np.int64(0))]
-    heap.pop()
+    heap = [(0.0, 0, 0)]
+    heap.pop()  # its type is known now
     for s in range(sets):
         for z in range(starts[s], starts[s + 1]):
             support[s] += counts[members[z]]
         fresh = min(support[s], most)
-        heap.append((prices[s] / fresh, -fresh, np.int64(s)))
+        heap.append((prices[s] / fresh, -fresh, s))
     heapq.heapify(heap)
     room = max(1024, 2 * offsets[n])
-    rows, set_starts = np.empty(room, np.int64), [np.int64(0)]
+    rows, set_starts = np.empty(room, np.int64), [0]
     written, left = 0, offsets[n]
     while left > 0:
         ratio, _, s = heapq.heappop(heap)
@@ -82,7 +82,7 @@ def gen_cover(counts, k, most, starts, members, prices):  # type: ignore[no-unty
             taken += come
             z += 1
         left -= taken
-        set_starts.append(np.int64(written))
+        set_starts.append(written)
         heapq.heappush(heap, (now, -fresh, s))
     return np.array(set_starts), rows[:written]
 

@@ -25,17 +25,21 @@ __all__ = ["find_elsewhere", "open_groups", "reinsert"]
 
 _MOST_DONORS = 4096
 
+# Knuth's linear congruential generator: enough to break ties, the same everywhere.
+_FACTOR, _SUMMAND = np.uint64(6364136223846793005), np.uint64(1442695040888963407)
+
 
 @numba.njit(nogil=True, cache=True)
 def open_groups(  # type: ignore[no-untyped-def]
-    codes, sensitive, rules, groups, elsewhere, kept, prices, multipliers, units
+    codes, sensitive, rules, groups, elsewhere, kept, prices, multipliers, units, heat, seed
 ):
     """One walk over the patterns; gives what was saved.
 
     `elsewhere` names for each unit another group it fits, or -1. `units` are those looked at, in
-    the order in which they are asked to come.
+    the order in which they are asked to come. With some `heat`, groups are opened that cost up to
+    that much more, to get out of a dead end.
     """
-    n = units.shape[0]
+    n, state = units.shape[0], np.uint64(2 * seed + 1)
     slots = new_slots(n)
     keys, stamps, found = slots
     chosen, numbers = np.empty(n, np.int64), np.empty(n, np.int32)
@@ -74,18 +78,20 @@ def open_groups(  # type: ignore[no-untyped-def]
             members[i] = chosen[order[i]]
         for c in range(classes):
             if starts[c + 1] - starts[c] >= rules.k:
+                state = state * _FACTOR + _SUMMAND
+                loss = np.int64(state >> np.uint64(33)) * heat >> 31
                 saved += _open(
                     codes, sensitive, rules, groups, elsewhere, kept[p], price,
-                    members[starts[c] : starts[c + 1]], taken, leaving, tally,
+                    members[starts[c] : starts[c + 1]], taken, leaving, tally, loss,
                 )  # fmt: skip
     return saved
 
 
 @numba.njit(nogil=True, cache=True)
 def _open(  # type: ignore[no-untyped-def]
-    codes, sensitive, rules, groups, elsewhere, kept, price, members, taken, leaving, tally
+    codes, sensitive, rules, groups, elsewhere, kept, price, members, taken, leaving, tally, loss
 ):
-    """Open a group for some of the members if that pays; gives what it saves."""
+    """Open a group for some of the members if that pays, or costs `loss` at most; gives savings."""
     k, ruled = rules.k, rules.kinds.shape[0] > 0
     touched = np.empty(members.shape[0], np.int64)
     touches = 0
@@ -115,7 +121,7 @@ def _open(  # type: ignore[no-untyped-def]
             if quota[t] < taken[q]:
                 more = _worth_dissolving(codes, groups, elsewhere, price, q, taken, leaving)
                 more -= quota[t] * (groups.cost[q] - price)
-                if more > 0 or (coming < k and gain + more > 0):
+                if more > 0 or (coming < k and gain + more > -loss):
                     dissolve[t] = True
                     coming += taken[q] - quota[t]
                     gain += more
@@ -124,7 +130,7 @@ def _open(  # type: ignore[no-untyped-def]
     count = 0
     for t in range(touches):
         taken[touched[t]] = quota[t]
-    if gain > 0:
+    if gain > -loss:
         for u in members:
             q = groups.group[u]
             if groups.cost[q] > price:
@@ -142,8 +148,8 @@ def _open(  # type: ignore[no-untyped-def]
         gain -= _fill(groups, price, members, taken, leaving, selected, count, k)
         for u in members:
             taken[groups.group[u]] = 0
-        count = k if gain > 0 else 0
-    good = count >= k and gain > 0
+        count = k if gain > -loss else 0
+    good = count >= k and gain > -loss
     if good and ruled:
         good = _all_hold(groups, sensitive, rules, selected, count, leaving, tally)
     for u in members:
@@ -240,11 +246,11 @@ def _gone(groups, q, leaving):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(nogil=True, cache=True)
-def find_elsewhere(codes, groups, ranked, multipliers, elsewhere, united):  # type: ignore[no-untyped-def]
+def find_elsewhere(codes, groups, ranked, multipliers, elsewhere):  # type: ignore[no-untyped-def]
     """For each unit the cheapest other group it fits, or -1.
 
-    `ranked` are the groups by price and pattern. Groups that show the same are one on the way: that
-    costs nothing and leaves more rows above k. `united` counts them.
+    `ranked` are the groups by price and pattern. Groups that show the same are united on the way:
+    that costs nothing and leaves more rows above k.
     """
     slots = new_slots(ranked.shape[0])
     keys, stamps, found = slots
@@ -259,7 +265,6 @@ def find_elsewhere(codes, groups, ranked, multipliers, elsewhere, united):  # ty
             slot = slot_of(key, bits, begin, keys, stamps)
             if stamps[slot] == begin:
                 unite(groups, q, found[slot])
-                united[0] += 1
             else:
                 stamps[slot], keys[slot], found[slot] = begin, key, q
             at += 1

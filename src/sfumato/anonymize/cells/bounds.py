@@ -18,7 +18,7 @@ __all__ = ["BOUNDS", "Bound", "lower_bound"]
 
 BOUNDS = ("auto", "opt-lb", "lp", "exact")
 
-_FEW_STEPS, _MANY_STEPS = 60, 200
+_FEW_STEPS, _MANY_STEPS = 50, 200
 
 _SMALL = 4_000
 """Combinations times columns up to which `auto` asks for the optimum."""

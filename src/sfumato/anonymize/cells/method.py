@@ -36,8 +36,8 @@ class Choices:
         For ``cf``: only candidates that star less than m/β columns (and the whole table); the
         guarantee is β times weaker and the search faster.
     improve
-        ``none``, ``local`` (local search) or ``milp`` (local search, then exact repair of
-        neighbourhoods until the time budget ends).
+        ``none``, ``local`` (local search), ``thorough`` (more of it) or ``milp`` (then some
+        neighbourhoods are solved exactly).
     bound
         ``opt-lb`` (every row pays its cheapest candidate), ``lp`` (prices from linear
         programming), ``exact`` (the optimum, for small tables) or ``auto``.
@@ -71,11 +71,6 @@ class Choices:
                 )
         if not float(chosen.beta) >= 1:
             raise ParameterError("beta is below 1", remedy="β = 1 keeps every candidate.")
-        if problem.budget.seconds == 0:
-            raise ParameterError(
-                "a time budget of 0 s leaves no time to choose any star",
-                remedy="Give it a second or more, or none.",
-            )
         return chosen
 
 

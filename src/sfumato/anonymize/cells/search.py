@@ -13,23 +13,29 @@ import numpy as np
 
 from sfumato.anonymize.cells.partition import Partition
 from sfumato.anonymize.cells.patterns import Patterns
+from sfumato.anonymize.cells.repair import repaired
 from sfumato.anonymize.cells.table import CellTable
 from sfumato.budget import Budget
 
 __all__ = ["IMPROVEMENTS", "improved", "local_search"]
 
-IMPROVEMENTS = ("none", "local")
+IMPROVEMENTS = ("none", "local", "thorough", "milp")
 
 _AT_ONCE = 64
+_FEW, _MANY = 2, 16
 
 
 def improved(
     table: CellTable, patterns: Patterns, first: Partition, how: str, seed: int, budget: Budget
 ) -> Partition:
-    """A partition that costs no more."""
+    """A partition that costs no more, by one of `IMPROVEMENTS`."""
     if how == "none":
         return first
-    return local_search(table, patterns, first, budget)
+    dead_ends = _FEW if how == "local" else _MANY
+    found = local_search(table, patterns, first, budget, seed=seed, dead_ends=dead_ends)
+    if how == "milp" and not len(table.rules.kinds):
+        return repaired(table, found, seed, budget)
+    return found
 
 
 def local_search(
@@ -37,39 +43,77 @@ def local_search(
     patterns: Patterns,
     first: Partition,
     budget: Budget | None = None,
-    rounds: int = 30,
+    *,
+    seed: int = 0,
+    dead_ends: int = _FEW,
 ) -> Partition:
-    """Improve until nothing helps, the budget ends, or after so many rounds."""
-    from sfumato.anonymize.cells import _groups, _search
+    """Improve until nothing helps any more, then from dead end to dead end, or until time is up.
+
+    Parameters
+    ----------
+    dead_ends
+        How often to go on after a dead end: in one round new groups may then cost up to k/2 stars
+        more than they save.
+    """
+    from sfumato.anonymize.cells import _groups
 
     budget = budget or Budget()
     groups = _groups_of(table, first)
-    units = np.flatnonzero(groups.weight == 1)
-    elsewhere = np.full(len(groups.entry), -1, dtype=np.int64)
-    least = int(0.0002 * _groups.total(groups))
-    ruled = len(table.rules.kinds) > 0
-    for turn in range(rounds):
-        budget.progress("improving", turn / rounds)
-        if budget.spent():
+    descent = _Descent(table, patterns, groups, budget)
+    descent.to_dead_end()
+    best, cost = groups.group.copy(), _groups.total(groups)
+    heat = int(table.k / 2 * table.prices[table.free].mean())
+    for turn in range(dead_ends):
+        budget.progress("improving", (turn + 1) / (dead_ends + 1))
+        if budget.spent() or cost == 0:
             break
-        saved = _groups.refresh(table.codes, table.prices, groups)
-        united = np.zeros(1, dtype=np.int64)
+        descent.round(heat, seed + turn)
+        descent.to_dead_end()
+        if _groups.total(groups) < cost:
+            best, cost = groups.group.copy(), _groups.total(groups)
+    return Partition(groups.entry, groups.weight, best).tidy()
+
+
+class _Descent:
+    """The moving parts of one search."""
+
+    def __init__(self, table: CellTable, patterns: Patterns, groups: Any, budget: Budget) -> None:
+        self.table, self.patterns, self.groups, self.budget = table, patterns, groups, budget
+        self.units = np.flatnonzero(groups.weight == 1)
+        self.elsewhere = np.full(len(groups.entry), -1, dtype=np.int64)
+
+    def to_dead_end(self, rounds: int = 30) -> None:
+        """Rounds until one saves next to nothing."""
+        from sfumato.anonymize.cells import _groups
+
+        for _ in range(rounds):
+            if self.budget.spent():
+                break
+            if self.round(0, 0) <= 2e-4 * _groups.total(self.groups):
+                break
+
+    def round(self, heat: int, seed: int) -> int:
+        """Reinsert and dissolve, then open groups of every pattern; gives what was saved."""
+        from sfumato.anonymize.cells import _groups, _search
+
+        table, groups = self.table, self.groups
+        saved = int(_groups.refresh(table.codes, table.prices, groups))
         _search.find_elsewhere(
-            table.codes, groups, _ranked(groups), table.multipliers, elsewhere, united
+            table.codes, groups, _ranked(groups), table.multipliers, self.elsewhere
         )
-        if not ruled:
-            saved += _search.reinsert(table.codes, table.k, groups, elsewhere)
-        for at in range(0, len(patterns), _AT_ONCE):
-            if budget.spent():
+        if not len(table.rules.kinds):
+            # Joining a group can break rules other than k; opening one checks them.
+            saved += _search.reinsert(table.codes, table.k, groups, self.elsewhere)
+        for at in range(0, len(self.patterns), _AT_ONCE):
+            if self.budget.spent():
                 break
             upto = slice(at, at + _AT_ONCE)
             saved += _search.open_groups(
-                table.codes, table.sensitive, table.rules, groups, elsewhere,
-                patterns.kept[upto], patterns.prices[upto], table.multipliers, units,
+                table.codes, table.sensitive, table.rules, groups, self.elsewhere,
+                self.patterns.kept[upto], self.patterns.prices[upto], table.multipliers,
+                self.units, heat, seed + at,
             )  # fmt: skip
-        if saved <= least:
-            break
-    return Partition(groups.entry, groups.weight, groups.group).tidy()
+        return saved
 
 
 def _ranked(groups: Any) -> Any:
