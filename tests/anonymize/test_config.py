@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from pathlib import Path
 
 import pyarrow as pa
 import pytest
@@ -141,6 +142,17 @@ def test_files_that_cannot_be_read(tmp_path):
     other.write_text("[]")
     with pytest.raises(SourceError, match="no certificate"):
         Settings.read(other)
+
+
+def test_the_example_of_the_documentation_is_understood(tmp_path):
+    page = (Path(__file__).parents[2] / "docs" / "anonymize-toml.md").read_text()
+    path = tmp_path / "anonymize.toml"
+    path.write_text(page.split("```toml\n")[1].split("```")[0])
+    settings = Settings.read(path)
+    assert settings.qi == (("birth_date", "sex", "zip"), ("doctor", "admission_date"))
+    assert settings.columns["cost"] == {"top": 50000, "bottom": 100, "round": 10}
+    assert settings.boundaries == {"zip": {"marks": ["021**", "024**"]}}
+    assert settings.options == {"relaxed": False, "cut_weights": {"spread": 1, "priority": 2}}
 
 
 names = st.text(min_size=1, max_size=6)
