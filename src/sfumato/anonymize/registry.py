@@ -5,9 +5,12 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from sfumato.anonymize.problem import Problem, Solution
 from sfumato.errors import ParameterError, did_you_mean
+
+if TYPE_CHECKING:
+    from sfumato.anonymize.problem import Problem, Solution
 
 __all__ = ["METHODS", "Method", "method"]
 
