@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-
-sys.path.insert(0, str(Path(__file__).parent))
-
-from brute_cells import best_cost, tiny_tables
 
 from sfumato.anonymize.cells.algorithms import start
 from sfumato.anonymize.cells.bounds import lower_bound
@@ -26,6 +20,7 @@ from sfumato.anonymize.cells.patterns import patterns_of
 from sfumato.anonymize.cells.search import improved, local_search
 from sfumato.anonymize.cells.table import PRICE_UNIT, CellTable, table_of_codes
 from sfumato.budget import Budget
+from star_partitions import best_cost, tiny_tables
 
 MANY = settings(max_examples=300)
 
