@@ -14,7 +14,7 @@ from sfumato.report.drawing import draw
 from sfumato.report.page import Page
 from sfumato.report.showable import RARE
 
-__all__ = ["compact_html", "page_html", "write_page"]
+__all__ = ["body_html", "compact_html", "page_html", "write_page"]
 
 _TONES = {"bad": "#D55E00", "warn": "#E69F00", "good": "#009E73"}
 
@@ -42,6 +42,15 @@ def _command(step: str) -> tuple[str, str]:
 
 def page_html(page: Page) -> str:
     """The page as HTML text."""
+    return _rendered("report.html.j2", page)
+
+
+def body_html(page: Page) -> str:
+    """What a page says, without head and foot, to stand inside another page."""
+    return _rendered("body.html.j2", page)
+
+
+def _rendered(template: str, page: Page) -> str:
     from markupsafe import Markup
 
     number = 0
@@ -55,7 +64,7 @@ def page_html(page: Page) -> str:
         pictures.append(drawn)
     text: str = (
         _environment()
-        .get_template("report.html.j2")
+        .get_template(template)
         .render(
             page=page,
             gauges=[Markup(svg) for svg in page.gauges],

@@ -1,0 +1,60 @@
+"""``sfumato serve``: the workbench in the browser."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from sfumato.cli._ending import guarded
+from sfumato.cli._options import examples, new_app
+from sfumato.errors import MissingExtraError
+
+app = new_app()
+
+
+@app.command(epilog=examples("sfumato serve", "sfumato serve ~/studies people.csv --port 8800"))
+def serve(
+    places: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[FOLDER|FILE]…",
+            show_default=False,
+            help="Where tables may be opened from; this folder if none is named.",
+        ),
+    ] = None,
+    port: Annotated[
+        int, typer.Option("--port", min=0, max=65535, help="0 takes any that is free.")
+    ] = 0,
+    browser: Annotated[
+        bool, typer.Option("--browser/--no-browser", help="Open the link in the browser.")
+    ] = True,
+) -> None:
+    """The workbench: assign roles, see risk and cost move, make a verified release.
+
+    Only this machine can reach it, with a link that works once. Tables are opened from the named
+    folders only, and decisions are saved beside them.
+    """
+    with guarded(as_json=False):
+        _serve(places or [Path()], port, browser)
+
+
+def _serve(places: list[Path], port: int, browser: bool) -> None:
+    try:
+        from sfumato.web.app import Workbench
+        from sfumato.web.serving import Server
+    except ImportError as error:
+        raise MissingExtraError("web", "the workbench") from error
+    from sfumato.web.shelf import Shelf
+
+    server = Server(Workbench(Shelf(places)), port)
+
+    def ready(link: str) -> None:
+        typer.echo(f"The workbench is at {link}\nCtrl-C ends it.", err=True)
+        if browser:
+            import webbrowser
+
+            webbrowser.open(link)
+
+    server.run(ready)

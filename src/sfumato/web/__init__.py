@@ -1,0 +1,1 @@
+"""The workbench: the verbs in a browser, on this machine only."""

@@ -1,0 +1,99 @@
+"""Who may talk to the workbench: the browser that opened the link, and no other page in it.
+
+The link carries a token that works once; it is exchanged for a cookie. Requests must name this
+machine as their host (a page that resolves its own name to 127.0.0.1 is refused) and, where they
+change something, come from the workbench's own pages. Answers forbid the browser to load or to run
+anything from elsewhere.
+"""
+
+from __future__ import annotations
+
+import hmac
+import secrets
+from http.cookies import SimpleCookie
+from urllib.parse import parse_qs
+
+from starlette.datastructures import Headers, MutableHeaders
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+__all__ = ["Guard"]
+
+HEADERS = {
+    "content-security-policy": "default-src 'none'; script-src 'self'; style-src 'self' "
+    "'unsafe-inline'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; "
+    "frame-ancestors 'none'",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    # Not "no-referrer": that would make the browser hide where its own forms come from.
+    "referrer-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+"""Of every answer. Styles may stand in pages, since pictures carry some; scripts may not."""
+
+
+class Guard:
+    """Lets requests through to `app`, or answers them itself."""
+
+    def __init__(self, app: ASGIApp, port: int) -> None:
+        self.app = app
+        self.port = port
+        self.token: str | None = secrets.token_urlsafe(32)
+        self._session = secrets.token_urlsafe(32)
+        self._hosts = {f"127.0.0.1:{port}", f"localhost:{port}"}
+        self._cookie = f"sfumato_{port}"
+
+    @property
+    def link(self) -> str:
+        """The address to open, once."""
+        return f"http://127.0.0.1:{self.port}/?token={self.token}"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self.app(scope, receive, send)
+            return
+        if scope["type"] != "http":
+            return  # there is nothing but HTTP here
+        answer = self._refusal(scope)
+
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                headers = MutableHeaders(scope=message)
+                for name, value in HEADERS.items():
+                    headers[name] = value
+            await send(message)
+
+        await (answer or self.app)(scope, receive, guarded)
+
+    def _refusal(self, scope: Scope) -> Response | None:
+        """The answer to a request that goes no further; None lets it through."""
+        headers = Headers(scope=scope)
+        host = headers.get("host", "")
+        if host not in self._hosts:
+            return PlainTextResponse("This host is not served here.", 421)
+        method = scope["method"]
+        if method not in ("GET", "HEAD", "POST"):
+            return PlainTextResponse("Not allowed.", 405)
+        own = f"http://{host}"
+        origin = headers.get("origin")
+        if (method == "POST" and origin != own) or (origin is not None and origin != own):
+            return PlainTextResponse("Requests from other pages are refused.", 403)
+        if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
+            return PlainTextResponse("Requests from other pages are refused.", 403)
+        if self._has_session(headers):
+            return None
+        offered = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
+        if method == "GET" and self.token and hmac.compare_digest(offered, self.token):
+            self.token = None  # it works once
+            answer = RedirectResponse("/", 303)
+            answer.set_cookie(self._cookie, self._session, httponly=True, samesite="strict")
+            return answer
+        return PlainTextResponse(
+            "Open the link that `sfumato serve` printed; it works once, in one browser.", 403
+        )
+
+    def _has_session(self, headers: Headers) -> bool:
+        found = SimpleCookie(headers.get("cookie", "")).get(self._cookie)
+        return found is not None and hmac.compare_digest(found.value, self._session)

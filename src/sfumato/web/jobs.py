@@ -1,0 +1,108 @@
+"""Work that takes longer than a page: it tells how far it is, and stops when told."""
+
+from __future__ import annotations
+
+import secrets
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from sfumato.budget import Budget
+from sfumato.errors import SfumatoError
+
+__all__ = ["Job", "Jobs"]
+
+State = Literal["waiting", "running", "done", "failed", "cancelled"]
+KEPT = 100
+"""Finished jobs remembered."""
+
+
+@dataclass(eq=False)
+class Job:
+    """One piece of work; `number` names it, `changed` wakes those who watch it."""
+
+    number: str
+    title: str
+    after: str
+    """The page that shows the outcome."""
+    state: State = "waiting"
+    doing: str = "waiting"
+    share: float | None = None
+    problem: str | None = None
+    budget: Budget = field(default_factory=Budget)
+
+    @property
+    def finished(self) -> bool:
+        """Whether nothing more will happen."""
+        return self.state in ("done", "failed", "cancelled")
+
+    def to_dict(self) -> dict[str, Any]:
+        """What the page is told."""
+        return {"state": self.state, "doing": self.doing, "share": self.share,
+                "problem": self.problem, "after": self.after}  # fmt: skip
+
+
+class Jobs:
+    """Runs jobs in a few threads; the compiled loops below do not hold Python's lock."""
+
+    def __init__(self, workers: int = 2) -> None:
+        self._pool = ThreadPoolExecutor(workers, thread_name_prefix="sfumato-job")
+        self._jobs: dict[str, Job] = {}
+        self._lock = threading.Lock()
+
+    def start(self, title: str, after: str, work: Callable[[Budget], None]) -> Job:
+        """Run `work` in the background."""
+        job = Job(secrets.token_hex(8), title, after)
+        job.budget.on_progress = lambda doing, share: self._progress(job, doing, share)
+        with self._lock:
+            finished = [number for number, old in self._jobs.items() if old.finished]
+            for number in finished[: max(0, len(self._jobs) - KEPT)]:
+                del self._jobs[number]
+            self._jobs[job.number] = job
+        self._pool.submit(self._run, job, work)
+        return job
+
+    def find(self, number: str) -> Job | None:
+        """A job by its number."""
+        return self._jobs.get(number)
+
+    def running(self) -> list[Job]:
+        """Jobs that are not finished."""
+        with self._lock:
+            return [job for job in self._jobs.values() if not job.finished]
+
+    def cancel(self, job: Job) -> None:
+        """Ask a job to stop; one that has not begun never will."""
+        job.budget.cancel()
+
+    def close(self) -> None:
+        """Stop everything and wait until it has stopped."""
+        for job in self.running():
+            self.cancel(job)
+        self._pool.shutdown(wait=True, cancel_futures=True)
+        for job in self.running():  # those that never began
+            job.state = "cancelled"
+
+    @staticmethod
+    def _progress(job: Job, doing: str, share: float | None) -> None:
+        job.doing, job.share = doing, share
+
+    @staticmethod
+    def _run(job: Job, work: Callable[[Budget], None]) -> None:
+        if job.budget.spent():
+            job.state = "cancelled"
+            return
+        job.state = "running"
+        try:
+            work(job.budget)
+        except SfumatoError as error:
+            job.problem = str(error)
+            job.state = "cancelled" if job.budget.stopped_by == "cancelled" else "failed"
+        except Exception as error:
+            # What went wrong may quote cells: the page is told only the kind of it.
+            job.problem = f"an unexpected problem ({type(error).__name__})"
+            job.state = "failed"
+        else:
+            job.state = "cancelled" if job.budget.stopped_by == "cancelled" else "done"

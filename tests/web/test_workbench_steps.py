@@ -1,0 +1,211 @@
+"""The workbench from a table to a verified release, step by step."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import time
+import tomllib
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+import sfumato as sf
+from sfumato.budget import Budget
+from sfumato.errors import BudgetError, ParameterError
+from sfumato.web.jobs import Jobs
+from sfumato.web.project import Choices
+from workbench import Running, running
+
+TABLE = "name,age,sex,town,illness\n" + "".join(
+    f"person{row},{20 + row * 7 % 40},{'FM'[row % 2]},{('Aton', 'Berg', 'Cove')[row % 3]},"
+    f"{('flu', 'none')[row % 5 == 0]}\n"
+    for row in range(400)
+)
+ROLES = {
+    "role-0": "identifier",
+    "role-1": "quasi-identifier",
+    "role-2": "quasi-identifier",
+    "role-3": "quasi-identifier",
+    "role-4": "sensitive",
+}
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Running]:
+    (tmp_path / "people.csv").write_text(TABLE)
+    with running([tmp_path]) as found:
+        yield found
+
+
+@pytest.fixture
+def opened(bench: Running, tmp_path: Path) -> str:
+    page = bench.follow(bench.post("/open", table=str(tmp_path / "people.csv")))
+    assert page.status == 200
+    assert "What may others know?" in page.text
+    (number,) = bench.workbench.projects
+    return f"/p/{number}"
+
+
+def test_all_the_way(bench: Running, opened: str, tmp_path: Path) -> None:
+    explored = bench.follow(bench.post(f"{opened}/configure", k="5", method="mondrian", **ROLES))
+    assert "Who can be found?" in explored.text
+    assert "How many should look alike?" in bench.follow(bench.get(f"{opened}/risk")).text
+    moved = bench.get(f"{opened}/risk/figure?k=9")
+    assert "fewer than 9 alike" in moved.text
+    assert "<html" not in moved.text
+    tried = bench.follow(bench.post(f"{opened}/utility", k="3", method="mondrian"))
+    assert "mondrian, k = 3" in tried.text
+    done = bench.follow(bench.post(f"{opened}/release"))
+    assert 'data-holds="yes"' in done.text
+    folder = tmp_path / "people.csv.sfumato"
+    assert {place.name for place in folder.iterdir()} == {
+        "project.toml",
+        "release.csv",
+        "release.csv.certificate.json",
+        "release.html",
+        "release.toml",
+    }
+    assert sf.verify(str(folder / "release.csv")).holds
+    released = sf.table(str(folder / "release.csv"))
+    assert "name" not in released.columns
+    assert sf.measure(released, ["age", "sex", "town"]).k >= 5
+    again = sf.anonymize(
+        str(tmp_path / "people.csv"), config=folder / "release.toml", output=tmp_path / "again.csv"
+    )
+    assert again.verified
+    assert (tmp_path / "again.csv").read_bytes() == (folder / "release.csv").read_bytes()
+
+
+def test_decisions_are_saved_taken_back_and_found_again(
+    bench: Running, opened: str, tmp_path: Path
+) -> None:
+    bench.post(f"{opened}/configure", k="7", method="mondrian", **ROLES)
+    bench.post(f"{opened}/configure", k="11", method="mondrian", **ROLES)
+    saved = tmp_path / "people.csv.sfumato" / "project.toml"
+    assert tomllib.loads(saved.read_text())["k"] == 11
+    bench.post(f"{opened}/undo")
+    assert tomllib.loads(saved.read_text())["k"] == 7
+    bench.post(f"{opened}/close")
+    assert bench.get(f"{opened}/configure").status == 404
+    page = bench.follow(bench.post("/open", table=str(tmp_path / "people.csv")))
+    assert 'value="7"' in page.text
+    (project,) = bench.workbench.projects.values()
+    assert project.choices.roles["name"] == "identifier"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"k": "1"}, {"k": "many"}, {"method": "magic"}, {"role-0": "king"}, {"role-4": ""}],
+)
+def test_bad_decisions_are_refused(bench: Running, opened: str, wrong: dict[str, str]) -> None:
+    (project,) = bench.workbench.projects.values()
+    before = project.choices
+    given = {"k": "5", "method": "mondrian", **ROLES, **wrong}
+    assert bench.post(f"{opened}/configure", **given).status == 400
+    assert project.choices == before
+
+
+def test_without_quasi_identifiers_there_is_nothing_to_see(bench: Running, opened: str) -> None:
+    roles = dict.fromkeys(ROLES, "other")
+    answer = bench.post(f"{opened}/configure", k="5", method="mondrian", **roles)
+    assert answer.place == f"{opened}/configure"
+    for step in ("explore", "risk", "utility", "release"):
+        assert bench.get(f"{opened}/{step}").status == 400
+
+
+def test_a_release_that_cannot_be_is_told(bench: Running, opened: str, tmp_path: Path) -> None:
+    bench.follow(bench.post(f"{opened}/configure", k="401", method="mondrian", **ROLES))
+    answer = bench.follow(bench.post(f"{opened}/release"))
+    assert 'class="verdict bad"' in answer.text
+    assert not (tmp_path / "people.csv.sfumato" / "release.csv").exists()
+
+
+def test_no_cell_is_shown_before_the_release(bench: Running, opened: str) -> None:
+    pages = [bench.follow(bench.post(f"{opened}/configure", k="5", method="mondrian", **ROLES))]
+    pages += [bench.follow(bench.get(f"{opened}/{step}")) for step in ("risk", "utility")]
+    pages.append(bench.get(f"{opened}/configure"))
+    for page in pages:
+        assert "person7" not in page.text
+        assert "Cove" not in page.text
+
+
+def test_many_requests_at_once(bench: Running, opened: str) -> None:
+    bench.follow(bench.post(f"{opened}/configure", k="5", method="mondrian", **ROLES))
+    places = ["/", f"{opened}/configure", "/static/report.css", f"{opened}/utility"] * 50
+    with ThreadPoolExecutor(20) as pool:
+        answers = list(pool.map(bench.get, places))
+    assert {answer.status for answer in answers} == {200}
+
+
+def test_fifty_cancelled_jobs_leave_nothing_behind() -> None:
+    def work(budget: Budget) -> None:
+        while not budget.spent():
+            time.sleep(0.005)
+        raise BudgetError("the work was stopped")
+
+    before = threading.active_count()
+    jobs = Jobs(workers=2)
+    made = [jobs.start("Turning", "/", work) for _ in range(50)]
+    assert jobs.running() == made
+    for job in made:
+        jobs.cancel(job)
+    jobs.close()
+    assert {job.state for job in made} == {"cancelled"}
+    gc.collect()
+    assert threading.active_count() == before
+
+
+def test_a_job_tells_how_far_it_is_and_what_went_wrong() -> None:
+    jobs = Jobs(workers=1)
+
+    def half(budget: Budget) -> None:
+        budget.progress("halving", 0.5)
+
+    def refuse(budget: Budget) -> None:
+        raise ParameterError("k is too large", remedy="Give less.")
+
+    def crash(budget: Budget) -> None:
+        raise ValueError("a cell: Rareflower")
+
+    done, refused, crashed = (jobs.start("Work", "/there", w) for w in (half, refuse, crash))
+    jobs._pool.shutdown(wait=True)
+    assert (done.state, done.doing, done.share) == ("done", "halving", 0.5)
+    assert refused.state == crashed.state == "failed"
+    assert "k is too large" in str(refused.problem)
+    assert "Rareflower" not in str(crashed.problem)
+
+
+def test_choices_know_their_limits() -> None:
+    with pytest.raises(ParameterError, match="out of range"):
+        Choices(k=1)
+    with pytest.raises(ParameterError, match="known to others"):
+        _ = Choices({"age": "other"}).settings
+
+
+def test_the_same_work_is_not_begun_twice_and_ends_with_its_table(
+    bench: Running, opened: str
+) -> None:
+    (project,) = bench.workbench.projects.values()
+    project.scan = None
+    with project.busy:  # the job has to wait
+        first = bench.get(f"{opened}/configure")
+        assert bench.get(f"{opened}/configure").place == first.place
+        assert len(bench.workbench.jobs.running()) == 1
+        (job,) = bench.workbench.jobs.running()
+        assert 'action="/jobs/' in bench.get(str(first.place)).text
+        bench.post(f"{first.place}/cancel")
+        assert job.budget.spent()
+    bench.workbench.jobs.close()
+    assert job.state == "cancelled"
+    assert "Cancelled." in bench.get(str(first.place)).text
+    bench.post(f"{opened}/close")
+    assert bench.workbench.projects == {}
+
+
+def test_the_users_roles_come_before_guesses(bench: Running, opened: str) -> None:
+    roles = {**ROLES, "role-0": "other"}
+    page = bench.follow(bench.post(f"{opened}/configure", k="5", method="mondrian", **roles))
+    assert "points at one person" not in page.text
