@@ -11,13 +11,14 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import ParameterError, PeerError
-from sfumato.secure.scalar import cross_counts
+from sfumato.secure.scalar import many_cross_counts
 from sfumato.secure.schema import Schema, agree
 from sfumato.secure.sharing import Ring, Shares, private, zeros
 
@@ -30,6 +31,8 @@ COUNTS = Ring.power_of_two(64)
 """Counts, and what is computed from them, are shared modulo 2^64."""
 _LARGEST_TABLE = 1 << 16
 _MOST_ROWS = 1 << 36
+_VECTOR_BYTES = 1 << 26
+"""Vectors that wait to be counted in common messages."""
 Part = NDArray[Any]
 Asked = Sequence[tuple[Part, Sequence[int]]]
 
@@ -113,6 +116,17 @@ class HeldRows:
         return private(COUNTS, np.concatenate(tables))
 
 
+@dataclass(frozen=True)
+class _Group:
+    """Records whose cells have the same owners, as one task of counting."""
+
+    table: int
+    vectors: NDArray[np.bool_]
+    theirs: int
+    order: NDArray[np.int64]
+    """Where the table's combinations stand among the counts."""
+
+
 class HeldCells:
     """Some cells of records that both parties know by position; the other has all others.
 
@@ -151,37 +165,54 @@ class HeldCells:
 
     def counts(self, session: Session, asked: Asked) -> Shares:
         """Shares of the tables: one or more transfers a record and table."""
-        tables = []
+        tables: list[Shares] = []
+        waiting: list[_Group] = []
+        held = 0
         for at, (part, columns) in enumerate(asked):
-            tables.append(self._table(session, part, tuple(columns)))
-            session.progress("counting", (at + 1) / len(asked))
+            shape = [self.schema.sizes[c] for c in columns]
+            _check_table(math.prod(shape))
+            tables.append(zeros(COUNTS, math.prod(shape)))
+            groups = self._groups(session, part, columns, at)
+            waiting += groups
+            # of both sides, so that both go on at the same table
+            held += sum(g.vectors.shape[1] * (len(g.vectors) + g.theirs) for g in groups)
+            if held > _VECTOR_BYTES or at + 1 == len(asked):
+                self._add(session, tables, waiting)
+                waiting, held = [], 0
+                session.progress("counting", (at + 1) / len(asked))
         return Shares.concatenate(tables)
 
-    def _table(self, session: Session, part: Part, columns: tuple[int, ...]) -> Shares:
-        """Records are taken together by whose their cells are, which both know.
+    def _add(self, session: Session, tables: list[Shares], groups: Sequence[_Group]) -> None:
+        tasks = [(group.vectors, group.theirs) for group in groups]
+        if not tasks:  # no records at all
+            return
+        for group, counts in zip(
+            groups, many_cross_counts(session, tasks, ring=COUNTS), strict=True
+        ):
+            tables[group.table] = tables[group.table] + counts[group.order]
+
+    def _groups(
+        self, session: Session, part: Part, columns: Sequence[int], table: int
+    ) -> list[_Group]:
+        """Records taken together by whose their cells are, which both know.
 
         Within such a group Alice has a vector for each combination in her columns, Bob in his.
         """
-        sizes = self.schema.sizes
-        shape = [sizes[c] for c in columns]
-        _check_table(math.prod(shape))
-        total = zeros(COUNTS, math.prod(shape))
+        shape = [self.schema.sizes[c] for c in columns]
         alices = self._mine if session.is_alice else ~self._mine
-        weights = 1 << np.arange(len(columns))
-        group_of = alices[:, columns] @ weights
-        for group in np.unique(group_of):
-            records = np.flatnonzero(group_of == group)
+        group_of = alices[:, columns] @ (1 << np.arange(len(columns)))
+        groups = []
+        for signature in np.unique(group_of):
+            records = np.flatnonzero(group_of == signature)
             # positions within `columns`
-            hers = [i for i in range(len(columns)) if group >> i & 1]
-            his = [i for i in range(len(columns)) if not group >> i & 1]
+            hers = [i for i in range(len(columns)) if signature >> i & 1]
+            his = [i for i in range(len(columns)) if not signature >> i & 1]
             own, other = (hers, his) if session.is_alice else (his, hers)
             vectors = self._vectors(part, records, [columns[i] for i in own])
-            theirs = math.prod(shape[i] for i in other)
-            counts = cross_counts(session, vectors, theirs=theirs, ring=COUNTS)
-            grid = np.arange(len(counts)).reshape([shape[i] for i in (*hers, *his)])
+            grid = np.arange(math.prod(shape)).reshape([shape[i] for i in (*hers, *his)])
             order = grid.transpose(np.argsort([*hers, *his])).reshape(-1)
-            total = total + counts[order]
-        return total
+            groups.append(_Group(table, vectors, math.prod(shape[i] for i in other), order))
+        return groups
 
     def _vectors(
         self, part: Part, records: NDArray[np.int64], columns: Sequence[int]
