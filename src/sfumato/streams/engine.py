@@ -34,6 +34,8 @@ class StreamEngine:
         Record batches of one schema, or a function that returns them.
     name
         What to call the stream in messages.
+    on_close
+        Called when the stream is closed, to close what its rows come from.
 
     Examples
     --------
@@ -50,8 +52,10 @@ class StreamEngine:
         self,
         batches: Iterable[pa.RecordBatch] | Callable[[], Iterable[pa.RecordBatch]],
         name: str = "the stream",
+        on_close: Callable[[], None] | None = None,
     ) -> None:
         self.name = name
+        self._on_close = on_close
         self._batches = iter(batches() if callable(batches) else batches)
         self._first: list[pa.RecordBatch] = []
         self._rows: int | None = None
@@ -152,7 +156,12 @@ class StreamEngine:
 
     def close(self) -> None:
         """Let go of what has not been read."""
+        ended = getattr(self._batches, "close", None)
         self._batches = iter(())
+        if ended is not None:
+            ended()
+        if self._on_close is not None:
+            self._on_close()
 
     def _refuse(self, why: str) -> NoReturn:
         raise EngineError(

@@ -82,7 +82,7 @@ def _engine_of(opened: Table, name: str | None) -> StreamEngine:
         return PartitionedStream(opened.engine, opened.columns)
     if isinstance(opened.engine, StreamEngine):
         return opened.engine
-    return StreamEngine(opened.batches(), name or opened.name)
+    return StreamEngine(opened.batches(), name or opened.name, opened.close)
 
 
 def _standard_input(reading: dict[str, Any]) -> Iterable[Any]:
@@ -112,9 +112,19 @@ def _batches(piped: BinaryIO, name: str, reading: dict[str, Any]) -> Iterable[An
     if kind == "text":
         return text_batches(whole, name, **reading)
     if kind == "arrow stream":
-        reader: Iterable[Any] = pa.ipc.open_stream(pa.PythonFile(whole, mode="r"))
-        return reader
+        return _arrow_batches(whole, name)
     return _kept(whole, name)
+
+
+def _arrow_batches(piped: BinaryIO, name: str) -> Iterator[Any]:
+    import pyarrow as pa
+
+    try:
+        yield from pa.ipc.open_stream(pa.PythonFile(piped, mode="r"))
+    except (pa.ArrowException, OSError):
+        raise SourceError(
+            "this Arrow stream is damaged or incomplete", where=name, remedy="Export it again."
+        ) from None
 
 
 def _kept(piped: BinaryIO, name: str) -> Iterator[Any]:

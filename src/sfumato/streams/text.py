@@ -159,5 +159,8 @@ class _Joined(io.RawIOBase):
         return True
 
     def read(self, size: int = -1) -> bytes:
-        """Some bytes, none at the end."""
-        return self._first.read(size) or self._rest.read(size)
+        """As many bytes as there are, up to `size`; readers take fewer for the end."""
+        begun = self._first.read(size)
+        if size < 0:
+            return begun + self._rest.read()
+        return begun + read_fully(self._rest, size - len(begun))

@@ -1,0 +1,289 @@
+"""Releases: written, verified, certified, and never half there."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import multiprocessing
+import random
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import killed_writer
+import sfumato as sf
+from cli_tools import sfumato
+from sfumato.engines.recoding import Recoding
+from sfumato.errors import EngineError, ParameterError, PromiseError, SourceError
+from sfumato.release import Draft, Finding, publish, rehearse
+from sfumato.release.certificate import Certificate, certificate_path
+from sfumato.release.promise import RatioAtMost, WithoutColumns, promise_from_dict
+
+
+def people(rows: int = 60) -> pa.Table:
+    return pa.table(
+        {
+            "id": list(range(rows)),
+            "age": [20 + i % 5 for i in range(rows)],
+            "zip": [f"0{i % 3}" for i in range(rows)],
+            "note": [None if i % 7 == 0 else "" if i % 7 == 1 else "x" for i in range(rows)],
+        }
+    )
+
+
+def draft(table: pa.Table, beta: float = 0.9, drop: tuple[str, ...] = ("id",), **more) -> Draft:
+    kept = tuple(name for name in table.column_names if name not in drop)
+    return Draft(
+        table=sf.table(table),
+        recoding=Recoding(drop=drop),
+        method="test",
+        asked={"beta": beta},
+        promises=(RatioAtMost("distinct", beta, kept), WithoutColumns(drop)),
+        quasi_identifiers=(kept,),
+        **more,
+    )
+
+
+@pytest.mark.parametrize("ending", ["csv", "csv.gz", "tsv", "parquet", "arrow"])
+def test_what_is_written_is_verified_and_can_be_verified_again(tmp_path, ending):
+    output = tmp_path / f"out.{ending}"
+    release = publish(draft(people()), output)
+    assert release.verified
+    assert all(finding.holds for finding in release.findings)
+    assert sf.table(str(output)).columns == ("age", "zip", "note")
+    assert sf.verify(str(output)).holds
+    record = json.loads(certificate_path(output).read_text())
+    assert record["output"]["rows"] == release.rows == 60
+    assert [p["kind"] for p in record["promises"]] == ["ratio-at-most", "without-columns"]
+    assert sorted(p.name for p in tmp_path.iterdir()) == [
+        f"out.{ending}",
+        f"out.{ending}.certificate.json",
+    ]
+
+
+CELLS = st.sampled_from(
+    [None, "", "01", "1", "1.0", "1e0", " 1", "-0", "0", "NA", "nan", "NULL", "null", "true",
+     "2020-01-01", '"', "a,b", "x\ny", "\\N", "é", "*"]
+)  # fmt: skip
+
+
+@settings(max_examples=60)
+@given(st.lists(st.tuples(CELLS, CELLS), min_size=1, max_size=8), st.integers(1, 2))
+def test_text_keeps_its_classes_on_the_way_through_a_csv_file(tmp_path_factory, rows, width):
+    table = pa.table({f"c{i}": pa.array([row[i] for row in rows], "string") for i in range(width)})
+    output = tmp_path_factory.mktemp("out") / "out.csv"
+    release = publish(draft(table, beta=1.0, drop=()), output)
+    assert release.classes == sf.measure(table).classes
+    found = sf.verify(str(output))
+    assert found.holds, [finding.say for finding in found.findings if not finding.holds]
+
+
+def test_the_same_draft_gives_the_same_bytes(tmp_path):
+    for name in ("one.csv", "two.csv"):
+        publish(draft(people(), seed=3), tmp_path / name)
+    one, two = ((tmp_path / name).read_bytes() for name in ("one.csv", "two.csv"))
+    assert one == two
+    certificates = [
+        json.loads(certificate_path(tmp_path / name).read_text()) for name in ("one.csv", "two.csv")
+    ]
+    for body in certificates:
+        body["output"].pop("name")
+        body.pop("digest")
+    assert certificates[0] == certificates[1]
+
+
+def test_a_broken_promise_publishes_nothing(tmp_path):
+    output = tmp_path / "out.csv"
+    with pytest.raises(PromiseError, match=r"nothing was published.*at most 0.1 was promised"):
+        publish(draft(people(), beta=0.1), output)
+    assert list(tmp_path.iterdir()) == []
+    with pytest.raises(PromiseError):
+        rehearse(draft(people(), beta=0.1))
+
+
+def test_a_rehearsal_leaves_nothing_behind_and_can_be_written(tmp_path):
+    release = rehearse(draft(people()))
+    assert (release.output, release.verified, release.rows) == (None, True, 60)
+    assert release.table.columns == ("age", "zip", "note")
+    written = release.write(tmp_path / "out.parquet")
+    assert written.output == str(tmp_path / "out.parquet")
+    assert written.classes == release.classes
+
+
+def test_an_existing_output_or_certificate_is_not_replaced_unless_asked(tmp_path):
+    output = tmp_path / "out.csv"
+    output.write_text("precious")
+    with pytest.raises(ParameterError):
+        publish(draft(people()), output)
+    assert output.read_text() == "precious"
+    assert not certificate_path(output).exists()
+    publish(draft(people()), output, force=True)
+    assert sf.verify(str(output)).holds
+    output.unlink()
+    with pytest.raises(ParameterError, match="certificate of an earlier release"):
+        publish(draft(people()), output)
+
+
+@pytest.mark.parametrize("force", [(), ("--force",)])
+def test_a_release_never_replaces_its_input(tmp_path, force):
+    source = tmp_path / "people.parquet"
+    pq.write_table(people(), source)
+    before = source.read_bytes()
+    link = tmp_path / "link.parquet"
+    link.symlink_to(source)
+    for name in (source, link):
+        done = sfumato("mask", source, "--beta", "0.9", "-o", name, *force)
+        assert done.code == 2, done.err
+        assert source.read_bytes() == before
+    assert not certificate_path(source).exists()
+
+
+def test_folders_that_are_missing_or_closed(tmp_path):
+    with pytest.raises(ParameterError, match="does not exist"):
+        publish(draft(people()), tmp_path / "no" / "out.csv")
+    with pytest.raises(ParameterError, match="folder"):
+        publish(draft(people()), tmp_path)
+
+
+@dataclass(frozen=True)
+class Vanishing:
+    """Holds, but takes away the place of the certificate while it is checked."""
+
+    folder: Path
+    kind: str = field(default="vanishing", init=False)
+
+    def to_dict(self):
+        return {}
+
+    def check(self, table, budget=None):
+        certificate_path(self.folder / "out.csv").mkdir()
+        return Finding(self.kind, True, "fine")
+
+
+def test_no_output_without_its_certificate(tmp_path):
+    made = draft(people())
+    made = Draft(**{**vars(made), "promises": (Vanishing(tmp_path),)})
+    with pytest.raises(EngineError, match="certificate could not be written"):
+        publish(made, tmp_path / "out.csv")
+    assert [p.name for p in tmp_path.iterdir()] == ["out.csv.certificate.json"]
+
+
+def altered(path: Path, change) -> None:
+    body = json.loads(path.read_text())
+    change(body)
+    path.write_text(json.dumps(body))
+
+
+def test_an_altered_certificate_is_a_failed_promise(tmp_path):
+    output = tmp_path / "out.csv"
+    publish(draft(people()), output)
+    beside = certificate_path(output)
+    altered(beside, lambda body: body["asked"].update(beta=0.5))
+    done = sfumato("verify", output)
+    assert done.code == 1
+    assert "altered" in done.out
+    beside.write_text(beside.read_text()[:-20])
+    assert sfumato("verify", output).code == 1
+
+
+def test_an_altered_byte_is_a_failed_promise(tmp_path):
+    output = tmp_path / "out.csv"
+    publish(draft(people()), output)
+    output.write_bytes(output.read_bytes().replace(b"20", b"21", 1))
+    done = sfumato("verify", output, "--json")
+    assert done.code == 1
+    assert "fingerprint" in [f["check"] for f in done.json["findings"] if not f["holds"]]
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda body: body.update(certificate=2), "has form 2"),
+        (lambda body: body.pop("certificate"), "not a certificate"),
+    ],
+)
+def test_certificates_of_another_form(tmp_path, change, words):
+    output = tmp_path / "out.csv"
+    publish(draft(people()), output)
+    altered(certificate_path(output), change)
+    done = sfumato("verify", output)
+    assert done.code == 2
+    assert words in " ".join(done.err.split())
+
+
+def test_a_missing_certificate_is_bad_input(tmp_path):
+    (tmp_path / "out.csv").write_text("a\n1\n")
+    done = sfumato("verify", tmp_path / "out.csv")
+    assert (done.code, "there is no certificate" in done.err) == (2, True)
+
+
+def test_a_certificate_that_lacks_what_it_must_say(tmp_path):
+    (tmp_path / "out.csv").write_text("a\n1\n")
+    Certificate.of(method="x").write(certificate_path(tmp_path / "out.csv"))
+    with pytest.raises(SourceError, match="lacks what it must say"):
+        sf.verify(str(tmp_path / "out.csv"))
+
+
+def test_seals_fit_only_their_key(tmp_path):
+    output = tmp_path / "out.csv"
+    publish(draft(people()), output, key=b"secret")
+    assert sf.verify(str(output), key=b"secret").holds
+    assert not sf.verify(str(output), key=b"other").holds
+    unsealed = tmp_path / "plain.csv"
+    publish(draft(people()), unsealed)
+    assert not sf.verify(str(unsealed), key=b"secret").holds
+
+
+def test_a_certificate_may_lie_elsewhere(tmp_path):
+    place = tmp_path / "kept.json"
+    publish(draft(people()), tmp_path / "out.csv", certificate=place)
+    assert not certificate_path(tmp_path / "out.csv").exists()
+    assert sf.verify(str(tmp_path / "out.csv"), certificate=place).holds
+
+
+def test_unknown_promises_are_named():
+    with pytest.raises(Exception, match="does not know"):
+        promise_from_dict("no-such-promise", {})
+
+
+def test_killed_at_any_moment_nothing_partial_has_the_final_name(tmp_path):
+    """Fifty processes are killed while they write; each leaves the whole output or none."""
+    source = tmp_path / "people.parquet"
+    pq.write_table(people(400_000), source)
+    made = tmp_path / "whole.csv"
+    sf.mask(str(source), beta=0.9, must_drop=["id"], output=str(made))
+    whole = hashlib.sha256(made.read_bytes()).digest()
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["killed_writer", "sfumato.quasi.mask", "pyarrow.parquet"])
+    chance = random.Random(0)
+    output = tmp_path / "out" / "out.csv"
+    output.parent.mkdir()
+    whole_time, there = 2.0, 0
+    for turn in range(50):
+        began = context.Event()
+        process = context.Process(
+            target=killed_writer.write, args=(str(source), str(output), began)
+        )
+        process.start()
+        assert began.wait(60)
+        start = time.monotonic()
+        if turn == 0:  # how long it takes, to spread the others over it
+            process.join(120)
+            whole_time = time.monotonic() - start
+        else:
+            process.join(chance.uniform(0, 1.1 * whole_time))
+        process.kill()
+        process.join(60)
+        if output.exists():
+            there += 1
+            assert hashlib.sha256(output.read_bytes()).digest() == whole
+            assert certificate_path(output).exists()
+        for path in output.parent.iterdir():
+            path.unlink()
+    assert 1 <= there < 50
