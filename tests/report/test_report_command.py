@@ -5,7 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
+import sfumato as sf
 from cli_tools import sfumato
+from sfumato.report.registry import page_of
+from sfumato.report.writing import page_html
 
 TABLE = "age,sex,town\n" + "".join(
     f"{20 + row % 30},{'FM'[row % 2]},{'Aton' if row % 3 else 'Berg'}\n" for row in range(240)
@@ -68,3 +72,48 @@ def test_a_folder_that_is_not_there(people: Path, tmp_path: Path) -> None:
     done = sfumato("report", people, "-o", tmp_path / "nowhere" / "report.html")
     assert done.code in (2, 3)
     assert "could not be written" in done.err
+
+
+def _between_verdict_and_record(page: str) -> str:
+    body = page.partition('<dl class="facts">')[2].partition("For the record")[0]
+    assert "What it protects" in body
+    return body
+
+
+def test_before_and_after_from_the_files_alone(people: Path, tmp_path: Path) -> None:
+    release = tmp_path / "release.csv"
+    made = sf.anonymize(str(people), k=5, qi=["age", "sex", "town"]).write(release)
+    output = tmp_path / "both.html"
+    done = sfumato("report", people, "--released", release, "-o", output, "--json")
+    assert done.json["quasi_identifiers"] == ["age", "sex", "town"]
+    from_files, from_python = output.read_text(encoding="utf-8"), page_html(page_of(made))
+    # Only the checks differ: those of the files are about the certificate too.
+    assert "The certificate is whole and unaltered" in from_files
+    assert _between_verdict_and_record(from_files) == _between_verdict_and_record(from_python)
+
+
+def test_a_mask_is_compared_with_what_it_left_out(people: Path, tmp_path: Path) -> None:
+    release = tmp_path / "release.csv"
+    sf.mask(str(people), measure="distinct", beta=0.1).write(release)
+    output = tmp_path / "both.html"
+    assert sfumato("report", people, "--released", release, "-o", output).code == 0
+    assert "What it protects" in output.read_text(encoding="utf-8")
+
+
+def test_a_release_of_another_table_or_altered_is_refused(people: Path, tmp_path: Path) -> None:
+    release = tmp_path / "release.csv"
+    sf.anonymize(str(people), k=5, qi=["age", "sex", "town"]).write(release)
+    other = tmp_path / "other.csv"
+    other.write_text(TABLE.replace("Aton", "Cove"))
+    output = tmp_path / "both.html"
+    refused = sfumato("report", other, "--released", release, "-o", output)
+    assert refused.code == 2
+    assert "another table" in refused.err
+    both = sfumato("report", people, "--released", release, "--qi", "age", "-o", output)
+    assert both.code == 2
+    beside = tmp_path / "release.csv.certificate.json"
+    beside.write_text(beside.read_text().replace('"k": 5', '"k": 50'))
+    assert sfumato("report", people, "--released", release, "-o", output).code == 1
+    beside.unlink()
+    assert sfumato("report", people, "--released", release, "-o", output).code == 2
+    assert not output.exists()

@@ -9,10 +9,13 @@ import typer
 
 from sfumato.cli._options import Force, Seed, examples, new_app, split_columns
 from sfumato.cli._running import Run, table_verb
+from sfumato.errors import ParameterError
 from sfumato.results import Result
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
+
+    from sfumato.report.page import Page
 
 app = new_app()
 
@@ -30,6 +33,7 @@ class WrittenReport(Result):
     epilog=examples(
         "sfumato report people.csv -o report.html",
         "sfumato report people.parquet --qi age,sex,zip -k 10 -o report.html --force",
+        "sfumato report people.csv --released release.csv -o before-and-after.html",
     )
 )
 @table_verb
@@ -48,6 +52,15 @@ def report(
             help="Columns others may know; guessed if not given.",
         ),
     ] = None,
+    released: Annotated[
+        str | None,
+        typer.Option(
+            "--released",
+            metavar="FILE",
+            show_default=False,
+            help="A release of the table, its certificate beside it: shows before and after.",
+        ),
+    ] = None,
     k: Annotated[
         int, typer.Option("-k", metavar="N", help="How many people should look alike.")
     ] = 5,
@@ -59,14 +72,32 @@ def report(
     The file opens anywhere without a network, prints well, and holds no cell of the table.
     """
     from sfumato.report import write_page
+
+    page, names = _of_release(run, released, qi) if released else _of_table(run, qi, k, seed)
+    run.budget.progress("drawing")
+    place = write_page(page, output, force=force)
+    run.show(WrittenReport(str(place), page.verdict, names), view)
+
+
+def _of_table(run: Run, qi: list[str] | None, k: int, seed: int) -> tuple[Page, tuple[str, ...]]:
     from sfumato.report.of_table import findings_of, table_page
 
     names = split_columns(qi, run.table.columns if qi else ())
     findings = findings_of(run.table, qi=names, k=k, seed=seed, budget=run.budget)
-    page = table_page(findings)
-    run.budget.progress("drawing")
-    place = write_page(page, output, force=force)
-    run.show(WrittenReport(str(place), page.verdict, findings.qi), view)
+    return table_page(findings), findings.qi
+
+
+def _of_release(run: Run, released: str, qi: list[str] | None) -> tuple[Page, tuple[str, ...]]:
+    from sfumato.report.certified import certified_release
+    from sfumato.report.of_release import release_page
+
+    if qi:
+        raise ParameterError(
+            "the certificate of a release says what others may know", remedy="Leave out --qi."
+        )
+    found = certified_release(released, run.table, budget=run.budget)
+    sets = found.asked.get("qi") or [found.details.get("published", ())]
+    return release_page(found, run.table), tuple(sets[0])
 
 
 def view(written: WrittenReport) -> RenderableType:

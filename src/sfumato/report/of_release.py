@@ -60,12 +60,19 @@ def release_summary(found: Release) -> Page:
     if isinstance(cost, float):
         facts.append(("precision lost", percent(cost)))
     return Page(
-        title=f"Release of {name_of(found.draft.table.name)}" if found.draft else "Release",
+        title=_title(found),
         subtitle=f"Method {found.method} · {_demand(found)}",
         verdict=verdict,
         tone=tone,
         facts=facts,
     )
+
+
+def _title(found: Release) -> str:
+    if found.draft is not None:
+        return f"Release of {name_of(found.draft.table.name)}"
+    described = found.certificate.body.get("input") if found.certificate is not None else None
+    return f"Release of {described['name']}" if isinstance(described, Mapping) else "Release"
 
 
 def _demand(found: Release) -> str:
@@ -97,11 +104,15 @@ class _Compared:
         return tuple(name for name in self.known if name in self.after.columns)
 
 
-def release_page(found: Release) -> Page:
-    """The page of a release, measured again before and after."""
+def release_page(found: Release, original: Table | None = None) -> Page:
+    """The page of a release, measured again before and after.
+
+    `original` is the table it was made of, where the release was read from its certificate and
+    does not know it.
+    """
     page = release_summary(found)
     sections = []
-    with _opened(found) as compared:
+    with _opened(found, original) as compared:
         if compared is not None:
             before, after = compared.sizes["before"], compared.sizes["after"]
             risk = replace(_risk(before), after=_risk(after))
@@ -116,12 +127,12 @@ def _risk(sizes: ClassSizes) -> Risk:
 
 
 @contextmanager
-def _opened(found: Release) -> Iterator[_Compared | None]:
+def _opened(found: Release, original: Table | None) -> Iterator[_Compared | None]:
     """Both tables where they are at hand; a written release is read from where it lies."""
-    if found.draft is None or (found.table is None and found.output is None):
+    before = found.draft.table if found.draft is not None else original
+    if before is None or (found.table is None and found.output is None):
         yield None
         return
-    before = found.draft.table
     opened = None
     try:
         after = found.table
@@ -137,11 +148,11 @@ def _opened(found: Release) -> Iterator[_Compared | None]:
 def _known(
     found: Release, before: Table, after: Table
 ) -> tuple[tuple[str, ...], dict[str, ClassSizes]]:
-    assert found.draft is not None
-    sets = found.draft.quasi_identifiers
-    first = sets[0] if sets else after.columns
+    """Columns others may know, and the class sizes of what there is of them."""
+    sets = found.draft.quasi_identifiers if found.draft is not None else found.asked.get("qi")
+    first = tuple(sets[0]) if sets else after.columns
     # Where a method chose the columns, those it left out were known to others before.
-    gone = found.draft.recoding.drop if "published" in found.details else ()
+    gone = found.details.get("dropped", ()) if "published" in found.details else ()
     known = tuple(name for name in before.columns if name in first or name in gone)
     released = [name for name in first if name in after.columns]
     return known, {"before": before.class_sizes(known), "after": after.class_sizes(released)}

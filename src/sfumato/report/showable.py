@@ -92,7 +92,7 @@ def numeric_bins(
     Examples
     --------
     >>> ages, rows = np.array([20.0, 30.0, 99.0]), np.array([50, 50, 1])
-    >>> numeric_bins(ages, rows, {"[20, 39]": 101}, bins=2)
+    >>> numeric_bins(ages, rows, {"[20, 39]": 101}, bins=1)
     [(20.0, 30.0, 50.0, 50.5), (30.0, 40.0, 51.0, 50.5)]
     """
     order = np.argsort(values)
