@@ -12,6 +12,7 @@ from sfumato.quasi.answer import Key, Question
 from sfumato.quasi.greedy import Goal, Path, greedy, without_redundant
 from sfumato.quasi.measure import measures_of
 from sfumato.quasi.proof import proven_minimum
+from sfumato.quasi.pulling import all_combinations, pulled
 from sfumato.tables import Table
 
 __all__ = ["exact_key", "goal_of"]
@@ -20,7 +21,7 @@ __all__ = ["exact_key", "goal_of"]
 def exact_key(opened: Table, costs: list[float], question: Question, budget: Budget) -> Key:
     """Greedy on exact counts, redundancy dropped, and proven minimal where asked."""
     budget.progress("reading the table")
-    codes = opened.codes(None, budget)
+    codes = all_combinations(opened, budget)
     rows = codes.rows
     goal = goal_of(rows, question)
     found = greedy(codes, costs, goal, max_size=question.max_size, budget=budget)
@@ -66,7 +67,7 @@ def exact_key(opened: Table, costs: list[float], question: Question, budget: Bud
         verified=True,
         steps=_steps(opened.columns, found),
         stopped_by=stopped,
-        notes=_notes(question, reached, duplicates, stopped),
+        notes=(*_notes(question, reached, duplicates, stopped), *pulled(opened, codes)),
     )
 
 

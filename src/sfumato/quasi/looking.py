@@ -17,6 +17,8 @@ from sfumato.errors import BudgetError
 from sfumato.quasi.roles import ColumnFacts
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from sfumato.tables import Table
 
 __all__ = ["Look", "cells_of", "look_at", "positions"]
@@ -110,7 +112,16 @@ def cells_of(look: Look, name: str) -> list[Any]:
     present = np.unique(look.sample.column(name))
     if len(present) > CELLS:
         present = present[np.linspace(0, len(present) - 1, CELLS).astype(np.int64)]
-    return [cell for cell in values.take(present.astype(np.int64)).to_pylist() if cell is not None]
+    cells = (_seen(cell) for cell in values.take(present.astype(np.int64)))
+    return [cell for cell in cells if cell is not None]
+
+
+def _seen(cell: pa.Scalar) -> Any:
+    """A cell as a Python object, or None where Python has none like it: the year 20000, say."""
+    try:
+        return cell.as_py()
+    except (OverflowError, ValueError):
+        return None
 
 
 def _nulls(table: Table) -> dict[str, int]:

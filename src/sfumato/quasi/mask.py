@@ -27,6 +27,7 @@ from sfumato.quasi.publishable import (
     minimal_violation,
     proven_publishable,
 )
+from sfumato.quasi.pulling import all_combinations
 from sfumato.quasi.samples import log_sets, prune_below, share
 from sfumato.quasi.weights import column_weights
 from sfumato.release import Draft, Release, publish, rehearse
@@ -184,7 +185,7 @@ def _identifying(opened: Table, demand: Demand, budget: Budget) -> Identifying:
     """What is counted: exact figures, or those of a sample with its tightened limit."""
     if demand.sample is None:
         budget.progress("reading the table")
-        codes = opened.codes(None, budget)
+        codes = all_combinations(opened, budget)
         if demand.measure == "separation":
             return SeparationCount(codes, demand.beta)
         return DistinctCount(codes, allowed(demand.beta, codes.rows))

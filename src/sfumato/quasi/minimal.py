@@ -25,6 +25,7 @@ from sfumato.quasi.lattice import (
     minimal_from_subsets,
 )
 from sfumato.quasi.pruning import iterated_pruner, sample_pruner
+from sfumato.quasi.pulling import all_combinations, pulled
 from sfumato.quasi.transversals import minimal_keys_by_differences
 from sfumato.results import Result
 from sfumato.tables import table
@@ -132,7 +133,7 @@ def minimal_keys(
     if columns is not None:
         opened = opened.select(columns)
     budget.progress("reading the table")
-    everything = opened.codes(None, budget)
+    everything = all_combinations(opened, budget)
     twins = equivalents(everything)
     names = opened.columns
     hidden = {other for others in twins.values() for other in others}
@@ -159,7 +160,7 @@ def minimal_keys(
         duplicate_rows=search.duplicates if question.beta is None else None,
         delta=delta if search.sampled and question.beta is not None else None,
         stopped_by=found.stopped_by,
-        notes=tuple(search.notes),
+        notes=(*search.notes, *pulled(opened, everything)),
     )
 
 

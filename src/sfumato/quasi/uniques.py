@@ -26,6 +26,7 @@ from sfumato.budget import Budget
 from sfumato.engines.codes import Codes
 from sfumato.errors import ParameterError
 from sfumato.quasi.greedy import histogram
+from sfumato.quasi.pulling import all_combinations
 from sfumato.results import Result
 from sfumato.tables import table
 
@@ -125,7 +126,7 @@ def uniques(
     if columns is not None:
         opened = opened.select(columns)
     budget.progress("reading the table")
-    codes = opened.codes(None, budget)
+    codes = all_combinations(opened, budget)
     search = _Search(codes, min(max_size, len(codes.columns)))
     complete = search.run(budget)
     dis = _match_probability(codes, sampling_fraction)

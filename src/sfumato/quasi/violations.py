@@ -16,6 +16,7 @@ from sfumato.errors import ParameterError
 from sfumato.quasi.descent import descend
 from sfumato.quasi.greedy import histogram
 from sfumato.quasi.lattice import DEPTH_FIRST_COLUMNS, Minimal, levelwise, violating
+from sfumato.quasi.pulling import all_combinations
 from sfumato.results import Result
 from sfumato.tables import table
 
@@ -96,7 +97,7 @@ def violations(
     names = opened.columns
     tried = None if order is None else [names.index(name) for name in opened.require(order)]
     budget.progress("reading the table")
-    codes = opened.codes(None, budget)
+    codes = all_combinations(opened, budget)
     everything = histogram(codes, range(len(names)))
     holds = everything.k is None or everything.k >= k
     found = Minimal(()) if holds else _minimal(codes, k, max_size, budget)
