@@ -30,13 +30,27 @@ def _classes(keys, many, slots, number):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(nogil=True, cache=True)
-def descend(table, weights, sensitive, order, base, nodes, level_starts, marks, rules, groups):  # type: ignore[no-untyped-def]
+def descend(  # type: ignore[no-untyped-def]
+    table,
+    weights,
+    sensitive,
+    order,
+    base,
+    nodes,
+    limits,
+    level_starts,
+    marks,
+    prices,
+    rules,
+    groups,
+):
     """Visit lattice nodes in turn; groups of yet uncovered entries that hold are taken.
 
     `nodes` are rows of levels; `marks[level_starts[axis, level] + position]` is a random number
     shared by the positions that look alike on that level, `base` one for what never may share a
     group. Entries are alike where the sums agree; should two sums agree by chance, a group is
-    larger than it needs to be, and nothing else.
+    larger than it needs to be, and nothing else. `prices` are laid out like `marks`; at a node only
+    classes that lose no more than its limit are taken.
     """
     uncovered = order.copy()
     many, columns = uncovered.shape[0], table.shape[1]
@@ -53,6 +67,7 @@ def descend(table, weights, sensitive, order, base, nodes, level_starts, marks, 
     left = np.int64(0)
     for i in range(many):
         left += weights[uncovered[i]]
+    price = np.empty(many)
     for node in range(nodes.shape[0]):
         if left < rules.k:
             break
@@ -67,11 +82,16 @@ def descend(table, weights, sensitive, order, base, nodes, level_starts, marks, 
         found = _classes(keys, many, slots[: 1 << bits], number)
         sizes[:found] = 0
         for i in range(many):
-            sizes[number[i]] += weights[uncovered[i]]
+            c, entry = number[i], uncovered[i]
+            if sizes[c] == 0:
+                price[c] = 0.0
+                for axis in range(columns):
+                    price[c] += prices[level_starts[axis, nodes[node, axis]] + table[entry, axis]]
+            sizes[c] += weights[entry]
         some = False
         for c in range(found):
             name[c] = -1
-            if sizes[c] >= rules.k:
+            if sizes[c] >= rules.k and price[c] <= limits[node]:
                 name[c] = 0
                 some = True
         if not some:

@@ -1,9 +1,9 @@
 """Compiled local search over groups of pieces: move, dissolve and reinsert, found new groups.
 
 Pieces know the entries that are near them, and whatever they do they do with those: join a group
-that a neighbour is in, or found a new one with neighbours whose groups can spare them. A group whose
-pieces all find better places is dissolved. A step that does not gain is undone. No step leaves a
-group that fails its rules.
+that a neighbour is in, or found a new one with neighbours whose groups can spare them. A group
+whose pieces all find better places is dissolved. A step that does not gain is undone. No step
+leaves a group that fails its rules.
 """
 
 from __future__ import annotations
@@ -15,7 +15,17 @@ from sfumato.anonymize._pricing import begin, group_loss, grow_all, loss_with
 from sfumato.anonymize.pricing import END
 from sfumato.privacy._kernels import holds
 
-__all__ = ["nearest_entries", "sweep", "total_loss"]
+__all__ = [
+    "best_home",
+    "fine",
+    "gather",
+    "link",
+    "nearest_entries",
+    "sweep",
+    "total_loss",
+    "unlink",
+    "without",
+]
 
 LEAST = 1e-9
 """A gain smaller than this is rounding."""
@@ -79,7 +89,34 @@ def nearest_entries(table, order, starts, head, ints, floats, near):  # type: ig
 
 
 @numba.njit(nogil=True, cache=True)
-def _unlink(piece, group, heads, after, ahead):  # type: ignore[no-untyped-def]
+def gather(table, entry, weights, prices, group_of, room):  # type: ignore[no-untyped-def]
+    """What groups show, their sizes and losses, and their pieces as lists linked both ways.
+
+    There is room for so many groups, and one more memory.
+    """
+    head, ints, floats = prices.head, prices.ints, prices.floats
+    memories = np.zeros((room + 1, head[-1, END]), np.int64)
+    sizes = np.zeros(room, np.int64)
+    losses = np.zeros(room)
+    heads = np.full(room, -1, np.int64)
+    after = np.full(entry.shape[0], -1, np.int64)
+    ahead = np.full(entry.shape[0], -1, np.int64)
+    for piece in range(entry.shape[0]):
+        group = group_of[piece]
+        if heads[group] < 0:
+            begin(head, ints, memories, group, table, entry[piece])
+        else:
+            grow_all(head, ints, memories, group, table, entry[piece])
+        sizes[group] += weights[piece]
+        link(piece, group, heads, after, ahead)
+    for group in range(room):
+        if heads[group] >= 0:
+            losses[group] = group_loss(head, floats, memories, group)
+    return memories, sizes, losses, heads, after, ahead
+
+
+@numba.njit(nogil=True, cache=True)
+def unlink(piece, group, heads, after, ahead):  # type: ignore[no-untyped-def]
     if ahead[piece] >= 0:
         after[ahead[piece]] = after[piece]
     else:
@@ -89,7 +126,7 @@ def _unlink(piece, group, heads, after, ahead):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(nogil=True, cache=True)
-def _link(piece, group, heads, after, ahead):  # type: ignore[no-untyped-def]
+def link(piece, group, heads, after, ahead):  # type: ignore[no-untyped-def]
     after[piece] = heads[group]
     ahead[piece] = -1
     if heads[group] >= 0:
@@ -98,7 +135,7 @@ def _link(piece, group, heads, after, ahead):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(nogil=True, cache=True)
-def _fine(group, plus, minus, size, heads, after, entry, weights, sensitive, counts, rules):  # type: ignore[no-untyped-def]
+def fine(group, plus, minus, size, heads, after, entry, weights, sensitive, counts, rules):  # type: ignore[no-untyped-def]
     """Whether a group holds its rules with one piece more or one less."""
     if size < rules.k:
         return False
@@ -126,7 +163,7 @@ def _fine(group, plus, minus, size, heads, after, entry, weights, sensitive, cou
 
 
 @numba.njit(nogil=True, cache=True)
-def _without(group, piece, heads, after, entry, table, head, ints, memories, spare):  # type: ignore[no-untyped-def]
+def without(group, piece, heads, after, entry, table, head, ints, memories, spare):  # type: ignore[no-untyped-def]
     """Remember at `spare` what a group shows without a piece."""
     first, seen = True, 0
     other = heads[group]
@@ -145,9 +182,9 @@ def _without(group, piece, heads, after, entry, table, head, ints, memories, spa
 
 
 @numba.njit(nogil=True, cache=True)
-def _join_price(
+def _join_price(  # type: ignore[no-untyped-def]
     piece, group, entry, weights, table, head, ints, floats, memories, sizes, losses, limit
-):  # type: ignore[no-untyped-def]
+):
     """By how much the loss grows when a piece joins a group; stops beyond a limit."""
     weight, size = weights[piece], sizes[group]
     alone = size * losses[group]
@@ -160,9 +197,9 @@ def _join_price(
 
 
 @numba.njit(nogil=True, cache=True)
-def _best_home(  # type: ignore[no-untyped-def]
-    piece, home, entry, weights, table, near, first_piece, group_of, stamp, stamps, sensitive, counts,
-    rules, heads, after, head, ints, floats, memories, sizes, losses, limit,
+def best_home(  # type: ignore[no-untyped-def]
+    piece, home, entry, weights, table, near, first_piece, group_of, stamp, stamps, sensitive,
+    counts, rules, heads, after, head, ints, floats, memories, sizes, losses, limit,
 ):  # fmt: skip
     """The group of a neighbour that a piece joins at the least price below a limit, or -1."""
     stamps[0] += 1
@@ -194,13 +231,70 @@ def _best_home(  # type: ignore[no-untyped-def]
             )
             if price < best and (
                 rules.kinds.shape[0] == 0
-                or _fine(
+                or fine(
                     group, piece, -1, sizes[group] + weights[piece], heads, after, entry, weights,
                     sensitive, counts, rules,
                 )
             ):  # fmt: skip
                 best, found = price, group
     return found, best
+
+
+@numba.njit(nogil=True, cache=True)
+def _found(  # type: ignore[no-untyped-def]
+    piece, fresh, entry, weights, table, near, first_piece, group_of, k, head, ints, floats,
+    memories, sizes, losses, chosen, limit,
+):  # fmt: skip
+    """Found a group of a piece and neighbours that their groups can spare.
+
+    Whoever costs least joins until there are enough. Returns the number of members, which are in
+    `chosen`; 0 where the loss would not grow by less than the limit.
+    """
+    home = group_of[piece]
+    begin(head, ints, memories, fresh, table, entry[piece])
+    size, cost, lent, many = weights[piece], 0.0, 0.0, 1
+    chosen[0] = piece
+    while size < k:
+        best, found = np.inf, -1
+        for z in range(-1, near.shape[1]):
+            friend = entry[piece] if z < 0 else near[entry[piece], z]
+            if friend < 0:
+                break
+            for other in range(first_piece[friend], first_piece[friend + 1]):
+                lender = group_of[other]
+                if other == piece or (lender != home and sizes[lender] - weights[other] < k):
+                    continue
+                taken = False
+                spared = weights[other]
+                for c in range(1, many):
+                    if chosen[c] == other:
+                        taken = True
+                    if group_of[chosen[c]] == lender:
+                        spared += weights[chosen[c]]
+                if taken or (lender != home and sizes[lender] - spared < k):
+                    continue
+                gift = weights[other] * losses[lender]
+                loss = 0.0
+                for axis in range(head.shape[0]):
+                    loss += loss_with(
+                        head, ints, floats, memories, fresh, axis, table[friend, axis]
+                    )
+                    if size * (loss - cost) + weights[other] * loss >= best + gift:
+                        break
+                full = size * (loss - cost) + weights[other] * loss - gift
+                if full < best:
+                    best, found = full, other
+        if found < 0:
+            return 0
+        chosen[many] = found
+        many += 1
+        lent += weights[found] * losses[group_of[found]]
+        size += weights[found]
+        grow_all(head, ints, memories, fresh, table, entry[found])
+        cost = group_loss(head, floats, memories, fresh)
+    if size * cost - lent >= limit:
+        return 0
+    return many
 
 
 @numba.njit(nogil=True, cache=True)
@@ -217,7 +311,7 @@ def _save(group, journal, memories, sizes, losses, saved, saved_sizes, saved_los
 
 @numba.njit(nogil=True, cache=True)
 def sweep(  # type: ignore[no-untyped-def]
-    table, entry, weights, sensitive, first_piece, near, prices, rules, group_of, seed, heat
+    table, entry, weights, sensitive, first_piece, near, prices, rules, group_of
 ):
     """Try every group once, worst first; changes `group_of`, returns what was gained.
 
@@ -231,9 +325,6 @@ def sweep(  # type: ignore[no-untyped-def]
         Neighbours of each entry.
     group_of
         Group of each piece, dense.
-    heat
-        Steps that lose are kept too, the more rarely the more they lose against this number; 0
-        keeps only what gains.
     """
     head, ints, floats = prices.head, prices.ints, prices.floats
     pieces = entry.shape[0]
@@ -243,23 +334,10 @@ def sweep(  # type: ignore[no-untyped-def]
         groups = max(groups, group_of[piece] + 1)
         rows += weights[piece]
     room = groups + rows // max(rules.k, 1) + 2
-    memories = np.zeros((room + 1, head[-1, END]), np.int64)
+    memories, sizes, losses, heads, after, ahead = gather(
+        table, entry, weights, prices, group_of, room
+    )
     spare = room
-    sizes = np.zeros(room, np.int64)
-    losses = np.zeros(room)
-    heads = np.full(room, -1, np.int64)
-    after = np.full(pieces, -1, np.int64)
-    ahead = np.full(pieces, -1, np.int64)
-    for piece in range(pieces):
-        group = group_of[piece]
-        if heads[group] < 0:
-            begin(head, ints, memories, group, table, entry[piece])
-        else:
-            grow_all(head, ints, memories, group, table, entry[piece])
-        sizes[group] += weights[piece]
-        _link(piece, group, heads, after, ahead)
-    for group in range(groups):
-        losses[group] = group_loss(head, floats, memories, group)
     free = np.empty(room, np.int64)
     freed = 0
     for group in range(room - 1, groups - 1, -1):
@@ -278,9 +356,8 @@ def sweep(  # type: ignore[no-untyped-def]
     moved = np.zeros(depth, np.int64)
     moved_from = np.zeros(depth, np.int64)
     chosen = np.zeros(rules.k + 1, np.int64)
-    np.random.seed(seed)
     gained = 0.0
-    worst = np.argsort(-losses[:groups] - 1e-6 * np.random.random(groups))
+    worst = np.argsort(-losses[:groups])
     for turn in range(groups):
         pivot = worst[turn]
         if sizes[pivot] == 0 or losses[pivot] <= 0.0:
@@ -290,7 +367,6 @@ def sweep(  # type: ignore[no-untyped-def]
         journal, moves = 0, 0
         total = 0.0
         stuck = False
-        allowed = -heat * np.log(1.0 - np.random.random()) - LEAST
         piece = heads[pivot]
         tried = 0
         while piece >= 0:
@@ -299,16 +375,8 @@ def sweep(  # type: ignore[no-untyped-def]
             if tried > LARGE or moves + rules.k + 2 >= depth or journal + rules.k + 2 >= depth:
                 stuck = True
                 break
-            weight = weights[piece]
-            rest = sizes[pivot] - weight
-            gain = weight * losses[pivot]
-            if rest > 0:
-                _without(pivot, piece, heads, after, entry, table, head, ints, memories, spare)
-                gain = sizes[pivot] * losses[pivot] - rest * group_loss(
-                    head, floats, memories, spare
-                )
             # join a group of a neighbour
-            target, price = _best_home(
+            target, price = best_home(
                 piece, pivot, entry, weights, table, near, first_piece, group_of, stamp, stamps,
                 sensitive, counts, rules, heads, after, head, ints, floats, memories, sizes, losses,
                 np.inf,
@@ -317,59 +385,10 @@ def sweep(  # type: ignore[no-untyped-def]
             fresh, many = -1, 0
             if freed > 0 and rules.k > 1:
                 fresh = free[freed - 1]
-                begin(head, ints, memories, fresh, table, entry[piece])
-                size, cost = weight, 0.0
-                chosen[0] = piece
-                many = 1
-                lent = 0.0
-                while size < rules.k:
-                    best, found = np.inf, -1
-                    for z in range(-1, near.shape[1]):
-                        friend = entry[piece] if z < 0 else near[entry[piece], z]
-                        if friend < 0:
-                            break
-                        for other in range(first_piece[friend], first_piece[friend + 1]):
-                            lender = group_of[other]
-                            if lender == pivot:
-                                if other == piece:
-                                    continue
-                            elif sizes[lender] - weights[other] < rules.k:
-                                continue
-                            taken = False
-                            spared = weights[other]
-                            for c in range(1, many):
-                                if chosen[c] == other:
-                                    taken = True
-                                if group_of[chosen[c]] == lender:
-                                    spared += weights[chosen[c]]
-                            if taken or (lender != pivot and sizes[lender] - spared < rules.k):
-                                continue
-                            limit = best + weights[other] * losses[lender]
-                            loss = 0.0
-                            for axis in range(head.shape[0]):
-                                loss += loss_with(
-                                    head, ints, floats, memories, fresh, axis, table[friend, axis]
-                                )
-                                if size * (loss - cost) + weights[other] * loss >= limit:
-                                    loss = np.inf
-                                    break
-                            full = (
-                                size * (loss - cost)
-                                + weights[other] * loss
-                                - weights[other] * losses[lender]
-                            )
-                            if full < best:
-                                best, found = full, other
-                    if found < 0:
-                        break
-                    chosen[many] = found
-                    many += 1
-                    lent += weights[found] * losses[group_of[found]]
-                    size += weights[found]
-                    grow_all(head, ints, memories, fresh, table, entry[found])
-                    cost = group_loss(head, floats, memories, fresh)
-                if size < rules.k or size * cost - lent >= price - LEAST:
-                    many = 0
+                many = _found(
+                    piece, fresh, entry, weights, table, near, first_piece, group_of, rules.k, head,
+                    ints, floats, memories, sizes, losses, chosen, price - LEAST,
+                )  # fmt: skip
             if many == 0 and target < 0:
                 stuck = True
                 break
@@ -386,7 +405,7 @@ def sweep(  # type: ignore[no-untyped-def]
                 for c in range(1, many):
                     lender = group_of[chosen[c]]
                     if lender != pivot:
-                        good = good and _fine(
+                        good = good and fine(
                             lender, -1, chosen[c], sizes[lender] - weights[chosen[c]], heads, after,
                             entry, weights, sensitive, counts, rules,
                         )  # fmt: skip
@@ -427,12 +446,12 @@ def sweep(  # type: ignore[no-untyped-def]
                         saved_groups[before] = group
                 total -= sizes[source] * losses[source]
                 if source != pivot:
-                    _without(source, mover, heads, after, entry, table, head, ints, memories, spare)
+                    without(source, mover, heads, after, entry, table, head, ints, memories, spare)
                     memories[source] = memories[spare]
-                _unlink(mover, source, heads, after, ahead)
+                unlink(mover, source, heads, after, ahead)
                 sizes[source] -= weights[mover]
                 if source == pivot and sizes[source] > 0:
-                    _without(source, -1, heads, after, entry, table, head, ints, memories, spare)
+                    without(source, -1, heads, after, entry, table, head, ints, memories, spare)
                     memories[source] = memories[spare]
                 losses[source] = (
                     group_loss(head, floats, memories, source) if sizes[source] > 0 else 0.0
@@ -443,7 +462,7 @@ def sweep(  # type: ignore[no-untyped-def]
                     begin(head, ints, memories, target, table, entry[mover])
                 else:
                     grow_all(head, ints, memories, target, table, entry[mover])
-                _link(mover, target, heads, after, ahead)
+                link(mover, target, heads, after, ahead)
                 sizes[target] += weights[mover]
                 group_of[mover] = target
                 losses[target] = group_loss(head, floats, memories, target)
@@ -454,7 +473,7 @@ def sweep(  # type: ignore[no-untyped-def]
             # a step may end when the pivot is gone or holds; it is kept if it gained
             if sizes[pivot] == 0:
                 break
-            if total < allowed and _fine(
+            if total < -LEAST and fine(
                 pivot, -1, -1, sizes[pivot], heads, after, entry, weights, sensitive, counts, rules
             ):
                 gained -= total
@@ -462,9 +481,9 @@ def sweep(  # type: ignore[no-untyped-def]
                 journal, moves = 0, 0
                 mark += 1
             piece = following
-        done = not stuck and total < allowed
+        done = not stuck and total < -LEAST
         if done and sizes[pivot] > 0:
-            done = _fine(
+            done = fine(
                 pivot, -1, -1, sizes[pivot], heads, after, entry, weights, sensitive, counts, rules
             )
         if done:
@@ -475,8 +494,8 @@ def sweep(  # type: ignore[no-untyped-def]
             continue
         for z in range(moves - 1, -1, -1):
             mover = moved[z]
-            _unlink(mover, group_of[mover], heads, after, ahead)
-            _link(mover, moved_from[z], heads, after, ahead)
+            unlink(mover, group_of[mover], heads, after, ahead)
+            link(mover, moved_from[z], heads, after, ahead)
             group_of[mover] = moved_from[z]
         for z in range(journal):
             group = saved_groups[z]
@@ -492,21 +511,8 @@ def sweep(  # type: ignore[no-untyped-def]
 @numba.njit(nogil=True, cache=True)
 def total_loss(table, entry, weights, prices, group_of):  # type: ignore[no-untyped-def]
     """What all pieces lose together."""
-    head, ints, floats = prices.head, prices.ints, prices.floats
     groups = np.int64(0)
     for piece in range(entry.shape[0]):
         groups = max(groups, group_of[piece] + 1)
-    memories = np.zeros((groups, head[-1, END]), np.int64)
-    sizes = np.zeros(groups, np.int64)
-    for piece in range(entry.shape[0]):
-        group = group_of[piece]
-        if sizes[group] == 0:
-            begin(head, ints, memories, group, table, entry[piece])
-        else:
-            grow_all(head, ints, memories, group, table, entry[piece])
-        sizes[group] += weights[piece]
-    total = 0.0
-    for group in range(groups):
-        if sizes[group]:
-            total += sizes[group] * group_loss(head, floats, memories, group)
-    return total
+    _, sizes, losses, _, _, _ = gather(table, entry, weights, prices, group_of, groups)
+    return (sizes * losses).sum()

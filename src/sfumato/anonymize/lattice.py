@@ -1,16 +1,18 @@
 """Lattice-descending local recoding: from fine to coarse, whoever finds enough company stays.
 
 Every column has levels: those of its tree, halves of halves of its range, or for a set of values
-just "itself" and "anything". The nodes of the lattice of levels are visited by growing average
-loss. At each node, rows not yet covered that look alike there and satisfy the rules become a group,
-which then shows no more than it must: its lowest common ancestors. It is the covering of Park &
-Shim (approximate algorithms for k-anonymity) with levels in the place of sets of columns.
+just "itself" and "anything". The nodes of the lattice of levels are visited from fine to coarse, in
+passes with a rising limit on the loss. At each node, rows not yet covered that look alike there,
+satisfy the rules and lose no more than the limit become a group, which then shows no more than it
+must: its lowest common ancestors. It is the covering of Park & Shim (approximate algorithms for
+k-anonymity) with levels in the place of sets of columns.
 """
 
 from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -25,8 +27,11 @@ from sfumato.hierarchy import BoundHierarchy, Ranges
 __all__ = ["descending_groups", "level_groups", "nodes_by_loss", "solve"]
 
 Array = npt.NDArray[Any]
-MOST_NODES = 50_000
+MOST_NODES = 20_000
 """Nodes visited at most; what is still uncovered then joins the group it hurts least."""
+PASSES = 24
+"""Steps in which the loss limit rises."""
+ROUNDING = 1e-9
 
 
 def solve(problem: Problem) -> Solution:
@@ -42,12 +47,11 @@ def descending_groups(problem: Problem, blocks: Blocks) -> Array:
     shapes = [problem.shapes[name] for name in problem.quasi_identifiers]
     levels = [level_groups(shape) for shape in shapes]
     table = positions_of(problem)
-    losses = _average_losses(problem, table, levels)
-    nodes = []
-    for levels_of_node, _ in nodes_by_loss(losses):
-        nodes.append(levels_of_node)
-        if len(nodes) >= MOST_NODES or problem.budget.spent():
-            break
+    prices = [
+        [problem.weight(name) * _level_loss(problem.shapes[name], groups) for groups in column]
+        for name, column in zip(problem.quasi_identifiers, levels, strict=True)
+    ]
+    nodes, limits = _visits(prices)
     random = np.random.default_rng(problem.seed)
     marks, starts = _marks(levels, random)
     base = np.zeros(len(table), dtype=np.uint64)
@@ -60,9 +64,11 @@ def descending_groups(problem: Problem, blocks: Blocks) -> Array:
         sensitive_of(problem),
         blocks.order,
         base,
-        np.array(nodes, dtype=np.int64),
+        nodes,
+        limits,
         starts,
         marks,
+        np.concatenate([price for column in prices for price in column]),
         problem.rules,
         groups,
     )
@@ -110,16 +116,41 @@ def nodes_by_loss(losses: Sequence[Sequence[float]]) -> Iterator[tuple[tuple[int
                 heapq.heappush(heap, (loss + more, (*levels[:axis], level, *levels[axis + 1 :])))
 
 
-def _average_losses(problem: Problem, table: Array, levels: list[list[Array]]) -> list[list[float]]:
-    """Mean loss of the rows on each level of each column, times the column's weight."""
-    losses = []
-    for axis, name in enumerate(problem.quasi_identifiers):
-        shape = problem.shapes[name]
-        rows = np.bincount(table[:, axis], weights=problem.counts, minlength=shape.size)
-        share = rows / max(float(rows.sum()), 1.0)
-        means = [float(share @ _level_loss(shape, groups)) for groups in levels[axis]]
-        losses.append([mean * problem.weight(name) for mean in np.maximum.accumulate(means)])
-    return losses
+def _visits(prices: list[list[Array]]) -> tuple[Array, Array]:
+    """Nodes to visit in turn, and up to which loss classes may be taken there.
+
+    The loss limit rises step by step; a node is visited while some of its classes may lose as much
+    as the limit, until none loses more. Of a very large lattice only the nodes of least loss are
+    visited, once, without limit.
+    """
+    least = [[float(price.min(initial=1.0)) for price in column] for column in prices]
+    most = [[float(price.max(initial=0.0)) for price in column] for column in prices]
+    middle = [
+        [(low + high) / 2 for low, high in zip(*column, strict=True)]
+        for column in zip(least, most, strict=True)
+    ]
+    walk = islice(nodes_by_loss(middle), MOST_NODES + 1)
+    nodes = np.array([levels for levels, _ in walk], dtype=np.int64)
+    if len(nodes) > MOST_NODES:
+        return nodes, np.full(len(nodes), np.inf)
+    low = _sums(nodes, least)
+    high = _sums(nodes, most)
+    first = high[high > 0].min(initial=1.0) / 4
+    limits = np.concatenate([[0.0], np.geomspace(first, max(float(high.max()), first), PASSES)])
+    turns = []
+    before = -1.0
+    for limit in limits:
+        turns.append(np.flatnonzero((low <= limit) & (high > before)))
+        before = limit
+    return nodes[np.concatenate(turns)], np.repeat(limits, [len(turn) for turn in turns]) + ROUNDING
+
+
+def _sums(nodes: Array, values: list[list[float]]) -> Array:
+    """Sum over the columns of what each node's levels have."""
+    total = np.zeros(len(nodes))
+    for axis, column in enumerate(values):
+        total += np.array(column)[nodes[:, axis]]
+    return total
 
 
 def _level_loss(shape: Shape, groups: Array) -> Array:

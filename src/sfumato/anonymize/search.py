@@ -23,6 +23,8 @@ __all__ = ["Search"]
 Array = npt.NDArray[Any]
 NEIGHBOURS = 24
 """Entries that a piece considers to be near."""
+REACH = 12
+"""Neighbours among which newcomers are looked for."""
 DISTRICT = 1500
 """Least number of entries of a district within which neighbours are looked for."""
 
@@ -61,7 +63,7 @@ class Search:
         parts = districts(self.problem, self.blocks, DISTRICT, self.problem.seed + self.sweeps)
         nearest_entries(self.table, parts.order, parts.starts, *self.prices, self._near)
 
-    def sweep(self, heat: float = 0.0) -> float:
+    def sweep(self) -> float:
         """Try every group once; what was gained, summed over rows and columns."""
         from sfumato.anonymize._search import sweep
 
@@ -75,13 +77,30 @@ class Search:
             self.prices,
             self.problem.rules,
             self.groups,
-            self.problem.seed + self.sweeps,
-            heat,
         )
         self.sweeps += 1
         _, dense = np.unique(self.groups, return_inverse=True)
         self.groups = dense.astype(np.int64)
         return float(gained)
+
+    def exchange(self) -> float:
+        """Offer every piece an exchange; what was gained."""
+        from sfumato.anonymize._exchange import exchange
+
+        return float(
+            exchange(
+                self.table,
+                self.entry,
+                self.rows,
+                self.sensitive,
+                self.first_piece,
+                self._near,
+                self.prices,
+                self.problem.rules,
+                self.groups,
+                REACH,
+            )
+        )
 
     def loss(self) -> float:
         """What all rows in groups lose together, over all columns."""
