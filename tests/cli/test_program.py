@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import json
 import os
@@ -11,9 +12,11 @@ import sys
 import time
 
 import pytest
+import typer
 
 from cli_tools import sfumato
 from sfumato._version import __version__
+from sfumato.cli._ending import guarded
 from sfumato.cli._main import load
 from sfumato.cli._verbs import VERBS
 from sfumato.errors import EngineError, PromiseError
@@ -208,3 +211,30 @@ def test_progress_is_silent_for_quick_work_and_speaks_on_standard_error(monkeypa
         line("Reading", 0.5)
         time.sleep(0.05)
     assert capsys.readouterr().err == ""
+
+
+def test_an_interrupt_lost_in_compiled_code_is_delivered_again():
+    @ctypes.CFUNCTYPE(None)
+    def callback():
+        os.kill(os.getpid(), signal.SIGINT)
+
+    def work():
+        callback()  # an exception cannot pass through here
+        until = time.monotonic() + 30
+        while time.monotonic() < until:
+            time.sleep(0.01)
+
+    with pytest.raises(typer.Exit) as stopped, guarded(as_json=False):
+        work()
+    assert stopped.value.exit_code == 130
+
+
+def test_standard_output_that_is_closed(people):
+    done = subprocess.run(
+        ["sh", "-c", 'exec "$0" "$@" >&-', *PROGRAM, "measure", people, "--json"],
+        stderr=subprocess.PIPE,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 3
+    assert "standard output is closed" in done.stderr

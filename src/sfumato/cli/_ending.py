@@ -11,7 +11,9 @@ import json
 import os
 import signal
 import sys
-from collections.abc import Iterator
+import threading
+from _thread import interrupt_main
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType, TracebackType
 from typing import Any
@@ -21,6 +23,9 @@ import typer
 from sfumato.errors import EngineError, SfumatoError, SourceError
 
 __all__ = ["guarded"]
+
+_SECONDS_TO_RETURN = 0.05
+"""Time for a callback to return to the compiled code that called it."""
 
 
 @contextmanager
@@ -50,12 +55,16 @@ def guarded(*, as_json: bool) -> Iterator[None]:
 class _Signals:
     """Turns Ctrl-C and termination into an exception, so that all that is held is let go.
 
-    Libraries may turn that exception into one of their own; `received` remembers the truth.
+    Libraries may turn that exception into one of their own; `received` remembers the truth. It
+    cannot pass through compiled code that called back into Python either: where it was lost on the
+    way, the signal is delivered again, until it arrives where it can be heeded.
     """
 
     def __init__(self) -> None:
         self.received: int | None = None
         self._before: dict[signal.Signals, Any] = {}
+        self._unraisable: Callable[[Any], Any] = sys.unraisablehook
+        self._again: threading.Timer | None = None
 
     def __enter__(self) -> _Signals:
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -65,6 +74,7 @@ class _Signals:
                     self._before[number] = signal.signal(number, self._stop)
             except ValueError:  # only the main thread may; elsewhere somebody else takes care
                 break
+        self._unraisable, sys.unraisablehook = sys.unraisablehook, self._lost
         return self
 
     def __exit__(
@@ -73,12 +83,25 @@ class _Signals:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        if self._again is not None:
+            self._again.cancel()
+        sys.unraisablehook = self._unraisable
         for number, handler in self._before.items():
             signal.signal(number, handler)
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
         self.received = number
         raise KeyboardInterrupt
+
+    def _lost(self, lost: Any) -> None:
+        """What Python calls for an exception that could not go anywhere."""
+        if self.received is None or not issubclass(lost.exc_type, KeyboardInterrupt):
+            self._unraisable(lost)
+            return
+        # not at once: the signal would arrive in this very function, and be lost again
+        self._again = threading.Timer(_SECONDS_TO_RETURN, interrupt_main, (self.received,))
+        self._again.daemon = True
+        self._again.start()
 
 
 def _known(error: BaseException) -> SfumatoError | None:

@@ -13,6 +13,7 @@ from sfumato.budget import Budget, parse_memory, parse_time
 from sfumato.cli import _options
 from sfumato.cli._ending import guarded
 from sfumato.cli._progress import ProgressLine
+from sfumato.errors import EngineError
 from sfumato.results import Result
 
 if TYPE_CHECKING:
@@ -68,6 +69,8 @@ class Run:
     def show(self, result: Result, view: Callable[[Any], RenderableType]) -> None:
         """Print a result: as one JSON object, or as `view` draws it."""
         self.progress.close()
+        if sys.stdout is None:
+            raise EngineError("standard output is closed, so there is no place for the answer")
         if self.as_json:
             sys.stdout.write(result.to_json() + "\n")
         else:
