@@ -262,3 +262,39 @@ def test_writer_alone(tmp_path):
         assert path.read_bytes().startswith(b"name,age")
     writer.discard()
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    "far",
+    [
+        pa.array([0, 2**30, None], pa.date32()),
+        pa.array([-10_000_000, 0, None], pa.date32()),
+        pa.array([0, 2**40, None], pa.timestamp("s")),
+        pa.array([0, 2**40, None], pa.timestamp("s", "UTC")),
+    ],
+)
+def test_csv_cannot_carry_far_years(tmp_path, far):
+    batch = pa.record_batch({"day": far, "n": [1, 2, 3]})
+    with pytest.raises(ParameterError, match="`day` holds dates outside the years 0 to 9999"):
+        stage_batches([batch], batch.schema, str(tmp_path / "out.csv"), reopen=lambda s: s)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_rows_let_go_of_their_engine_when_writing_fails(tmp_path):
+    closed = []
+
+    def rows():
+        try:
+            yield pa.record_batch({"picture": [b"\xff"]})
+        finally:
+            closed.append(True)
+
+    given = rows()
+    with pytest.raises(ParameterError, match="binary"):
+        stage_batches(
+            given,
+            pa.schema([("picture", pa.binary())]),
+            str(tmp_path / "out.csv"),
+            reopen=lambda s: s,
+        )
+    assert closed == [True]

@@ -59,7 +59,23 @@ def written(array: pa.Array, name: str) -> pa.Array:
             f"column `{name}` holds binary values, which CSV cannot carry",
             remedy="Write Parquet, or leave the column out.",
         )
+    if t.is_date(type_) or t.is_timestamp(type_):
+        _refuse_far_years(array, name)
     return array.cast(pa.string())
+
+
+def _refuse_far_years(array: pa.Array, name: str) -> None:
+    """Readers know years of four digits; the earliest and the latest cell decide for all."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    extremes = pc.min_max(array)
+    text = pa.array([extremes["min"], extremes["max"]], array.type).cast(pa.string())
+    if pc.any(pc.invert(pc.match_substring_regex(text, "^[0-9]{4}-"))).as_py():
+        raise ParameterError(
+            f"column `{name}` holds dates outside the years 0 to 9999, which CSV cannot carry",
+            remedy="Write Parquet, correct the dates, or leave the column out.",
+        )
 
 
 def parsed(text: pa.Array, type_: pa.DataType) -> pa.Array:

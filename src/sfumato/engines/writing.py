@@ -11,7 +11,7 @@ import gzip
 import os
 import tempfile
 import weakref
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import TracebackType
@@ -343,7 +343,11 @@ def stage_batches(
     ([{'age': [30, 40]}], False)
     'age\\n30\\n40\\n'
     """
-    with Writer(schema, destination, format, inputs=inputs) as writer:
+    with ExitStack() as stack:
+        if isinstance(batches, Generator):
+            # If writing fails, it lets go of its engine now and not whenever it is collected.
+            stack.callback(batches.close)
+        writer = stack.enter_context(Writer(schema, destination, format, inputs=inputs))
         for batch in batches:
             writer.write(batch)
         return FileStaged(writer, reopen)
