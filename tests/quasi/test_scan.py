@@ -163,3 +163,16 @@ def test_same_seed_same_answer():
 def test_no_time_at_all():
     with pytest.raises(BudgetError):
         sf.scan(people(100), budget=Budget(seconds=0))
+
+
+@pytest.mark.parametrize("engine", ["memory", "duckdb"])
+def test_dates_that_python_does_not_have(engine):
+    far = pa.table(
+        {
+            "day": pa.array([-10_000_000, 2**30, None], pa.date32()),
+            "moment": pa.array([1, 2**40, None], pa.timestamp("s", "UTC")),
+        }
+    )
+    found = sf.scan(sf.table(far, engine=engine))
+    assert [column.type for column in found.columns] == ["date", "timestamp"]
+    assert [column.classes for column in found.columns] == [3, 3]
