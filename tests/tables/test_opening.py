@@ -457,3 +457,22 @@ print(sorted(heavy & set(sys.modules)))
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=120
     )
     assert done.stdout.strip() == "[]"
+
+
+def test_a_time_zone_that_nobody_knows_is_utc(tmp_path):
+    moments = pa.array([1, 2, None], pa.timestamp("us", "Mars/Olympus"))
+    pq.write_table(pa.table({"moment": moments}), tmp_path / "mars.parquet")
+    for source in (tmp_path / "mars.parquet", pa.table({"moment": moments})):
+        for engine in ("memory", "duckdb"):
+            with sf.table(source, engine=engine) as table:
+                assert table.column("moment").type == pa.timestamp("us", "UTC")
+                (batch,) = table.batches()
+                assert batch.column(0).cast(pa.int64()).to_pylist() == [1, 2, None]
+                assert table.class_sizes().to_dict() == {1: 3}
+
+
+def test_a_link_that_leads_nowhere(tmp_path):
+    link = tmp_path / "people.csv"
+    link.symlink_to(tmp_path / "gone.csv")
+    with pytest.raises(SourceError, match="link that leads nowhere"):
+        sf.table(link)

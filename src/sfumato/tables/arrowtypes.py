@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -16,8 +17,8 @@ def plain_type(type_: pa.DataType) -> pa.DataType:
     """The type a column travels in: without extensions and without the rarest widths.
 
     Extension types are their storage, half floats widen, milliseconds since 1970 that mean a date
-    become a date, and decimals have 128 bits or, beyond 38 digits, are text: so every engine can
-    hold them.
+    become a date, instants in a time zone that nobody knows are the same instants in UTC, and
+    decimals have 128 bits or, beyond 38 digits, are text: so every engine can hold them.
 
     Examples
     --------
@@ -39,6 +40,8 @@ def plain_type(type_: pa.DataType) -> pa.DataType:
         return pa.float32()
     if t.is_date64(type_):
         return pa.date32()
+    if t.is_timestamp(type_) and type_.tz is not None and not _known_zone(type_.tz):
+        return pa.timestamp(type_.unit, "UTC")
     if t.is_string_view(type_):
         return pa.large_string()
     if t.is_binary_view(type_):
@@ -47,6 +50,17 @@ def plain_type(type_: pa.DataType) -> pa.DataType:
         fits = type_.precision <= _DIGITS
         return pa.decimal128(type_.precision, type_.scale) if fits else pa.string()
     return type_
+
+
+@cache
+def _known_zone(name: str) -> bool:
+    import pyarrow as pa
+
+    try:
+        pa.array([0], pa.timestamp("s", name)).cast(pa.string())
+    except pa.ArrowException:
+        return False
+    return True
 
 
 def plain_array(array: pa.Array) -> pa.Array:

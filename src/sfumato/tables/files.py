@@ -108,6 +108,8 @@ def _parquet_below(folder: Path, given: str) -> tuple[Path, ...]:
 
 def _missing(path: Path, given: str) -> SourceError:
     folder = path.parent
+    if path.is_symlink():
+        return SourceError("this is a link that leads nowhere", where=given)
     if not folder.is_dir():
         return SourceError("there is no such file, nor its folder", where=given)
     tables = [path.name for path in folder.iterdir() if path.suffix.lower() in _ENDINGS]
