@@ -141,10 +141,6 @@ def _open(  # type: ignore[no-untyped-def]
                 else:
                     leaving[u] = False
     if 0 < count < k:
-        # taken[q] now counts from 0 again what donors leave; groups that lose rows already
-        # are no donors.
-        for t in range(touches):
-            taken[touched[t]] = 1
         gain -= _fill(groups, price, members, taken, leaving, selected, count, k)
         for u in members:
             taken[groups.group[u]] = 0

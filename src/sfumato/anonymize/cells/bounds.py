@@ -20,6 +20,9 @@ BOUNDS = ("auto", "opt-lb", "lp", "exact")
 
 _FEW_STEPS, _MANY_STEPS = 50, 200
 
+_MOST_WORK = 2_000_000_000
+"""Cells in all patterns up to which `auto` asks for the linear program without a time budget."""
+
 _SMALL = 4_000
 """Combinations times columns up to which `auto` asks for the optimum."""
 
@@ -50,7 +53,8 @@ def lower_bound(
     cost = found.units(table)
     least = opt_lb(table, patterns, budget)
     bounds = {"opt-lb": int(least @ table.counts)}
-    if kind in ("auto", "lp", "exact"):
+    affordable = patterns.work(table) <= _MOST_WORK or budget.seconds is not None
+    if kind in ("lp", "exact") or (kind == "auto" and affordable):
         steps = _FEW_STEPS if kind == "auto" else _MANY_STEPS
         bounds["lp"] = lp_bound(table, patterns, least, cost, budget, steps)
     solved = None

@@ -116,13 +116,14 @@ def _join_broken(table: CellTable, group: Any, groups: int) -> None:
     blocks, _ = kernels.class_ids(arrays, sizes, entries=table.entries)
     good = groups_hold(group, groups, table.counts, table.sensitive, table.rules)
     for broken in np.unique(group[(group >= 0) & ~good[group]]):
-        block = blocks[np.flatnonzero(group == broken)[0]]
-        others = np.unique(group[(blocks == block) & (group >= 0) & (group != broken)])
-        for other in others:
-            group[group == other] = broken
-            holds = groups_hold(group, groups, table.counts, table.sensitive, table.rules)
-            if holds[broken]:
+        mine = np.flatnonzero(group == broken)
+        block = np.flatnonzero((blocks == blocks[mine[:1]]) & (group >= 0)) if len(mine) else mine
+        for other in np.unique(group[block]):
+            one = np.zeros(len(mine), dtype=np.int64)
+            if groups_hold(one, 1, table.counts[mine], table.sensitive[mine], table.rules)[0]:
                 break
+            group[group == other] = broken
+            mine = np.flatnonzero(group == broken)
 
 
 def opt_lb(

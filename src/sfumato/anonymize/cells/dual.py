@@ -59,8 +59,8 @@ def lp_bound(
     """
     budget = budget or Budget()
     begin = int(start @ table.counts)
-    if begin >= cost or budget.spent():
-        return begin
+    if begin >= cost or budget.spent() or not patterns.complete:
+        return begin  # with many columns the candidates are too many to be listed
     room = MOST_PLACES if budget.memory is None else min(MOST_PLACES, budget.memory // 12)
     candidates = closed_candidates(table, room)
     prices = dual_prices(table, candidates, start, cost, budget, steps)

@@ -23,6 +23,9 @@ Array = npt.NDArray[Any]
 MOST_PATTERNS = 1 << 14
 _CHAINS = 96
 
+_MOST_WORK, _LESS_WORK = 20_000_000_000, 1_500_000_000
+"""Cells looked at in one walk over all patterns, and over a choice where all are too many."""
+
 
 @dataclass(frozen=True, eq=False)
 class Patterns:
@@ -46,8 +49,12 @@ class Patterns:
     def __len__(self) -> int:
         return len(self.kept)
 
+    def work(self, table: CellTable) -> int:
+        """Cells that one walk over all patterns looks at."""
+        return len(self) * table.entries * table.width
 
-def patterns_of(table: CellTable, most: int = MOST_PATTERNS) -> Patterns:
+
+def patterns_of(table: CellTable, most: int | None = None) -> Patterns:
     """The patterns of a table; with many columns the cheap ones and a choice of the others.
 
     Among equally cheap ones those come first that keep columns of few values: the rows left over
@@ -61,6 +68,11 @@ def patterns_of(table: CellTable, most: int = MOST_PATTERNS) -> Patterns:
     ['11', '10', '01', '00']
     """
     free = table.free
+    if most is None:
+        cells = max(1, table.entries * table.width)
+        most = MOST_PATTERNS
+        if min(2 ** len(free), most + 1) * cells > _MOST_WORK or 2 ** len(free) > most:
+            most = min(most, max(256, _LESS_WORK // cells))
     everything = (1 << table.width) - 1
     if 2 ** len(free) <= most:
         starred = _subsets(free)

@@ -24,6 +24,9 @@ IMPROVEMENTS = ("none", "local", "thorough", "milp")
 _AT_ONCE = 64
 _FEW, _MANY = 2, 16
 
+_MOST_WORK = 20_000_000_000
+"""Cells looked at by one search without a time budget: on large tables it has fewer rounds."""
+
 
 def improved(
     table: CellTable, patterns: Patterns, first: Partition, how: str, seed: int, budget: Budget
@@ -65,7 +68,7 @@ def local_search(
     heat = int(table.k / 2 * table.prices[table.free].mean())
     for turn in range(dead_ends):
         budget.progress("improving", (turn + 1) / (dead_ends + 1))
-        if budget.spent() or cost == 0:
+        if descent.exhausted() or cost == 0:
             break
         descent.round(heat, seed + turn)
         descent.to_dead_end()
@@ -81,22 +84,30 @@ class _Descent:
         self.table, self.patterns, self.groups, self.budget = table, patterns, groups, budget
         self.units = np.flatnonzero(groups.weight == 1)
         self.elsewhere = np.full(len(groups.entry), -1, dtype=np.int64)
+        self.rounds = max(1, _MOST_WORK // max(1, patterns.work(table)))
+        if budget.seconds is not None:
+            self.rounds = 1 << 30
 
     def to_dead_end(self, rounds: int = 30) -> None:
         """Rounds until one saves next to nothing."""
         from sfumato.anonymize.cells import _groups
 
         for _ in range(rounds):
-            if self.budget.spent():
+            if self.exhausted():
                 break
             if self.round(0, 0) <= 2e-4 * _groups.total(self.groups):
                 break
+
+    def exhausted(self) -> bool:
+        """Whether time or the rounds that a table of this size gets are used up."""
+        return self.rounds <= 0 or self.budget.spent()
 
     def round(self, heat: int, seed: int) -> int:
         """Reinsert and dissolve, then open groups of every pattern; gives what was saved."""
         from sfumato.anonymize.cells import _groups, _search
 
         table, groups = self.table, self.groups
+        self.rounds -= 1
         saved = int(_groups.refresh(table.codes, table.prices, groups))
         _search.find_elsewhere(
             table.codes, groups, _ranked(groups), table.multipliers, self.elsewhere
