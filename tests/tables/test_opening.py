@@ -476,3 +476,21 @@ def test_a_link_that_leads_nowhere(tmp_path):
     link.symlink_to(tmp_path / "gone.csv")
     with pytest.raises(SourceError, match="link that leads nowhere"):
         sf.table(link)
+
+
+def test_an_empty_name_is_not_this_folder():
+    with pytest.raises(SourceError, match="empty"):
+        sf.table("")
+
+
+def test_a_relation_whose_connection_is_closed():
+    connection = duckdb.connect()
+    relation = connection.sql("SELECT 1 AS a")
+    connection.close()
+    with pytest.raises(EngineError, match="DuckDB relation"):
+        sf.table(relation)
+
+
+def test_keys_of_dictionaries_in_cells_are_not_quoted():
+    with pytest.raises(ColumnError, match=r"`a` holds nested values \(struct\)"):
+        sf.table(pd.DataFrame({"a": [{"Miller": 1}]}))

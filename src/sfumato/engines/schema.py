@@ -63,8 +63,10 @@ def column_of(name: str, type_: pa.DataType, *, where: str | None = None) -> Col
     for kind, predicates in tests:
         if any(predicate(type_) for predicate in predicates):  # type: ignore[operator]
             return Column(name, kind, type_)
+    # The names of a struct's fields may be keys that stood in the cells: they are not quoted.
+    held = f"nested values ({str(type_).partition('<')[0]})" if t.is_nested(type_) else f"{type_}s"
     raise ColumnError(
-        f"column `{name}` holds nested values ({type_}), which cannot be compared cell by cell",
+        f"column `{name}` holds {held}, which cannot be compared cell by cell",
         where=where,
         remedy="Flatten it into plain columns, or leave it out with --exclude.",
     )

@@ -57,6 +57,8 @@ class FoundFiles:
 
 def find_files(given: str) -> FoundFiles:
     """The files that a path, a folder or a glob stands for."""
+    if not given:
+        raise SourceError("the name of the table is empty", remedy="Name a file; . is this folder.")
     path = Path(given).expanduser()
     try:
         if path.is_dir():

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from sfumato.errors import ParameterError, SourceError
-from sfumato.tables.streams import StreamSource
+from sfumato.tables.streams import StreamSource, failures_in_our_words
 
 if TYPE_CHECKING:
     from sfumato.engines.protocol import Engine
@@ -65,7 +65,8 @@ def open_relation(
     exclude: Sequence[str] | None = None,
 ) -> StreamSource:
     """A DuckDB relation; it is run once, when its rows are first needed."""
-    schema = relation.limit(0).to_arrow_table().schema
+    with failures_in_our_words(name):
+        schema = relation.limit(0).to_arrow_table().schema
     return StreamSource(schema, relation.to_arrow_reader, name, columns, exclude)
 
 

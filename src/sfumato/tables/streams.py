@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
-__all__ = ["CopySource", "StreamSource"]
+__all__ = ["CopySource", "StreamSource", "failures_in_our_words"]
 
 _HELD_IN_MEMORY = 1 << 26
 
@@ -107,7 +107,7 @@ class StreamSource:
     def _plain(self) -> Iterator[pa.RecordBatch]:
         import pyarrow as pa
 
-        with _failures_in_our_words(self.name):
+        with failures_in_our_words(self.name):
             for batch in self._read():
                 shown = [batch.column(at) for at in self._at]
                 table = with_plain_types(pa.Table.from_arrays(shown, names=self._names))
@@ -135,7 +135,7 @@ class CopySource(ParquetSource):
         self._folder = PrivateFolder()
         path = self._folder.path / "rows.parquet"
         try:
-            with _failures_in_our_words(name):
+            with failures_in_our_words(name):
                 write(path)
             super().__init__([path], name, columns, exclude)
         except BaseException:
@@ -152,7 +152,7 @@ class CopySource(ParquetSource):
 
 
 @contextmanager
-def _failures_in_our_words(name: str) -> Iterator[None]:
+def failures_in_our_words(name: str) -> Iterator[None]:
     """What another library says when it fails may quote cells; it is not passed on."""
     try:
         yield
