@@ -295,11 +295,8 @@ def test_randomness_comes_from_the_operating_system_alone(path):
             assert node.attr not in ("default_rng", "RandomState", "seed")
 
 
-MODULES_OF_PROTOCOLS = [p for p in SOURCES if p.stem not in ("id3", "bayes", "reference")]
-
-
-@pytest.mark.parametrize("path", MODULES_OF_PROTOCOLS, ids=lambda p: p.name)
-def test_secure_depends_on_nothing_but_errors(path):
+@pytest.mark.parametrize("path", SOURCES, ids=lambda p: p.name)
+def test_secure_depends_on_nothing_but_errors_and_the_form_of_results(path):
     for node in ast.walk(ast.parse(path.read_text())):
         names = []
         if isinstance(node, ast.Import):
@@ -308,7 +305,8 @@ def test_secure_depends_on_nothing_but_errors(path):
             names = [node.module or ""]
         for name in names:
             if name.startswith("sfumato"):
-                assert name.startswith(("sfumato.errors", "sfumato.secure")), name
+                allowed = ("sfumato.errors", "sfumato.results", "sfumato.secure")
+                assert name.startswith(allowed), name
 
 
 def test_nothing_secret_shows_in_representations():
