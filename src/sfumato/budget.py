@@ -85,6 +85,15 @@ class Budget:
             self.stopped_by = "time"
         return self.stopped_by is not None
 
+    def unhurried(self) -> Budget:
+        """The same without a time limit, for what must follow a search that used it up.
+
+        Cancelling one cancels both.
+        """
+        rest = Budget(memory=self.memory, on_progress=self.on_progress, threads=self.threads)
+        rest._cancelled = self._cancelled
+        return rest
+
     def progress(self, doing: str, share: float | None = None) -> None:
         """Tell whoever watches what is being done and how much of it is finished."""
         if self.on_progress is not None:

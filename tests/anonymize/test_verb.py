@@ -402,6 +402,23 @@ def test_a_method_that_lies_publishes_nothing(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_a_search_that_takes_all_its_time_is_still_published(tmp_path, monkeypatch):
+    from sfumato.anonymize import mondrian
+
+    cut = mondrian.solve
+
+    def slowly(problem):
+        problem.budget.seconds = 0
+        assert problem.budget.spent()
+        return cut(problem)
+
+    monkeypatch.setattr(mondrian, "solve", slowly)
+    release = sf.anonymize(
+        people(), qi=["age"], k=5, budget=sf.Budget(seconds=60), output=tmp_path / "out.csv"
+    )
+    assert release.verified
+
+
 def test_a_method_that_ignores_boundaries_publishes_nothing(monkeypatch):
     from sfumato.anonymize import mondrian
     from sfumato.anonymize.space import grouped

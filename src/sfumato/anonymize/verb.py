@@ -122,6 +122,7 @@ def anonymize(
     budget = budget or Budget()
     opened = table(source, budget=budget)
     draft = anonymize_draft(opened, demand_of(opened, settings), budget)
+    budget = budget.unhurried()  # a search may take all its time; its answer is still written
     if output is None:
         return rehearse(draft, budget=budget)
     draft = replace(draft, warnings=(*draft.warnings, *earlier_releases(opened, output)))
