@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 import sfumato as sf
 from sfumato.anonymize.config import Settings
 from sfumato.errors import ParameterError, SourceError
+from sfumato.hierarchy import Hierarchy
 
 FILE = """
 k = 2
@@ -87,6 +88,14 @@ def test_a_certificate_repeats_its_release(people, file, tmp_path):
     second = tmp_path / "second.csv"
     sf.anonymize(people, config=f"{first}.certificate.json", output=second)
     assert first.read_bytes() == second.read_bytes()
+
+
+def test_a_certificate_cannot_repeat_trees_it_only_names(people, tmp_path):
+    tree = Hierarchy.from_levels([["nurse", "cook"], ["*", "*"]])
+    out = tmp_path / "out.csv"
+    sf.anonymize(people, qi=["job"], k=2, hierarchies={"job": tree}, output=out)
+    with pytest.raises(ParameterError, match="given in Python"):
+        Settings.read(f"{out}.certificate.json")
 
 
 def test_paths_are_relative_to_the_file(people, tmp_path):

@@ -97,8 +97,7 @@ class Settings:
         try:
             text = place.read_text(encoding="utf-8")
             if place.suffix == ".json":
-                record = json.loads(text)
-                return cls.of({"method": record["method"], **_without_nulls(record["asked"])})
+                return cls._repeated(json.loads(text), str(path))
             content = tomllib.loads(text)
         except OSError as error:
             reason = (error.strerror or "it cannot be read").lower()
@@ -111,6 +110,18 @@ class Settings:
             if isinstance(content.get(name), str):
                 content[name] = str(place.parent / content[name])
         return cls.of(content, str(path))
+
+    @classmethod
+    def _repeated(cls, record: Mapping[str, Any], where: str) -> Settings:
+        """The settings that a certificate records."""
+        asked = {name: value for name, value in record["asked"].items() if value is not None}
+        if not isinstance(asked.get("hierarchies", ""), str):
+            raise ParameterError(
+                "the release was made with hierarchies that were given in Python",
+                where=where,
+                remedy="Give them again, or use a folder of files.",
+            )
+        return cls.of({"method": record["method"], **asked})
 
     def overridden(self, given: Mapping[str, Any]) -> Settings:
         """The same with other values for what is given; weights and columns are merged."""
@@ -226,10 +237,6 @@ def _weights(value: Mapping[str, Any], where: str | None) -> dict[str, float]:
                 f"the weight of `{name}` must be a number, zero or larger", where=where
             )
     return {name: float(weight) for name, weight in value.items()}
-
-
-def _without_nulls(asked: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in asked.items() if value is not None}
 
 
 def _plain(value: Any) -> Any:

@@ -211,5 +211,6 @@ def column_actions(part: Solved) -> Mapping[str, str]:
             actions[column] = "kept"
             continue
         share = int(part.sizes[touched].sum()) / total
-        actions[column] = f"{verb} in {share:.1%} of rows" if share else "kept"
+        told = f"{share:.1%}" if share >= 0.001 else "fewer than 0.1%"
+        actions[column] = f"{verb} in {told} of rows" if share else "kept"
     return actions
