@@ -146,6 +146,8 @@ class Tab:
         value = "dark" if dark else "light"
         self.ask("Emulation.setEmulatedMedia",
                  features=[{"name": "prefers-color-scheme", "value": value}])  # fmt: skip
+        # The page learns of its new size a moment after the command is answered.
+        self.wait(f"window.innerWidth === {width}")
 
     def offline(self) -> None:
         """Cut the network."""

@@ -60,11 +60,17 @@ def test_from_table_to_verified_release_in_under_ten_clicks(tmp_path: Path) -> N
             hand.click("On to the release", then="Release")
             hand.click("Make the release", then="Release")
             tab.wait("document.querySelector('#verified') !== null")
+            tab.wait("document.readyState === 'complete'")
             assert tab.value("document.querySelector('#verified').dataset.holds") == "yes"
             assert hand.clicks < 10
             assert tab.complaints() == []
             assert [url for url in tab.requests() if not url.startswith(own)] == []
             tab.look(width=400)
+            wide = tab.value(
+                "[...document.querySelectorAll('main *')].filter(e => !e.closest('.scroll') && "
+                "e.getBoundingClientRect().right > 400).map(e => e.outerHTML.slice(0, 160))"
+            )
+            assert wide == []
             assert tab.value("document.documentElement.scrollWidth") <= 400
             (tmp_path / "release.png").write_bytes(tab.picture())
         assert sf.verify(str(folder / "people.csv.sfumato" / "release.csv")).holds
