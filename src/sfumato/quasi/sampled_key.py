@@ -27,6 +27,7 @@ EQUAL_ROWS = (
     "drawn instead, and the promise is about pairs that some column separates"
 )
 ONE_PASS = "a stream passes only once: the promise was not checked on all of its rows"
+NO_KEY = "the sampled rows hold equal rows: no set is a key of them, and the promise is not implied"
 OWN_SIZE = "the size of the sample was given, so the guarantee is not implied by it"
 
 
@@ -43,7 +44,11 @@ def sampled_key(opened: Table, costs: list[float], question: Question, budget: B
     notes = [] if question.sample is None else [OWN_SIZE]
     notes += [ONE_PASS] if streamed else []
     budget.progress(f"drawing {size:,} {unit}")
-    chosen = _key_of_rows(opened, costs, size, question, budget) if unit == "rows" else None
+    chosen: tuple[int, ...] | None = None
+    if unit == "rows":
+        chosen, alike = _key_of_rows(opened, costs, size, question, budget)
+        if chosen is not None and alike:
+            notes.append(NO_KEY)
     if chosen is None:
         if unit == "rows":
             notes.append(EQUAL_ROWS)
@@ -137,15 +142,16 @@ def _needed(opened: Table, question: Question) -> tuple[str, int]:
 
 def _key_of_rows(
     opened: Table, costs: list[float], size: int, question: Question, budget: Budget
-) -> tuple[int, ...] | None:
-    """A key of sampled rows; None when equal rows among them leave it without meaning."""
+) -> tuple[tuple[int, ...] | None, bool]:
+    """A key of sampled rows, and whether some stay alike; None where pairs serve better then."""
     codes = sampled_rows(opened, size, question.seed)
     goal = Goal(pairs=0)
     found = greedy(codes, costs, goal, max_size=question.max_size, budget=budget)
-    if found.pairs_left and found.pairs_left[-1] and question.ratio == "separation":
-        return None
+    alike = bool(found.pairs_left and found.pairs_left[-1])
+    if alike and question.ratio == "separation":
+        return None, True
     goal = Goal(pairs=found.pairs_left[-1] if found.pairs_left else 0)
-    return without_redundant(found.columns, costs, lambda s: goal.met(codes, s))
+    return without_redundant(found.columns, costs, lambda s: goal.met(codes, s)), alike
 
 
 def _cover_of_pairs(
