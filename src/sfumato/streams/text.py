@@ -36,11 +36,13 @@ def text_batches(
 ) -> Iterator[pa.RecordBatch]:
     """The rows of a text file as they arrive; options are those of `sfumato.table`.
 
+    The first batch has no rows: it names the columns before any row has come.
+
     Examples
     --------
     >>> batches = text_batches(io.BytesIO(b"age,sex\\n30,F\\n40,M\\n"), "people")
     >>> [batch.to_pydict() for batch in batches]
-    [{'age': ['30', '40'], 'sex': ['F', 'M']}]
+    [{'age': [], 'sex': []}, {'age': ['30', '40'], 'sex': ['F', 'M']}]
     """
     import pyarrow as pa
     import pyarrow.csv as pc
