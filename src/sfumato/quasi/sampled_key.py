@@ -53,7 +53,12 @@ def sampled_key(opened: Table, costs: list[float], question: Question, budget: B
         if unit == "rows":
             notes.append(EQUAL_ROWS)
             unit, size = _needed(opened, replace(question, by="pairs", measure="separation"))
-        chosen = _cover_of_pairs(opened, costs, size, question)
+        chosen, equal = _cover_of_pairs(opened, costs, size, question)
+        if equal:
+            notes.append(
+                f"{equal:,} of the sampled pairs are of equal rows, which no column separates: the "
+                "promise is about the others"
+            )
     names = tuple(opened.columns[c] for c in chosen)
     promised = (1 - (question.eps or 0)) * (question.beta or 1)
     measures = verified = None
@@ -156,12 +161,14 @@ def _key_of_rows(
 
 def _cover_of_pairs(
     opened: Table, costs: list[float], size: int, question: Question
-) -> tuple[int, ...]:
+) -> tuple[tuple[int, ...], int]:
+    """Columns that separate sampled pairs, and how many pairs no column separates."""
     differ = differing_columns(opened, size, question.seed)
     needed = size
     if question.beta is not None:
         needed = math.ceil((2 - (question.eps or 0)) * question.beta * size / 2)
-    return greedy_cover(differ, costs, needed, question.max_size)
+    equal = len(differ) - int(np.count_nonzero(differ.any(axis=1)))
+    return greedy_cover(differ, costs, needed, question.max_size), equal
 
 
 def greedy_cover(
