@@ -62,7 +62,7 @@ class ValueSets:
         kept = groups >= 0
         if weights is not None:
             kept &= np.asarray(weights) > 0
-        pairs = np.unique(groups[kept] * self.size + codes[kept])
+        pairs = _distinct(groups[kept] * self.size + codes[kept], n_groups * self.size)
         group, members = np.divmod(pairs, max(self.size, 1))
         offsets = np.concatenate([[0], np.cumsum(np.bincount(group, minlength=n_groups))])
         return offsets.astype(np.int64), members.astype(np.int32)
@@ -157,6 +157,15 @@ def _members(inside: str) -> list[str | None] | None:
         at += 2
 
 
+def _distinct(numbers: Array, limit: int) -> Array:
+    """Distinct numbers below a limit, ascending; by marking them where there is room for marks."""
+    if limit > max(16 * len(numbers), 1 << 20):
+        return np.unique(numbers)
+    seen = np.zeros(limit, dtype=bool)
+    seen[numbers] = True
+    return np.flatnonzero(seen)
+
+
 def _distinct_sets(offsets: Array, members: Array, size: int) -> tuple[Array, Array]:
     """Number equal sets alike: the code of each set (-1 if empty), and one set for each code."""
     length = np.diff(offsets)
@@ -164,12 +173,9 @@ def _distinct_sets(offsets: Array, members: Array, size: int) -> tuple[Array, Ar
     codes = np.full(len(length), -1, dtype=np.int32)
     if len(filled) == 0:
         return codes, filled
-    weight = np.random.default_rng(0).integers(0, 2**63, size=(2, size), dtype=np.uint64)
-    key = np.stack(
-        [np.add.reduceat(weight[row][members], offsets[filled]) for row in (0, 1)]
-        + [length[filled].astype(np.uint64)]
-    )
-    _, first, inverse = np.unique(key, axis=1, return_index=True, return_inverse=True)
+    weight = np.random.default_rng(0).integers(0, 2**63, size=size, dtype=np.uint64)
+    key = np.add.reduceat(weight[members], offsets[filled])
+    _, first, inverse = np.unique(key, return_index=True, return_inverse=True)
     chosen = filled[first][inverse]
     # The keys are sums of random numbers; compare the members themselves before believing them.
     twin = np.repeat(offsets[chosen] - offsets[filled], length[filled])
