@@ -192,7 +192,7 @@ def test_weights_are_people() -> None:
     assert found.k_map
 
 
-@pytest.mark.parametrize("bad", [0.0, -1.0, None])
+@pytest.mark.parametrize("bad", [0.0, -1.0, None, float("inf")])
 def test_weights_that_are_none_are_refused(bad: float | None) -> None:
     with pytest.raises(ColumnError, match="larger than zero"):
         join_attack(codes(age=["*"]), codes(age=[1, 2], w=[1.0, bad]), ["age"], weight="w")

@@ -202,6 +202,7 @@ BAD: list[tuple[dict[str, object], type[SfumatoError], str]] = [
     ({"universe": 1e6, "alpha": 1}, ParameterError, "between 0 and 1"),
     ({"universe": 1e6, "domains": {"sex": 0}}, ParameterError, "at least one value"),
     ({"universe": 1e6, "domains": {"x": 5}}, ParameterError, "`x`"),
+    ({"universe": 1e6, "max_size": 0}, ParameterError, "at least one column"),
     ({"universe": 1e6, "person": "nobody"}, ColumnError, "`nobody`"),
 ]
 
@@ -217,6 +218,14 @@ def test_a_column_with_one_value_is_said() -> None:
     table = pa.table({"a": ["x"] * 100, "b": list(range(100))})
     found = sf.population(table, universe=1e5, k=10, bootstrap=0)
     assert "column `a` has a single value and tells nothing" in found.warnings
+
+
+def test_a_domain_below_what_the_table_shows_is_said() -> None:
+    table = people(200).select(["sex", "zip"])
+    found = sf.population(table, universe=1e6, k=5, domains={"zip": 3}, bootstrap=0)
+    assert any("`zip` is declared to have 3 values" in said for said in found.warnings)
+    found = sf.population(table, universe=1e6, k=5, domains={"zip": 100_000}, bootstrap=0)
+    assert not any("declared" in said for said in found.warnings)
 
 
 def test_impossible_dates_are_said() -> None:

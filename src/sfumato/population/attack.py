@@ -187,7 +187,7 @@ def _weights(people: Codes, weight: str | None) -> Floats:
         numbers = np.asarray(values.cast("float64").fill_null(np.nan))
     except Exception as error:
         raise ColumnError("weights must be numbers", where=f"column `{weight}`") from error
-    if not (numbers > 0).all():
+    if not ((numbers > 0) & np.isfinite(numbers)).all():
         raise ColumnError(
             "every weight must be a number larger than zero",
             where=f"column `{weight}`",

@@ -131,6 +131,8 @@ def population(
     >>> found.whole.distinct, round(found.whole.bound, 6), found.plan.holds
     (100, 3.7e-05, True)
     """
+    if max_size is not None and max_size < 1:
+        raise ParameterError("column sets have at least one column", remedy="E.g. --max-size 3.")
     given = None if universe == "table" else _number(universe)
     if given is not None:
         check_promise(given, k, beta)
@@ -179,7 +181,7 @@ def population(
         copula=copula,
         plan=plan,
         curves=_curves(blurrers),
-        warnings=(*left_out, *_warnings(blurrers, plan)),
+        warnings=(*left_out, *_too_small(declared, blurrers), *_warnings(blurrers, plan)),
     )
     if output is None:
         return report
@@ -266,6 +268,16 @@ def _declared(
         else Domain(name, blurrer.domain, "observed")
         for name, blurrer in blurrers.items()
     )
+
+
+def _too_small(declared: Sequence[Domain], blurrers: Mapping[str, Blurrer]) -> list[str]:
+    """Domains below what the table shows: allowed, for coarser columns (the paper's figure 3)."""
+    return [
+        f"column `{domain.column}` is declared to have {domain.distinct:,} values but the table "
+        f"shows {blurrers[domain.column].domain:,}: f(D/n) is too small for it as it is"
+        for domain in declared
+        if domain.distinct < blurrers[domain.column].domain
+    ]
 
 
 def _copula(entries: Codes, people: float, seed: int) -> CopulaUniqueness | None:
