@@ -54,7 +54,7 @@ def test_times_are_rounded_up_to_the_step_and_events_compared_as_text() -> None:
     assert time is not None
     assert time.tolist() == [7.0, 7.0, 14.0]
     assert event.tolist() == [True, False, True]
-    assert encode_outcome(table(e=[2.0, 1.0, None]), AGREED)[1].tolist() == [True, False, False]
+    assert encode_outcome(table(e=[2.0, 1.0, 2.0]), AGREED)[1].tolist() == [True, False, True]
 
 
 def test_a_boolean_event_column_says_one_as_true() -> None:
@@ -88,12 +88,14 @@ def test_other_types_of_columns_are_read_alike() -> None:
         ({"cell": ["a", None, "b"]}, r"`cell`: 1 values are missing"),
         ({"t": [-1, 2, 3]}, "1 times are negative"),
         ({"t": [None, 2, 3]}, "1 times are missing"),
+        ({"e": [2, None, 1]}, "`e`: 1 outcomes are missing"),
+        ({"e": [2.0, float("nan"), 1.0]}, "`e`: 1 outcomes are missing"),
         ({"t": [701, 2, 3]}, "1 times lie beyond"),
     ],
 )
 def test_what_was_not_agreed_is_refused_without_quoting_it(changes: Any, words: str) -> None:
     rows = table(**changes)
-    read = encode_outcome if "t" in changes else encode
+    read = encode_outcome if changes.keys() & {"t", "e"} else encode
     with pytest.raises(ColumnError, match=words) as caught:
         read(rows, AGREED)
     assert "121" not in str(caught.value)

@@ -71,7 +71,7 @@ def encode_outcome(
     """Time and event of each row, or None and whether the row has the positive label."""
     outcome = agreement.outcome
     if outcome.label is not None:
-        text = _as_text(_cells(table, outcome.label, where), outcome.label, where)
+        text = _known(_cells(table, outcome.label, where), outcome.label, where)
         return None, np.asarray(text == outcome.positive, dtype=bool)
     assert outcome.time is not None
     assert outcome.event is not None
@@ -110,7 +110,20 @@ def _happened(cells: Any, name: str, value: str, where: str) -> NDArray[np.bool_
     wanted = (
         {"1": "true", "0": "false"}.get(value, value) if kinds.is_boolean(cells.type) else value
     )
-    return np.asarray(_as_text(cells, name, where) == wanted, dtype=bool)
+    return np.asarray(_known(cells, name, where) == wanted, dtype=bool)
+
+
+def _known(cells: Any, name: str, where: str) -> NDArray[Any]:
+    """Outcomes as texts. A missing one is not the other outcome: it would bias the model unseen."""
+    text = _as_text(cells, name, where)
+    missing = sum(cell is None for cell in text)
+    if missing:
+        raise ColumnError(
+            f"{missing} outcomes are missing",
+            where=f"{where}, column `{name}`",
+            remedy="Leave those rows out.",
+        )
+    return text
 
 
 def _cells(table: pa.Table, name: str, where: str) -> Any:
