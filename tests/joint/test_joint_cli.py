@@ -125,6 +125,8 @@ def test_a_recoverable_share_is_refused_with_code_1_and_nothing_written(tmp_path
         (["--rounding", 0.1, "--decimals", 1], "say the same"),
         (["--time", "dayz"], "dayz"),
         (["--rounding", -1], "negative"),
+        (["--rounding", "nan"], "finite number"),
+        (["--decimals", -400], "between 0 and 15"),
     ],
 )
 def test_bad_options_end_with_code_2(tmp_path: Path, more: list[object], words: str) -> None:
@@ -161,6 +163,28 @@ def test_bad_inputs_end_with_code_2(tmp_path: Path) -> None:
     told = sfumato("joint", "fit", "cox", made, "--agreement", other, "-o", model)
     assert told.code == 2
     assert "another agreement" in " ".join(told.err.split())
+
+
+def test_an_agreement_names_only_columns_of_the_table(tmp_path: Path) -> None:
+    clinics(tmp_path)
+    told = sfumato(
+        "joint", "agreement", tmp_path / "clinicA.parquet", "--time", "dayz", "--event", "status",
+        "-o", tmp_path / "new.toml",
+    )  # fmt: skip
+    assert told.code == 2
+    assert "`dayz`" in told.err
+    assert not (tmp_path / "new.toml").exists()
+
+
+def test_no_survival_at_a_moment_that_is_none(tmp_path: Path) -> None:
+    clinics(tmp_path)
+    share(tmp_path, "A")
+    model = tmp_path / "model.json"
+    sfumato("joint", "fit", "cox", tmp_path / "clinicA.share.parquet", "-o", model, "-q")
+    for moment in ("nan", "-1"):
+        told = sfumato("joint", "score", model, tmp_path / "clinicA.parquet", "--at", moment)
+        assert told.code == 2
+        assert "--at 730" in told.err
 
 
 def test_an_agreement_holds_declarations_and_nothing_of_the_rows(tmp_path: Path) -> None:

@@ -158,6 +158,7 @@ def agreement(
         else Outcome(label=label, positive=positive)
     )
     taken = {time, event, label}
+    run.table.require([name for name in (time, event, label) if name is not None])
     wanted = run.columns(columns) or [name for name in run.table.columns if name not in taken]
     schema = [run.table.column(name) for name in wanted]
     ask = typer.prompt if sys.stdin.isatty() and not run.as_json else None
@@ -250,6 +251,8 @@ def share(
     if decimals is not None:
         if rounding is not None:
             raise ParameterError("--rounding and --decimals say the same", remedy="Give one.")
+        if not 0 <= decimals <= 15:
+            raise ParameterError("--decimals must lie between 0 and 15")
         rounding = 10.0**-decimals
     names = {agreed.outcome.time: time, agreed.outcome.event: event}
     made = make_share(

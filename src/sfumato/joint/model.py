@@ -255,6 +255,10 @@ def score(
     x = matrix if model.exact else project(matrix, model.agreement)
     if model.kind == "cox":
         fit = model.cox
+        if at is not None and not at >= 0:
+            raise ParameterError(
+                "the moment of survival must be a time, not below zero", remedy="E.g. --at 730."
+            )
         moment = (model.horizon if at is None else at) if len(fit.times) else None
         if moment is None and at is not None:
             raise ParameterError(

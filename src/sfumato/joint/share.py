@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -145,6 +146,11 @@ def make_share(
 
     step, chosen_by, tried = agreement.projection.rounding, "agreement", dict[float, float]()
     if rounding is not None:
+        if not (rounding >= 0 and math.isfinite(rounding)):
+            raise ParameterError(
+                "the rounding step must be a finite number and not negative",
+                remedy="Write e.g. --rounding 0.05, or leave it out to find a safe step.",
+            )
         step, chosen_by = rounding, "user"
     if step is None:
         chosen_by = "attack"
