@@ -129,7 +129,13 @@ class WithoutColumns:
         return Finding(
             check=self.kind,
             holds=not present,
-            say=f"{len(self.columns)} columns were to be left out, {len(present)} are present",
+            say=_left_out(self.columns, present),
             measured={"present": present},
             remedy="Publish again without: " + ", ".join(f"`{name}`" for name in present),
         )
+
+
+def _left_out(columns: tuple[str, ...], present: list[str]) -> str:
+    if present:
+        return "still present though left out: " + ", ".join(present)
+    return "left out: " + ", ".join(columns) if columns else "no column had to be left out"
