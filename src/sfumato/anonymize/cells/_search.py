@@ -153,16 +153,12 @@ def _open(  # type: ignore[no-untyped-def]
         taken[groups.group[u]] = 0
     if not good:
         return np.int64(0)
-    for t in range(touches):
-        taken[touched[t]] = 1 if dissolve[t] else 0
     fresh = new_group(groups, kept, price)
     for i in range(count):
         join(groups, selected[i], fresh)
     for t in range(touches):
-        q = touched[t]
-        taken[q] = 0
         if dissolve[t]:
-            unit = groups.head[q]
+            unit = groups.head[touched[t]]
             while unit >= 0:
                 following = groups.after[unit]
                 join(groups, unit, elsewhere[unit])

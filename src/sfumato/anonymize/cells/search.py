@@ -22,7 +22,7 @@ __all__ = ["IMPROVEMENTS", "improved", "local_search"]
 IMPROVEMENTS = ("none", "local", "thorough", "milp")
 
 _AT_ONCE = 64
-_FEW, _MANY = 2, 16
+_FEW, _MANY = 2, 32
 
 _MOST_WORK = 20_000_000_000
 """Cells looked at by one search without a time budget: on large tables it has fewer rounds."""
