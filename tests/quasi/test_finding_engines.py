@@ -75,16 +75,16 @@ def test_a_sampled_key_scans_at_most_three_times(remote, scans):
     found = sf.minimum_key(remote, eps=0.001)
     assert found.columns == ("i",)
     assert found.verified is None
-    assert len(scans) <= 3, scans
+    assert 1 <= len(scans) <= 3, scans
     scans.clear()
     assert sf.minimum_key(remote.exclude(["i"]), eps=0.01, verify=True).verified
-    assert len(scans) <= 3, scans
+    assert 1 <= len(scans) <= 3, scans
 
 
 def test_an_exact_key_scans_at_most_three_times(remote, scans):
     found = sf.minimum_key(remote.exclude(["i"]), proven=True)
     assert found.columns == sf.minimum_key(here().drop(["i"]), proven=True).columns
-    assert len(scans) <= 3, scans
+    assert 1 <= len(scans) <= 3, scans
     assert any("pulled over" in note for note in found.notes)
 
 
