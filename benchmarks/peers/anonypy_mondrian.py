@@ -19,7 +19,7 @@ def main() -> None:
             frame[name] = frame[name].astype("category")
     wall, cpu = time.perf_counter(), time.process_time()
     preserver = anonypy.Preserver(frame, question["columns"], question["columns"][0])
-    partitions = preserver.mondrian.partition(question["k"])
+    partitions = preserver.modrian.partition(question["k"])
     taken = {"wall": time.perf_counter() - wall, "cpu": time.process_time() - cpu}
     groups = [[int(row) for row in part] for part in partitions]
     print(json.dumps({"groups": groups, **taken}))
