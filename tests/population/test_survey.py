@@ -13,7 +13,7 @@ import pytest
 import sfumato as sf
 from samples import sample_path
 from sfumato.demo import people
-from sfumato.errors import ColumnError, ParameterError, SfumatoError
+from sfumato.errors import ColumnError, ParameterError, SfumatoError, SourceError
 from sfumato.population.column_sets import Judge
 from sfumato.release.certificate import Certificate, certificate_path
 from sfumato.release.promise import promise_from_dict
@@ -298,3 +298,9 @@ def test_nothing_is_written_when_something_is_wrong(tmp_path: Path) -> None:
     with pytest.raises(ParameterError):
         sf.population(people(100), universe=5, output=str(target))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_table_without_rows_says_nothing_about_a_population():
+    empty = pa.table({"age": pa.array([], pa.int64())})
+    with pytest.raises(SourceError, match="no rows"):
+        sf.population(empty, universe=1e6, qi=["age"], k=5)

@@ -14,7 +14,7 @@ import numpy as np
 
 from sfumato.budget import Budget
 from sfumato.engines.codes import Codes
-from sfumato.errors import ColumnError, ParameterError
+from sfumato.errors import ColumnError, ParameterError, SourceError
 from sfumato.hierarchy import Hierarchy, read_folder
 from sfumato.population.blur import Blurrer
 from sfumato.population.bound import check_universe
@@ -142,6 +142,12 @@ def population(
     chosen, left_out = _quasi_identifiers(opened, qi, person, seed, budget)
     entries = _entries(opened, chosen, person, budget)
     sizes = sizes_of(entries)
+    if not sizes.rows:
+        raise SourceError(
+            "the table has no rows, which say nothing about a population",
+            where=opened.name,
+            remedy="Give a table with rows.",
+        )
     people = float(sizes.rows) if given is None else given
     check_universe(people, sizes.rows)
     check_promise(people, k, beta)
