@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from sfumato.atomic import appearing, write_text
 from sfumato.cli._joint_party import Party, agreed_rows, fit_together
 from sfumato.cli._joint_views import view_agreement, view_fit, view_scores, view_share
 from sfumato.cli._joint_words import declared_columns, new_file, parse_pairs
@@ -183,7 +184,7 @@ def agreement(
             rounding=rounding,
         ),
     )
-    target.write_text(agreed.to_toml(), encoding="utf-8")
+    write_text(target, agreed.to_toml())
     from sfumato.joint.reports import Agreed
 
     run.show(Agreed.of(agreed, str(target)), view_agreement)
@@ -272,7 +273,7 @@ def share(
     told = replace(made, path=str(target))
     if side is not None:
         by_row = {**told.to_dict(), "by_row": made.leakage.by_row()}
-        side.write_text(json.dumps(by_row, indent=1) + "\n", encoding="utf-8")
+        write_text(side, json.dumps(by_row, indent=1) + "\n")
     run.show(told, view_share)
 
 
@@ -482,7 +483,7 @@ def seeds(
         names,
     )
     found = SeedScores(agreed.hash, table.num_rows, scores)
-    target.write_text(found.to_json(indent=1) + "\n", encoding="utf-8")
+    write_text(target, found.to_json(indent=1) + "\n")
     run.show(found, lambda told: f"{len(told.scores)} matrices scored; written to {target}.")
 
 
@@ -507,7 +508,7 @@ def choose(
     scored = [read_seed_scores(path, agreed.hash) for path in sources]
     best = choose_seed([entry.scores for entry in scored], [entry.rows for entry in scored])
     final = agreed.with_projection(seed=best)
-    target.write_text(final.to_toml(), encoding="utf-8")
+    write_text(target, final.to_toml())
     run.show(Agreed.of(final, str(target)), view_agreement)
 
 
@@ -543,9 +544,8 @@ def _write_scores(found: Any, target: Path) -> None:
 
     columns = {"score": found.score, "survival": found.survival, "positive": found.positive}
     table = pa.table({name: column for name, column in columns.items() if column is not None})
-    if target.suffix == ".parquet":
-        pq.write_table(table, target)
-    elif target.suffix == ".csv":
-        csv.write_csv(table, target)
-    else:
+    writers = {".parquet": pq.write_table, ".csv": csv.write_csv}
+    if target.suffix not in writers:
         raise ParameterError("scores are written as .csv or .parquet", where=str(target))
+    with appearing(target) as unfinished:
+        writers[target.suffix](table, unfinished)

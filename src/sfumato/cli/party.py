@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from collections.abc import Callable
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from sfumato.atomic import write_text
 from sfumato.cli._joint_words import new_file
 from sfumato.cli._options import Columns, Force, Output, examples, new_app, split_columns
 from sfumato.cli._party_meeting import Meeting, party_verb, rows_verb
@@ -271,18 +269,5 @@ def _together(
     with meeting.meet(run, program, parameters) as session:
         found = compute(session)
     if target is not None:
-        _write(found, target)
+        write_text(target, found.to_json(indent=1) + "\n")
     return Outcome(found, session.report(), None if target is None else str(target))
-
-
-def _write(found: Result, target: Path) -> None:
-    """The whole file or none."""
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(found.to_json(indent=1) + "\n")
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, target)
-    except BaseException:
-        os.unlink(temporary)
-        raise

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.atomic import write_text
 from sfumato.errors import InputError, ParameterError, SourceError
 from sfumato.joint.agreement import Agreement
 from sfumato.joint.cox import CoxFit, Ties, fit_cox
@@ -289,15 +288,7 @@ def write_model(model: JointModel, path: str | Path) -> None:
     """Write a model as JSON; the file appears whole or not at all."""
     plain = {"format": FORMAT, **model.to_dict()}
     text = json.dumps(plain, ensure_ascii=False, allow_nan=False, indent=1)
-    target = Path(path)
-    handle, temporary = tempfile.mkstemp(dir=target.parent or ".", prefix=".model-")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text + "\n")
-        os.replace(temporary, target)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    write_text(path, text + "\n")
 
 
 def read_model(path: str | Path) -> JointModel:

@@ -11,14 +11,14 @@ import hashlib
 import hmac
 import json
 import os
-import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sfumato._version import __version__
-from sfumato.errors import EngineError, PromiseError, SourceError
+from sfumato.atomic import write_text
+from sfumato.errors import PromiseError, SourceError
 from sfumato.results import plain
 
 __all__ = ["FORMAT", "Certificate", "certificate_path"]
@@ -65,22 +65,7 @@ class Certificate:
 
     def write(self, path: Path, key: bytes | None = None) -> None:
         """Write the sealed certificate in one atomic step."""
-        try:
-            handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-            try:
-                with os.fdopen(handle, "w", encoding="utf-8") as file:
-                    file.write(self.sealed(key))
-                    file.flush()
-                    os.fsync(file.fileno())
-                os.chmod(temporary, 0o666 & ~_umask())
-                os.replace(temporary, path)
-            except BaseException:
-                Path(temporary).unlink(missing_ok=True)
-                raise
-        except OSError as error:
-            raise EngineError(
-                f"the certificate could not be written ({error.strerror})", where=str(path)
-            ) from error
+        write_text(path, self.sealed(key))
 
     @classmethod
     def read(cls, path: Path, key: bytes | None = None) -> Certificate:
@@ -132,9 +117,3 @@ class Certificate:
 def _canonical(body: Mapping[str, Any]) -> bytes:
     text = json.dumps(body, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
     return text.encode("utf-8")
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from sfumato._version import __version__
-from sfumato.errors import EngineError, ParameterError
+from sfumato.atomic import write_text
+from sfumato.errors import ParameterError
 from sfumato.report.drawing import draw
 from sfumato.report.page import Page
 from sfumato.report.showable import RARE
@@ -91,18 +91,5 @@ def write_page(page: Page, path: str | os.PathLike[str], *, force: bool = False)
             "the file exists", where=str(place), remedy="Choose another name, or give --force."
         )
     text = page_html(page)
-    try:
-        handle, temporary = tempfile.mkstemp(prefix=f".{place.name}.", dir=place.parent)
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text)
-            os.chmod(temporary, 0o644)
-            os.replace(temporary, place)
-        except BaseException:
-            Path(temporary).unlink(missing_ok=True)
-            raise
-    except OSError as error:
-        raise EngineError(
-            f"the report could not be written ({error.strerror})", where=str(place)
-        ) from error
+    write_text(place, text)
     return place

@@ -7,9 +7,7 @@ release is written there too, with its certificate and the settings that repeat 
 from __future__ import annotations
 
 import json
-import os
 import secrets
-import tempfile
 import threading
 import tomllib
 from collections.abc import Mapping
@@ -19,6 +17,7 @@ from pathlib import Path
 
 from sfumato.anonymize.config import Settings
 from sfumato.anonymize.registry import METHODS
+from sfumato.atomic import write_text
 from sfumato.budget import Budget
 from sfumato.engines.sizes import ClassSizes
 from sfumato.errors import ParameterError, SourceError
@@ -174,7 +173,7 @@ class Project:
             release = anonymize(
                 self.table, config=settings, output=output, force=True, budget=budget
             )
-            _write(self.folder / "release.toml", settings.to_toml())
+            write_text(self.folder / "release.toml", settings.to_toml())
             budget.progress("verifying what was written")
             checked = verify(str(output), budget=budget)
             budget.progress("drawing")
@@ -204,7 +203,7 @@ class Project:
 
     def _save(self) -> None:
         self._make_folder()
-        _write(self.folder / "project.toml", self.choices.to_toml(self.source.name))
+        write_text(self.folder / "project.toml", self.choices.to_toml(self.source.name))
 
     def _make_folder(self) -> None:
         try:
@@ -222,14 +221,3 @@ def _ending(source: Path) -> str:
         if ending in source.suffixes:
             return ending
     return ".csv"
-
-
-def _write(place: Path, text: str) -> None:
-    handle, temporary = tempfile.mkstemp(prefix=f".{place.name}.", dir=place.parent)
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        os.replace(temporary, place)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise

@@ -1,0 +1,31 @@
+"""Files appear whole or not at all."""
+
+from __future__ import annotations
+
+import pytest
+
+from sfumato.atomic import appearing, write_text
+from sfumato.errors import EngineError
+
+
+def test_a_file_is_replaced_in_one_step(tmp_path):
+    place = tmp_path / "notes.txt"
+    write_text(place, "first")
+    write_text(place, "second")
+    assert place.read_text() == "second"
+    assert list(tmp_path.iterdir()) == [place]
+
+
+def test_an_error_leaves_what_was_there(tmp_path):
+    place = tmp_path / "notes.txt"
+    write_text(place, "first")
+    with pytest.raises(KeyboardInterrupt), appearing(place) as unfinished:
+        unfinished.write_text("half")
+        raise KeyboardInterrupt
+    assert place.read_text() == "first"
+    assert list(tmp_path.iterdir()) == [place]
+
+
+def test_a_missing_folder_is_named(tmp_path):
+    with pytest.raises(EngineError, match="could not be written"):
+        write_text(tmp_path / "nowhere" / "notes.txt", "text")
