@@ -19,9 +19,14 @@ def test_a_file_is_replaced_in_one_step(tmp_path):
 def test_an_error_leaves_what_was_there(tmp_path):
     place = tmp_path / "notes.txt"
     write_text(place, "first")
-    with pytest.raises(KeyboardInterrupt), appearing(place) as unfinished:
-        unfinished.write_text("half")
-        raise KeyboardInterrupt
+
+    def interrupted():
+        with appearing(place) as unfinished:
+            unfinished.write_text("half")
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
     assert place.read_text() == "first"
     assert list(tmp_path.iterdir()) == [place]
 
