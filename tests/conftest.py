@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
+import signal
+
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -19,3 +22,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for server in ("postgres", "spark", "browser"):
             if item.get_closest_marker(server) is not None:
                 item.add_marker(pytest.mark.xdist_group(server))
+
+
+# A shell that starts tests in the background lets them ignore Ctrl-C, and so would what they start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    with contextlib.suppress(ValueError):
+        signal.signal(signal.SIGINT, signal.default_int_handler)
