@@ -68,7 +68,7 @@ def test_what_is_written_is_verified_and_can_be_verified_again(tmp_path, ending)
 
 
 CELLS = st.sampled_from(
-    [None, "", "01", "1", "1.0", "1e0", " 1", "0", "NA", "nan", "NULL", "null", "true",
+    [None, "", "01", "1", "1.0", "1e0", " 1", "-0", "0", "NA", "nan", "NULL", "null", "true",
      "2020-01-01", '"', "a,b", "x\ny", "\\N", "é", "*"]
 )  # fmt: skip
 

@@ -3,7 +3,7 @@
 Programs agree on the digits (the fewest that give the number back) but not on the form: one writes
 ``1.0``, another ``1``; one ``100000``, another ``1e+05``. A column is a float if all its cells are
 in one of the known forms: each form gives different numbers different texts, a mixture does not.
-(The one exception is ``-0.0``, which is the same value as ``0.0`` everywhere.)
+(``-0.0`` is the same value as ``0.0`` everywhere, so a column that writes both stays text.)
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ class FloatText:
     def __init__(self) -> None:
         self._forms = set(_FORMS)
         self._not_a_number: set[str] = set()
+        self._zeros: set[str] = set()
 
     def accepts(self, cells: pa.Array) -> bool:
         """Whether one form fits all cells."""
@@ -49,6 +50,9 @@ class FloatText:
             if len(self._not_a_number) > 1:
                 return False
             cells, values = cells.filter(pc.invert(nan)), values.filter(pc.invert(nan))
+        self._zeros.update(cells.filter(pc.equal(values, 0.0)).unique().to_pylist())
+        if len(self._zeros) > 1:
+            return False
         short = values.cast(pa.string())
         bare = _flags(pc.equal(short, cells))
         pointed = _flags(pc.equal(pc.binary_join_element_wise(short, ".0", ""), cells))
