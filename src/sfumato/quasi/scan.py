@@ -24,7 +24,7 @@ from sfumato.results import Result
 if TYPE_CHECKING:
     from sfumato.tables import Table
 
-__all__ = ["ColumnScan", "Scan", "scan"]
+__all__ = ["ColumnScan", "Scan", "combine", "describe", "scan"]
 
 
 @dataclass(frozen=True)
@@ -126,27 +126,41 @@ def scan(
     if not shown.columns:
         raise ColumnError("the table has no columns", where=shown.name)
     look = look_at(shown, seed=seed, budget=budget)
-    twins = find_twins(shown, look, budget)
-    described = tuple(_describe(facts, look) for facts in look.facts)
-    found = most_identifying(shown, _to_combine(described, twins), look, seed=seed, budget=budget)
+    described = tuple(describe(facts, look) for facts in look.facts)
+    return combine(shown, look, described, seed=seed, budget=budget)
+
+
+def combine(
+    table: Table, look: Look, columns: tuple[ColumnScan, ...], *, seed: int = 0, budget: Budget
+) -> Scan:
+    """What a look at all columns and their roles lead to: which of them point at people together.
+
+    Parameters
+    ----------
+    columns
+        The columns of `table` with their roles, guessed by `describe` or known better.
+    """
+    twins = find_twins(table, look, budget)
+    found = most_identifying(table, _to_combine(columns, twins), look, seed=seed, budget=budget)
     return Scan(
-        table=shown.name,
-        engine=shown.engine.kind,
+        table=table.name,
+        engine=table.engine.kind,
         rows=look.rows,
-        duplicate_rows=_duplicates(shown, look, twins, budget),
-        columns=described,
+        duplicate_rows=_duplicates(table, look, twins, budget),
+        columns=columns,
         keys=tuple((facts.name,) for facts in look.facts if facts.is_key),
         nearly_keys=tuple((facts.name,) for facts in look.facts if facts.is_nearly_key),
         twins=twins,
         combinations=found.best,
         ladder=found.ladder,
         choice=found.choice,
-        next=_next(shown.name, described, found),
+        next=_next(table.name, columns, found),
         stopped_by=budget.stopped_by,
     )
 
 
-def _describe(facts: ColumnFacts, look: Look) -> ColumnScan:
+def describe(facts: ColumnFacts, look: Look) -> ColumnScan:
+    """One column in figures, with the role it seems to play."""
     guess = guess_role(facts, cells_of(look, facts.name))
     return ColumnScan(
         name=facts.name,
@@ -200,13 +214,41 @@ def _duplicates(
     return look.rows - table.class_sizes([facts.name for facts in deciding], budget).classes
 
 
-def _next(name: str, columns: Sequence[ColumnScan], found: Combinations) -> tuple[str, ...]:
+def _next(
+    name: str, rows: int, columns: Sequence[ColumnScan], found: Combinations
+) -> tuple[str, ...]:
+    """Commands that run as they are printed."""
     identifiers = [column.name for column in columns if column.role == "identifier"]
     steps = []
     if identifiers:
         steps.append(f"Leave out what points at one person: {', '.join(identifiers)}")
     if found.ladder:
-        names = quote(",".join(found.ladder[-1].columns[:3]))
+        names = _listed(found.ladder[-1].columns[:3])
         steps.append(f"Measure any set of columns: sfumato measure {quote(name)} -c {names}")
         steps.append(f"See what an attacker can do: sfumato risk {quote(name)} --qi {names}")
+    if found.ladder and rows >= _ALIKE:
+        steps.append(f"Blur it until everybody has company: {_anonymize(name, columns, found)}")
     return tuple(steps)
+
+
+_ALIKE = 5
+"""How many rows the suggested release makes alike."""
+
+
+def _anonymize(name: str, columns: Sequence[ColumnScan], found: Combinations) -> str:
+    known = [column.name for column in columns if column.role == "quasi-identifier"]
+    secret = [c.name for c in columns if c.role == "sensitive" and c.classes > 1]
+    hidden = [column.name for column in columns if column.role == "identifier"]
+    known = known or [n for n in found.ladder[-1].columns if n not in (*secret, *hidden)]
+    parts = [f"sfumato anonymize {quote(name)} -k {_ALIKE} --qi {_listed(known)}"]
+    if secret:
+        parts.append(f"--sensitive {_listed(secret)} -l 2")
+    if hidden:
+        parts.append(f"--identifiers {_listed(hidden)}")
+    return " ".join(parts)
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Columns as the command line reads them: those that hold commas or quotes are quoted."""
+    written = ['"' + n.replace('"', '""') + '"' if {",", '"'} & set(n) else n for n in names]
+    return quote(",".join(written))
