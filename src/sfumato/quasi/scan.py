@@ -154,7 +154,7 @@ def combine(
         combinations=found.best,
         ladder=found.ladder,
         choice=found.choice,
-        next=_next(table.name, columns, found),
+        next=_next(table.name, look.rows, columns, found),
         stopped_by=budget.stopped_by,
     )
 
