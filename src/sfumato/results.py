@@ -36,11 +36,16 @@ class Result:
         """The result as one JSON object."""
         return json.dumps(self.to_dict(), ensure_ascii=False, allow_nan=False, indent=indent)
 
-    def report(self, path: str | os.PathLike[str], *, force: bool = False) -> Path:
-        """Write the result as one self-contained HTML page; see `sfumato.report`."""
+    def report(
+        self, path: str | os.PathLike[str], *, force: bool = False, interactive: bool = False
+    ) -> Path:
+        """Write the result as one self-contained HTML page; see `sfumato.report`.
+
+        With `interactive` charts answer the pointer: a script of about 0.9 MB is put into the page.
+        """
         from sfumato.report.registry import report
 
-        return report(self, path, force=force)
+        return report(self, path, force=force, interactive=interactive)
 
     def _repr_html_(self) -> str:
         """What notebooks show."""

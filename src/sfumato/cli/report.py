@@ -34,6 +34,7 @@ class WrittenReport(Result):
         "sfumato report people.csv -o report.html",
         "sfumato report people.parquet --qi age,sex,zip -k 10 -o report.html --force",
         "sfumato report people.csv --released release.csv -o before-and-after.html",
+        "sfumato report people.csv --interactive -o report.html",
     )
 )
 @table_verb
@@ -64,6 +65,14 @@ def report(
     k: Annotated[
         int, typer.Option("-k", metavar="N", help="How many people should look alike.")
     ] = 5,
+    interactive: Annotated[
+        bool,
+        typer.Option(
+            "--interactive",
+            help="Charts answer the pointer. Puts a script into the page, which grows by about "
+            "1 MB; it still asks for nothing from anywhere.",
+        ),
+    ] = False,
     seed: Seed = 0,
     force: Force = False,
 ) -> None:
@@ -75,7 +84,7 @@ def report(
 
     page, names = _of_release(run, released, qi) if released else _of_table(run, qi, k, seed)
     run.budget.progress("drawing")
-    place = write_page(page, output, force=force)
+    place = write_page(page, output, force=force, interactive=interactive)
     run.show(WrittenReport(str(place), page.verdict, names), view)
 
 

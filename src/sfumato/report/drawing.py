@@ -11,7 +11,7 @@ from sfumato.errors import MissingExtraError
 from sfumato.report.charts import COLOURS, GRID, INK
 from sfumato.report.wording import percent
 
-__all__ = ["draw", "gauge"]
+__all__ = ["draw", "gauge", "narrowed"]
 
 NARROW = 300
 """Width of the plot on a telephone, where the labels need the rest."""
@@ -35,12 +35,17 @@ def draw(spec: dict[str, Any], number: int) -> str:
     number
         Makes names inside the picture unique on the page.
     """
+    return _drawn(spec, f"c{number}", "wide") + _drawn(narrowed(spec), f"n{number}", "narrow")
+
+
+def narrowed(spec: dict[str, Any]) -> dict[str, Any]:
+    """The same chart for a narrow screen."""
     small = copy.deepcopy(spec)
     small["width"] = min(spec["width"], NARROW)
     small["config"]["axis"]["labelLimit"] = 130
     if not isinstance(spec["height"], dict):
         small["height"] = min(spec["height"], NARROW)
-    return _drawn(spec, f"c{number}", "wide") + _drawn(small, f"n{number}", "narrow")
+    return small
 
 
 def _drawn(spec: dict[str, Any], name: str, style: str) -> str:

@@ -50,9 +50,11 @@ def page_of(result: Any) -> Page:
     return _builder(result, "page")(result)
 
 
-def report(result: Any, path: str | os.PathLike[str], *, force: bool = False) -> Path:
+def report(
+    result: Any, path: str | os.PathLike[str], *, force: bool = False, interactive: bool = False
+) -> Path:
     """Write the page of a result as one self-contained HTML file."""
-    return write_page(page_of(result), path, force=force)
+    return write_page(page_of(result), path, force=force, interactive=interactive)
 
 
 def compact(result: Any) -> str:

@@ -1,4 +1,7 @@
-"""Pages into HTML: one file, no network, no script, readable on screen, phone and paper."""
+"""Pages into HTML: one file, no network, readable on screen, phone and paper.
+
+There is no script in it unless the reader asked for charts that answer the pointer.
+"""
 
 from __future__ import annotations
 
@@ -40,18 +43,23 @@ def _command(step: str) -> tuple[str, str]:
     return (f"{said}:", f"sfumato {command}") if found else (step, "")
 
 
-def page_html(page: Page) -> str:
-    """The page as HTML text."""
-    return _rendered("report.html.j2", page)
+def page_html(page: Page, *, interactive: bool = False) -> str:
+    """The page as HTML text.
+
+    With `interactive` charts answer the pointer, by a script inside the page (see `live`).
+    """
+    return _rendered("report.html.j2", page, interactive)
 
 
 def body_html(page: Page) -> str:
     """What a page says, without head and foot, to stand inside another page."""
-    return _rendered("body.html.j2", page)
+    return _rendered("body.html.j2", page, interactive=False)
 
 
-def _rendered(template: str, page: Page) -> str:
+def _rendered(template: str, page: Page, interactive: bool) -> str:
     from markupsafe import Markup
+
+    from sfumato.report import live
 
     number = 0
     pictures = []
@@ -60,8 +68,10 @@ def _rendered(template: str, page: Page) -> str:
         for figure in section.figures:
             number += 1
             svg = figure.svg if figure.spec is None else draw(figure.spec, number)
-            drawn.append((figure.title, Markup(svg), figure.caption, figure.spec is not None))
+            data = live.chart_data(figure.spec) if interactive and figure.spec else ""
+            drawn.append((figure, Markup(svg), Markup(data)))
         pictures.append(drawn)
+    live_script = interactive and any(figure.spec for s in page.sections for figure in s.figures)
     text: str = (
         _environment()
         .get_template(template)
@@ -71,6 +81,8 @@ def _rendered(template: str, page: Page) -> str:
             sections=list(zip(page.sections, pictures, strict=True)),
             version=__version__,
             rare=RARE,
+            script=Markup(live.script()) if live_script else "",
+            allowed=live.script_hash() if live_script else "",
         )
     )
     return text
@@ -83,13 +95,15 @@ def compact_html(page: Page) -> str:
     return text
 
 
-def write_page(page: Page, path: str | os.PathLike[str], *, force: bool = False) -> Path:
+def write_page(
+    page: Page, path: str | os.PathLike[str], *, force: bool = False, interactive: bool = False
+) -> Path:
     """Write a page in one atomic step; an existing file is only replaced with `force`."""
     place = Path(path)
     if place.exists() and not force:
         raise ParameterError(
             "the file exists", where=str(place), remedy="Choose another name, or give --force."
         )
-    text = page_html(page)
+    text = page_html(page, interactive=interactive)
     write_text(place, text)
     return place
