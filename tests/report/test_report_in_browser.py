@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 import sfumato as sf
+from accessibility import accessibility_issues, axe_or_skip
+from artefacts import keep
 from browser import Tab, browser_or_skip
 from samples import sample_path
 from sfumato.report import write_page
@@ -16,22 +18,6 @@ from sfumato.report.of_table import findings_of, table_page
 pytestmark = pytest.mark.browser
 
 VISIBLE = "[...document.querySelectorAll('figure svg')].filter(s => s.getClientRects().length)"
-CONTRAST = """(() => {
-  const number = c => c.match(/[0-9.]+/g).map(Number);
-  const light = c => { const [r, g, b] = number(c).slice(0, 3).map(v => v / 255).map(
-    v => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4);
-    return 0.2126 * r + 0.7152 * g + 0.0722 * b; };
-  const ground = e => { for (; e; e = e.parentElement) {
-    const c = getComputedStyle(e).backgroundColor;
-    if (number(c).length < 4 || number(c)[3] > 0) return c; } return 'rgb(255, 255, 255)'; };
-  const low = [];
-  const texts = 'h1, h2, h3, p, dt, dd, th, td, li, code, figcaption';
-  for (const e of document.querySelectorAll(texts)) {
-    const [a, b] = [light(getComputedStyle(e).color), light(ground(e))].sort((x, y) => y - x);
-    if ((a + 0.05) / (b + 0.05) < 4.5) low.push(e.textContent.slice(0, 40));
-  }
-  return low; })()"""
-"""Text whose contrast with its ground is below the 4.5 that WCAG asks for."""
 
 
 @pytest.fixture(scope="module")
@@ -84,9 +70,30 @@ def test_every_picture_is_drawn_and_fits(
             assert high > 40, name
             assert marks >= 1, name
         assert tab.value("document.documentElement.scrollWidth") <= width, name
-        assert tab.value(CONTRAST) == [], name
         assert tab.requests()[asked:] == [place.as_uri()]
+        keep(f"report/{name}-{width}{'-dark' if dark else ''}.png", tab.picture())
     assert tab.complaints() == []
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("width", [400, 1400])
+def test_people_of_all_abilities_can_read_it(
+    tab: Tab, reports: dict[str, Path], width: int, dark: bool
+) -> None:
+    axe_or_skip()
+    tab.look(width=width, dark=dark)
+    for name, place in reports.items():
+        tab.open(place.as_uri())
+        assert accessibility_issues(tab) == [], name
+
+
+def test_what_cannot_be_read_is_found(tab: Tab, tmp_path: Path) -> None:
+    axe_or_skip()
+    place = tmp_path / "bad.html"
+    place.write_text("<html><body style='color:#ccc'><p>pale</p><img src='x'></body></html>")
+    tab.open(place.as_uri())
+    found = {issue.partition(" ")[0] for issue in accessibility_issues(tab)}
+    assert {"color-contrast", "image-alt", "html-has-lang"} <= found
 
 
 def test_text_in_pictures_is_large_enough_on_a_telephone(
@@ -106,6 +113,7 @@ def test_it_prints(tab: Tab, reports: dict[str, Path]) -> None:
     tab.look()
     tab.open(reports["release"].as_uri())
     paper = tab.paper()
+    keep("report/release.pdf", paper)
     assert paper.startswith(b"%PDF")
     pages = paper.count(b"/Type /Page\n") or paper.count(b"/Type /Page ")
     assert 2 <= pages <= 14
