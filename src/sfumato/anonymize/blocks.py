@@ -59,16 +59,34 @@ def allowed_blocks(problem: Problem) -> Blocks:
     """
     from sfumato.anonymize._rules import groups_hold
 
+    if not problem.limits:
+        return _one_block(problem)
     blocks = blocks_of(problem)
     count = int(blocks.max(initial=-1)) + 1
     good = groups_hold(blocks, count, problem.counts, sensitive_of(problem), problem.rules)
-    if not problem.limits and count and not good.all():
-        raise ParameterError(
-            "the demand cannot be met: even one class of all rows does not satisfy it",
-            remedy="Ask for a smaller k or l, or a larger t.",
-        )
     order = np.flatnonzero(good[blocks])
     order = order[np.argsort(blocks[order], kind="stable")]
     edges = np.flatnonzero(np.diff(blocks[order])) + 1
     starts = np.r_[0, edges, len(order)] if len(order) else np.zeros(1)
     return Blocks(order, starts.astype(np.int64))
+
+
+def _one_block(problem: Problem) -> Blocks:
+    """All entries together."""
+    from sfumato.privacy._kernels import holds
+
+    entries = problem.entries.entries
+    counts = [
+        np.bincount(
+            problem.entries.column(name), weights=problem.counts, minlength=int(size)
+        ).astype(np.int64)
+        for name, size in zip(problem.sensitive, np.diff(problem.rules.offsets), strict=True)
+    ]
+    whole = np.concatenate([np.zeros(0, dtype=np.int64), *counts])
+    if entries and not holds(problem.rows, whole, problem.rules):
+        raise ParameterError(
+            "the demand cannot be met: even one class of all rows does not satisfy it",
+            remedy="Ask for a smaller k or l, or a larger t.",
+        )
+    starts = np.array([0, entries] if entries else [0], dtype=np.int64)
+    return Blocks(np.arange(entries), starts)

@@ -6,18 +6,13 @@ so that a border of one division is inland in the next.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.anonymize.blocks import Blocks
+from sfumato.anonymize.cutting import cut
 from sfumato.anonymize.problem import Problem
-from sfumato.anonymize.space import axes_of, positions_of, sensitive_of
 
 __all__ = ["districts"]
-
-Array = npt.NDArray[Any]
 
 
 def districts(problem: Problem, blocks: Blocks, entries: int, seed: int | None = None) -> Blocks:
@@ -30,27 +25,15 @@ def districts(problem: Problem, blocks: Blocks, entries: int, seed: int | None =
     seed
         Which columns to prefer; None cuts where the spread is largest.
     """
-    from sfumato.anonymize._mondrian import cut_blocks
-
-    axes = axes_of(problem)
     columns = len(problem.quasi_identifiers)
     priority = np.zeros(columns) if seed is None else np.random.default_rng(seed).random(columns)
-    order = blocks.order.copy()
-    rows = int(problem.counts[order].sum())
-    least = max(problem.rules.k, int(entries * rows / max(len(order), 1)))
-    ends = cut_blocks(
-        positions_of(problem)[order],
-        problem.counts[order],
-        sensitive_of(problem)[order],
-        np.zeros(0, dtype=np.int64),
-        1,
-        order,
-        blocks.starts,
-        axes,
-        problem.rules._replace(k=least),
-        np.array([1.0, 1.0, 0.0]),
-        priority,
-        np.zeros(int(axes.offsets[-1]), dtype=np.bool_),
-        False,
+    rows = int(problem.counts[blocks.order].sum())
+    least = max(problem.rules.k, int(entries * rows / max(len(blocks.order), 1)))
+    found = cut(
+        problem,
+        blocks,
+        rules=problem.rules._replace(k=least),
+        mix=np.array([1.0, 1.0, 0.0]),
+        priority=priority,
     )
-    return Blocks(order, np.r_[0, ends].astype(np.int64))
+    return Blocks(found.index.astype(np.int64), np.r_[0, found.ends].astype(np.int64))

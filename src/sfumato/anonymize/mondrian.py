@@ -19,14 +19,9 @@ from typing import Any
 import numpy as np
 
 from sfumato.anonymize.blocks import Blocks, allowed_blocks
+from sfumato.anonymize.cutting import cut
 from sfumato.anonymize.problem import Problem, Solution
-from sfumato.anonymize.space import (
-    axes_of,
-    grouped,
-    pieced,
-    positions_of,
-    sensitive_of,
-)
+from sfumato.anonymize.space import pieced
 from sfumato.errors import ParameterError
 
 __all__ = ["solve"]
@@ -41,53 +36,34 @@ def solve(problem: Problem) -> Solution:
     entropy counts), ``relaxed`` (split equal values), ``cuts`` (positions by column at which the
     workload cuts).
     """
-    from sfumato.anonymize._mondrian import cut_blocks
-
     mix = _mix(problem)
-    relaxed = bool(problem.options.get("relaxed", False))
-    entry = np.arange(problem.entries.entries)
-    weights = problem.counts.copy()
-    if relaxed:
-        entry = np.repeat(entry, problem.counts)
-        weights = np.ones(len(entry), dtype=np.int64)
+    entry = None
     blocks = allowed_blocks(problem)
-    order, starts = blocks.order, blocks.starts
-    if relaxed:
-        order, starts = _row_blocks(problem, blocks)
-    target, classes = _target(problem, entry)
-    index = order.astype(np.int64)
-    axes = axes_of(problem)
-    ends = cut_blocks(
-        np.ascontiguousarray(positions_of(problem)[entry[order]]),
-        weights[order],
-        np.ascontiguousarray(sensitive_of(problem)[entry[order]]),
-        target[order] if len(target) else target,
-        classes,
-        index,
-        starts,
-        axes,
-        problem.rules,
-        mix,
-        _priorities(problem),
-        _preferred(problem, axes.offsets),
-        relaxed,
+    if problem.options.get("relaxed", False):
+        entry = np.repeat(np.arange(problem.entries.entries), problem.counts)
+        blocks = _row_blocks(problem, blocks)
+    found = cut(
+        problem,
+        blocks,
+        rules=problem.rules,
+        mix=mix,
+        priority=_priorities(problem),
+        wanted=dict(problem.options.get("cuts", {})),
+        target=_target(problem),
+        entry=entry,
     )
-    groups = np.full(len(entry), -1, dtype=np.int32)
-    groups[index] = np.repeat(np.arange(len(ends)), np.diff(np.r_[0, ends]))
-    if not relaxed:
-        return grouped(problem, groups)
-    return pieced(problem, entry, weights, groups)
+    if entry is None:
+        return Solution(found.groups(problem.entries.entries), found.published(problem))
+    return pieced(problem, entry, np.ones(len(entry), dtype=np.int64), found.groups(len(entry)))
 
 
-def _row_blocks(
-    problem: Problem, blocks: Blocks
-) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+def _row_blocks(problem: Problem, blocks: Blocks) -> Blocks:
     """Blocks of entries as blocks of single rows, which are numbered entry after entry."""
     many = problem.counts[blocks.order]
     first = (np.cumsum(problem.counts) - problem.counts)[blocks.order]
     ends = np.cumsum(many)
     order = np.repeat(first - (ends - many), many) + np.arange(int(many.sum()))
-    return order, np.r_[0, ends][blocks.starts]
+    return Blocks(order, np.r_[0, ends][blocks.starts])
 
 
 def _mix(problem: Problem) -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -114,20 +90,10 @@ def _priorities(problem: Problem) -> np.ndarray[Any, np.dtype[np.float64]]:
     return np.asarray(weights / weights.max())
 
 
-def _target(problem: Problem, entry: np.ndarray[Any, Any]) -> tuple[np.ndarray[Any, Any], int]:
+def _target(problem: Problem) -> tuple[np.ndarray[Any, Any], int] | None:
     name = problem.options.get("target")
     if name is None:
-        return np.zeros(0, dtype=np.int64), 1
+        return None
     if name not in problem.entries.columns:
         raise ParameterError(f"the target `{name}` is neither sensitive nor a quasi-identifier")
-    codes = problem.entries.column(name)[entry].astype(np.int64)
-    return codes, len(problem.entries.values_of(name))
-
-
-def _preferred(problem: Problem, offsets: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """For each position of each axis whether the workload cuts right after it."""
-    wanted = np.zeros(int(offsets[-1]), dtype=np.bool_)
-    for name, positions in dict(problem.options.get("cuts", {})).items():
-        axis = problem.quasi_identifiers.index(name)
-        wanted[offsets[axis] + np.asarray(positions, dtype=np.int64)] = True
-    return wanted
+    return problem.entries.column(name), len(problem.entries.values_of(name))
