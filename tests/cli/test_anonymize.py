@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import tomllib
 
 import pyarrow.parquet as pq
@@ -213,3 +214,18 @@ def test_help_lists_every_method():
     words = plain(sfumato("anonymize", "--help").out)
     for name in METHODS:
         assert f"{name}:" in words
+
+
+def test_the_next_steps_of_scan_run_as_they_are_printed(tmp_path):
+    table = people(300, seed=5)
+    odd = {"zip": 'zip, "five"', "doctor": "the doctor"}
+    place = tmp_path / "some people.parquet"
+    pq.write_table(table.rename_columns([odd.get(n, n) for n in table.column_names]), place)
+    printed = sfumato("scan", place, "-q").out.splitlines()
+    commands = [line.strip() for line in printed if line.strip().startswith("sfumato ")]
+    assert [command.split()[1] for command in commands] == ["measure", "risk", "anonymize"]
+    for command in commands:
+        done = sfumato(*shlex.split(command)[1:], "--json")
+        assert done.code == 0, done.err
+    assert done.json["k"] >= 5
+    assert set(odd.values()) <= set(done.json["asked"]["qi"][0])

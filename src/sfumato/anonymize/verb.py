@@ -19,6 +19,7 @@ from sfumato.hierarchy import Boundaries, Hierarchy, read_folder
 from sfumato.privacy import read_key
 from sfumato.release import Draft, Release, publish, rehearse
 from sfumato.release.certificate import certificate_path
+from sfumato.release.place import check_place
 from sfumato.tables import Table, table
 
 __all__ = ["anonymize", "anonymize_draft", "demand_of", "earlier_releases"]
@@ -121,10 +122,11 @@ def anonymize(
     settings = start.overridden({**given, **options}).inlined()
     budget = budget or Budget()
     opened = table(source, budget=budget)
-    draft = anonymize_draft(opened, demand_of(opened, settings), budget)
-    budget = budget.unhurried()  # a search may take all its time; its answer is still written
+    demand = demand_of(opened, settings)
     if output is None:
-        return rehearse(draft, budget=budget)
+        return rehearse(anonymize_draft(opened, demand, budget), budget=budget)
+    check_place(opened, output, format=format, force=force)
+    draft = anonymize_draft(opened, demand, budget)
     draft = replace(draft, warnings=(*draft.warnings, *earlier_releases(opened, output)))
     return publish(draft, output, format=format, force=force, budget=budget)
 

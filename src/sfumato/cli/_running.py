@@ -74,7 +74,7 @@ class Run:
         if self.as_json:
             sys.stdout.write(result.to_json() + "\n")
         else:
-            self.console.print(view(result))
+            self.console.print(view(result), crop=False)  # paths and commands stay whole
         sys.stdout.flush()
 
     def close(self) -> None:

@@ -125,4 +125,5 @@ def view(found: AttackResult) -> RenderableType:
         Text(f"! column `{name}`: {count:,} distinct cells fit no value of the people", "yellow")
         for name, count in found.unread.items()
     ]
-    return Group(title, "", lines, "", guess, verdict, *unread)
+    warnings = [Text(f"! {warning}", "yellow") for warning in found.warnings]
+    return Group(title, "", lines, "", guess, verdict, *unread, *warnings)

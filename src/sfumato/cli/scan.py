@@ -190,15 +190,22 @@ def _alone(found: Measures) -> list[str]:
     return [f"{found.unique_rows:,}", _percent(found.unique_rows, found.rows), bar]
 
 
-def _steps(found: Scan) -> Table:
+def _steps(found: Scan) -> RenderableType:
+    """What to do next; a command is copied from the terminal, so its line is never broken."""
+    from rich.console import Group
     from rich.table import Table
+    from rich.text import Text
 
-    steps = Table.grid(padding=(0, 1))
-    steps.add_column(width=4, justify="right", no_wrap=True)
-    steps.add_column(overflow="fold")
+    lines: list[RenderableType] = []
     for at, step in enumerate(found.next, 1):
-        steps.add_row(f"{at}.", step)
-    return steps
+        what, colon, command = step.partition(": sfumato ")
+        told = Table.grid(padding=(0, 1))
+        told.add_column(width=4, justify="right", no_wrap=True)
+        told.add_row(f"{at}.", what + ":" * bool(colon))
+        lines.append(told)
+        if colon:
+            lines.append(Text(f"     sfumato {command}", no_wrap=True, overflow="ignore"))
+    return Group(*lines)
 
 
 def _choice(found: Scan) -> Text:

@@ -42,7 +42,8 @@ class AttackResult(Result):
     With true identities: `certain_right` rows match one person and it is the right one;
     `contains_truth` rows have the right person among their matches; `guessed_right` is the expected
     number of right guesses. `unread` counts, by column, distinct cells that could not be understood
-    or name values the outside table does not have.
+    or name values the outside table does not have. `warnings` are sentences about what makes the
+    figures say less than they seem to.
     """
 
     on: tuple[str, ...]
@@ -61,6 +62,7 @@ class AttackResult(Result):
     contains_truth: int | None = None
     guessed_right: float | None = None
     unread: Mapping[str, int] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
 
 
 def join_attack(
@@ -116,14 +118,17 @@ def join_attack(
     boxes, box_of = _distinct_boxes(release, on)
     matched = _matches(boxes, readings, people, on, person, weight)[box_of]
     rows = np.ones(release.entries, np.int64) if release.counts is None else release.counts
-    truth = None
+    truth, warnings = None, []
     if identity is not None:
         truth = _truth(release, people, on, readings, identity)
+        if identity != person:
+            warnings = _repeated(release, people, identity)
     if person is not None and person in release.columns:
         matched, rows, truth = _by_person(release.column(person), matched, truth)
     unread = {name: r.unread for name, r in zip(on, readings, strict=True) if r.unread}
     count = _people_count(people, person, weight)
-    return replace(_result(tuple(on), k, matched, rows, truth, count), unread=unread)
+    found = _result(tuple(on), k, matched, rows, truth, count)
+    return replace(found, unread=unread, warnings=tuple(warnings))
 
 
 def _distinct_boxes(release: Codes, on: Sequence[str]) -> tuple[Ints, Ints]:
@@ -266,6 +271,20 @@ def _truth(
     among = np.zeros(release.entries, bool)
     among[entry[fits]] = True
     return among
+
+
+def _repeated(release: Codes, people: Codes, identity: str) -> list[str]:
+    """A sentence for each table in which an identity stands in several rows."""
+    said = []
+    for entries, what in ((release, "the release"), (people, "the outside table")):
+        rows = np.bincount(entries.column(identity), weights=entries.counts)
+        if several := int((rows > 1).sum()):
+            said.append(
+                f"`{identity}` is no identity in {what}: {several:,} of its values stand in "
+                "several rows, and any of them counts as the right one; if they belong to one "
+                f"person, say so with --person {identity}"
+            )
+    return said
 
 
 def _by_person(

@@ -9,11 +9,13 @@ from typing import Any
 
 from sfumato.budget import Budget
 from sfumato.engines.recoding import Recoding, Step
+from sfumato.errors import SourceError
 from sfumato.population.drafting import column_step
 from sfumato.population.identifiers import Recognised, recognise
 from sfumato.population.promises import SafeHarborForms
 from sfumato.population.safe_harbor import RESTRICTED_AREAS, HarborColumn, harbor_cells
 from sfumato.release import Draft, Promise, Release, publish, rehearse
+from sfumato.release.place import check_place
 from sfumato.release.promise import WithoutColumns
 from sfumato.tables import Table, table
 
@@ -74,6 +76,8 @@ def safe_harbor(
     """
     budget = budget or Budget()
     opened = table(source, budget=budget)
+    if output is not None:
+        check_place(opened, output, format=format, force=force)
     draft = safe_harbor_draft(
         opened,
         keep=opened.require(keep),
@@ -117,6 +121,12 @@ def safe_harbor_draft(
     budget: Budget,
 ) -> Draft:
     """Recognise every column and work out what becomes of it."""
+    if not opened.rows:
+        raise SourceError(
+            "the table has no rows, and columns are recognised by what they hold",
+            where=opened.name,
+            remedy="Give a table with rows.",
+        )
     work = _Work(as_of, restricted, pad)
     sample = opened.sample(LOOKED_AT, seed=seed)
     for at, column in enumerate(opened.schema):

@@ -7,7 +7,7 @@ from typing import Any
 
 from sfumato.budget import Budget
 from sfumato.engines.codes import Codes
-from sfumato.errors import ColumnError, ParameterError
+from sfumato.errors import ColumnError, ParameterError, SourceError
 from sfumato.hierarchy import Hierarchy, read_folder
 from sfumato.population.attack import AttackResult, join_attack
 from sfumato.tables import Table, table
@@ -67,6 +67,18 @@ def attack(
     for needed, tables in ((identity, (released, outside)), (weight, (outside,))):
         for one in tables:
             one.require([] if needed is None else [needed])
+    if not released.rows:
+        raise SourceError(
+            "the release has no rows, so there is nobody to look for",
+            where=released.name,
+            remedy="Give the released table.",
+        )
+    if not outside.rows:
+        raise SourceError(
+            "the outside table has no rows, so there are no people to match",
+            where=outside.name,
+            remedy="Give a table of people.",
+        )
     trees = _trees(hierarchies, columns)
     return join_attack(
         _entries(released, columns, (person, identity), budget),

@@ -9,10 +9,10 @@ rank distortion Σ w_i/d_i.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, did_you_mean
 from sfumato.population.bound import check_universe
 from sfumato.results import Result
 
@@ -21,6 +21,7 @@ __all__ = [
     "allot",
     "anonymity_given",
     "check_promise",
+    "check_weights",
     "distinct_allowed",
     "failure_given",
 ]
@@ -144,7 +145,7 @@ def allot(
     for name, domain in domains.items():
         if domain < 1:
             raise ParameterError(f"column `{name}` must have at least one value")
-    weight = _weights(domains, weights)
+    weight = check_weights(domains, weights)
     level = _water_level(domains, weight, allowed)
     share = {name: min(domains[name], max(1.0, level * weight[name])) for name in domains}
     # a share that is a whole number up to rounding error is that number
@@ -157,12 +158,14 @@ def allot(
     )
 
 
-def _weights(domains: Mapping[str, int], given: Mapping[str, float] | None) -> dict[str, float]:
-    weight = dict.fromkeys(domains, 1.0) | dict(given or {})
+def check_weights(columns: Collection[str], given: Mapping[str, float] | None) -> dict[str, float]:
+    """The weight of each column, 1 where none is given."""
+    weight = dict.fromkeys(columns, 1.0) | dict(given or {})
     for name, value in weight.items():
-        if name not in domains:
+        if name not in columns:
             raise ParameterError(
-                f"a weight is given for `{name}`, which is not among the quasi-identifiers"
+                f"a weight is given for `{name}`, which is not among the quasi-identifiers",
+                remedy=did_you_mean(name, columns),
             )
         if not (value > 0 and math.isfinite(value)):
             raise ParameterError(

@@ -23,10 +23,11 @@ from sfumato.population.copula import CopulaUniqueness, fit_copula
 from sfumato.population.curve import PrivacyUtilityCurve, privacy_utility_curve
 from sfumato.population.drafting import draft_plan
 from sfumato.population.harbor import direct_identifiers
-from sfumato.population.plan import check_promise
+from sfumato.population.plan import check_promise, check_weights
 from sfumato.population.repair import Plan, Repair, cell_sizes, make_plan
 from sfumato.population.uniqueness import PopulationUniqueness, population_uniqueness
 from sfumato.release import Release, publish
+from sfumato.release.place import check_place
 from sfumato.results import Result
 from sfumato.tables import Table, table
 
@@ -139,7 +140,10 @@ def population(
     budget = budget or Budget()
     opened = table(source, budget=budget)
     opened.require(keep)
+    if output is not None:
+        check_place(opened, output, format=format, force=force)
     chosen, left_out = _quasi_identifiers(opened, qi, person, seed, budget)
+    check_weights(chosen, weights)
     entries = _entries(opened, chosen, person, budget)
     sizes = sizes_of(entries)
     if not sizes.rows:
@@ -198,7 +202,7 @@ def population(
         repair,
         weights=weights or {},
         foreseen=cell_sizes(entries, plan.blurred),
-        identifiers=direct_identifiers(opened, others, seed, budget),
+        identifiers=direct_identifiers(opened, others, seed, budget.unhurried()),
         warnings=report.warnings,
         seed=seed,
     )

@@ -31,6 +31,7 @@ from sfumato.quasi.pulling import all_combinations
 from sfumato.quasi.samples import log_sets, prune_below, share
 from sfumato.quasi.weights import column_weights
 from sfumato.release import Draft, Release, publish, rehearse
+from sfumato.release.place import check_place
 from sfumato.release.promise import RatioAtMost, WithoutColumns
 from sfumato.tables import Table, table
 
@@ -101,6 +102,8 @@ def mask(
     opened = table(source, budget=budget)
     if opened.engine.kind == "stream":
         _check_stream(opened, sample, output)
+    if output is not None:
+        check_place(opened, output, force=force)
     draft = mask_draft(
         opened,
         Demand(measure, beta, sample, delta, proven, explain, seed),
@@ -227,7 +230,8 @@ def _draft(
     dropped = tuple(name for at, name in enumerate(names) if at not in found.columns)
     why = _reasons(opened, how, found, banned, dropped, budget) if demand.explain else {}
     streamed = opened.engine.kind == "stream"
-    sizes = None if streamed else opened.class_sizes(published, budget)
+    # the search may have taken all the time; what it found is measured and written all the same
+    sizes = None if streamed else opened.class_sizes(published, budget.unhurried())
     details: dict[str, Any] = {
         "published": published,
         "dropped": dropped,

@@ -12,9 +12,10 @@ from typing import Any
 
 from sfumato.budget import Budget
 from sfumato.engines.protocol import Staged
-from sfumato.errors import ParameterError, PromiseError
+from sfumato.errors import PromiseError
 from sfumato.release.certificate import Certificate, certificate_path
 from sfumato.release.draft import Draft
+from sfumato.release.place import check_certificate_place
 from sfumato.release.promise import Finding
 from sfumato.results import Result, plain
 from sfumato.tables import Table
@@ -86,7 +87,8 @@ def publish(
 
     The output is written beside its final place, read back, and measured by code that did not make
     it. If a promise is broken nothing is published. Otherwise the certificate is written and then
-    the output gets its name, each in one atomic step.
+    the output gets its name, each in one atomic step. The time limit of a budget is for the search
+    before: it may take all of it, and its answer is written and verified all the same.
 
     Parameters
     ----------
@@ -103,14 +105,10 @@ def publish(
     certificate
         Where the certificate goes; ``<destination>.certificate.json`` where None.
     """
+    budget = None if budget is None else budget.unhurried()  # what was found is still written
     target = os.fspath(destination)
     beside = certificate_path(target) if certificate is None else Path(certificate)
-    if beside.exists() and not force:
-        raise ParameterError(
-            "there is a certificate of an earlier release",
-            where=str(beside),
-            remedy="Choose another name, or replace it with --force.",
-        )
+    check_certificate_place(beside, force=force)
     staged = draft.table.engine.stage(draft.recoding, target, format=format, budget=budget)
     try:
         with Table(staged.engine()) as written:
@@ -137,6 +135,7 @@ def rehearse(draft: Draft, *, budget: Budget | None = None) -> Release:
     """
     if draft.table.engine.kind in ("postgres", "spark", "stream"):
         return _release(draft, (), None, None, None)
+    budget = None if budget is None else budget.unhurried()
     folder = tempfile.TemporaryDirectory(prefix="sfumato-")
     try:
         staged = draft.table.engine.stage(

@@ -1,0 +1,53 @@
+"""Whether a release can be written where the user wants it, asked before any work is done."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+from sfumato.engines.formats import format_of
+from sfumato.engines.writing import check_destination
+from sfumato.errors import ParameterError
+from sfumato.release.certificate import certificate_path
+from sfumato.tables import Table
+
+__all__ = ["check_certificate_place", "check_place"]
+
+
+def check_place(
+    opened: Table,
+    output: str | os.PathLike[str],
+    *,
+    format: str | None = None,
+    force: bool = False,
+) -> None:
+    """Refuse an output that could not be published in the end.
+
+    A long search should not end in "this file exists already". Places in a database or on a
+    cluster are looked at when the release is written.
+
+    Examples
+    --------
+    >>> import pyarrow as pa, sfumato as sf
+    >>> check_place(sf.table(pa.table({"age": [1]})), "no-such-folder/people.csv")
+    Traceback (most recent call last):
+        ...
+    sfumato.errors.ParameterError: no-such-folder: the folder to write to does not exist. \
+Make it first.
+    """
+    if opened.engine.kind in ("memory", "duckdb"):
+        text = os.fspath(output)
+        format_of(text, format)
+        inputs = getattr(getattr(opened.engine, "source", None), "paths", ())
+        check_destination(text, inputs=inputs, force=force)
+    check_certificate_place(certificate_path(output), force=force)
+
+
+def check_certificate_place(beside: Path, *, force: bool = False) -> None:
+    """Refuse to replace the certificate of another release."""
+    if beside.exists() and not force:
+        raise ParameterError(
+            "there is a certificate of an earlier release",
+            where=str(beside),
+            remedy="Choose another name, or replace it with --force.",
+        )
