@@ -53,6 +53,19 @@ class Result:
 
         return compact(self)
 
+    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
+        """All forms a front end may choose from, the specification of the chart among them."""
+        from sfumato.report.registry import displayed
+
+        first, *charts = displayed(self)
+        return {**(charts[0] if charts else {}), **first}
+
+    def _ipython_display_(self) -> None:
+        """Show the compact view and the chart below it; a terminal shows the text."""
+        from sfumato.report.registry import display
+
+        display(self)
+
 
 def plain(value: Any) -> Any:
     """Turn a result's value into what JSON can hold.

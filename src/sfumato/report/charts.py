@@ -1,16 +1,24 @@
-"""Charts as Vega-Lite specifications: plain dictionaries made of results, and nothing else.
-
-Colours are those of Okabe & Ito, which people of any colour vision tell apart. When a chart is
-drawn they become the page's own (see `drawing`), which are lighter in the dark.
-"""
+"""Charts as Vega-Lite specifications: plain dictionaries made of results, and nothing else."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from sfumato.engines.sizes import ClassSizes
 from sfumato.quasi.measure import Measures
+from sfumato.report.chart_parts import (
+    ACCENT,
+    CALM,
+    INK,
+    QUIET,
+    ROWS,
+    WARNING,
+    WIDTH,
+    Spec,
+    chart,
+    name_axis,
+    share_axis,
+)
 from sfumato.report.wording import percent
 
 __all__ = [
@@ -27,94 +35,21 @@ __all__ = [
     "what_is_left",
 ]
 
-Spec = dict[str, Any]
-INK, GRID = "#010203", "#040506"
-"""Stand-ins for the page's text and line colours."""
-ACCENT, WARNING, CALM, QUIET = "#0072B2", "#D55E00", "#009E73", "#999999"
-COLOURS = {ACCENT: "accent", WARNING: "bad", CALM: "good", QUIET: "quiet"}
-"""What the page calls them."""
-WIDTH = 560
-_ROWS = {"title": "rows", "labelExpr": "format(datum.value, '~s')", "tickCount": 4}
-"""An axis that counts rows."""
-
-
-def _chart(title: str, layers: Spec, *, height: int | Spec = 220, width: int = WIDTH) -> Spec:
-    return {
-        "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
-        "description": title,
-        "width": width,
-        "height": height,
-        "background": None,
-        "padding": {"left": 10, "right": 4, "top": 2, "bottom": 2},
-        **layers,
-        "config": {
-            "font": "Helvetica, Arial, sans-serif",  # only measured; the page sets its own
-            "view": {"stroke": None},
-            "axis": {
-                "labelColor": INK,
-                "titleColor": INK,
-                "domain": False,
-                "ticks": False,
-                "labelPadding": 6,
-                "titlePadding": 8,
-                "gridColor": GRID,
-                "gridOpacity": 0.14,
-                "labelFontSize": 13,
-                "titleFontSize": 13,
-                "titleFontWeight": "normal",
-                "labelLimit": 280,
-            },
-            "legend": {
-                "labelColor": INK,
-                "titleColor": INK,
-                "labelFontSize": 13,
-                "titleFontSize": 13,
-                "titleFontWeight": "normal",
-                "symbolStrokeWidth": 0,
-                "columnPadding": 24,
-                "labelLimit": 280,
-            },
-            "text": {"color": INK, "fontSize": 13},
-        },
-    }
-
-
-def _share(field: str, title: str | None, **more: Any) -> Spec:
-    """An axis of shares."""
-    return {
-        "field": field,
-        "type": "quantitative",
-        "title": title,
-        "axis": {"format": ".3~p", "tickCount": 5, "title": title},
-        **more,
-    }
-
-
-def _named(field: str, order: Sequence[str], **more: Any) -> Spec:
-    """An axis of names in the order given."""
-    return {
-        "field": field,
-        "type": "nominal",
-        "sort": list(order),
-        "title": None,
-        "axis": {"grid": False, **more},
-    }
-
 
 def _bars(title: str, rows: list[Spec], what: str) -> Spec:
     """Horizontal bars with their figure at the end: rows of `name`, `share`, `said`."""
     order = [row["name"] for row in rows]
     most = max((row["share"] for row in rows), default=0.0)
     # Room for the figure behind the longest bar.
-    x = _share("share", what, scale={"domain": [0, (most or 1) * 1.15], "nice": False})
-    y = _named("name", order)
+    x = share_axis("share", what, scale={"domain": [0, (most or 1) * 1.15], "nice": False})
+    y = name_axis("name", order)
     layers = [
         {"mark": {"type": "bar", "color": ACCENT, "height": {"band": 0.68}},
          "encoding": {"x": x, "y": y}},
         {"mark": {"type": "text", "align": "left", "dx": 5, "aria": False},
          "encoding": {"x": x, "y": y, "text": {"field": "said"}}},
     ]  # fmt: skip
-    return _chart(title, {"data": {"values": rows}, "layer": layers}, height={"step": 28})
+    return chart(title, {"data": {"values": rows}, "layer": layers}, height={"step": 28})
 
 
 def strength(title: str, found: Sequence[Measures]) -> Spec:
@@ -177,7 +112,7 @@ def class_sizes(title: str, curves: Mapping[str, ClassSizes], k: int) -> Spec:
               "axis": {"title": "people who look alike", "labelAngle": 0, "grid": False,
                        "labelOverlap": True}},
         "y": {"field": "rows", "type": "quantitative",
-              "axis": _ROWS},
+              "axis": ROWS},
         "color": {"field": "class", "type": "nominal", "title": None,
                   "scale": {"domain": colours, "range": [WARNING, ACCENT]},
                   "legend": {"orient": "top"}},
@@ -189,7 +124,7 @@ def class_sizes(title: str, curves: Mapping[str, ClassSizes], k: int) -> Spec:
             "legend": {"orient": "bottom", "symbolType": "square", "symbolFillColor": ACCENT},
             "scale": {"domain": list(curves), "range": [0.45, 1]},
         }  # fmt: skip
-    return _chart(title, {"data": {"values": rows}, "mark": "bar", "encoding": encoding})
+    return chart(title, {"data": {"values": rows}, "mark": "bar", "encoding": encoding})
 
 
 def risk_curve(title: str, curves: Mapping[str, ClassSizes], threshold: float = 0.2) -> Spec:
@@ -222,7 +157,7 @@ def risk_curve(title: str, curves: Mapping[str, ClassSizes], threshold: float = 
         "mark": {"type": "line", "strokeWidth": 2.5, "strokeCap": "round", "aria": False},
         "encoding": {
             "x": x,
-            "y": _share("share", "rows with at least this risk", scale={"domain": [0, 1]}),
+            "y": share_axis("share", "rows with at least this risk", scale={"domain": [0, 1]}),
             "color": colour,
             "order": {"field": "position", "type": "quantitative"},
         },
@@ -233,7 +168,7 @@ def risk_curve(title: str, curves: Mapping[str, ClassSizes], threshold: float = 
         "mark": {"type": "rule", "strokeDash": [3, 3], "color": INK, "opacity": 0.6},
         "encoding": {"x": {"field": "risk", "type": "quantitative"}},
     }
-    return _chart(title, {"data": {"values": rows}, "layer": [rule, line]})
+    return chart(title, {"data": {"values": rows}, "layer": [rule, line]})
 
 
 def pair_strength(title: str, pairs: Mapping[tuple[str, str], float]) -> Spec:
@@ -244,8 +179,8 @@ def pair_strength(title: str, pairs: Mapping[tuple[str, str], float]) -> Spec:
         rows.append({"one": one, "other": other, "alone": share, "said": said})
     names = list(dict.fromkeys(name for pair in pairs for name in pair))
     most = max(pairs.values(), default=0.0) or 1.0
-    x = _named("one", names, labelAngle=-40)
-    y = _named("other", names)
+    x = name_axis("one", names, labelAngle=-40)
+    y = name_axis("other", names)
     colour = {"field": "alone", "type": "quantitative", "legend": None,
               "scale": {"domain": [0, most], "range": [0.05, 0.6]}}  # fmt: skip
     layers: list[Spec] = [
@@ -257,7 +192,7 @@ def pair_strength(title: str, pairs: Mapping[tuple[str, str], float]) -> Spec:
             {"mark": {"type": "text", "fontSize": 11, "aria": False},
              "encoding": {"x": x, "y": y, "text": {"field": "said"}}}
         )  # fmt: skip
-    return _chart(
+    return chart(
         title,
         {"data": {"values": rows}, "layer": layers},
         height={"step": 30} if side > 200 else side,
@@ -278,8 +213,8 @@ def column_fates(title: str, fates: Mapping[str, Mapping[str, float]]) -> Spec:
     ]
     used = [fate for fate in FATES if any(row["cells"] == fate for row in rows)]
     encoding = {
-        "y": _named("column", list(fates)),
-        "x": _share("share", "share of rows", scale={"domain": [0, 1]}, stack="zero"),
+        "y": name_axis("column", list(fates)),
+        "x": share_axis("share", "share of rows", scale={"domain": [0, 1]}, stack="zero"),
         "color": {"field": "cells", "type": "nominal", "title": None,
                   "scale": {"domain": used, "range": [FATES[fate] for fate in used]},
                   "legend": {"orient": "top"}},
@@ -287,7 +222,7 @@ def column_fates(title: str, fates: Mapping[str, Mapping[str, float]]) -> Spec:
     }  # fmt: skip
     mark = {"type": "bar", "height": {"band": 0.68}}
     layers = {"data": {"values": rows}, "mark": mark, "encoding": encoding}
-    return _chart(title, layers, height={"step": 28})
+    return chart(title, layers, height={"step": 28})
 
 
 def what_is_left(title: str, values: Sequence[tuple[str, int, int]]) -> Spec:
@@ -299,16 +234,16 @@ def what_is_left(title: str, values: Sequence[tuple[str, int, int]]) -> Spec:
     ]
     order = [value for value, _, _ in values]
     encoding = {
-        "y": _named("value", order),
+        "y": name_axis("value", order),
         "x": {"field": "rows", "type": "quantitative", "stack": None,
-              "axis": _ROWS},
+              "axis": ROWS},
         "color": {"field": "what", "type": "nominal", "title": None, "sort": None,
                   "scale": {"domain": ["before", "still exact"], "range": [QUIET, ACCENT]},
                   "legend": {"orient": "top"}},
     }  # fmt: skip
     mark = {"type": "bar", "height": {"band": 0.68}}
     layers = {"data": {"values": rows}, "mark": mark, "encoding": encoding}
-    return _chart(title, layers, height={"step": 24})
+    return chart(title, layers, height={"step": 24})
 
 
 def histogram(title: str, bins: Sequence[tuple[float, float, float, float]], column: str) -> Spec:
@@ -330,7 +265,7 @@ def histogram(title: str, bins: Sequence[tuple[float, float, float, float]], col
         {"data": {"values": rows},
          "mark": {"type": "rect", "opacity": 0.7},
          "encoding": {"x": {**x, "field": "from"}, "x2": {"field": "to"},
-                      "y": {"field": "before", "type": "quantitative", "axis": _ROWS},
+                      "y": {"field": "before", "type": "quantitative", "axis": ROWS},
                       "y2": {"datum": 0}, "color": {**colour, "datum": "before"}}},
         {"data": {"values": steps},
          "mark": {"type": "line", "strokeWidth": 2.5, "aria": False},
@@ -338,7 +273,7 @@ def histogram(title: str, bins: Sequence[tuple[float, float, float, float]], col
                       "y": {"field": "rows", "type": "quantitative"},
                       "color": {**colour, "datum": "after"}}},
     ]  # fmt: skip
-    return _chart(title, {"layer": layers}, height=180)
+    return chart(title, {"layer": layers}, height=180)
 
 
 def intervals(
@@ -353,9 +288,9 @@ def intervals(
         {"name": n, "estimate": value, "low": low, "high": high, "said": percent(value)}
         for n, value, low, high in found
     ]
-    y = _named("name", [name for name, _, _, _ in found])
+    y = name_axis("name", [name for name, _, _, _ in found])
     scale = {"zero": domain is None} if domain is None else {"domain": list(domain)}
-    x = _share("estimate", what, scale=scale)
+    x = share_axis("estimate", what, scale=scale)
     x["axis"]["format"] = ".6~p"
     ranges = [row for row in rows if row["low"] is not None]
     layers = [
@@ -369,7 +304,7 @@ def intervals(
          "mark": {"type": "text", "dy": -13, "aria": False},
          "encoding": {"x": x, "y": y, "text": {"field": "said"}}},
     ]  # fmt: skip
-    return _chart(title, {"layer": layers}, height={"step": 46})
+    return chart(title, {"layer": layers}, height={"step": 46})
 
 
 def trade(
@@ -380,7 +315,7 @@ def trade(
         {"kept": kept, "alike": alike, "groups": groups, "position": at, "chosen": at == chosen}
         for at, (kept, alike, groups) in enumerate(points)
     ]
-    ax = _share("kept", x, scale={"domain": [0, 1]})
+    ax = share_axis("kept", x, scale={"domain": [0, 1]})
     highest = max((alike for _, alike, _ in points), default=1)
     ay = {
         "field": "alike", "type": "quantitative", "scale": {"type": "log"},
@@ -397,4 +332,4 @@ def trade(
              "color": {"condition": {"test": "datum.chosen", "value": WARNING}, "value": ACCENT},
          }},
     ]  # fmt: skip
-    return _chart(title, {"data": {"values": rows}, "layer": layers}, height=260)
+    return chart(title, {"data": {"values": rows}, "layer": layers}, height=260)

@@ -8,7 +8,7 @@ import re
 from typing import Any
 
 from sfumato.errors import MissingExtraError
-from sfumato.report.charts import COLOURS, GRID, INK
+from sfumato.report.chart_parts import COLOURS, GRID, INK
 from sfumato.report.wording import percent
 
 __all__ = ["draw", "gauge", "narrowed"]

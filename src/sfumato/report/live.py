@@ -17,7 +17,7 @@ from importlib.resources import files
 from typing import Any
 
 from sfumato.errors import MissingExtraError
-from sfumato.report.charts import COLOURS, GRID, INK
+from sfumato.report.chart_parts import COLOURS, GRID, INK
 from sfumato.report.drawing import narrowed
 
 __all__ = ["chart_data", "script", "script_hash"]

@@ -27,7 +27,7 @@ from sfumato.report.wording import percent, phrase, sentence
 from sfumato.risks import Risk, risk_of_classes
 from sfumato.tables import Table, table
 
-__all__ = ["release_page", "release_summary"]
+__all__ = ["release_page", "release_picture", "release_summary"]
 
 MOST_COLUMNS = 40
 """Columns whose cells are compared."""
@@ -283,23 +283,26 @@ def _cost(found: Release) -> list[Section]:
         for name, value in found.utility.items()
         if isinstance(value, (int, float)) and not isinstance(value, bool)
     ]
-    columns = found.utility.get("columns")
-    figures = []
-    if isinstance(columns, Mapping) and columns:
-        lost = {str(name): float(share) for name, share in columns.items()}
-        lost = dict(sorted(lost.items(), key=lambda item: -item[1])[:MOST_COLUMNS])
-        figures.append(
-            Figure(
-                "Precision lost by column",
-                "Normalized certainty penalty: 0% where every cell is exact, 100% where it says "
-                "nothing any more.",
-                charts.shares("Precision lost by column", lost, what="precision lost"),
-            )
-        )
-    if not numbers and not figures:
+    lost = release_picture(found)
+    if not numbers and lost is None:
         return []
     grids = [Grid(("measure", "value"), numbers, frozenset({1}))] if numbers else []
-    return [Section("Utility", figures=figures, grids=grids)]
+    return [Section("Utility", figures=[] if lost is None else [lost], grids=grids)]
+
+
+def release_picture(found: Release) -> Figure | None:
+    """Precision lost by column, where the method says so."""
+    columns = found.utility.get("columns")
+    if not isinstance(columns, Mapping) or not columns:
+        return None
+    lost = {str(name): float(share) for name, share in columns.items()}
+    lost = dict(sorted(lost.items(), key=lambda item: -item[1])[:MOST_COLUMNS])
+    return Figure(
+        "Precision lost by column",
+        "Normalized certainty penalty: 0% where every cell is exact, 100% where it says nothing "
+        "any more.",
+        charts.shares("Precision lost by column", lost, what="precision lost"),
+    )
 
 
 def _number(value: float) -> str:

@@ -1,0 +1,99 @@
+"""What all charts share: sizes, letters, colours and axes.
+
+Colours are those of Okabe & Ito, which people of any colour vision tell apart. When a chart is
+drawn they become the page's own (see `drawing`), which are lighter in the dark.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+__all__ = [
+    "ACCENT",
+    "CALM",
+    "COLOURS",
+    "GRID",
+    "INK",
+    "QUIET",
+    "ROWS",
+    "WARNING",
+    "WIDTH",
+    "Spec",
+    "chart",
+    "name_axis",
+    "share_axis",
+]
+
+Spec = dict[str, Any]
+INK, GRID = "#010203", "#040506"
+"""Stand-ins for the page's text and line colours."""
+ACCENT, WARNING, CALM, QUIET = "#0072B2", "#D55E00", "#009E73", "#999999"
+COLOURS = {ACCENT: "accent", WARNING: "bad", CALM: "good", QUIET: "quiet"}
+"""What the page calls them."""
+WIDTH = 560
+ROWS = {"title": "rows", "labelExpr": "format(datum.value, '~s')", "tickCount": 4}
+"""An axis that counts rows."""
+
+
+def chart(title: str, layers: Spec, *, height: int | Spec = 220, width: int = WIDTH) -> Spec:
+    return {
+        "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
+        "description": title,
+        "width": width,
+        "height": height,
+        "background": None,
+        "padding": {"left": 10, "right": 4, "top": 2, "bottom": 2},
+        **layers,
+        "config": {
+            "font": "Helvetica, Arial, sans-serif",  # only measured; the page sets its own
+            "view": {"stroke": None},
+            "axis": {
+                "labelColor": INK,
+                "titleColor": INK,
+                "domain": False,
+                "ticks": False,
+                "labelPadding": 6,
+                "titlePadding": 8,
+                "gridColor": GRID,
+                "gridOpacity": 0.14,
+                "labelFontSize": 13,
+                "titleFontSize": 13,
+                "titleFontWeight": "normal",
+                "labelLimit": 280,
+            },
+            "legend": {
+                "labelColor": INK,
+                "titleColor": INK,
+                "labelFontSize": 13,
+                "titleFontSize": 13,
+                "titleFontWeight": "normal",
+                "symbolStrokeWidth": 0,
+                "columnPadding": 24,
+                "labelLimit": 280,
+            },
+            "text": {"color": INK, "fontSize": 13},
+        },
+    }
+
+
+def share_axis(field: str, title: str | None, **more: Any) -> Spec:
+    """An axis of shares."""
+    return {
+        "field": field,
+        "type": "quantitative",
+        "title": title,
+        "axis": {"format": ".3~p", "tickCount": 5, "title": title},
+        **more,
+    }
+
+
+def name_axis(field: str, order: Sequence[str], **more: Any) -> Spec:
+    """An axis of names in the order given."""
+    return {
+        "field": field,
+        "type": "nominal",
+        "sort": list(order),
+        "title": None,
+        "axis": {"grid": False, **more},
+    }
