@@ -16,7 +16,7 @@ import sfumato as sf
 from sfumato.budget import Budget
 from sfumato.errors import BudgetError, ParameterError
 from sfumato.web.jobs import Jobs
-from sfumato.web.project import Choices
+from sfumato.web.choices import Choices
 from workbench import Running, running
 
 TABLE = "name,age,sex,town,illness\n" + "".join(
@@ -58,6 +58,7 @@ def test_all_the_way(bench: Running, opened: str, tmp_path: Path) -> None:
     assert "<html" not in moved.text
     tried = bench.follow(bench.post(f"{opened}/utility", k="3", method="mondrian"))
     assert "mondrian, k = 3" in tried.text
+    bench.post(f"{opened}/undo")
     done = bench.follow(bench.post(f"{opened}/release"))
     assert 'data-holds="yes"' in done.text
     folder = tmp_path / "people.csv.sfumato"
@@ -182,14 +183,14 @@ def test_choices_know_their_limits() -> None:
     with pytest.raises(ParameterError, match="out of range"):
         Choices(k=1)
     with pytest.raises(ParameterError, match="known to others"):
-        _ = Choices({"age": "other"}).settings
+        Choices({"age": "other"}).settings()
 
 
 def test_the_same_work_is_not_begun_twice_and_ends_with_its_table(
     bench: Running, opened: str
 ) -> None:
     (project,) = bench.workbench.projects.values()
-    project.scan = None
+    project.columns = ()
     with project.busy:  # the job has to wait
         first = bench.get(f"{opened}/configure")
         assert bench.get(f"{opened}/configure").place == first.place

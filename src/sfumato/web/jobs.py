@@ -52,7 +52,7 @@ class Jobs:
         self._jobs: dict[str, Job] = {}
         self._lock = threading.Lock()
 
-    def start(self, title: str, after: str, work: Callable[[Budget], None]) -> Job:
+    def start(self, title: str, after: str, work: Callable[[Budget], object]) -> Job:
         """Run `work` in the background."""
         job = Job(secrets.token_hex(8), title, after)
         job.budget.on_progress = lambda doing, share: self._progress(job, doing, share)
@@ -90,7 +90,7 @@ class Jobs:
         job.doing, job.share = doing, share
 
     @staticmethod
-    def _run(job: Job, work: Callable[[Budget], None]) -> None:
+    def _run(job: Job, work: Callable[[Budget], object]) -> None:
         if job.budget.spent():
             job.state = "cancelled"
             return

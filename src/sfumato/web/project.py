@@ -6,101 +6,65 @@ release is written there too, with its certificate and the settings that repeat 
 
 from __future__ import annotations
 
-import json
 import secrets
 import threading
-import tomllib
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from importlib.util import find_spec
 from pathlib import Path
+from typing import cast
 
-from sfumato.anonymize.config import Settings
-from sfumato.anonymize.registry import METHODS
 from sfumato.atomic import write_text
 from sfumato.budget import Budget
 from sfumato.engines.sizes import ClassSizes
-from sfumato.errors import ParameterError, SourceError
-from sfumato.quasi.scan import Scan, scan
+from sfumato.errors import BudgetError, ParameterError, SourceError
+from sfumato.quasi.looking import Look, look_at
+from sfumato.quasi.scan import ColumnScan, Scan, combine, describe
+from sfumato.quasi.wording import Role
 from sfumato.release.publish import Release
 from sfumato.release.verify import Verification
+from sfumato.report.showable import counts_of
 from sfumato.tables import Table
+from sfumato.web.candidates import Candidate
+from sfumato.web.choices import Choices, read_choices, write_choices, write_trees
+from sfumato.web.outline import Outline
+from sfumato.web.trees import MOST_VALUES, Held, inferred
 
-__all__ = ["ROLES", "Choices", "Project", "methods"]
+__all__ = ["Project"]
 
-ROLES = ("quasi-identifier", "sensitive", "identifier", "other")
-"""Parts a column can play; identifiers are left out of a release."""
 MOST_UNDO = 50
-
-
-def methods() -> dict[str, str]:
-    """Methods that can be chosen, and what each does."""
-    offered = ("mondrian", "lattice", "kmember", "cells")
-    return {n: METHODS[n].says for n in offered if n in METHODS and find_spec(METHODS[n].home)}
-
-
-@dataclass(frozen=True)
-class Choices:
-    """What the user decided."""
-
-    roles: Mapping[str, str] = field(default_factory=dict)
-    k: int = 5
-    method: str = "mondrian"
-
-    def __post_init__(self) -> None:
-        if self.k < 2:
-            raise ParameterError(f"k = {self.k} is out of range", remedy="Give 2 or more.")
-        if self.method not in methods():
-            raise ParameterError("there is no such method", remedy="Choose one of the list.")
-        for role in self.roles.values():
-            if role not in ROLES:
-                raise ParameterError("there is no such role", remedy="Choose one of the list.")
-
-    def with_role(self, role: str) -> tuple[str, ...]:
-        """Columns of a role."""
-        return tuple(name for name, given in self.roles.items() if given == role)
-
-    @property
-    def settings(self) -> Settings:
-        """The same as settings of `anonymize`."""
-        qi = self.with_role("quasi-identifier")
-        if not qi:
-            raise ParameterError(
-                "no column is marked as known to others",
-                remedy="Mark at least one quasi-identifier on the first page.",
-            )
-        given = {"qi": [list(qi)], "k": self.k, "method": self.method}
-        identifiers = self.with_role("identifier")
-        if identifiers:
-            given["identifiers"] = list(identifiers)
-        return Settings.of(given)
-
-    def to_toml(self, source: str) -> str:
-        """The project file."""
-        lines = [f"table = {json.dumps(source, ensure_ascii=False)}", f"k = {self.k}"]
-        lines += [f"method = {json.dumps(self.method)}", "", "[roles]"]
-        lines += [
-            f"{json.dumps(name, ensure_ascii=False)} = {json.dumps(role)}"
-            for name, role in self.roles.items()
-        ]
-        return "\n".join(lines) + "\n"
+MOST_CANDIDATES = 24
+QUICK = 2_000_000
+"""Rows times columns that are counted while a page waits."""
+RELEASE_TREES = "release.hierarchies"
 
 
 @dataclass(eq=False)
 class Project:
-    """A table that is open."""
+    """A table that is open.
+
+    `kept` says whether its folder outlives the workbench; that of an uploaded table does not.
+    """
 
     source: Path
     table: Table
+    kept: bool = True
     number: str = field(default_factory=lambda: secrets.token_hex(6))
     choices: Choices = field(default_factory=Choices)
-    scan: Scan | None = None
-    candidates: list[tuple[Choices, Release]] = field(default_factory=list)
+    columns: tuple[ColumnScan, ...] = ()
+    """Empty until the first look."""
+    candidates: list[Candidate] = field(default_factory=list)
     released: tuple[Release, Verification] | None = None
+    edition: int = 0
+    """Grows with every decision, so that a page can tell that it is out of date."""
     busy: threading.Lock = field(default_factory=threading.Lock)
     """Held by the job that asks the table something: engines answer one question at a time."""
+    _look: Look | None = None
     _undo: list[Choices] = field(default_factory=list)
     _sizes: dict[tuple[str, ...], ClassSizes] = field(default_factory=dict)
+    _scans: dict[tuple[str, ...], Scan] = field(default_factory=dict)
+    _held: dict[str, Held] = field(default_factory=dict)
+    _inferred: dict[str, Outline] = field(default_factory=dict)
+    _tried: int = 0
 
     @property
     def folder(self) -> Path:
@@ -110,35 +74,59 @@ class Project:
     @property
     def qi(self) -> tuple[str, ...]:
         """Columns others may know."""
-        return self.choices.with_role("quasi-identifier")
+        return self.choices.qi
 
     @property
     def can_undo(self) -> bool:
         """Whether there is a decision to take back."""
         return bool(self._undo)
 
+    @property
+    def looked(self) -> bool:
+        """Whether the columns are known."""
+        return bool(self.columns)
+
+    # Decisions
+
     def look(self, budget: Budget) -> None:
         """First look; decisions of an earlier day come before guesses."""
         with self.busy:
-            self.scan = scan(self.table, budget=budget)
-        guessed = {column.name: column.role for column in self.scan.columns}
-        kept = self._saved()
-        self.choices = replace(kept, roles={n: kept.roles.get(n, r) for n, r in guessed.items()})
+            self._look = look_at(self.table, seed=0, budget=budget)
+        budget.progress("guessing roles")
+        columns = tuple(describe(facts, self._look) for facts in self._look.facts)
+        kept = read_choices(self.folder) or self.choices
+        roles = {column.name: kept.roles.get(column.name, column.role) for column in columns}
+        self.choices = replace(
+            kept,
+            roles=roles,
+            weights={name: weight for name, weight in kept.weights.items() if name in roles},
+            trees={name: tree for name, tree in kept.trees.items() if name in roles},
+        )
+        if self.table.engine.kind == "memory" and self.qi:
+            budget.progress("counting who looks alike")
+            self.class_sizes(budget)
+        self.columns = columns
 
     def decide(self, choices: Choices) -> None:
         """Take a decision; it is saved, and can be taken back."""
         if set(choices.roles) != set(self.table.columns):
             raise ParameterError("the roles are not those of this table's columns")
+        if not set(choices.weights) | set(choices.trees) <= set(choices.roles):
+            raise ParameterError("there is a weight or a tree of a column that does not exist")
         if choices != self.choices:
+            self._save(choices)
             self._undo = [*self._undo[1 - MOST_UNDO :], self.choices]
             self.choices = choices
-        self._save()
+            self.edition += 1
 
     def undo(self) -> None:
         """Take the last decision back."""
         if self._undo:
+            self._save(self._undo[-1])
             self.choices = self._undo.pop()
-            self._save()
+            self.edition += 1
+
+    # What is found
 
     def class_sizes(self, budget: Budget | None = None) -> ClassSizes:
         """Class sizes of the columns others may know; counted once."""
@@ -148,37 +136,120 @@ class Project:
                 self._sizes[qi] = self.table.class_sizes(qi, budget)
         return self._sizes[qi]
 
+    def sizes_now(self) -> ClassSizes | None:
+        """Class sizes where they are known, or counted in a moment."""
+        if not self.qi:
+            return None
+        small = self._look is not None and self._look.rows * len(self.qi) <= QUICK
+        return self.class_sizes() if small or self.has_sizes() else None
+
     def has_sizes(self) -> bool:
         """Whether class sizes are known without counting."""
         return self.qi in self._sizes
 
-    def try_out(self, choices: Choices, budget: Budget) -> None:
-        """Rehearse a release and keep it for comparison; nothing is written."""
+    def explore(self, budget: Budget) -> Scan:
+        """Which columns point at people together, given the roles; counted once for each."""
+        assert self._look is not None
+        roles = self.choices.roles
+        columns = tuple(
+            replace(column, role=cast("Role", roles[column.name])) for column in self.columns
+        )
+        qi = self.qi
+        if qi not in self._scans:
+            with self.busy:
+                found = combine(self.table, self._look, columns, budget=budget)
+            if budget.stopped_by is not None:
+                raise BudgetError("the count was stopped")
+            self._scans[qi] = found
+        return replace(self._scans[qi], columns=columns)
+
+    def has_explored(self) -> bool:
+        """Whether the columns have been combined."""
+        return self.qi in self._scans
+
+    # Trees
+
+    def held(self, column: str) -> Held:
+        """The values of a column whose tree can be changed."""
+        if column not in self._held:
+            found = next(c for c in self.columns if c.name == column)
+            if found.classes > MOST_VALUES:
+                raise ParameterError(
+                    f"`{column}` has {found.classes:,} values; a tree of more than "
+                    f"{MOST_VALUES:,} cannot be changed by hand",
+                    remedy="Leave it to the method, or make its tree with `sfumato hierarchy`.",
+                )
+            with self.busy:
+                values, counts = counts_of(self.table, column)
+            self._held[column] = Held(self.table.column(column), values, counts)
+        return self._held[column]
+
+    def outline(self, column: str) -> Outline:
+        """The tree of a column: the one that was made, or the one that would be inferred."""
+        if column in self.choices.trees:
+            return self.choices.trees[column]
+        if column not in self._inferred:
+            self._inferred[column] = inferred(self.held(column))
+        return self._inferred[column]
+
+    def decide_tree(self, column: str, outline: Outline | None) -> None:
+        """Give a column a tree, or none of its own."""
+        trees = {name: tree for name, tree in self.choices.trees.items() if name != column}
+        if outline is not None:
+            trees[column] = outline
+        self.decide(replace(self.choices, trees=trees))
+
+    # Releases
+
+    def try_out(self, tried: Sequence[Choices], budget: Budget) -> None:
+        """Rehearse releases and keep their figures for comparison; nothing is written."""
         from sfumato.anonymize.verb import anonymize
 
-        with self.busy:
-            release = anonymize(self.table, config=choices.settings, budget=budget)
-        same = [old for old in self.candidates if old[0] != choices]
-        self.candidates = [*same, (choices, release)][-12:]
+        for choices in tried:
+            if budget.spent():
+                raise BudgetError("the trial was stopped")
+            with self.busy:
+                release = anonymize(self.table, config=choices.settings(), budget=budget)
+            self._tried += 1
+            others = [old for old in self.candidates if old.choices != choices]
+            new = Candidate.of(self._tried, choices, release)
+            self.candidates = [*others, new][-MOST_CANDIDATES:]
 
     def release(self, budget: Budget) -> None:
         """Write the release, its certificate, its settings and its report; then verify it."""
         from sfumato.anonymize.verb import anonymize
         from sfumato.release.verify import verify
 
-        settings = self.choices.settings
+        choices = self.choices
         self._make_folder()
+        trees = self.folder / RELEASE_TREES
+        write_trees(choices.used_trees, trees)
         output = self.folder / f"release{_ending(self.source)}"
         with self.busy:
             release = anonymize(
-                self.table, config=settings, output=output, force=True, budget=budget
+                self.table,
+                config=choices.settings(str(trees)),
+                output=output,
+                force=True,
+                budget=budget,
             )
-            write_text(self.folder / "release.toml", settings.to_toml())
+            # Paths in the file are relative to it, so that the folder can be moved.
+            write_text(self.folder / "release.toml", choices.settings(RELEASE_TREES).to_toml())
             budget.progress("verifying what was written")
             checked = verify(str(output), budget=budget)
             budget.progress("drawing")
             release.report(self.folder / "release.html", force=True)
         self.released = (release, checked)
+
+    def files(self) -> list[Path]:
+        """What can be taken away: the release and what belongs to it."""
+        if self.released is None:
+            return []
+        output = f"release{_ending(self.source)}"
+        names = [output, f"{output}.certificate.json", "release.toml", "release.html"]
+        places = [self.folder / name for name in names]
+        places += sorted((self.folder / RELEASE_TREES).glob("*.csv"))
+        return [place for place in places if place.is_file()]
 
     def close(self) -> None:
         """Let go of the table, as soon as nothing is asked of it any more."""
@@ -186,24 +257,9 @@ class Project:
             self.candidates.clear()
             self.table.close()
 
-    def _saved(self) -> Choices:
-        place = self.folder / "project.toml"
-        if not place.exists():
-            return self.choices
-        try:
-            body = tomllib.loads(place.read_text(encoding="utf-8"))
-            roles = {str(name): str(role) for name, role in body.get("roles", {}).items()}
-            return Choices(roles, int(body.get("k", 5)), str(body.get("method", "mondrian")))
-        except (OSError, ValueError, TypeError, AttributeError) as error:
-            raise SourceError(
-                "the saved decisions cannot be read",
-                where=str(place),
-                remedy="Mend the file, or remove it to begin anew.",
-            ) from error
-
-    def _save(self) -> None:
+    def _save(self, choices: Choices) -> None:
         self._make_folder()
-        write_text(self.folder / "project.toml", self.choices.to_toml(self.source.name))
+        write_choices(choices, self.folder, self.source.name)
 
     def _make_folder(self) -> None:
         try:

@@ -3,28 +3,47 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import cast
 
-from sfumato.quasi.wording import Role
-from sfumato.report import charts
+from sfumato.budget import Budget
 from sfumato.report.drawing import gauge
 from sfumato.report.of_table import classes_of, scan_page
-from sfumato.report.page import Figure, Grid, Page, Section
+from sfumato.report.page import Page, Section, Tone
 from sfumato.report.wording import percent, phrase
 from sfumato.web.project import Project
 
-__all__ = ["candidates", "explore", "risk"]
+__all__ = ["explore", "meter", "risk"]
+
+
+def meter(project: Project) -> tuple[str, Tone]:
+    """One line about who can be found with the roles as they are."""
+    if not project.qi:
+        return (
+            "Nothing is known to others yet: nobody can be found, and nothing is blurred.",
+            "warn",
+        )
+    known = f"{len(project.qi)} column{'s' * (len(project.qi) > 1)}"
+    sizes = project.sizes_now()
+    if sizes is None:
+        return (
+            f"Others may know {known}. Who looks alike by them is counted when you go on.",
+            "warn",
+        )
+    if not sizes.rows:
+        return "The table has no rows: there is nobody to find.", "good"
+    k = project.choices.k
+    below = sizes.rows_below(k)
+    if not below:
+        return f"By these {known} everybody has at least {k - 1} others like them.", "good"
+    alone = f"By these {known} {sizes.unique_rows:,} of {sizes.rows:,} people stand alone"
+    if below == sizes.unique_rows:
+        return f"{alone}.", "bad"
+    few = f"{percent(below / sizes.rows)} have fewer than {k - 1} others like them"
+    return f"{alone}, and {few}.", "bad"
 
 
 def explore(project: Project) -> Page:
     """Who can be found in the table, and by which columns."""
-    assert project.scan is not None
-    roles = project.choices.roles
-    columns = tuple(
-        replace(column, role=cast("Role", roles.get(column.name, column.role)))
-        for column in project.scan.columns
-    )
-    page = scan_page(replace(project.scan, columns=columns))
+    page = scan_page(project.explore(Budget()))
     kept = [section for section in page.sections if section.title != "What to do next"]
     return replace(page, sections=kept)
 
@@ -59,39 +78,3 @@ def risk(project: Project, k: int) -> Page:
         ),
         sections=[Section("Who looks alike", figures=classes_of(sizes, k))],
     )
-
-
-def candidates(project: Project) -> Page:
-    """Releases that were tried, side by side."""
-    rows, lost = [], {}
-    for choices, release in project.candidates:
-        cost = release.utility.get("ncp")
-        name = f"{choices.method}, k = {choices.k}"
-        if isinstance(cost, float):
-            lost[name] = cost
-        rows.append(
-            (
-                name,
-                "–" if release.k is None else f"{release.k:,}",
-                f"{release.classes:,}" if release.classes is not None else "–",
-                f"{release.suppressed_rows:,}",
-                f"{release.suppressed_cells:,}",
-                percent(cost) if isinstance(cost, float) else "–",
-            )
-        )
-    heads = ("candidate", "k", "classes", "rows left out", "cells starred", "precision lost")
-    figures = []
-    if lost:
-        figures.append(
-            Figure(
-                "What each would cost",
-                "Precision lost: 0% where every cell is exact, 100% where it says nothing.",
-                charts.shares("Precision lost by candidate", lost, what="precision lost"),
-            )
-        )
-    least = min(lost, key=lambda name: lost[name]) if lost else None
-    verdict = f"{len(rows)} tried. " + (f"The most precise: {least}." if least else "")
-    section = Section(
-        "Compared", figures=figures, grids=[Grid(heads, rows, frozenset(range(1, 6)))]
-    )
-    return Page("Utility", "", verdict, "good", sections=[section])

@@ -1,13 +1,16 @@
-"use strict";
+/* What all pages share: jobs, the slider, fields that depend on others, uploads, and undo. */
+import { roles } from "./roles.js";
+import { tree } from "./tree.js";
+
+const find = (selector, within = document) => within.querySelector(selector);
 
 /* Follows a job and goes to its outcome. */
-const job = document.getElementById("job");
-if (job) {
-  const bar = job.querySelector("progress");
+function follow(job) {
+  const bar = find("progress", job);
   const events = new EventSource(job.dataset.events);
   events.onmessage = (event) => {
     const told = JSON.parse(event.data);
-    document.getElementById("doing").textContent = told.doing;
+    find("#doing").textContent = told.doing;
     if (told.share === null) bar.removeAttribute("value");
     else bar.value = told.share;
     if (told.state === "done") {
@@ -25,13 +28,11 @@ if (job) {
 }
 
 /* Redraws the risk while k moves; only the last answer counts. */
-const slider = document.getElementById("k");
-if (slider && slider.dataset.figure) {
-  const figure = document.getElementById("figure");
-  const said = document.getElementById("k-said");
+function slide(slider) {
+  const figure = find("#figure");
   let asking = null;
   slider.addEventListener("input", async () => {
-    said.textContent = slider.value;
+    find("#k-said").textContent = slider.value;
     if (asking) asking.abort();
     asking = new AbortController();
     figure.classList.add("loading");
@@ -46,3 +47,58 @@ if (slider && slider.dataset.figure) {
     }
   });
 }
+
+/* Shows a field only while another one has the value it depends on. */
+function depend(field) {
+  const [name, value] = field.dataset.when.split("=");
+  const other = field.closest("form").elements[name];
+  const settle = () => { field.hidden = other.value !== value; };
+  other.addEventListener("change", settle);
+  settle();
+}
+
+/* Sends a file as it is, and goes where the answer leads. */
+function upload(zone) {
+  const input = find("input", zone), bar = find("progress", zone), said = find("output", zone);
+  const send = (file) => {
+    if (file.size > Number(zone.dataset.most)) {
+      said.textContent = "This file is too large. Name its folder when you start `sfumato serve` instead.";
+      return;
+    }
+    const request = new XMLHttpRequest();
+    request.open("POST", `/upload?name=${encodeURIComponent(file.name)}`);
+    request.setRequestHeader("Content-Type", "application/octet-stream");
+    request.setRequestHeader("Accept", "text/html, application/json");
+    request.upload.onprogress = (event) => { bar.hidden = false; bar.value = event.loaded / event.total; };
+    request.onload = () => {
+      bar.hidden = true;
+      if (request.status < 400) location.href = request.responseURL;
+      else said.textContent = JSON.parse(request.responseText).problem;
+    };
+    request.onerror = () => { bar.hidden = true; said.textContent = "The upload broke off. Try again."; };
+    request.send(file);
+  };
+  input.addEventListener("change", () => input.files.length && send(input.files[0]));
+  zone.addEventListener("dragover", (event) => { event.preventDefault(); zone.classList.add("over"); });
+  zone.addEventListener("dragleave", () => zone.classList.remove("over"));
+  zone.addEventListener("drop", (event) => {
+    event.preventDefault();
+    zone.classList.remove("over");
+    if (event.dataTransfer.files.length) send(event.dataTransfer.files[0]);
+  });
+}
+
+const parts = { "#job": follow, "#k": slide, "#upload": upload, "#roles": roles, "#tree": tree };
+for (const [selector, begin] of Object.entries(parts)) {
+  const found = find(selector);
+  if (found) begin(found);
+}
+document.querySelectorAll("[data-when]").forEach(depend);
+
+/* Ctrl-Z takes the last decision back, except while text is being written. */
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "z" || !(event.ctrlKey || event.metaKey) || event.shiftKey) return;
+  if (event.target.matches("input:not([type=checkbox]), textarea")) return;
+  const button = find("#undo-button");
+  if (button && !button.disabled) { event.preventDefault(); button.click(); }
+});

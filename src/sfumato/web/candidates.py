@@ -1,0 +1,143 @@
+"""Releases that were tried: what each protects and costs, side by side and as a curve."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from sfumato.release.publish import Release
+from sfumato.report.wording import percent
+from sfumato.web.choices import Choices
+
+__all__ = ["Candidate", "curve"]
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One release that could be; its rows are forgotten, its figures are kept."""
+
+    number: int
+    choices: Choices
+    k: int | None
+    classes: int | None
+    rows_left_out: int
+    cells_starred: int
+    lost: float
+    """Precision lost: 0 where every cell is exact, 1 where it says nothing."""
+    highest_risk: float | None
+    average_risk: float | None
+    columns: dict[str, float]
+    """Precision lost, by column."""
+
+    @classmethod
+    def of(cls, number: int, choices: Choices, release: Release) -> Candidate:
+        """The figures of a rehearsed release."""
+        risks = release.details.get("risk") or ()
+        after = risks[0].after if risks else None
+        return cls(
+            number=number,
+            choices=choices,
+            k=release.k,
+            classes=release.classes,
+            rows_left_out=release.suppressed_rows,
+            cells_starred=release.suppressed_cells,
+            lost=float(release.utility["ncp"]),
+            highest_risk=None if after is None else after.prosecutor,
+            average_risk=None if after is None else after.marketer,
+            columns=dict(release.utility["columns"]),
+        )
+
+    @property
+    def name(self) -> str:
+        """How people tell it from the others."""
+        trees = self.choices.used_trees
+        marked = any(tree.marks for tree in trees.values())
+        more = ", own trees" if trees else ""
+        return f"{self.choices.method}, {self.choices.demand}{more}{' and limits' * marked}"
+
+
+WIDTH, HEIGHT = 640, 300
+LEFT, RIGHT, TOP, BOTTOM = 58, 20, 14, 46
+
+
+def curve(candidates: Sequence[Candidate], chosen: Choices) -> str:
+    """Precision lost against people alike: one line for settings that differ in k alone.
+
+    Every point is a link to its candidate in the table below.
+    """
+    points = [c for c in candidates if c.k is not None]
+    if not points:
+        return ""
+    ks = [c.k or 1 for c in points]
+    low, high = math.log(min(ks)) - 0.15, math.log(max(ks)) + 0.15
+    most = max(0.05, max(c.lost for c in points)) * 1.08
+
+    def x(k: int) -> float:
+        return LEFT + (math.log(k) - low) / (high - low) * (WIDTH - LEFT - RIGHT)
+
+    def y(lost: float) -> float:
+        return HEIGHT - BOTTOM - lost / most * (HEIGHT - TOP - BOTTOM)
+
+    parts = [_grid(most, y), _ticks(ks, x)]
+    for line in _lines(points):
+        way = " ".join(f"{x(c.k or 1):.1f},{y(c.lost):.1f}" for c in line)
+        parts.append(f'<polyline points="{way}"/>')
+    for c in points:
+        said = html.escape(f"{c.name}: {percent(c.lost)} lost, at least {c.k} alike")
+        kind = "chosen" if c.choices == chosen else "tried"
+        parts.append(
+            f'<a href="#candidate-{c.number}" class="{kind}" aria-label="{said}">'
+            f'<title>{said}</title><circle class="touch" cx="{x(c.k or 1):.1f}" '
+            f'cy="{y(c.lost):.1f}" r="14"/><circle cx="{x(c.k or 1):.1f}" cy="{y(c.lost):.1f}" '
+            f'r="{8 if kind == "chosen" else 6}"/></a>'
+        )
+    return (
+        f'<svg class="curve" viewBox="0 0 {WIDTH} {HEIGHT}" role="group" '
+        f'aria-label="Precision lost against people alike">{"".join(parts)}'
+        f'<text class="axis" x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 6}" '
+        f'text-anchor="middle">people alike, at least (k)</text>'
+        f'<text class="axis" x="14" y="{(TOP + HEIGHT - BOTTOM) / 2}" text-anchor="middle" '
+        f'transform="rotate(-90 14 {(TOP + HEIGHT - BOTTOM) / 2})">precision lost</text></svg>'
+    )
+
+
+def _lines(points: Sequence[Candidate]) -> list[list[Candidate]]:
+    """Candidates that differ in k alone, by k."""
+    groups: list[tuple[Choices, list[Candidate]]] = []
+    for candidate in points:
+        plain = replace(candidate.choices, k=2)
+        for known, members in groups:
+            if known == plain:
+                members.append(candidate)
+                break
+        else:
+            groups.append((plain, [candidate]))
+    return [sorted(m, key=lambda c: (c.k or 1, c.lost)) for _, m in groups if len(m) > 1]
+
+
+def _grid(most: float, y: object) -> str:
+    assert callable(y)
+    step = next(s for s in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5) if most / s <= 6)
+    lines = []
+    for at in range(int(most / step) + 1):
+        level = at * step
+        lines.append(
+            f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y(level):.1f}" y2="{y(level):.1f}"/>'
+            f'<text x="{LEFT - 8}" y="{y(level) + 4:.1f}" text-anchor="end">{level:.0%}</text>'
+        )
+    return f'<g class="grid" aria-hidden="true">{"".join(lines)}</g>'
+
+
+def _ticks(ks: Sequence[int], x: object) -> str:
+    assert callable(x)
+    placed: list[float] = []
+    texts = []
+    for k in sorted(set(ks)):
+        if not placed or x(k) - placed[-1] > 30:
+            placed.append(x(k))
+            texts.append(
+                f'<text x="{x(k):.1f}" y="{HEIGHT - BOTTOM + 20}" text-anchor="middle">{k:,}</text>'
+            )
+    return f'<g class="grid" aria-hidden="true">{"".join(texts)}</g>'

@@ -1,0 +1,239 @@
+"""What was decided about a table: roles, what must hold, how to get there, and trees.
+
+Decisions never change: another decision is another object, and undo goes back to the one before.
+They are kept as TOML, with one file in ARX's form for each tree.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from sfumato.anonymize.config import Settings
+from sfumato.anonymize.registry import METHODS
+from sfumato.atomic import write_text
+from sfumato.errors import ParameterError, SfumatoError, SourceError
+from sfumato.hierarchy import read_arx, write_arx
+from sfumato.web.outline import Outline
+
+__all__ = ["DISTANCES", "L_KINDS", "ROLES", "Choices", "methods", "read_choices", "write_choices"]
+
+ROLES = ("quasi-identifier", "sensitive", "identifier", "other")
+"""Parts a column can play; identifiers are left out of a release."""
+L_KINDS = ("distinct", "entropy", "recursive")
+DISTANCES = ("", "equal", "ordered", "hierarchical")
+"""Of t-closeness; by default numbers are ordered and all else is equally far apart."""
+OFFERED = ("mondrian", "best", "lattice", "full-domain", "kmember", "cells")
+TREES = "hierarchies"
+"""Folder of the trees beside a project file."""
+
+
+def methods() -> dict[str, str]:
+    """Methods that can be chosen, and what each does."""
+    return {name: METHODS[name].says for name in OFFERED}
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What the user decided.
+
+    Examples
+    --------
+    >>> mine = Choices({"age": "quasi-identifier", "name": "identifier"}, k=3)
+    >>> mine.qi, mine.settings().identifiers
+    (('age',), ('name',))
+    """
+
+    roles: Mapping[str, str] = field(default_factory=dict)
+    k: int = 5
+    l: float | None = None  # noqa: E741 (the field's own name)
+    l_kind: str = "distinct"
+    c: float | None = None
+    t: float | None = None
+    t_distance: str = ""
+    method: str = "mondrian"
+    suppression_limit: float | None = None
+    weights: Mapping[str, float] = field(default_factory=dict)
+    trees: Mapping[str, Outline] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        _within("k", self.k, 2, 1_000_000)
+        for name, least, most in (("l", 1, 1e6), ("c", 0, 1e6), ("t", 0, 1)):
+            if getattr(self, name) is not None:
+                _within(name, getattr(self, name), least, most)
+        if self.suppression_limit is not None:
+            _within("the share of rows that may be left out", self.suppression_limit, 0, 1)
+        for column, weight in self.weights.items():
+            _within(f"the weight of `{column}`", weight, 0, 1e6)
+        _known("method", self.method, OFFERED)
+        _known("kind of l-diversity", self.l_kind, L_KINDS)
+        _known("distance", self.t_distance, DISTANCES)
+        for role in self.roles.values():
+            _known("role", role, ROLES)
+
+    def with_role(self, role: str) -> tuple[str, ...]:
+        """Columns of a role."""
+        return tuple(name for name, given in self.roles.items() if given == role)
+
+    @property
+    def qi(self) -> tuple[str, ...]:
+        """Columns others may know."""
+        return self.with_role("quasi-identifier")
+
+    @property
+    def demand(self) -> str:
+        """What must hold, in the field's own words."""
+        said = [f"k = {self.k}"]
+        if self.l is not None:
+            kind = "" if self.l_kind == "distinct" else f" {self.l_kind}"
+            said.append(f"l = {self.l:g}{kind}")
+        if self.t is not None:
+            distance = f" {self.t_distance}" if self.t_distance else ""
+            said.append(f"t = {self.t:g}{distance}")
+        return ", ".join(said)
+
+    @property
+    def used_trees(self) -> dict[str, Outline]:
+        """Trees that a release needs: of columns others may know, and of the distance t is about.
+
+        One tree means that all columns others may know are blurred along trees; those that were
+        not made by hand are inferred.
+        """
+        wanted = set(self.qi)
+        if self.t is not None and self.t_distance == "hierarchical":
+            wanted |= set(self.with_role("sensitive"))
+        return {name: tree for name, tree in self.trees.items() if name in wanted}
+
+    def settings(self, folder: str | None = None) -> Settings:
+        """The same as settings of `anonymize`.
+
+        Parameters
+        ----------
+        folder
+            Where the trees lie; without it they are handed over as they are.
+        """
+        if not self.qi:
+            raise ParameterError(
+                "no column is marked as known to others",
+                remedy="Mark at least one on the first page.",
+            )
+        given: dict[str, Any] = {"qi": [list(self.qi)], "k": self.k, "method": self.method}
+        if self.with_role("identifier"):
+            given["identifiers"] = list(self.with_role("identifier"))
+        given |= self._about_sensitive()
+        weights = {n: w for n, w in self.weights.items() if n in self.qi and w != 1}
+        if weights:
+            given["weights"] = weights
+        if self.method == "full-domain" and self.suppression_limit is not None:
+            given["suppression_limit"] = self.suppression_limit
+        trees = self.used_trees
+        if trees:
+            given["hierarchies"] = folder or {n: tree.hierarchy for n, tree in trees.items()}
+        marks = {n: tree.mark_labels for n, tree in trees.items() if n in self.qi}
+        if any(marks.values()):
+            given["boundaries"] = {n: {"marks": list(m)} for n, m in marks.items() if m}
+        return Settings.of(given)
+
+    def _about_sensitive(self) -> dict[str, Any]:
+        if self.l is None and self.t is None:
+            return {}
+        given: dict[str, Any] = {"sensitive": list(self.with_role("sensitive"))}
+        if self.l is not None:
+            given |= {"l": self.l, "l_kind": self.l_kind}
+            if self.l_kind == "recursive" and self.c is not None:
+                given["c"] = self.c
+        if self.t is not None:
+            given["t"] = self.t
+            if self.t_distance:
+                given["t_distance"] = self.t_distance
+        return given
+
+
+def write_choices(choices: Choices, folder: Path, source: str) -> None:
+    """Keep decisions in a folder: ``project.toml``, and the trees beside it."""
+    write_trees(choices.trees, folder / TREES)
+    lines = [f"table = {_text(source)}"]
+    for part in fields(choices):
+        value = getattr(choices, part.name)
+        if part.name not in ("roles", "weights", "trees") and value is not None:
+            written = _text(value) if isinstance(value, str) else repr(value)
+            lines.append(f"{part.name} = {written}")
+    lines += ["", "[roles]"]
+    lines += [f"{_text(name)} = {_text(role)}" for name, role in choices.roles.items()]
+    if choices.weights:
+        lines += ["", "[weights]"]
+        lines += [f"{_text(name)} = {weight!r}" for name, weight in choices.weights.items()]
+    for name, tree in choices.trees.items():
+        marks = ", ".join(_text(label) for label in tree.mark_labels)
+        lines += ["", f"[trees.{_text(name)}]", f"said = {_text(tree.said)}", f"marks = [{marks}]"]
+    write_text(folder / "project.toml", "\n".join(lines) + "\n")
+
+
+def write_trees(trees: Mapping[str, Outline], folder: Path) -> None:
+    """Write trees as ``<column>.csv`` into a folder that then holds nothing else."""
+    wanted = {_place(folder, name): tree for name, tree in trees.items()}
+    if folder.is_dir():
+        for old in folder.glob("*.csv"):
+            if old not in wanted:
+                old.unlink()
+    if wanted:
+        folder.mkdir(parents=True, exist_ok=True)
+    for place, tree in wanted.items():
+        write_arx(tree.hierarchy, place)
+
+
+def read_choices(folder: Path) -> Choices | None:
+    """Decisions of an earlier day; None where there are none."""
+    place = folder / "project.toml"
+    if not place.exists():
+        return None
+    try:
+        body = tomllib.loads(place.read_text(encoding="utf-8"))
+        trees = {
+            str(name): Outline.of(
+                read_arx(_place(folder / TREES, str(name))), str(tree["said"]), tree["marks"]
+            )
+            for name, tree in body.pop("trees", {}).items()
+        }
+        known = {part.name for part in fields(Choices)}
+        return Choices(**{n: v for n, v in body.items() if n in known}, trees=trees)
+    except (SfumatoError, OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+        told = f" ({error})" if isinstance(error, SfumatoError) else ""
+        raise SourceError(
+            f"the saved decisions cannot be read{told}",
+            where=str(place),
+            remedy="Mend the file, or remove it to begin anew.",
+        ) from error
+
+
+def _place(folder: Path, column: str) -> Path:
+    """The file of a column's tree; its name must not lead out of the folder."""
+    place = folder / f"{column}.csv"
+    if place.parent != folder or place.stem != column or "\0" in column:
+        raise ParameterError(
+            f"a file cannot be named after column `{column}`", remedy="Rename the column first."
+        )
+    return place
+
+
+def _text(text: str) -> str:
+    """Text in quotes; JSON's escapes are TOML's, except that TOML also escapes DEL."""
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def _within(name: str, value: Any, least: float, most: float) -> None:
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not number or not math.isfinite(value) or not least <= value <= most:
+        raise ParameterError(
+            f"{name} is out of range", remedy=f"Give a number from {least:g} to {most:g}."
+        )
+
+
+def _known(what: str, value: str, allowed: tuple[str, ...]) -> None:
+    if value not in allowed:
+        raise ParameterError(f"there is no such {what}", remedy="Choose one of the list.")

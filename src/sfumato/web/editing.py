@@ -1,0 +1,205 @@
+"""The page on which a column's tree is changed by hand."""
+
+from __future__ import annotations
+
+import csv
+import io
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from sfumato.errors import ParameterError, SfumatoError
+from sfumato.hierarchy import CALENDAR
+from sfumato.web import trees
+from sfumato.web.outline import Outline
+from sfumato.web.pages import Form, form_of, frame, page, whole
+from sfumato.web.project import Project
+from sfumato.web.treeview import lines_of, opened_at_first
+
+if TYPE_CHECKING:
+    from sfumato.web.app import Workbench
+
+__all__ = ["Editing"]
+
+MOST_GROUPS = 300
+"""Groups offered as a place to move to; beyond that values are dragged."""
+
+
+@dataclass
+class Asked:
+    """What a request says about the page: what is open, picked and shown."""
+
+    opened: set[int] | None = None
+    picked: tuple[int, ...] = ()
+    with_rare: bool = False
+    problem: str = ""
+
+
+class Editing:
+    """Handlers of the tree page."""
+
+    def __init__(self, bench: Workbench) -> None:
+        self.bench = bench
+
+    def routes(self) -> list[Route]:
+        """Where the page is found."""
+        place = "/p/{number}/columns/{at:int}"
+        return [
+            Route(place, self.show),
+            Route(place, self.change, methods=["POST"]),
+            Route(f"{place}/tree.csv", self.download),
+        ]
+
+    async def show(self, request: Request) -> Response:
+        project, column = self._column(request)
+        rare = "rare" in request.query_params
+        return await self._page(request, project, column, Asked(with_rare=rare))
+
+    async def change(self, request: Request) -> Response:
+        project, column = self._column(request)
+        form = await form_of(request)
+        asked = Asked(
+            opened=set(_numbers(form, "open")),
+            picked=tuple(_numbers(form, "pick")),
+            with_rare="rare" in form,
+        )
+        act = form.get("do", [""])[0]
+        try:
+            if act.startswith("toggle:"):
+                assert asked.opened is not None
+                asked.opened ^= {_number(act)}
+            elif whole(form, "edition") != project.edition:
+                raise ParameterError(
+                    "this table's decisions changed meanwhile, and nothing was done",
+                    remedy="Look at the tree as it is now, and try again.",
+                )
+            elif act == "undo":
+                await run_in_threadpool(project.undo)
+            else:
+                await run_in_threadpool(self._act, project, column, act, form, asked)
+        except SfumatoError as error:
+            asked.problem = str(error)
+        return await self._page(request, project, column, asked)
+
+    def _act(self, project: Project, column: str, act: str, form: Form, asked: Asked) -> None:
+        """Carry out one change."""
+        if act == "forget":
+            project.decide_tree(column, None)
+            asked.opened, asked.picked = None, ()
+            return
+        before = project.outline(column)
+        after = _made(project, column, act, form) or _changed(before, act, form, asked.picked)
+        project.decide_tree(column, after)
+        if act in ("build", "read"):
+            asked.opened, asked.picked = None, ()
+        elif act in ("group", "move", "dissolve"):
+            new = set(after.names) - set(before.names)
+            asked.opened = (asked.opened or set()) | new
+            asked.picked = tuple(new)
+
+    async def download(self, request: Request) -> Response:
+        project, column = self._column(request)
+        outline = await run_in_threadpool(project.outline, column)
+        text = io.StringIO()
+        levels = (level.to_pylist() for level in outline.hierarchy.levels())
+        csv.writer(text, delimiter=";", lineterminator="\n").writerows(zip(*levels, strict=True))
+        name = f'attachment; filename="column-{request.path_params["at"] + 1}.csv"'
+        return PlainTextResponse(
+            text.getvalue(), headers={"content-disposition": name}, media_type="text/csv"
+        )
+
+    async def _page(
+        self, request: Request, project: Project, column: str, asked: Asked
+    ) -> Response:
+        outline = await run_in_threadpool(project.outline, column)
+        held = await run_in_threadpool(project.held, column)
+        try:
+            rows = await run_in_threadpool(held.rows_of, outline)
+        except SfumatoError as error:
+            asked.problem = asked.problem or str(error)
+            rows = [0] * len(outline.values)
+        opened = opened_at_first(outline) if asked.opened is None else asked.opened
+        with_rare = asked.with_rare or not sum(rows)
+        lines = lines_of(outline, rows, opened, with_rare=with_rare)
+        fragment = request.headers.get("x-part") == "tree"
+        groups = outline.downward if len(outline.names) <= MOST_GROUPS else []
+        return page(
+            "tree-part.html.j2" if fragment else "tree.html.j2",
+            **frame(project, "configure"),
+            column=column,
+            at=request.path_params["at"],
+            outline=outline,
+            own=column in project.choices.trees,
+            lines=lines,
+            picked=set(asked.picked),
+            with_rare=with_rare,
+            problem=asked.problem,
+            groups=[(node, outline.label(node)) for node in groups],
+            heights=sorted(set(outline.heights.values()))[:-1],
+            missing=held.missing,
+            ways=trees.ways(held.column.kind),
+            calendar=CALENDAR,
+            siblings=[(n, c.name) for n, c in enumerate(project.columns)
+                      if project.choices.roles[c.name] == "quasi-identifier"],
+        )  # fmt: skip
+
+    def _column(self, request: Request) -> tuple[Project, str]:
+        project = self.bench.project(request)
+        names = project.table.columns
+        at = request.path_params["at"]
+        if not project.looked or not 0 <= at < len(names):
+            raise HTTPException(404, "There is no such column.")
+        return project, names[at]
+
+
+def _made(project: Project, column: str, act: str, form: Form) -> Outline | None:
+    """A whole new tree, where one is asked for."""
+    if act == "build":
+        return trees.built(project.held(column), form.get("way", [""])[0], form)
+    if act == "read":
+        return trees.read(project.held(column), form.get("text", [""])[0], _file_name(form))
+    return None
+
+
+def _changed(outline: Outline, act: str, form: Form, picked: tuple[int, ...]) -> Outline:
+    label = form.get("label", [""])[0]
+    if act == "group":
+        return outline.group(picked, label)
+    if act == "rename":
+        if len(picked) != 1:
+            raise ParameterError("one group is renamed at a time", remedy="Pick one.")
+        return outline.rename(picked[0], label)
+    if act == "dissolve":
+        return outline.dissolve(picked)
+    if act == "move":
+        return outline.move(picked, whole(form, "to"))
+    if act == "mark":
+        return outline.mark(picked)
+    if act.startswith("mark:"):
+        return outline.mark([_number(act)])
+    if act.startswith("height:"):
+        return outline.mark_height(_number(act))
+    if act == "unmark":
+        return outline.unmarked()
+    raise ParameterError("there is nothing like this to be done", remedy="Load the page again.")
+
+
+def _number(act: str) -> int:
+    text = act.partition(":")[2]
+    if not text.isascii() or not text.isdigit():
+        raise ParameterError("there is no such node", remedy="Load the page again.")
+    return int(text)
+
+
+def _numbers(form: Form, name: str) -> list[int]:
+    return [int(text) for text in form.get(name, []) if text.isascii() and text.isdigit()]
+
+
+def _file_name(form: Form) -> str:
+    name = form.get("file", [""])[0].replace("\\", "/").rpartition("/")[2]
+    return name[:100] if name.isprintable() and name else "a file"

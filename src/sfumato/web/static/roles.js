@@ -1,0 +1,62 @@
+/* The board of columns: a card is moved by dragging, by its menu, or by Alt and arrow keys. */
+import { draggable } from "./drag.js";
+
+export function roles(form) {
+  const lanes = [...form.querySelectorAll(".lane")];
+
+  const put = (card, lane) => {
+    if (!lane || lane.contains(card)) return;
+    const select = card.querySelector("select");
+    const focused = card.contains(document.activeElement);
+    const list = lane.querySelector("ul");
+    /* Cards keep the order of the table. */
+    const at = Number(card.dataset.column);
+    const next = [...list.children].find((other) => Number(other.dataset.column) > at);
+    list.insertBefore(card, next ?? null);
+    select.value = lane.dataset.role;
+    if (focused) select.focus();
+    card.classList.add("moved");
+    setTimeout(() => card.classList.remove("moved"), 600);
+    save();
+  };
+
+  draggable(form.querySelector(".board"), {
+    item: ".card", target: ".lane", grip: ".grip", drop: put,
+  });
+  form.addEventListener("change", (event) => {
+    const card = event.target.closest(".card");
+    if (card && event.target.matches("select")) {
+      put(card, lanes.find((lane) => lane.dataset.role === event.target.value));
+    } else {
+      save();
+    }
+  });
+  form.addEventListener("keydown", (event) => {
+    const card = event.target.closest(".card");
+    const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+    if (!card || !step || !event.altKey) return;
+    event.preventDefault();
+    put(card, lanes[lanes.indexOf(card.closest(".lane")) + step]);
+  });
+
+  /* Every change is kept at once, one after the other, so that each can be taken back. */
+  let turn = Promise.resolve();
+  const save = () => {
+    const content = new URLSearchParams(new FormData(form));
+    turn = turn.then(() => send(content)).catch(() => tell("The workbench does not answer.", "bad"));
+  };
+  const send = async (content) => {
+    const answer = await fetch(form.action, {
+      method: "POST", body: content, headers: { Accept: "application/json" },
+    });
+    const told = await answer.json();
+    if (!answer.ok) return tell(told.problem, "bad");
+    document.getElementById("undo-button").disabled = !told.undo;
+    return tell(told.said, told.tone);
+  };
+  const tell = (said, tone) => {
+    const meter = document.getElementById("meter");
+    meter.textContent = said;
+    meter.className = tone;
+  };
+}
