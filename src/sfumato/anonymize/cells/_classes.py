@@ -6,10 +6,25 @@ memory is that of the list, never of the candidates.
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numba
 import numpy as np
+import numpy.typing as npt
 
-__all__ = ["bits_for", "key_of", "new_slots", "number_classes", "slot_of", "sort_classes"]
+__all__ = [
+    "Keys",
+    "bits_for",
+    "key_of",
+    "mark_of",
+    "move_keys",
+    "new_slots",
+    "number_classes",
+    "slot_of",
+    "sort_classes",
+]
+
+Array = npt.NDArray[Any]
 
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
@@ -22,6 +37,45 @@ def key_of(codes, entry, kept, multipliers):  # type: ignore[no-untyped-def]
         if (kept >> c) & 1:
             key += np.uint64(codes[entry, c] + 1) * multipliers[c]
     return key
+
+
+class Keys(NamedTuple):
+    """What every entry shows under one pattern, ready to move on to the next.
+
+    Attributes
+    ----------
+    columns
+        Codes, one row a column.
+    multipliers
+        See `CellTable.multipliers`.
+    keys, kept
+        The key of each entry under the pattern kept[0].
+    """
+
+    columns: Array
+    multipliers: Array
+    keys: Array
+    kept: Array
+
+
+@numba.njit(nogil=True, cache=True)
+def move_keys(keys, kept):  # type: ignore[no-untyped-def]
+    """Make `keys` those of another pattern: only columns in which the two differ are read."""
+    for c in range(keys.columns.shape[0]):
+        shows, showed = (kept >> c) & 1, (keys.kept[0] >> c) & 1
+        if shows and not showed:
+            for i in range(keys.keys.shape[0]):
+                keys.keys[i] += np.uint64(keys.columns[c, i] + 1) * keys.multipliers[c]
+        elif showed and not shows:
+            for i in range(keys.keys.shape[0]):
+                keys.keys[i] -= np.uint64(keys.columns[c, i] + 1) * keys.multipliers[c]
+    keys.kept[0] = kept
+
+
+@numba.njit(nogil=True, cache=True)
+def mark_of(key, bits):  # type: ignore[no-untyped-def]
+    """Where a key is marked among eight times as many marks as slots."""
+    return np.int64((key * _SPREAD) >> np.uint64(61 - bits))
 
 
 @numba.njit(nogil=True, cache=True)

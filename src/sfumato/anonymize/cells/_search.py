@@ -14,6 +14,8 @@ import numpy as np
 from sfumato.anonymize.cells._classes import (
     bits_for,
     key_of,
+    mark_of,
+    move_keys,
     new_slots,
     slot_of,
     sort_classes,
@@ -31,48 +33,62 @@ _FACTOR, _SUMMAND = np.uint64(6364136223846793005), np.uint64(144269504088896340
 
 @numba.njit(nogil=True, cache=True)
 def open_groups(  # type: ignore[no-untyped-def]
-    codes, sensitive, rules, groups, elsewhere, kept, prices, multipliers, units, heat, seed
+    codes, sensitive, rules, groups, elsewhere, keys_of, floor, first, kept, prices, heat, seed
 ):
     """One walk over the patterns; gives what was saved.
 
-    `elsewhere` names for each unit another group it fits, or -1. `units` are those looked at, in
-    the order in which they are asked to come. With some `heat`, groups are opened that cost up to
-    that much more, to get out of a dead end.
+    `elsewhere` names for each unit another group it fits, or -1. `keys_of` says what entries show
+    (see `move_keys`). `floor` is the least a row of each entry can pay at all: below it no class
+    has k rows, so units that pay no more have nothing to gain. Units that may move come first and
+    by entry; those of entry e are first[e] to first[e + 1]. With some `heat`, groups are opened
+    that cost up to that much more, to get out of a dead end.
     """
-    n, state = units.shape[0], np.uint64(2 * seed + 1)
-    slots = new_slots(n)
-    keys, stamps, found = slots
+    entries, n, state = codes.shape[0], first[-1], np.uint64(2 * seed + 1)
+    gainers, most = np.empty(n, np.int64), 0
+    for u in range(n):
+        if groups.cost[groups.group[u]] > floor[groups.entry[u]]:
+            gainers[most] = u
+            most += 1
+    keys, stamps, found = new_slots(most)
+    marks = np.zeros(8 << bits_for(most), np.bool_)
     chosen, numbers = np.empty(n, np.int64), np.empty(n, np.int32)
     starts, order = np.empty(n + 1, np.int64), np.empty(n, np.int64)
     members = np.empty(n, np.int64)
     taken = np.zeros(groups.head.shape[0], np.int64)
     leaving = np.zeros(groups.group.shape[0], np.bool_)
     tally = np.zeros(rules.offsets[-1], np.int64)
-    bits = bits_for(n)
     saved = np.int64(0)
     for p in range(kept.shape[0]):
         price, listed, classes = prices[p], 0, 0
-        for i in range(n):
-            u = units[i]
-            if groups.cost[groups.group[u]] > price:
-                key = key_of(codes, groups.entry[u], kept[p], multipliers)
-                at = slot_of(key, bits, p, keys, stamps)
-                if stamps[at] != p:
-                    stamps[at], keys[at], found[at] = p, key, classes
-                    classes += 1
-                chosen[listed], numbers[listed] = u, found[at]
+        for i in range(most):
+            u = gainers[i]
+            if groups.cost[groups.group[u]] > price and floor[groups.entry[u]] <= price:
+                chosen[listed] = u
                 listed += 1
-        if classes == 0:
+        if listed == 0:
             continue
-        for i in range(n):
-            u = units[i]
-            q = groups.group[u]
-            if groups.cost[q] <= price and groups.size[q] > rules.k:
-                key = key_of(codes, groups.entry[u], kept[p], multipliers)
-                at = slot_of(key, bits, p, keys, stamps)
+        move_keys(keys_of, kept[p])
+        shown, bits = keys_of.keys, bits_for(listed)
+        for i in range(listed):
+            key = shown[groups.entry[chosen[i]]]
+            at = slot_of(key, bits, p, keys, stamps)
+            if stamps[at] != p:
+                stamps[at], keys[at], found[at] = p, key, classes
+                classes += 1
+                marks[mark_of(key, bits)] = True
+            numbers[i] = found[at]
+        gaining = listed
+        for e in range(entries):
+            if marks[mark_of(shown[e], bits)]:
+                at = slot_of(shown[e], bits, p, keys, stamps)
                 if stamps[at] == p:
-                    chosen[listed], numbers[listed] = u, found[at]
-                    listed += 1
+                    for u in range(first[e], first[e + 1]):
+                        q = groups.group[u]
+                        if groups.cost[q] <= price and groups.size[q] > rules.k:
+                            chosen[listed], numbers[listed] = u, found[at]
+                            listed += 1
+        for i in range(gaining):
+            marks[mark_of(shown[groups.entry[chosen[i]]], bits)] = False
         sort_classes(numbers, listed, classes, starts, order)
         for i in range(listed):
             members[i] = chosen[order[i]]

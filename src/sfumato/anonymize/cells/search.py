@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from sfumato.anonymize.cells.direct import opt_lb
 from sfumato.anonymize.cells.partition import Partition
 from sfumato.anonymize.cells.patterns import Patterns
 from sfumato.anonymize.cells.repair import repaired
@@ -61,8 +62,8 @@ def local_search(
     from sfumato.anonymize.cells import _groups
 
     budget = budget or Budget()
-    groups = _groups_of(table, first)
-    descent = _Descent(table, patterns, groups, budget)
+    groups, moving = _groups_of(table, first)
+    descent = _Descent(table, patterns, groups, moving, budget)
     descent.to_dead_end()
     best, cost = groups.group.copy(), _groups.total(groups)
     heat = int(table.k / 2 * table.prices[table.free].mean())
@@ -80,9 +81,13 @@ def local_search(
 class _Descent:
     """The moving parts of one search."""
 
-    def __init__(self, table: CellTable, patterns: Patterns, groups: Any, budget: Budget) -> None:
+    def __init__(
+        self, table: CellTable, patterns: Patterns, groups: Any, moving: int, budget: Budget
+    ) -> None:
         self.table, self.patterns, self.groups, self.budget = table, patterns, groups, budget
-        self.units = np.flatnonzero(groups.weight == 1)
+        self.first = np.searchsorted(groups.entry[:moving], np.arange(table.entries + 1))
+        self.keys = _keys_of(table)
+        self.floor = opt_lb(table, patterns, budget)
         self.elsewhere = np.full(len(groups.entry), -1, dtype=np.int64)
         self.rounds = max(1, _MOST_WORK // max(1, patterns.work(table)))
         if budget.seconds is not None:
@@ -121,8 +126,8 @@ class _Descent:
             upto = slice(at, at + _AT_ONCE)
             saved += _search.open_groups(
                 table.codes, table.sensitive, table.rules, groups, self.elsewhere,
-                self.patterns.kept[upto], self.patterns.prices[upto], table.multipliers,
-                self.units, heat, seed + at,
+                self.keys, self.floor, self.first, self.patterns.kept[upto],
+                self.patterns.prices[upto], heat, seed + at,
             )  # fmt: skip
         return saved
 
@@ -132,10 +137,25 @@ def _ranked(groups: Any) -> Any:
     return live[np.lexsort((live, groups.kept[live], groups.cost[live]))]
 
 
-def _groups_of(table: CellTable, partition: Partition) -> Any:
-    """The partition as groups of units; rows beyond need of a large combination stay together."""
+def _keys_of(table: CellTable) -> Any:
+    from sfumato.anonymize.cells._classes import Keys
+
+    return Keys(
+        columns=np.ascontiguousarray(table.codes.T),
+        multipliers=table.multipliers,
+        keys=np.zeros(table.entries, dtype=np.uint64),
+        kept=np.zeros(1, dtype=np.int64),
+    )
+
+
+def _groups_of(table: CellTable, partition: Partition) -> tuple[Any, int]:
+    """The partition as groups of units, those that may move first and by entry; and their number.
+
+    Rows beyond need of a large combination stay together.
+    """
     from sfumato.anonymize.cells import _groups
 
+    partition = partition.tidy()
     starred = partition.starred(table)
     cost = starred.astype(np.int64) @ np.maximum(table.prices, 0)
     bits = np.left_shift(np.int64(1), np.arange(table.width, dtype=np.int64))
@@ -166,4 +186,4 @@ def _groups_of(table: CellTable, partition: Partition) -> Any:
     )
     groups.cost[: partition.groups], groups.kept[: partition.groups] = cost, kept
     _groups.place(groups, group)
-    return groups
+    return groups, len(entry) - len(has_core)
