@@ -5,7 +5,7 @@ from __future__ import annotations
 import http.client
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +14,7 @@ from urllib.parse import urlencode, urlsplit
 from sfumato.web.app import Workbench
 from sfumato.web.serving import Server
 from sfumato.web.shelf import Shelf
+from sfumato.web.uploads import Uploads
 
 __all__ = ["Answer", "Running", "running"]
 
@@ -60,11 +61,24 @@ class Running:
     def get(self, place: str) -> Answer:
         return self._ask("GET", place, None)
 
-    def post(self, place: str, **form: str) -> Answer:
-        return self._ask("POST", place, urlencode(form))
+    def post(self, place: str, **form: object) -> Answer:
+        """Send a form; several values of a field are a list."""
+        return self._ask("POST", place, urlencode(form, doseq=True))
 
-    def _ask(self, method: str, place: str, body: str | None) -> Answer:
+    def upload(self, name: str, content: bytes, **headers: str) -> Answer:
+        """Send a file as the browser does."""
+        given = {"content-type": "application/octet-stream", **headers}
+        return self._ask("POST", f"/upload?{urlencode({'name': name})}", content, given)
+
+    def _ask(
+        self,
+        method: str,
+        place: str,
+        body: str | bytes | None,
+        more: Mapping[str, str] | None = None,
+    ) -> Answer:
         headers = {"cookie": self.enter(), "origin": f"http://127.0.0.1:{self.port}"}
+        headers |= more or {}
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
         connection.request(method, place, body, headers)
         answer = connection.getresponse()
@@ -86,9 +100,9 @@ class Running:
 
 
 @contextmanager
-def running(places: Sequence[Path]) -> Iterator[Running]:
+def running(places: Sequence[Path], uploads: Uploads | None = None) -> Iterator[Running]:
     """A workbench on a free port; nothing is left of it afterwards."""
-    workbench = Workbench(Shelf(places))
+    workbench = Workbench(Shelf(places), uploads=uploads)
     server = Server(workbench)
     ready = threading.Event()
     thread = threading.Thread(target=server.run, args=(lambda link: ready.set(),))

@@ -15,8 +15,8 @@ import pytest
 import sfumato as sf
 from sfumato.budget import Budget
 from sfumato.errors import BudgetError, ParameterError
-from sfumato.web.jobs import Jobs
 from sfumato.web.choices import Choices
+from sfumato.web.jobs import Jobs
 from workbench import Running, running
 
 TABLE = "name,age,sex,town,illness\n" + "".join(
