@@ -17,7 +17,8 @@ import pytest
 
 from cli_tools import sfumato
 from joint_studies import study
-from sfumato.cli._joint_words import declared_columns, parse_address, parse_pairs
+from sfumato.cli._places import parse_address
+from sfumato.cli.joint._declarations import declared_columns, parse_pairs
 from sfumato.engines.schema import column_of
 from sfumato.errors import ColumnError, ParameterError
 from sfumato.joint import Category, Number, fit_cox, read_agreement, read_model, read_share

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sfumato.cli._joint_words import parse_address
+from sfumato.cli._places import parse_address
 from sfumato.cli._running import Run, table_verb, verb
 from sfumato.errors import ParameterError
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato.cli._joint_words import parse_address
+from sfumato.cli._places import parse_address
 from sfumato.cli._running import Run
 from sfumato.errors import ParameterError
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from sfumato.joint import Agreement, JointModel
+    from sfumato.joint.traffic import SumReport
 
 __all__ = ["Party", "agreed_rows", "fit_together"]
 
@@ -56,8 +57,8 @@ class Party:
 
 def fit_together(
     run: Run, agreed: Agreement, party: Party, model: Any, **settings: Any
-) -> JointModel:
-    """Fit exactly with the other parties, who all run the same command."""
+) -> tuple[JointModel, SumReport]:
+    """Fit exactly with the other parties, who all run the same command; and what it cost."""
     from sfumato.joint import SecureSum, fit_exact
     from sfumato.joint.summing import until_complete
 
@@ -75,9 +76,10 @@ def fit_together(
         trust=trust,
     ) as summing:
         run.budget.progress("fitting together")
-        return until_complete(
+        fitted = until_complete(
             lambda: fit_exact(summing, table, agreed, model, where=str(run.source), **settings)
         )
+    return fitted, summing.report()
 
 
 def agreed_rows(

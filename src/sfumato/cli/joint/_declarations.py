@@ -1,16 +1,15 @@
-"""What is written after the options of ``sfumato joint``: declarations of columns, addresses."""
+"""Declarations of columns, as they are written after options: ``age=18:100``, ``sex=f,m``."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 
 from sfumato.engines.schema import Column as SchemaColumn
 from sfumato.errors import ColumnError, ParameterError, did_you_mean
 from sfumato.joint.agreement import Category, Column, Number
 
-__all__ = ["declared_columns", "new_file", "parse_address", "parse_pairs"]
+__all__ = ["declared_columns", "parse_pairs"]
 
 NUMERIC = ("integer", "float", "decimal", "boolean")
 
@@ -34,34 +33,6 @@ def parse_pairs(given: Sequence[str] | None, option: str, example: str) -> dict[
             raise ParameterError(f"{option} names `{name}` twice")
         pairs[name] = rest
     return pairs
-
-
-def parse_address(text: str, option: str) -> tuple[str, int]:
-    """``host:port``.
-
-    Examples
-    --------
-    >>> parse_address("127.0.0.1:9000", "--listen")
-    ('127.0.0.1', 9000)
-    """
-    host, sign, port = text.rpartition(":")
-    if not sign or not host or not port.isdigit():
-        raise ParameterError(
-            f"{option} needs host:port", remedy=f"Write e.g. {option} 10.0.0.7:9000"
-        )
-    return host.strip("[]"), int(port)
-
-
-def new_file(path: str, force: bool) -> Path:
-    """Where to write; an existing file is not replaced unless asked."""
-    target = Path(path)
-    if target.exists() and not force:
-        raise ParameterError(
-            "the output exists already", where=path, remedy="Choose another name, or use --force."
-        )
-    if not target.parent.is_dir():
-        raise ParameterError("there is no such folder", where=str(target.parent))
-    return target
 
 
 def declared_columns(
