@@ -23,7 +23,7 @@ from sfumato.engines.codes import Codes
 from sfumato.engines.lookup import Entries, Lookup, output_schema, recoded_batch, unmatched
 from sfumato.engines.protocol import BATCH_ROWS, Source, Staged
 from sfumato.engines.recoding import Recoding
-from sfumato.engines.schema import Column, column_of
+from sfumato.engines.schema import Column, column_of, columns_named, names_in
 from sfumato.engines.sizes import ClassSizes
 from sfumato.engines.spool import PrivateFolder, Spool
 from sfumato.engines.watching import watching
@@ -117,7 +117,7 @@ class DuckEngine:
         """The classes with their counts, in ascending order of their codes."""
         rows = self._rows()
         found = self._ask(sql.classes(rows, columns, limit), budget, "listing classes")
-        return codes_of(found, self._declared(columns), limit, self.name)
+        return codes_of(found, columns_named(self.schema(), columns), limit, self.name)
 
     def values(self, column: str, limit: int | None = None) -> Codes:
         """One column's values with their counts."""
@@ -127,7 +127,7 @@ class DuckEngine:
         """Rows at seeded positions, in the order of the table."""
         import pyarrow as pa
 
-        names = self._names(columns)
+        names = names_in(self.schema(), columns)
         total = self.row_count()
         if rows >= total:
             chosen = np.arange(total)
@@ -136,7 +136,7 @@ class DuckEngine:
         wanted = pa.table({sql.POSITION: np.sort(chosen).astype(np.int64)})
         with self._uploaded({"wanted": wanted}):
             found = self._ask(sql.at_positions(self._rows(), names, "wanted"))
-        return as_declared(found, self._declared(names))
+        return as_declared(found, columns_named(self.schema(), names))
 
     def stage(
         self,
@@ -199,7 +199,7 @@ class DuckEngine:
         written = {name for step in recoding.steps for name in step.cells}
         read = [name for name in schema.names if name not in written]
         # A reading of no column might lose the number of rows.
-        batches = self.source.batches(read or self._names(None)[:1])
+        batches = self.source.batches(read or names_in(self.schema(), None)[:1])
         with self._met(lookups, budget) as met:
             for batch in batches:
                 entries = [
@@ -318,15 +318,6 @@ class DuckEngine:
             yield
         except duckdb.Error as error:
             raise _translated(error, self.name) from error
-
-    def _names(self, columns: Sequence[str] | None) -> tuple[str, ...]:
-        if columns is None:
-            return tuple(column.name for column in self.schema())
-        return tuple(columns)
-
-    def _declared(self, names: Sequence[str]) -> list[Column]:
-        known = {column.name: column for column in self.schema()}
-        return [known[name] for name in names]
 
 
 class _Tuples:

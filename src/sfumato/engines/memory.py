@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +17,7 @@ from sfumato.engines.codes import CodeArray, Codes
 from sfumato.engines.encoding import codes_of_table, encode_batches
 from sfumato.engines.protocol import BATCH_ROWS, Source, Staged
 from sfumato.engines.recoding import Recoding, Step
-from sfumato.engines.schema import Column
+from sfumato.engines.schema import Column, names_in
 from sfumato.engines.sizes import ClassSizes
 from sfumato.errors import BudgetError, EngineError
 
@@ -62,6 +63,7 @@ class MemoryEngine:
         self._rows: int | None = None
         self._encoded: dict[str, tuple[CodeArray, pa.Array]] = {}
         self._sizes: OrderedDict[frozenset[str], ClassSizes] = OrderedDict()
+        self._class_of: WeakKeyDictionary[Codes, npt.NDArray[np.uint32]] = WeakKeyDictionary()
 
     def schema(self) -> tuple[Column, ...]:
         """Columns and types."""
@@ -130,13 +132,15 @@ class MemoryEngine:
                 remedy="Choose fewer columns or raise the limit.",
             )
         first = kernels.representatives(ids, count)
-        return Codes(
+        found = Codes(
             codes.columns,
             tuple(array[first] for array in codes.arrays),
             codes.values,
             kernels.group_sums(ids, count),
             count,
         )
+        self._class_of[found] = ids  # as long as somebody holds the classes
+        return found
 
     def values(self, column: str, limit: int | None = None) -> Codes:
         """One column's values with their counts."""
@@ -146,7 +150,7 @@ class MemoryEngine:
         """Rows at seeded positions, in the order of the table."""
         import pyarrow as pa
 
-        names = self._names(columns)
+        names = names_in(self.schema(), columns)
         total = self.row_count()
         codes = self.codes(names)
         if rows < total:
@@ -194,12 +198,8 @@ class MemoryEngine:
         """Forget the codes and remove temporary files."""
         self._encoded.clear()
         self._sizes.clear()
+        self._class_of.clear()
         self.source.close()
-
-    def _names(self, columns: Sequence[str] | None) -> tuple[str, ...]:
-        if columns is None:
-            return tuple(column.name for column in self.schema())
-        return tuple(columns)
 
     def _reopened(self, source: Source) -> MemoryEngine:
         return MemoryEngine(source, self.threads, self.memory)
@@ -210,10 +210,7 @@ class MemoryEngine:
         """The output of a recoding, batch by batch."""
         from sfumato.engines.lookup import recoded_batch, unmatched
 
-        looked_at = [self.codes(step.match.columns, budget) for step in recoding.steps]
-        lookups = [
-            _lookup(step, codes) for step, codes in zip(recoding.steps, looked_at, strict=True)
-        ]
+        finders = [self._finder(step, budget) for step in recoding.steps]
         # A batch without columns would not know its rows, so one column is always read.
         untouched = [column.name for column in self.schema() if column.name in schema.names]
         written = {name for step in recoding.steps for name in step.cells}
@@ -231,13 +228,26 @@ class MemoryEngine:
                 budget.progress("writing", done / max(1, self.row_count()))
             rows = slice(done, done + batch.num_rows)
             done += batch.num_rows
-            entries = [
-                lookup.find([array[rows] for array in codes.arrays], entries=batch.num_rows)
-                for lookup, codes in zip(lookups, looked_at, strict=True)
-            ]
+            entries = [finder(rows) for finder in finders]
             if any((found < 0).any() for found in entries):
                 raise unmatched(self.name)
             yield recoded_batch(batch, recoding, entries, schema)
+
+    def _finder(
+        self, step: Step, budget: Budget | None
+    ) -> Callable[[slice], npt.NDArray[np.integer[Any]]]:
+        """The entry that each of some rows meets; rows are asked for in order, each once."""
+        class_of = self._class_of.get(step.match)
+        if class_of is not None and step.first is None:
+            return class_of.__getitem__  # the step's combinations are classes counted here
+        codes = self.codes(step.match.columns, budget)
+        lookup = _lookup(step, codes)
+
+        def find(rows: slice) -> npt.NDArray[np.int64]:
+            entries = len(range(*rows.indices(self.row_count())))
+            return lookup.find([array[rows] for array in codes.arrays], entries=entries)
+
+        return find
 
     def _threads(self, budget: Budget | None) -> int | None:
         asked = [t for t in (self.threads, budget.threads if budget else None) if t is not None]

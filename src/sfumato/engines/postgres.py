@@ -23,7 +23,7 @@ from sfumato.engines.postgres_connection import Server
 from sfumato.engines.postgres_types import UNKNOWN_SIZE, arrow_type, csv_batches, decimal_of
 from sfumato.engines.protocol import BATCH_ROWS, Staged
 from sfumato.engines.recoding import Recoding
-from sfumato.engines.schema import Column, column_of
+from sfumato.engines.schema import Column, column_of, columns_named, names_in
 from sfumato.engines.sizes import ClassSizes
 from sfumato.engines.watching import watching
 from sfumato.errors import ColumnError, ParameterError, SourceError, did_you_mean
@@ -109,7 +109,7 @@ class PostgresEngine:
         self, columns: Sequence[str], limit: int | None = None, budget: Budget | None = None
     ) -> Codes:
         """The classes with their counts, in ascending order of their codes."""
-        declared = self._declared(columns)
+        declared = columns_named(self.schema(), columns)
         # A name no column can have beside its own.
         count = replace(_whole_number("count"), name="\0count")
         found = self._ask(
@@ -123,7 +123,7 @@ class PostgresEngine:
 
     def sample(self, rows: int, columns: Sequence[str] | None = None, seed: int = 0) -> pa.Table:
         """Rows in random order, the first of them; the seed decides as long as rows do not move."""
-        names = self._names(columns)
+        names = names_in(self.schema(), columns)
         statement = sql.at_random(self.rows(), names, rows)
         start = np.random.default_rng(seed).uniform(-1, 1)
         connection = self.connection()
@@ -131,7 +131,7 @@ class PostgresEngine:
             # Workers would hand rows to the random numbers in an order of their own.
             connection.execute("SET LOCAL max_parallel_workers_per_gather = 0")
             connection.execute("SELECT setseed(%s)", (start,))
-            return self._copied(connection, statement, self._declared(names))
+            return self._copied(connection, statement, columns_named(self.schema(), names))
 
     def stage(
         self,
@@ -156,10 +156,12 @@ class PostgresEngine:
         self, columns: Sequence[str] | None = None, rows: int = BATCH_ROWS
     ) -> Iterator[pa.RecordBatch]:
         """All rows, streamed over a connection of their own, in no particular order."""
-        names = self._names(columns)
+        names = names_in(self.schema(), columns)
         statement = sql.all_rows(self.rows(), names)
         with self.second_connection() as connection:
-            yield from self.streamed(connection, statement, self._declared(names), rows)
+            yield from self.streamed(
+                connection, statement, columns_named(self.schema(), names), rows
+            )
 
     def close(self) -> None:
         """Close the connection."""
@@ -325,15 +327,6 @@ class PostgresEngine:
             declared = column_of(name, type_) if type_ is not None else _text(name)
             columns[rows.at(name)] = declared
         return replace(rows, columns=tuple(columns))
-
-    def _names(self, columns: Sequence[str] | None) -> tuple[str, ...]:
-        if columns is None:
-            return tuple(column.name for column in self.schema())
-        return tuple(columns)
-
-    def _declared(self, names: Sequence[str]) -> list[Column]:
-        known = {column.name: column for column in self.schema()}
-        return [known[name] for name in names]
 
 
 def temporary_name() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -10,7 +11,7 @@ from sfumato.errors import ColumnError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Column", "Kind", "column_of"]
+__all__ = ["Column", "Kind", "column_of", "columns_named", "names_in"]
 
 Kind = Literal[
     "integer", "float", "decimal", "boolean", "date", "time", "timestamp", "duration", "text",
@@ -70,3 +71,14 @@ def column_of(name: str, type_: pa.DataType, *, where: str | None = None) -> Col
         where=where,
         remedy="Flatten it into plain columns, or leave it out with --exclude.",
     )
+
+
+def names_in(schema: Sequence[Column], names: Sequence[str] | None) -> tuple[str, ...]:
+    """These names; all of the schema's where none are given."""
+    return tuple(column.name for column in schema) if names is None else tuple(names)
+
+
+def columns_named(schema: Sequence[Column], names: Sequence[str]) -> list[Column]:
+    """The columns of these names, in the order of the names."""
+    known = {column.name: column for column in schema}
+    return [known[name] for name in names]

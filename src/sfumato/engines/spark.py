@@ -16,7 +16,7 @@ from sfumato.engines.answers import as_declared, codes_of, rows_identity
 from sfumato.engines.codes import Codes
 from sfumato.engines.protocol import BATCH_ROWS, Staged
 from sfumato.engines.recoding import Recoding
-from sfumato.engines.schema import Column
+from sfumato.engines.schema import Column, columns_named, names_in
 from sfumato.engines.sizes import ClassSizes
 from sfumato.engines.spark_types import by_position, columns_of
 from sfumato.engines.watching import watching
@@ -80,7 +80,7 @@ class SparkEngine:
     ) -> Codes:
         """The classes with their counts, in ascending order of their codes."""
         found = self.ask(sql.classes(self.rows(), columns, limit), budget, "listing classes")
-        return codes_of(found, self._declared(columns), limit, self.name)
+        return codes_of(found, columns_named(self.schema(), columns), limit, self.name)
 
     def values(self, column: str, limit: int | None = None) -> Codes:
         """One column's values with their counts."""
@@ -88,9 +88,9 @@ class SparkEngine:
 
     def sample(self, rows: int, columns: Sequence[str] | None = None, seed: int = 0) -> pa.Table:
         """Rows in random order, the first of them; the seed decides while partitions stay."""
-        names = self._names(columns)
+        names = names_in(self.schema(), columns)
         found = self.ask(sql.at_random(self.rows(), names, rows, seed))
-        return as_declared(found, self._declared(names))
+        return as_declared(found, columns_named(self.schema(), names))
 
     def stage(
         self,
@@ -115,8 +115,8 @@ class SparkEngine:
         """All rows, one partition after the other; needs pyarrow on the executors."""
         import pyarrow as pa
 
-        names = self._names(columns)
-        declared = self._declared(names)
+        names = names_in(self.schema(), columns)
+        declared = columns_named(self.schema(), names)
         try:
             with self.guarded():
                 frame = self.session.sql(sql.text(sql.all_rows(self.rows(), names), "spark"))
@@ -231,15 +231,6 @@ class SparkEngine:
             return context._jsc is None or bool(context._jsc.sc().isStopped())
         except Exception:
             return True
-
-    def _names(self, columns: Sequence[str] | None) -> tuple[str, ...]:
-        if columns is None:
-            return tuple(column.name for column in self.schema())
-        return tuple(columns)
-
-    def _declared(self, names: Sequence[str]) -> list[Column]:
-        known = {column.name: column for column in self.schema()}
-        return [known[name] for name in names]
 
 
 def _packing() -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
