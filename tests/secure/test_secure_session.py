@@ -85,8 +85,8 @@ def test_another_version_is_an_error_on_both_sides(monkeypatch):
     monkeypatch.setattr(session_module, "_canonical", aged)
     alice, bob = greet(settings("alice"), settings("bob"))
     assert isinstance(alice, PeerError)
-    assert "version 1 of the protocol" in str(alice)
-    # Bob believes he speaks version 1; Alice has hung up on him.
+    assert f"version {session_module.PROTOCOL_VERSION} of the protocol" in str(alice)
+    # Bob believes that versions agree; Alice has hung up on him.
     assert isinstance(bob, (PeerError, Session))
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+
+import nacl.bindings
 import numpy as np
 import pytest
 
@@ -10,7 +13,9 @@ from sfumato.secure import base, together
 from sfumato.secure.extension import OTReceiver, OTSender
 
 P25519 = 2**255 - 19
+GROUP_ORDER = 2**252 + 27742317777372353535851937790883648493
 ORDER_8 = bytes.fromhex("26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05")
+PROPER = nacl.bindings.crypto_scalarmult_ed25519_base(b"7" * 32)
 
 
 def test_the_receiver_gets_the_chosen_key_of_each_pair():
@@ -36,9 +41,7 @@ def test_the_receiver_gets_the_chosen_key_of_each_pair():
         bytes(32),  # order four
         (1).to_bytes(32, "little"),  # the neutral element
         (P25519 - 1).to_bytes(32, "little"),  # order two
-        bytes.fromhex(
-            "26e8958fc2b227b045c3f489f2ef98f0d5dfac05d3c63339b13802886d53fc05"
-        ),  # order 8
+        ORDER_8,
         (2).to_bytes(32, "little"),  # not on the curve
         (P25519 + 1).to_bytes(32, "little"),  # not canonical
         b"\xff" * 32,
@@ -58,8 +61,8 @@ def test_bad_points_are_refused(point, liar):
         if liar == "alice":
             return base.receive_keys(session, [0, 1])
         session.begin("base transfers", count=2)
-        offer = bytes(session.channel.receive("base transfers: offer", 32))
-        session.channel.send("base transfers: choices", offer + point)
+        session.channel.receive("base transfers: offer", 32)
+        session.channel.send("base transfers: choices", PROPER + point)
         return session.exchange("wait for the verdict", b"")
 
     errors = []
@@ -78,6 +81,76 @@ def test_bad_points_are_refused(point, liar):
     with pytest.raises(PeerError):
         together(noting(alice, liar != "alice"), noting(bob, liar != "bob"), timeout=5)
     assert "a point that is not in the group" in errors[0]
+
+
+def test_an_answer_that_repeats_the_offer_is_refused():
+    """R = A would make the second common point the neutral one, which everybody knows."""
+
+    def alice(session):
+        return base.send_keys(session, 2)
+
+    def bob(session):
+        session.begin("base transfers", count=2)
+        offer = bytes(session.channel.receive("base transfers: offer", 32))
+        session.channel.send("base transfers: choices", PROPER + offer)
+        return session.exchange("wait for the verdict", b"")
+
+    with pytest.raises(PeerError, match="a point that is not in the group"):
+        together(alice, bob, timeout=5)
+
+
+def test_a_part_of_small_order_in_an_answer_changes_nothing(monkeypatch):
+    """Multiples of eight clear it: the sender's keys do not tell anything of its secret."""
+    answer = base._answer
+
+    def impure(curve, secret, offer, choice):
+        return curve.crypto_core_ed25519_add(answer(curve, secret, offer, choice), ORDER_8)
+
+    monkeypatch.setattr(base, "_answer", impure)
+    choices = [0, 1, 1]
+
+    def alice(session):
+        return base.send_keys(session, len(choices))
+
+    def bob(session):
+        return base.receive_keys(session, choices)
+
+    pairs, got = together(alice, bob)
+    for i, choice in enumerate(choices):
+        np.testing.assert_array_equal(got[i], pairs[choice][i])
+
+
+def test_clamped_numbers_with_a_sign_reach_the_whole_group():
+    """What the module says: multiples of eight in [2^254, 2^255), and their negatives.
+
+    Divided by eight, which permutes the group, they are two runs of 2^251 consecutive residues.
+    """
+    eighth = pow(8, -1, GROUP_ORDER)
+    first, last = 2**254 * eighth % GROUP_ORDER, (2**255 - 8) * eighth % GROUP_ORDER
+    assert (first, last) == (2**251, 2**252 - 1)
+    missed = (GROUP_ORDER - last) + (GROUP_ORDER - last - 1)  # below the negatives, above the rest
+    twice = GROUP_ORDER - first - first + 1
+    assert 2 * 2**251 + missed - twice == GROUP_ORDER
+    assert missed / GROUP_ORDER < 2.0**-126
+
+
+def test_answers_have_either_sign_and_hide_the_choice():
+    offer = PROPER
+    for choice in (0, 1):
+        signs = [
+            base._answer(nacl.bindings, os.urandom(32), offer, choice)[31] >> 7 for _ in range(400)
+        ]
+        assert 120 < sum(signs) < 280
+    secret = bytes(31) + b"\x01"
+    opposite = bytes(31) + b"\x81"
+    plain = base._answer(nacl.bindings, secret, offer, 0)
+    assert base._answer(nacl.bindings, opposite, offer, 0) == plain[:31] + bytes([plain[31] ^ 0x80])
+
+
+def test_conversion_to_montgomery_form_is_that_of_libsodium():
+    points = [nacl.bindings.crypto_scalarmult_ed25519_base(os.urandom(32)) for _ in range(20)]
+    wanted = [nacl.bindings.crypto_sign_ed25519_pk_to_curve25519(point) for point in points]
+    assert base._montgomery(points) == wanted
 
 
 @pytest.mark.parametrize("engine", ["aes-ni", "openssl"])

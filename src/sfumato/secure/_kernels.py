@@ -22,7 +22,6 @@ __all__ = [
     "multiply",
     "subtract",
     "sum_groups",
-    "transpose",
     "vector_receive",
     "vector_send",
 ]
@@ -184,33 +183,6 @@ def sum_groups(x, group, out, modulus, mask, odd):  # type: ignore[no-untyped-de
         out[g] = _ZERO
         for i in range(g * group, (g + 1) * group):
             _add(out[g], x[i], out[g], modulus, mask, odd)
-
-
-@njit(cache=True, nogil=True)
-def transpose(rows, columns):  # type: ignore[no-untyped-def]
-    """Turn 128 rows of bits, uint64[128, words], into their columns, uint64[64·words, 2].
-
-    The 64 x 64 blocks are turned by exchanging halves, quarters, … (Hacker's Delight, 7-3).
-    """
-    block = np.empty(64, np.uint64)
-    for word in range(rows.shape[1]):
-        for half in range(2):
-            for i in range(64):
-                block[i] = rows[64 * half + i, word]
-            width = 32
-            mask = np.uint64(0x00000000FFFFFFFF)
-            while width:
-                shift = np.uint64(width)
-                k = 0
-                while k < 64:
-                    t = ((block[k] >> shift) ^ block[k + width]) & mask
-                    block[k + width] ^= t
-                    block[k] ^= t << shift
-                    k = (k + width + 1) & ~width
-                width >>= 1
-                mask ^= mask << np.uint64(width)
-            for i in range(64):
-                columns[64 * word + i, half] = block[i]
 
 
 @njit(cache=True, nogil=True, inline="always")

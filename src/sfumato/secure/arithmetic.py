@@ -22,8 +22,8 @@ if TYPE_CHECKING:
 
 __all__ = ["cross_products", "multiply", "pads", "shares_of_bits"]
 
-_TRANSFERS = 1 << 17
-"""Transfers worked on at a time."""
+_TRANSFERS = 1 << 14
+"""Transfers worked on at a time: what is made of them stays in the cache."""
 _SPARE = 16
 """Room behind a message for kernels that read and write whole words."""
 

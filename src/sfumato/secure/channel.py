@@ -107,7 +107,7 @@ class Channel:
         header = _HEADER.pack(_DATA, len(body), self._tag(step, self.traffic.messages_sent))
         deadline = self._deadline(len(body))
         if len(body) < _SLICE:  # one record instead of two
-            self._push(memoryview(header + bytes(body)), step, deadline)
+            self._push(memoryview(b"".join((header, body))), step, deadline)
         else:
             self._push(memoryview(header), step, deadline)
             self._push(body, step, deadline)

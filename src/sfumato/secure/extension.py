@@ -9,13 +9,14 @@ circuits draw a Δ of their own.
 from __future__ import annotations
 
 import secrets
+from collections import deque
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.secure import _kernels
+from sfumato.secure import _matrix
 from sfumato.secure.base import receive_keys, send_keys
 
 if TYPE_CHECKING:
@@ -25,8 +26,10 @@ __all__ = ["OTReceiver", "OTSender"]
 
 Words = NDArray[np.uint64]
 _COLUMNS = 128
-_CHUNK = 1 << 16
-"""Transfers worked on at a time: one mebibyte of bit matrix, which stays in the cache."""
+_CHUNK = 1 << 15
+"""Transfers worked on at a time: their bit matrix, half a mebibyte, stays in the cache."""
+_AHEAD = 1 << 18
+"""Transfers that Bob asks for before he waits for Alice's answer to the first of them."""
 
 
 class OTSender:
@@ -53,8 +56,9 @@ class OTSender:
             rows = np.empty_like(matrix)
             session.engine.stream(self._schedule, self._block, rows)
             self._block += width // 128
-            rows ^= matrix & self._mask
-            _kernels.transpose(rows, q[start : start + width])
+            matrix &= self._mask
+            rows ^= matrix
+            _matrix.transpose(rows, q[start : start + width])
         return q[:count]
 
 
@@ -87,19 +91,20 @@ class OTReceiver:
             matrix ^= rows
             matrix ^= packed
             session.channel.send("transfers: matrix", matrix)
-            _kernels.transpose(rows, t[start : start + width])
+            _matrix.transpose(rows, t[start : start + width])
         return t[:count]
 
     def ahead(self, choices: Iterable[NDArray[np.uint8]]) -> Iterator[tuple[Any, Words]]:
-        """Choices with their t, asked for one part ahead, so that Alice need not wait for Bob."""
-        previous = None
+        """Choices with their t, asked for well ahead, so that Alice need not wait for Bob."""
+        asked: deque[tuple[Any, Words]] = deque()
+        waiting = 0
         for part in choices:
-            asked = (part, self.extend(part))
-            if previous is not None:
-                yield previous
-            previous = asked
-        if previous is not None:
-            yield previous
+            asked.append((part, self.extend(part)))
+            waiting += len(part)
+            while waiting > _AHEAD and len(asked) > 1:
+                waiting -= len(asked[0][0])
+                yield asked.popleft()
+        yield from asked
 
 
 def _rounded(count: int) -> int:

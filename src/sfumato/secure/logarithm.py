@@ -281,6 +281,7 @@ def _fast_plan(
     return _Fast(ring, bits, exact, k, fraction, scale_bits)
 
 
+@lru_cache(maxsize=64)
 def _times_ln2(scale: int) -> int:
     """round(scale · ln 2) for scales far beyond floating point: ln 2 = Σ 1 / (i · 2^i)."""
     guard = 64

@@ -21,6 +21,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
 
 from sfumato.errors import ParameterError, PeerError
+from sfumato.results import Result
 from sfumato.secure.channel import Channel
 from sfumato.secure.transport import TLS, Address, accept, dial
 
@@ -31,14 +32,14 @@ if TYPE_CHECKING:
 
 __all__ = ["PROTOCOL_VERSION", "Session", "SessionReport", "connect", "listen", "together"]
 
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 Role = Literal["alice", "bob"]
 _LARGEST_GREETING = 1 << 16
 T = TypeVar("T")
 
 
 @dataclass(frozen=True)
-class SessionReport:
+class SessionReport(Result):
     """What a session cost and what each side learned from it."""
 
     role: str
@@ -271,9 +272,7 @@ def listen(
 
     Without `tls` only a loopback address is accepted.
     """
-    _role(role)
-    channel = Channel(accept(address, tls, timeout), timeout=timeout)
-    return _greeted(channel, role, program, parameters)
+    return _met(accept, role, address, program, parameters, tls, timeout)
 
 
 def connect(
@@ -289,9 +288,7 @@ def connect(
 
     Without `tls` only a loopback address is accepted.
     """
-    _role(role)
-    channel = Channel(dial(address, tls, timeout), timeout=timeout)
-    return _greeted(channel, role, program, parameters)
+    return _met(dial, role, address, program, parameters, tls, timeout)
 
 
 def together(
@@ -342,9 +339,17 @@ def together(
     return results["alice"], results["bob"]
 
 
-def _greeted(
-    channel: Channel, role: str, program: str, parameters: Mapping[str, Any] | None
+def _met(
+    meet: Callable[[Address, TLS | None, float], socket.socket],
+    role: str,
+    address: Address,
+    program: str,
+    parameters: Mapping[str, Any] | None,
+    tls: TLS | None,
+    timeout: float,
 ) -> Session:
+    _role(role)
+    channel = Channel(meet(address, tls, timeout), timeout=timeout)
     try:
         return Session(channel, role, program=program, parameters=parameters)
     except BaseException:

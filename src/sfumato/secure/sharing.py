@@ -146,7 +146,7 @@ class Ring:
         out = np.zeros((len(numbers), self.limbs), np.uint64)
         out[:, 0] = wide.view(np.uint64)
         if self.is_power_of_two:
-            out[negative, 1:] = np.uint64(0xFFFFFFFFFFFFFFFF)
+            out[:, 1:] -= negative[:, None]  # two's complement: all ones above a negative number
             out[:, -1] &= self._mask
             return out
         out[negative, 0] = np.uint64(0) - out[negative, 0]
