@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sfumato.errors import InputError, SourceError
 from sfumato.joint.agreement import Agreement
 from sfumato.joint.model import JointModel
+from sfumato.joint.traffic import SumReport
 from sfumato.results import Result
 
 __all__ = ["Agreed", "Fitted", "Keys", "SeedScores", "read_seed_scores"]
@@ -58,10 +59,11 @@ class Fitted(Result):
     notes: tuple[str, ...]
     agreement: str
     path: str
+    session: SumReport | None = None
 
     @classmethod
-    def of(cls, model: JointModel, path: str) -> Fitted:
-        """The record of a model."""
+    def of(cls, model: JointModel, path: str, session: SumReport | None = None) -> Fitted:
+        """The record of a model; `session` tells what an exact fit cost this party."""
         return cls(
             model.kind,
             model.exact,
@@ -79,6 +81,7 @@ class Fitted(Result):
             model.notes,
             model.agreement.hash,
             path,
+            session,
         )
 
 

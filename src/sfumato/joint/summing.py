@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import ParameterError, PeerError
 from sfumato.joint.masks import LIMB_BYTES, PairKeys, Words, add, pack, to_fixed, to_floats, unpack
+from sfumato.joint.traffic import SumReport
 
 __all__ = ["Alone", "Left", "Link", "SecureSum", "Summing", "Trust", "until_complete"]
 
@@ -122,7 +123,11 @@ class SecureSum:
         self.coordinator = coordinator
         self.epoch = 0
         self.bytes_sent = 0
+        self.bytes_received = 0
+        self.messages_sent = 0
+        self.messages_received = 0
         self.rounds = 0
+        self._opened: dict[str, int] = {}
         self._links = dict(links)
         self._trust = trust
         self._number = 0
@@ -153,6 +158,7 @@ class SecureSum:
         """Sum of everybody's `values`, which all must have the same length."""
         self._number += 1
         self.rounds += 1
+        self._opened[step] = self._opened.get(step, 0) + len(values)
         others = [other for other in self._names if other != self.name]
         masked = self._keys.mask(to_fixed(values), others, self.epoch, self._number)
         if self.name == self.coordinator:
@@ -174,6 +180,22 @@ class SecureSum:
         if not np.allclose(theirs, values, rtol=1e-6, atol=1e-8):
             self._fail(step, "the coordinator went on from other numbers than the sums give")
         return theirs
+
+    def report(self) -> SumReport:
+        """What the aggregation cost this party so far, and what it told everybody."""
+        return SumReport(
+            name=self.name,
+            coordinator=self.coordinator,
+            parties=self.parties,
+            gone=self.gone,
+            rounds=self.rounds,
+            messages_sent=self.messages_sent,
+            messages_received=self.messages_received,
+            bytes_sent=self.bytes_sent,
+            bytes_received=self.bytes_received,
+            opened=dict(self._opened),
+            encrypted=self._trust is not None,
+        )
 
     def finish(self) -> None:
         """Close all links in agreement: everybody has everything."""
@@ -267,7 +289,7 @@ class SecureSum:
             if other in lost:
                 continue
             try:
-                data = self._links[other].receive_at_most(self._tag(step), size)
+                data = self._receive(other, step, size)
                 if len(data) != size:
                     raise PeerError("a message of another length")
                 total = add(total, unpack(data))
@@ -288,12 +310,19 @@ class SecureSum:
 
     def _send(self, other: str, step: str, message: bytes) -> None:
         self._links[other].send(self._tag(step), message)
+        self.messages_sent += 1
         self.bytes_sent += len(message)
+
+    def _receive(self, other: str, step: str, limit: int) -> bytearray:
+        message = self._links[other].receive_at_most(self._tag(step), limit)
+        self.messages_received += 1
+        self.bytes_received += len(message)
+        return message
 
     def _answer(self, step: str, size: int) -> bytes:
         link = self._links[self.coordinator]
         limit = max(size, _LARGEST_GREETING) + 1
-        answer = bytes(link.receive_at_most(self._tag(step), limit))
+        answer = bytes(self._receive(self.coordinator, step, limit))
         if answer[:1] == _LEFT:
             names = [str(name) for name in _parsed_list(answer[1:], str)]
             if not set(names) < set(self._names) or self.name not in names:
