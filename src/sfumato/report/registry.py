@@ -20,6 +20,11 @@ from sfumato.report.writing import compact_html, write_page
 __all__ = ["compact", "display", "displayed", "page_of", "report"]
 
 _HOMES = {
+    "sfumato.cli._party_views.Outcome": "of_secure:outcome",
+    "sfumato.joint.evaluation.Evaluation": "of_joint:evaluation",
+    "sfumato.joint.model.JointModel": "of_joint:model",
+    "sfumato.joint.share.ShareResult": "of_joint:share",
+    "sfumato.joint.traffic.SumReport": "of_joint:sums",
     "sfumato.population.attack.AttackResult": "of_people:attack",
     "sfumato.population.survey.PopulationReport": "of_people:population",
     "sfumato.population.uniqueness.PopulationUniqueness": "of_people:uniqueness",
@@ -32,6 +37,9 @@ _HOMES = {
     "sfumato.release.publish.Release": "of_release:release",
     "sfumato.release.verify.Verification": "of_risk:verification",
     "sfumato.risks.Risk": "of_risk:risk",
+    "sfumato.secure.bayes.BayesNet": "of_secure:net",
+    "sfumato.secure.session.SessionReport": "of_secure:session",
+    "sfumato.secure.tree.DecisionTree": "of_secure:tree",
 }
 """Result types and where their pages are made: ``<module>:<name>`` stands for the functions
 ``<name>_summary``, what is said first and costs nothing, and ``<name>_page``, all of it; where the

@@ -20,7 +20,15 @@ import pyarrow.compute as pc
 
 from sfumato.tables import Table
 
-__all__ = ["RARE", "Ranges", "common_values", "counts_of", "name_of", "numeric_bins"]
+__all__ = [
+    "RARE",
+    "Ranges",
+    "common_values",
+    "counts_of",
+    "name_of",
+    "numeric_bins",
+    "safe_moments",
+]
 
 RARE = 10
 """Values that fewer rows hold are not shown."""
@@ -120,6 +128,33 @@ def numeric_bins(
         else (float(edges[i]), float(edges[i + 1]), 0.0, 0.0)
         for i in range(len(before))
     ]
+
+
+def safe_moments(times: npt.ArrayLike, each: int = 1, most: int = 24) -> list[float]:
+    """Round moments, with the times of at least `RARE` people between any two of them.
+
+    Nobody's own time is among them unless it is a round figure; the last few lie beyond. Each time
+    stands for at least `each` people.
+
+    Examples
+    --------
+    >>> safe_moments(np.arange(1.0, 101.0), most=5)
+    [20.0, 40.0, 60.0, 80.0]
+    >>> safe_moments([1.0, 2.0, 3.0])
+    []
+    """
+    ordered = np.sort(np.asarray(times, dtype=np.float64))
+    enough = math.ceil(RARE / max(1, each))
+    if len(ordered) < 2 * enough:
+        return []
+    kept: list[float] = []
+    behind = 0
+    for edge in _round_edges(0.0, float(ordered[-enough]), most)[1:]:
+        passed = int(np.searchsorted(ordered, edge, side="right"))
+        if passed - behind >= enough and len(ordered) - passed >= enough:
+            kept.append(float(edge))
+            behind = passed
+    return kept
 
 
 def _round_edges(low: float, high: float, bins: int) -> Floats:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["percent", "phrase", "sentence"]
+__all__ = ["amount", "percent", "phrase", "sentence"]
 
 
 def percent(share: float | None) -> str:
@@ -47,3 +47,17 @@ def sentence(text: str) -> str:
     'The sample is small.'
     """
     return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
+
+
+def amount(size: int) -> str:
+    """A number of bytes.
+
+    Examples
+    --------
+    >>> amount(999), amount(1_530), amount(27_800_000)
+    ('999 B', '1.5 kB', '27.8 MB')
+    """
+    for unit, scale in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if size >= scale:
+            return f"{size / scale:.1f} {unit}"
+    return f"{size} B"

@@ -6,6 +6,7 @@ There is no script in it unless the reader asked for charts that answer the poin
 from __future__ import annotations
 
 import os
+import re
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -34,6 +35,7 @@ def _environment() -> Any:
         lstrip_blocks=True,
     )
     environment.filters["command"] = _command
+    environment.filters["quoted"] = _quoted
     return environment
 
 
@@ -41,6 +43,13 @@ def _command(step: str) -> tuple[str, str]:
     """What to do, and the command that does it: it stands at the end of the sentence."""
     said, found, command = step.partition(": sfumato ")
     return (f"{said}:", f"sfumato {command}") if found else (step, "")
+
+
+def _quoted(text: str) -> Any:
+    """Text for HTML; names between backticks are set as code."""
+    from markupsafe import Markup, escape
+
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
 
 
 def page_html(page: Page, *, interactive: bool = False) -> str:

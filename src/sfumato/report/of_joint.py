@@ -1,0 +1,333 @@
+"""Pages of models that institutions fitted together, of what they shared, and of what it told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from sfumato.joint.evaluation import Evaluation
+from sfumato.joint.model import JointModel
+from sfumato.joint.share import ShareResult
+from sfumato.joint.traffic import SumReport
+from sfumato.report import charts, curves
+from sfumato.report.flow import gathering_svg
+from sfumato.report.hypothetical import column_effects, fates_of
+from sfumato.report.page import Figure, Grid, Page, Section
+from sfumato.report.showable import RARE, safe_moments
+from sfumato.report.wording import amount, percent, phrase, sentence
+
+__all__ = [
+    "evaluation_page",
+    "evaluation_summary",
+    "model_page",
+    "model_summary",
+    "share_page",
+    "share_summary",
+    "sums_page",
+    "sums_summary",
+]
+
+MOST_COLUMNS = 30
+KINDS = {"cox": "Cox model", "svm": "support vector machine", "logistic": "logistic model"}
+STEPS = {
+    "outcomes": "people and events at each time, and the mean of each column",
+    "deaths": "what those who died had in common",
+    "risk": "the risk of all who are still there, at each event time",
+    "covariates": "the weighted mean of each column among them, at each event time",
+    "classes": "people in each of the two classes",
+    "loss": "the loss and its derivatives",
+    "derivatives": "the likelihood and its derivatives",
+}
+"""What is added up at each step of an exact fit, in words."""
+
+
+def model_summary(found: JointModel) -> Page:
+    """What is said of a joint model first."""
+    who = phrase(list(found.institutions))
+    way = (
+        "on sums that nobody could read one by one"
+        if found.exact
+        else f"on {found.agreement.projection.dimensions} projected numbers a row"
+    )
+    scores = [
+        (name, f"{value:.3f}")
+        for name, value in (("concordance", found.concordance), ("AUC", found.auc))
+        if value is not None
+    ]
+    return Page(
+        title=f"A {KINDS[found.kind]} of {len(found.institutions):,} institutions",
+        subtitle=f"Study {found.agreement.study} · {who}",
+        verdict=f"Fitted {way}: {found.rows:,} rows that stayed at home.",
+        tone="warn" if found.notes else "good",
+        facts=(
+            ("rows", f"{found.rows:,}"),
+            ("institutions", f"{len(found.institutions):,}"),
+            *scores,
+            ("penalty", f"{found.penalty:.3g}"),
+            ("steps", f"{found.iterations:,}"),
+        ),
+    )
+
+
+def model_page(found: JointModel) -> Page:
+    """The page of a joint model."""
+    sections = [*_survival(found), *_effects(found), _together(found)]
+    if found.notes:
+        sections.append(Section("To keep in mind", [sentence(note) for note in found.notes]))
+    footer = f"Agreement {found.agreement.hash}."
+    return replace(model_summary(found), sections=sections, footer=footer)
+
+
+def _survival(found: JointModel) -> list[Section]:
+    """Curves of three made-up people, at moments between which many died."""
+    if found.kind != "cox":
+        return []
+    if not len(found.times):
+        words = "Every institution keeps its own baseline: there is no common survival curve."
+        return [Section("How people fare", [words])]
+    together = int((found.revealed or {}).get("smallest_group", 1))
+    moments = safe_moments(found.times, each=together)
+    if not moments:
+        words = "Too few events for a curve that would not point at people."
+        return [Section("How people fare", [words])]
+    time = found.agreement.outcome.time or "time"
+    people, baseline = fates_of(found, moments)
+    words = (
+        f"Nobody's row is behind a line: they are made-up people. The curves go straight between "
+        f"moments that at least {RARE} events lie between, and end where fewer are left; how many "
+        "people were still observed is not in the model."
+    )
+    figures = [
+        Figure(
+            "Survival",
+            "The expected share of people who live on: with every agreed column in the middle of "
+            "its range, and with the weightiest column at either end of it.",
+            curves.survival("Survival by time", people, time=time),
+        ),
+        Figure(
+            "Baseline hazard",
+            "The cumulative hazard of the person in the middle: the steeper, the more die.",
+            curves.hazard("Cumulative hazard by time", baseline, time=time),
+        ),
+    ]
+    return [Section("How people fare", [words], figures)]
+
+
+def _effects(found: JointModel) -> list[Section]:
+    effects = column_effects(found)
+    cox = found.kind == "cox"
+    shown = dict(list(effects.items())[:MOST_COLUMNS])
+    if cox:
+        caption = (
+            "How many times as likely one end of a column's agreed range (or its worst category) "
+            "is to die at any moment as the other end (or the best one), all else in the middle."
+        )
+        spec = curves.ratios(
+            "Hazard ratio by column", shown, what="hazard, times as high", factor=True
+        )
+    else:
+        caption = (
+            "How far the score moves from one end of a column's agreed range (or one category) to "
+            "the other, all else in the middle."
+        )
+        spec = curves.ratios("Score by column", shown, what="difference of the score", factor=False)
+    return [Section("What matters", figures=[Figure("Columns by their weight", caption, spec)])]
+
+
+def _together(found: JointModel) -> Section:
+    dimensions = found.agreement.projection.dimensions
+    members = [(name, _rows_of(rows)) for name, rows in found.institutions.items()]
+    if found.exact:
+        arrow = "masked sums"
+        lines = [f"{found.iterations:,} steps", "totals over all, nothing else"]
+        caption = "Each institution sends sums under masks that cancel only when all are added."
+        learned = [("everybody", "the model, and the totals it was fitted on")]
+        revealed = found.revealed or {}
+        if "times" in revealed:
+            learned.append(("everybody", f"totals at {int(revealed['times']):,} event times"))
+        if "numbers" in revealed:
+            learned.append(("everybody", f"{int(revealed['numbers']):,} totals"))
+        alone = int(revealed.get("alone", 0))
+        if alone:
+            few = f"fewer than {RARE}" if alone < RARE else f"{alone:,}"
+            learned.append(
+                ("everybody", f"what follows about {few} people who left alone between two times")
+            )
+    else:
+        arrow = "one file each"
+        lines = [f"{dimensions:,} rounded numbers a row", "times and events in clear"]
+        caption = "Each institution publishes one file; whoever has all of them fits the model."
+        learned = [
+            ("whoever has the files", "times and events of all rows"),
+            ("whoever has the files", f"{dimensions:,} rounded numbers for each row"),
+            ("everybody", "the model"),
+        ]
+    figure = Figure(
+        "Who gave what",
+        caption,
+        svg=gathering_svg(members, arrow, (KINDS[found.kind], lines), "Who gave what to the model"),
+    )
+    return Section("Who learned what", figures=[figure], grids=[Grid(("who", "learned"), learned)])
+
+
+def _rows_of(rows: int | None) -> str:
+    if rows is None:
+        return "rows not told"
+    return f"fewer than {RARE} rows" if rows < RARE else f"{rows:,} rows"
+
+
+def sums_summary(found: SumReport) -> Page:
+    """What is said of an aggregation first."""
+    line = "over encrypted lines" if found.encrypted else "over lines that were not encrypted"
+    left = f" {phrase(list(found.gone))} left on the way." if found.gone else ""
+    return Page(
+        title="Added up together",
+        subtitle=f"This side was {found.name} · {found.coordinator} coordinated",
+        verdict=f"{len(found.parties):,} parties opened {found.rounds:,} sums {line}, and nothing "
+        f"else of their rows.{left}",
+        tone="warn" if found.gone or not found.encrypted else "good",
+        facts=(
+            ("rounds", f"{found.rounds:,}"),
+            ("messages", f"{found.messages_sent + found.messages_received:,}"),
+            ("sent", amount(found.bytes_sent)),
+            ("received", amount(found.bytes_received)),
+        ),
+    )
+
+
+def sums_page(found: SumReport) -> Page:
+    """The page of an aggregation."""
+    members = [(name, "coordinates" if name == found.coordinator else "") for name in found.parties]
+    totals = sum(found.opened.values())
+    figure = Figure(
+        "Who gave what",
+        "Every party adds masks to its numbers that cancel in the total: the coordinator sees "
+        "random numbers and their sum.",
+        svg=gathering_svg(
+            members,
+            "masked numbers",
+            ("opened to everybody", [f"{found.rounds:,} sums", f"{totals:,} numbers in them"]),
+            "Masked numbers of all parties become totals",
+        ),
+    )
+    rows = [(STEPS.get(step, step), f"{numbers:,}") for step, numbers in found.opened.items()]
+    grid = Grid(("everybody learned the totals of", "numbers"), rows, frozenset({1}))
+    return replace(
+        sums_summary(found), sections=[Section("Who learned what", figures=[figure], grids=[grid])]
+    )
+
+
+def share_summary(found: ShareResult) -> Page:
+    """What is said of a share first."""
+    leak = found.leakage
+    verdict = (
+        f"{leak.recovered_rows:,} of {leak.attacked_rows:,} attacked rows could be recovered from "
+        "the share: do not send it."
+        if leak.recovered_rows
+        else f"None of {leak.attacked_rows:,} attacked rows could be recovered from the share."
+    )
+    return Page(
+        title=f"The share of {found.institution}",
+        subtitle=f"{found.rows:,} rows · {found.dimensions:,} numbers a row, rounded to "
+        f"{found.rounding:g} (chosen by {found.chosen_by})",
+        verdict=verdict,
+        tone="bad" if leak.recovered_rows else "warn" if found.notes else "good",
+        facts=(
+            ("rows", f"{found.rows:,}"),
+            ("recovered, at most", percent(leak.recovered_at_most)),
+            ("right guesses", percent(leak.guessed)),
+            ("rows that fit, median", f"{leak.candidates:,.0f}"),
+            ("alone by time and event", percent(leak.unique_outcomes)),
+        ),
+    )
+
+
+def share_page(found: ShareResult) -> Page:
+    """The page of a share: its owner's eyes only."""
+    pinned = dict(sorted(found.leakage.pinned.items(), key=lambda item: -item[1])[:MOST_COLUMNS])
+    figures = [
+        Figure(
+            "What is certain although the row is not",
+            "The share of rows whose value in a column follows from the share, even where several "
+            "rows fit.",
+            charts.shares("Certain values by column", pinned, what="rows whose value is certain"),
+        )
+    ]
+    if len(found.tried) > 1:
+        figures.append(
+            Figure(
+                "Rounding decides",
+                "Rows that the attack recovered at each rounding step that was tried.",
+                charts.shares(
+                    "Recovered rows by rounding step",
+                    {f"step {step}": share for step, share in found.tried.items()},
+                    what="rows recovered",
+                ),
+            )
+        )
+    sections = [Section("What the share gives away", figures=figures)]
+    sections += _price(found)
+    if found.notes:
+        sections.append(Section("To keep in mind", [sentence(note) for note in found.notes]))
+    return replace(share_summary(found), sections=sections)
+
+
+def _price(found: ShareResult) -> list[Section]:
+    price = found.price or {}
+    names = {"all_columns": "all columns", "projected": "projected", "published": "as published"}
+    shown = {
+        said: float(value)
+        for name, said in names.items()
+        if isinstance(value := price.get(name), (int, float))
+    }
+    if not shown:
+        return []
+    figure = Figure(
+        "What projection and rounding cost",
+        f"{sentence(str(price.get('measure', 'quality')))} Cross-validated on the owner's rows; "
+        "50% is a guess.",
+        charts.shares("Quality of a model by what it sees", shown, what="quality"),
+    )
+    return [Section("What it costs", figures=[figure])]
+
+
+def evaluation_summary(found: Evaluation) -> Page:
+    """What is said of an experiment first."""
+    best = max(found.models, key=lambda m: m.concordance, default=None)
+    verdict = (
+        f"{best.model} orders people best: concordance {best.concordance:.3f} over "
+        f"{best.splits:,} splits."
+        if best is not None
+        else "No model could be fitted."
+    )
+    return Page(
+        title="Private, pooled and single models compared",
+        subtitle=f"{found.rows:,} rows of {len(found.institutions):,} institutions",
+        verdict=verdict,
+        tone="good",
+        facts=(
+            ("splits", f"{found.splits:,}"),
+            ("rows to learn from", percent(found.train)),
+            ("horizon", f"{found.horizon:g}"),
+        ),
+    )
+
+
+def evaluation_page(found: Evaluation) -> Page:
+    """The page of an experiment."""
+    measures: Sequence[tuple[str, str, str]] = (
+        ("Concordance", "concordance", "pairs of people ordered rightly"),
+        ("AUC of the Cox model", "cox_auc", "pairs told apart at the horizon"),
+        ("AUC of the support vector machine", "svm_auc", "pairs told apart at the horizon"),
+    )
+    figures = []
+    for title, field, what in measures:
+        rows: list[tuple[str, float, float | None, float | None]] = []
+        for model in found.models:
+            value, spread = getattr(model, field), getattr(model, f"{field}_sd")
+            if value == value:  # not every model has every score
+                rows.append((model.model, value, value - spread, value + spread))
+        if rows:
+            caption = "Mean over all splits; the bar reaches one standard deviation to each side."
+            figures.append(Figure(title, caption, charts.intervals(title, rows, what=what)))
+    return replace(evaluation_summary(found), sections=[Section("Models", figures=figures)])
