@@ -18,6 +18,7 @@ __all__ = [
     "key_of",
     "mark_of",
     "move_keys",
+    "new_marks",
     "new_slots",
     "number_classes",
     "slot_of",
@@ -70,6 +71,12 @@ def move_keys(keys, kept):  # type: ignore[no-untyped-def]
             for i in range(keys.keys.shape[0]):
                 keys.keys[i] -= np.uint64(keys.columns[c, i] + 1) * keys.multipliers[c]
     keys.kept[0] = kept
+
+
+@numba.njit(nogil=True, cache=True)
+def new_marks(count):  # type: ignore[no-untyped-def]
+    """Marks that say of most keys in one look that they are not among up to `count` others."""
+    return np.zeros(8 << bits_for(count), np.bool_)
 
 
 @numba.njit(nogil=True, cache=True)

@@ -9,7 +9,16 @@ from __future__ import annotations
 import numba
 import numpy as np
 
-from sfumato.anonymize.cells._classes import new_slots, number_classes, sort_classes
+from sfumato.anonymize.cells._classes import (
+    bits_for,
+    mark_of,
+    move_keys,
+    new_marks,
+    new_slots,
+    number_classes,
+    slot_of,
+    sort_classes,
+)
 from sfumato.privacy._kernels import holds
 
 __all__ = ["attach", "cheapest_prices", "class_holds", "take_classes"]
@@ -93,31 +102,50 @@ def take_classes(  # type: ignore[no-untyped-def]
 
 
 @numba.njit(nogil=True, cache=True)
-def cheapest_prices(codes, counts, k, kept, prices, multipliers, price, most):  # type: ignore[no-untyped-def]
+def cheapest_prices(keys_of, counts, k, kept, prices, price, most):  # type: ignore[no-untyped-def]
     """OPT-LB over patterns in turn: `price` of an entry is the first with k rows that look alike.
 
-    Entries without a price hold `most`; gives how many they are.
+    Entries without a price hold `most`; gives how many they are. Only they are put down by what
+    they show; the others are added where they show the same.
     """
-    n = codes.shape[0]
-    everyone = np.arange(n)
-    slots = new_slots(n)
-    numbers, sizes = np.empty(n, np.int32), np.empty(n, np.int64)
-    left = 0
+    n = counts.shape[0]
+    open_, left = np.empty(n, np.int64), 0
     for i in range(n):
         if price[i] == most:
+            open_[left] = i
             left += 1
+    keys, stamps, found = new_slots(left)
+    marks = new_marks(left)
+    numbers, sizes = np.empty(left, np.int32), np.empty(left, np.int64)
     for p in range(kept.shape[0]):
-        if left == 0:
+        if left == 0 or prices[p] >= most:
             break
-        classes = number_classes(codes, everyone, n, kept[p], multipliers, p, slots, numbers)
-        for c in range(classes):
-            sizes[c] = 0
+        move_keys(keys_of, kept[p])
+        shown, bits, classes = keys_of.keys, bits_for(left), 0
+        for z in range(left):
+            key = shown[open_[z]]
+            at = slot_of(key, bits, p, keys, stamps)
+            if stamps[at] != p:
+                stamps[at], keys[at], found[at] = p, key, classes
+                sizes[classes] = 0
+                classes += 1
+                marks[mark_of(key, bits)] = True
+            numbers[z] = found[at]
         for i in range(n):
-            sizes[numbers[i]] += counts[i]
-        for i in range(n):
-            if price[i] == most and sizes[numbers[i]] >= k and prices[p] < most:
+            if marks[mark_of(shown[i], bits)]:
+                at = slot_of(shown[i], bits, p, keys, stamps)
+                if stamps[at] == p:
+                    sizes[found[at]] += counts[i]
+        w = 0
+        for z in range(left):
+            i = open_[z]
+            marks[mark_of(shown[i], bits)] = False
+            if sizes[numbers[z]] >= k:
                 price[i] = prices[p]
-                left -= 1
+            else:
+                open_[w] = i
+                w += 1
+        left = w
     return left
 
 

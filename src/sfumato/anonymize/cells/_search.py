@@ -16,6 +16,7 @@ from sfumato.anonymize.cells._classes import (
     key_of,
     mark_of,
     move_keys,
+    new_marks,
     new_slots,
     slot_of,
     sort_classes,
@@ -50,7 +51,7 @@ def open_groups(  # type: ignore[no-untyped-def]
             gainers[most] = u
             most += 1
     keys, stamps, found = new_slots(most)
-    marks = np.zeros(8 << bits_for(most), np.bool_)
+    marks = new_marks(most)
     chosen, numbers = np.empty(n, np.int64), np.empty(n, np.int32)
     starts, order = np.empty(n + 1, np.int64), np.empty(n, np.int64)
     members = np.empty(n, np.int64)

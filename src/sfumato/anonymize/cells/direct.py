@@ -148,13 +148,14 @@ def opt_lb(
     most = patterns.certain_below
     price = np.full(table.entries, most, dtype=np.int64)
     useful = int(np.searchsorted(patterns.prices, most))
+    keys = table.new_keys()
     for at in range(0, useful, _AT_ONCE):
         budget.progress("bounding from below", at / useful)
         if budget.spent():
             price[price == most] = min(most, int(patterns.prices[at]))
             break
         upto = slice(at, min(at + _AT_ONCE, useful))
-        facts = (table.codes, table.counts, table.k, patterns.kept[upto], patterns.prices[upto])
-        if not cheapest_prices(*facts, table.multipliers, price, most):
+        facts = (table.counts, table.k, patterns.kept[upto], patterns.prices[upto])
+        if not cheapest_prices(keys, *facts, price, most):
             break
     return price

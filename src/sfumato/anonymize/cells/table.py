@@ -93,6 +93,17 @@ class CellTable:
         numbers = random.integers(1, 2**63, size=self.width, dtype=np.uint64)
         return np.asarray(numbers | np.uint64(1))
 
+    def new_keys(self) -> Any:
+        """What every combination shows: nothing at first (see `move_keys`)."""
+        from sfumato.anonymize.cells._classes import Keys
+
+        return Keys(
+            columns=np.ascontiguousarray(self.codes.T),
+            multipliers=self.multipliers,
+            keys=np.zeros(self.entries, dtype=np.uint64),
+            kept=np.zeros(1, dtype=np.int64),
+        )
+
     def take(self, entries: Array) -> CellTable:
         """Some of the combinations."""
         return CellTable(
