@@ -59,7 +59,7 @@ def allowed_blocks(problem: Problem) -> Blocks:
     """
     from sfumato.anonymize._rules import groups_hold
 
-    if not problem.limits:
+    if not problem.limits and problem.apart is None:
         return _one_block(problem)
     blocks = blocks_of(problem)
     count = int(blocks.max(initial=-1)) + 1

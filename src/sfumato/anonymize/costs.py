@@ -38,7 +38,7 @@ def utility(parts: Sequence[Solved], workload: QueryLog | None = None) -> dict[s
     """Every measure of the solutions to the parts of a demand.
 
     Shares are means over all quasi-identifier cells of all parts. Discernibility and the average
-    class size are those of the first part, as `classes` of a release is.
+    class size are those of the first set, as `classes` of a release is.
     """
     told = [_measures(part) for part in parts]
     cells = np.array([len(part.problem.quasi_identifiers) for part in parts], dtype=float)
@@ -65,7 +65,7 @@ def _mean(told: Sequence[Mapping[str, Any]], name: str, cells: Array) -> float:
 
 
 def _measures(part: Solved) -> dict[str, Any]:
-    problem, view = part.problem, part.view
+    problem, view, first = part.problem, part.view, part.view_of(part.sets[0])
     held = {
         name: np.bincount(
             problem.entries.column(name),
@@ -81,9 +81,9 @@ def _measures(part: Solved) -> dict[str, Any]:
         "information_loss": information_loss(view),
         "granularity": granularity(view),
         "non_uniform_entropy": _entropy(view, held),
-        "discernibility": discernibility(view),
+        "discernibility": discernibility(first),
         "weighted_discernibility": weighted_discernibility(view, weights),
-        "average_class_size": average_class_size(view),
+        "average_class_size": average_class_size(first),
         "distribution": {name: _moved(view, name, held[name]) for name in view.columns},
     }
 
@@ -171,12 +171,4 @@ def _risk_before(part: Solved, names: tuple[str, ...]) -> Risk:
 
 
 def _risk_after(part: Solved, names: tuple[str, ...]) -> Risk:
-    view = part.view
-    if set(names) == set(view.columns):
-        return risk_of_classes(view.class_sizes, qi=names)
-    only = View(
-        {name: view.original[name] for name in names},
-        {name: view.published[name] for name in names},
-        view.counts,
-    )
-    return risk_of_classes(only.class_sizes, qi=names)
+    return risk_of_classes(part.view_of(names).class_sizes, qi=names)

@@ -60,10 +60,18 @@ def draft_of(table: Table, demand: Demand, parts: Sequence[Solved]) -> Draft:
         lower_bound=parts[0].solution.lower_bound if len(parts) == 1 else None,
         utility=utility(parts, demand.workload),
         details=_details(parts),
-        foreseen=ClassSizes.of_counts(parts[0].sizes[parts[0].sizes > 0]),
+        foreseen=_foreseen(parts[0]),
         seed=demand.seed,
         stopped_by=next((p.solution.stopped_by for p in parts if p.solution.stopped_by), None),
         warnings=tuple(dict.fromkeys(w for part in parts for w in part.solution.warnings)),
+    )
+
+
+def _foreseen(part: Solved) -> ClassSizes:
+    """Class sizes of the first set, from the groups."""
+    sizes = part.sizes[part.sizes > 0]
+    return ClassSizes.of_counts(
+        sizes if len(part.sets) == 1 else part.view_of(part.sets[0]).class_sizes
     )
 
 
@@ -107,14 +115,17 @@ def step_of(prepared: Prepared, solution: Solution, demand: Demand) -> Step:
     cells: dict[str, Cells] = {}
     for column in problem.quasi_identifiers:
         if column in solution.published:
-            shown = solution.published[column].take(groups)
-            codes = np.where(shown.codes < 0, 0, shown.codes)
-            cells[column] = Cells(codes.astype(smallest_dtype(len(shown.labels))), shown.labels)
+            shown = solution.published[column]
+            codes = np.append(np.maximum(shown.codes, 0), 0)  # -1, a row left out, takes the last
+            codes = codes.astype(smallest_dtype(len(shown.labels)))
+            cells[column] = Cells(codes[groups], shown.labels)
         elif column in solution.starred:
             starred = (groups >= 0) & solution.starred[column][groups]
             if starred.any():
                 cells |= _starred(problem, column, source, starred, demand.stars_as_text)
-    match = original.select(names).take(entry)
+    match = original if names == original.columns else original.select(names)
+    if len(entry) != original.entries or rows is not None:
+        match = match.take(entry)
     first = last = None
     if rows is not None:
         first, last = _ordinals(entry, rows)

@@ -9,10 +9,15 @@ limit. Two facts keep most nodes from being looked at:
   (Samarati 2001; LeFevre et al. 2005, Incognito). For entropy, recursive and (α,k) rules and for
   t-closeness a class that holds may fail together with one that does not, so with a limit above
   zero those are searched without this.
+
+Where several sets of quasi-identifiers are asked for, the classes of each must hold: both facts
+stay true. Leaving out rows for one set takes them from the classes of the others, and from the
+distribution that t-closeness compares with; so rows are left out until nothing changes any more.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,11 +27,12 @@ import numpy.typing as npt
 from sfumato import kernels
 from sfumato.anonymize.blocks import Blocks, allowed_blocks
 from sfumato.anonymize.lattice import nodes_by_loss
+from sfumato.anonymize.leaving_out import closeness_asked
 from sfumato.anonymize.problem import Problem, Solution
 from sfumato.anonymize.space import sensitive_of
 from sfumato.errors import ParameterError
 from sfumato.hierarchy import BoundHierarchy
-from sfumato.privacy.rules import DISTINCT
+from sfumato.privacy.rules import DISTINCT, Rules, recounted
 
 __all__ = ["solve"]
 
@@ -117,6 +123,8 @@ class _Lattice:
         self.weights = weights / weights.sum() if weights.sum() else weights
         self.left_out = problem.rows - int(self.rows.sum())
         self.losses = self._losses()
+        names = problem.quasi_identifiers
+        self.sets = [[names.index(n) for n in one] for one in problem.sets or (names,)]
         kinds = problem.rules.kinds
         self.monotone = limit == 0 or bool((kinds == DISTINCT).all())
 
@@ -143,31 +151,59 @@ class _Lattice:
             losses.append((self.weights[axis] * (lost + self.left_out) / total).tolist())
         return losses
 
-    def classes(self, levels: Levels) -> tuple[Array, int, Array, Array]:
-        """Class of each kept entry, their number and sizes, and which of them hold."""
+    def released(self, levels: Levels) -> tuple[Array, int | None]:
+        """Which of the kept entries are released at a node, and their smallest class."""
+        classes = [self.classes(levels, axes) for axes in self.sets]
+        rules = self.problem.rules
+        again = len(classes) > 1 or closeness_asked(rules)
+        released = np.ones(len(self.kept), dtype=bool)
+        while True:
+            before, smallest = int(released.sum()), None
+            for ids, count in classes:
+                good, sizes = self._good(ids, count, released, rules)
+                released &= good[ids]
+                if good.any():
+                    least = int(sizes[good].min())
+                    smallest = least if smallest is None else min(least, smallest)
+            remain = int(released.sum())
+            if not again or remain == before:
+                return released, smallest if remain else None
+            if closeness_asked(rules):
+                rules = recounted(rules, self._held(released))
+
+    def classes(self, levels: Levels, axes: Sequence[int]) -> tuple[Array, int]:
+        """Class of each kept entry by some columns, and the number of classes."""
+        shown = [
+            self.nodes[axis][:, levels[axis]].astype(np.uint32)[self.codes[axis]] for axis in axes
+        ]
+        sizes = [self.shapes[axis].nodes for axis in axes]
+        ids, count = kernels.class_ids(shown, sizes, entries=len(self.kept), ordered=False)
+        return np.asarray(ids), int(count)
+
+    def _good(self, ids: Array, count: int, released: Array, rules: Rules) -> tuple[Array, Array]:
+        """Which classes hold with the released entries alone, and their rows."""
         from sfumato.anonymize._rules import groups_hold
 
-        shown = [
-            nodes[:, level].astype(np.uint32)[codes]
-            for nodes, level, codes in zip(self.nodes, levels, self.codes, strict=True)
-        ]
-        sizes_of = [shape.nodes for shape in self.shapes]
-        ids, count = kernels.class_ids(shown, sizes_of, entries=len(self.kept), ordered=False)
-        sizes = kernels.group_sums(ids, count, self.rows)
-        good = sizes >= self.problem.rules.k
-        if len(self.problem.rules.kinds):
-            good = groups_hold(
-                ids.astype(np.int64), count, self.rows, self.sensitive, self.problem.rules
-            )
-        return ids, count, sizes, good
+        rows = np.where(released, self.rows, 0)
+        sizes = kernels.group_sums(ids, count, rows)
+        if not len(rules.kinds):
+            return sizes >= rules.k, sizes
+        there = np.where(released, ids.astype(np.int64), -1)
+        return groups_hold(there, count, self.rows, self.sensitive, rules), sizes
+
+    def _held(self, released: Array) -> Array:
+        """How many released rows hold each sensitive value."""
+        places = self.sensitive[released]
+        rows = np.repeat(self.rows[released], places.shape[1])
+        total = np.bincount(places.ravel(), rows, int(self.problem.rules.offsets[-1]))
+        return total.astype(np.int64)
 
     def visit(self, levels: Levels) -> Node:
         """Look at a node, and tell its neighbours."""
         if levels in self.visited:
             return self.visited[levels]
-        ids, _, sizes, good = self.classes(levels)
-        suppressed = int(sizes[~good].sum())
-        kept = good[ids]
+        kept, smallest = self.released(levels)
+        suppressed = int(self.rows[~kept].sum())
         loss = self.left_out + suppressed + 0.0
         total = 0.0
         for axis, shape in enumerate(self.shapes):
@@ -175,7 +211,7 @@ class _Lattice:
             total += self.weights[axis] * (float((cell * self.rows)[kept].sum()) + loss)
         node = Node(
             levels,
-            int(sizes[good].min()) if good.any() else None,
+            smallest,
             total / max(self.problem.rows, 1),
             suppressed,
             suppressed <= self.limit,
@@ -220,11 +256,14 @@ class _Lattice:
 
     def solution(self, best: Node, stopped_by: str | None) -> Solution:
         """The release at a node, and the lattice as far as it is known."""
-        ids, count, _, good = self.classes(best.levels)
-        number = np.where(good, np.cumsum(good) - 1, -1)
+        released, _ = self.released(best.levels)
+        ids, count = self.classes(best.levels, range(len(self.shapes)))
+        occurs = np.zeros(count, dtype=bool)
+        occurs[ids[released]] = True
+        number = np.cumsum(occurs) - 1
         groups = np.full(self.problem.entries.entries, -1, dtype=np.int32)
-        groups[self.kept] = number[ids]
-        first = np.asarray(kernels.representatives(ids, count), dtype=np.int64)[good]
+        groups[self.kept] = np.where(released, number[ids], -1)
+        first = np.asarray(kernels.representatives(ids, count), dtype=np.int64)[occurs]
         published = {
             name: shape.published(self.nodes[axis][self.codes[axis][first], best.levels[axis]])
             for axis, (name, shape) in enumerate(self._named())

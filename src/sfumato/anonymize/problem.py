@@ -37,6 +37,9 @@ class Problem:
         counts.
     quasi_identifiers, sensitive
         Names of the columns of `entries`, in their order there.
+    sets
+        Sets of quasi-identifiers for each of which the rules must hold; for all of them together
+        where none are given. Only methods that judge several sets are given them.
     shapes
         For every quasi-identifier, how it may be blurred.
     rules
@@ -45,6 +48,8 @@ class Problem:
         Importance of precision of each quasi-identifier (price of a star for cell suppression).
     limits
         How far values may be blurred at most, by column.
+    apart
+        A number for each entry; entries with different ones never share a group.
     options
         What only this method understands, already validated by it.
     """
@@ -59,6 +64,8 @@ class Problem:
     options: Mapping[str, Any] = field(default_factory=dict)
     budget: Budget = field(default_factory=Budget)
     seed: int = 0
+    sets: tuple[tuple[str, ...], ...] = ()
+    apart: npt.NDArray[Any] | None = None
 
     @property
     def counts(self) -> npt.NDArray[np.int64]:

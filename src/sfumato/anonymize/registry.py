@@ -29,12 +29,19 @@ class Method:
         Names of the options it understands.
     needs_trees
         Whether every column must have a hierarchy; missing ones are then inferred.
+    blurs
+        Whether it blurs any number of columns group by group, so that sets of quasi-identifiers
+        with common columns can be solved in two stages (see `overlapping`).
+    judges_sets
+        Whether it judges each of several sets of quasi-identifiers itself.
     """
 
     home: str
     says: str
     options: tuple[str, ...] = ()
     needs_trees: bool = False
+    blurs: bool = False
+    judges_sets: bool = False
 
     @property
     def solve(self) -> Callable[[Problem], Solution]:
@@ -48,6 +55,7 @@ METHODS: dict[str, Method] = {
         "sfumato.anonymize.mondrian",
         "cuts the space of quasi-identifiers top down, first where precision matters; fast",
         ("cut_weights", "target", "relaxed", "cuts"),
+        blurs=True,
     ),
     "cells": Method(
         "sfumato.anonymize.cells.method",
@@ -58,21 +66,25 @@ METHODS: dict[str, Method] = {
         "sfumato.anonymize.kmember",
         "clusters rows greedily by least loss; within boundaries it is GreedyCKA",
         ("loss", "district"),
+        blurs=True,
     ),
     "lattice": Method(
         "sfumato.anonymize.lattice",
         "covers rows from the finest levels to the coarsest; fast and close to the best",
+        blurs=True,
     ),
     "full-domain": Method(
         "sfumato.anonymize.full_domain",
         "one level a column for the whole table, the optimum; lists the lattice of levels",
         ("suppression_limit",),
         needs_trees=True,
+        judges_sets=True,
     ),
     "best": Method(
         "sfumato.anonymize.best",
         "starts from the best of the others and improves it while the time lasts",
         ("loss",),
+        blurs=True,
     ),
     "quantiles": Method(
         "sfumato.population.quantile_method",

@@ -1,14 +1,16 @@
 """Several sets of quasi-identifiers: which are solved together, and which apart.
 
 Sets without a common column are anonymized one by one: each blurs only its own columns, so neither
-pays for the other. Sets that share columns are solved as their union: whatever holds for the
-classes of a union holds for the classes of each of its parts, since those are unions of classes and
-all models are monotone.
+pays for the other. Sets that share columns are solved so that the promise holds for each of them
+(see `overlapping`; full-domain recoding judges every set itself). Only where that is not possible
+they are solved as their union: whatever holds for the classes of a union holds for the classes of
+each of its parts, since those are unions of classes and all models are monotone. The result says
+how it was.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -16,12 +18,20 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.anonymize.demand import Demand
+from sfumato.anonymize.leaving_out import (
+    closeness_asked,
+    lifted,
+    nothing_left,
+    only,
+    releasable,
+)
+from sfumato.anonymize.overlapping import largest_sets, shared_columns, solve_apart
 from sfumato.anonymize.preparing import Prepared, prepare
 from sfumato.anonymize.problem import Problem, Solution
 from sfumato.anonymize.registry import method
 from sfumato.anonymize.views import group_sizes, group_view
 from sfumato.budget import Budget
-from sfumato.errors import ParameterError, PromiseError
+from sfumato.errors import PromiseError
 from sfumato.hierarchy import Limit, Ranges
 from sfumato.tables import Table
 from sfumato.utility import View
@@ -29,6 +39,8 @@ from sfumato.utility import View
 __all__ = ["Solved", "components", "solve"]
 
 Sets = tuple[tuple[str, ...], ...]
+AGAIN = 20
+"""How often a method may leave out more rows before its last answer is taken."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,13 +66,23 @@ class Solved:
 
     @cached_property
     def sizes(self) -> npt.NDArray[np.int64]:
-        """Rows of each group."""
+        """Rows of each group; with several sets a class of one set may be many groups."""
         return group_sizes(self.problem, self.solution)
 
     @cached_property
     def view(self) -> View:
         """The groups as measures of utility read them."""
         return group_view(self.problem, self.solution)
+
+    def view_of(self, names: tuple[str, ...]) -> View:
+        """The same with the columns of one set only, whose classes are what it promises."""
+        if set(names) == set(self.view.columns):
+            return self.view
+        return View(
+            {name: self.view.original[name] for name in names},
+            {name: self.view.published[name] for name in names},
+            self.view.counts,
+        )
 
 
 def components(sets: Sets) -> list[Sets]:
@@ -98,11 +120,48 @@ def _solved(table: Table, demand: Demand, sets: Sets, budget: Budget) -> Solved:
     about = demand.about(sets)
     prepared = prepare(table, about, budget)
     budget.progress(f"anonymizing {', '.join(about.columns)}")
-    solution = method(demand.method).solve(prepared.problem)
-    if prepared.problem.rows and not (solution.groups >= 0).any():
-        raise _nothing_left(prepared.problem)
+    solution = _released(prepared.problem, about)
     _stay_within(prepared.problem, solution, demand.method)
     return Solved(sets, prepared, solution)
+
+
+def _released(problem: Problem, demand: Demand) -> Solution:
+    """The method's solution, held against the distribution of the rows that it releases."""
+    kept = releasable(problem)
+    for _ in range(AGAIN):
+        if problem.rows and not kept.any():
+            raise nothing_left(problem, demand.models)
+        solution = _of_sets(only(problem, kept), demand)
+        out = solution.groups < 0
+        if not out.any() or not closeness_asked(problem.rules) or method(demand.method).judges_sets:
+            break
+        # t-closeness is measured on what is released: what was left out must not count
+        entry = np.arange(len(out)) if solution.entry is None else solution.entry
+        kept[np.flatnonzero(kept)[entry[out]]] = False
+    if problem.rows and not (solution.groups >= 0).any():
+        raise nothing_left(problem, demand.models)
+    return lifted(solution, kept, problem)
+
+
+def _of_sets(problem: Problem, demand: Demand) -> Solution:
+    """The solution for all sets of a demand, each by itself where that is possible."""
+    chosen = method(demand.method)
+    sets = largest_sets(demand.quasi_identifiers)
+    if len(sets) == 1:
+        return chosen.solve(problem)
+    if chosen.judges_sets and not problem.limits:
+        solution = chosen.solve(replace(problem, sets=sets))
+        by, why = "levels that fit every set", None
+    elif chosen.blurs and not problem.limits and shared_columns(sets):
+        return solve_apart(problem, sets, demand.method)
+    else:
+        solution = chosen.solve(problem)
+        by = "union"
+        why = "within boundaries" if problem.limits else f"method {demand.method}"
+    told = {"shared": list(shared_columns(sets)), "by": by}
+    if why is not None:
+        told["why"] = f"{why}: more is blurred than the sets ask for"
+    return replace(solution, details={**solution.details, "several_sets": told})
 
 
 def _stay_within(problem: Problem, solution: Solution, name: str) -> None:
@@ -131,23 +190,3 @@ def _may_be_starred(limit: Limit, codes: npt.NDArray[Any]) -> npt.NDArray[np.boo
         return np.asarray(beyond_line | (limit.shape.width <= (limit.max_width or 0.0)))
     assert limit.magval is not None
     return np.asarray(limit.magval[codes] == limit.shape.root)
-
-
-def _nothing_left(problem: Problem) -> ParameterError:
-    """Why no row could be released, and what could be."""
-    from sfumato.anonymize.space import blocks_of
-
-    blocks = blocks_of(problem)
-    largest = int(np.bincount(blocks, weights=problem.counts).max(initial=0))
-    best = [f"k <= {largest:,}"]
-    for name in problem.sensitive:
-        values = problem.entries.column(name).astype(np.int64)
-        pairs = np.unique(blocks * (int(values.max(initial=0)) + 1) + values)
-        most = np.bincount(pairs // (int(values.max(initial=0)) + 1)).max(initial=0)
-        best.append(f"l <= {int(most)} for `{name}`")
-    return ParameterError(
-        f"the demand cannot be met: all {problem.rows:,} rows would have to be suppressed; the "
-        f"largest group that the boundaries allow has {largest:,} rows",
-        remedy=f"Within these boundaries at most {' and '.join(best)} can be reached; ask for "
-        "less, or allow more blurring.",
-    )

@@ -131,6 +131,8 @@ def blocks_of(problem: Problem) -> Array:
     width is cut into strips of that width.
     """
     blocks = np.zeros(problem.entries.entries, dtype=np.int64)
+    if problem.apart is not None:
+        blocks = np.unique(problem.apart, return_inverse=True)[1]
     for name, limit in problem.limits.items():
         codes = problem.entries.column(name)
         if limit.magval is not None:

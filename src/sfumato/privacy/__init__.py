@@ -1,6 +1,7 @@
 """Privacy models: what may be asked, how it is measured, and how anonymizers are held to it."""
 
 from sfumato.privacy.check import Check, ModelFinding, Population, check
+from sfumato.privacy.histogram import ClassHistogram
 from sfumato.privacy.models import (
     AlphaK,
     Closeness,
@@ -13,12 +14,19 @@ from sfumato.privacy.models import (
     Sensitivity,
 )
 from sfumato.privacy.pseudonyms import pseudonyms, read_key
-from sfumato.privacy.reachable import require_reachable
-from sfumato.privacy.rules import Rules, SensitiveColumn, compile_rules, minimum_rows
+from sfumato.privacy.reachable import Reach, reach, require_reachable
+from sfumato.privacy.rules import (
+    Rules,
+    SensitiveColumn,
+    compile_rules,
+    minimum_rows,
+    recounted,
+)
 
 __all__ = [
     "AlphaK",
     "Check",
+    "ClassHistogram",
     "Closeness",
     "DistinctDiversity",
     "EntropyDiversity",
@@ -27,6 +35,7 @@ __all__ = [
     "Model",
     "ModelFinding",
     "Population",
+    "Reach",
     "RecursiveDiversity",
     "Rules",
     "SensitiveColumn",
@@ -35,6 +44,8 @@ __all__ = [
     "compile_rules",
     "minimum_rows",
     "pseudonyms",
+    "reach",
     "read_key",
+    "recounted",
     "require_reachable",
 ]

@@ -37,6 +37,7 @@ __all__ = [
     "SensitiveColumn",
     "compile_rules",
     "minimum_rows",
+    "recounted",
 ]
 
 DISTINCT, ENTROPY, RECURSIVE, CLOSE_EQUAL, CLOSE_ORDERED, CLOSE_TREE, ALPHA = range(7)
@@ -195,14 +196,7 @@ def compile_rules(
 
     sizes = [len(column.counts) for column in sensitive.values()]
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    order = np.full(offsets[-1], -1, dtype=np.int64)
-    ranks = np.zeros(len(names), dtype=np.int64)
-    reference = np.zeros(offsets[-1])
-    for j, column in enumerate(sensitive.values()):
-        occurring = np.flatnonzero(column.counts > 0)
-        ranks[j] = len(occurring)
-        order[offsets[j] : offsets[j] + len(occurring)] = occurring
-        reference[offsets[j] : offsets[j + 1]] = column.counts / max(int(column.counts.sum()), 1)
+    reference, order, ranks = _distribution([column.counts for column in sensitive.values()])
     grown = [trees.get(name) for name in names]
     tree_sizes = [0 if tree is None else tree.nodes for tree in grown]
     table = np.array(rules, dtype=np.float64).reshape(-1, 4)
@@ -222,6 +216,40 @@ def compile_rules(
             [tree.level / max(tree.height, 1) for tree in grown if tree is not None], np.float64
         ),
     )
+
+
+def recounted(rules: Rules, counts: Array) -> Rules:
+    """The same rules, measured against other rows.
+
+    Parameters
+    ----------
+    counts
+        How many of those rows hold each sensitive value, laid out like the counts of a group.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sfumato.privacy import Closeness
+    >>> illness = SensitiveColumn(np.array([5, 3, 2]))
+    >>> rules = compile_rules([Closeness(0.1, "illness")], {"illness": illness})
+    >>> recounted(rules, np.array([4, 0, 4])).reference.tolist()
+    [0.5, 0.0, 0.5]
+    """
+    parts = [counts[a:b] for a, b in zip(rules.offsets[:-1], rules.offsets[1:], strict=True)]
+    reference, order, ranks = _distribution(parts)
+    return rules._replace(reference=reference, order=order, ranks=ranks)
+
+
+def _distribution(columns: Sequence[Array]) -> tuple[Array, Array, Array]:
+    """`reference`, `order` and `ranks` of rules, from the counts of each sensitive column."""
+    reference, order = [np.zeros(0)], [np.zeros(0, dtype=np.int64)]
+    ranks = np.zeros(len(columns), dtype=np.int64)
+    for j, counts in enumerate(columns):
+        occurring = np.flatnonzero(counts > 0)
+        ranks[j] = len(occurring)
+        order.append(np.r_[occurring, np.full(len(counts) - len(occurring), -1)])
+        reference.append(counts / max(int(counts.sum()), 1))
+    return np.concatenate(reference), np.concatenate(order).astype(np.int64), ranks
 
 
 def _rule(model: Model, column: SensitiveColumn) -> tuple[int, float, float]:

@@ -37,7 +37,8 @@ class Anonymity:
     """Every class of every quasi-identifier set satisfies all models.
 
     With `wildcards` a suppressed or missing cell matches any value; by default it is a value of its
-    own, which is what an adversary sees.
+    own, which is what an adversary sees. t-closeness compares classes with the distribution of the
+    released rows: that is what whoever has the release knows of the table.
     """
 
     models: tuple[Model, ...]
@@ -75,9 +76,14 @@ class Anonymity:
             check=self.kind,
             holds=not broken,
             say="; ".join(_sentence(finding) for finding in broken or found),
-            measured={"checks": found, "wildcards": self.wildcards},
+            measured={"checks": found, "wildcards": self.wildcards, **self._reference()},
             remedy="Ask for less, allow more blurring, or leave columns out.",
         )
+
+    def _reference(self) -> dict[str, str]:
+        """What t-closeness was measured against, where it was asked for."""
+        asked = any(isinstance(model, privacy.Closeness) for model in self.models)
+        return {"t_reference": "released rows"} if asked else {}
 
     def _measure(
         self, table: Table, names: tuple[str, ...], budget: Budget | None
