@@ -159,13 +159,16 @@ def output_schema(columns: Sequence[Column], recoding: Recoding) -> pa.Schema:
 
 
 def recoded_batch(
-    batch: pa.RecordBatch, recoding: Recoding, entries: Sequence[Entries], schema: pa.Schema
+    batch: pa.RecordBatch,
+    recoding: Recoding,
+    entries: Sequence[npt.NDArray[np.integer[Any]]],
+    schema: pa.Schema,
 ) -> pa.RecordBatch:
     """Some rows after a recoding, given the entry each of them meets in every step."""
     import pyarrow as pa
 
     keep = np.ones(batch.num_rows, dtype=np.bool_)
-    written: dict[str, tuple[Any, Entries]] = {}
+    written: dict[str, tuple[Any, npt.NDArray[np.integer[Any]]]] = {}
     for step, found in zip(recoding.steps, entries, strict=True):
         if step.keep is not None:
             keep &= step.keep[found]
@@ -174,8 +177,7 @@ def recoded_batch(
     for field in schema:
         if field.name in written:
             cells, found = written[field.name]
-            codes = pa.array(cells.codes[found].astype(np.int64))
-            arrays.append(cells.values.take(codes))
+            arrays.append(cells.values.take(pa.array(cells.codes[found])))
         else:
             arrays.append(batch.column(field.name))
     whole = pa.RecordBatch.from_arrays(arrays, names=schema.names)

@@ -74,9 +74,8 @@ class ValueSets:
         length = np.diff(offsets)[chosen]
         start = np.concatenate([[0], np.cumsum(length)])
         order = members[np.repeat(offsets[chosen] - start[:-1], length) + np.arange(start[-1])]
-        sets = [order[a:b] for a, b in pairwise(start)]
         loss = (length - 1) / max(self.size - 1, 1)
-        labels = pa.array([self._label(codes) for codes in sets], type=pa.string())
+        labels = pa.array(self._labels(start, order), type=pa.string())
         return Published(codes, labels, loss, loss, loss, start[:-1], start[1:] - 1, order)
 
     def read(self, labels: pa.Array) -> tuple[Array, Array]:
@@ -101,16 +100,23 @@ class ValueSets:
         at = np.repeat(begin[index] - offsets[:-1], length[index]) + np.arange(offsets[-1])
         return offsets, members[at]
 
-    def _label(self, codes: Array) -> str | None:
-        """Text of a set; members that could be misread are quoted as in JSON."""
-        if len(codes) == 1:
-            return self._text[int(codes[0])]
-        if len(codes) == self.size:
-            return "*"
-        members = sorted(
-            (self._text[code] for code in codes), key=lambda text: (text is None, text)
-        )
-        return "{" + ", ".join(_quoted(text) for text in members) + "}"
+    def _labels(self, start: Array, members: Array) -> list[str | None]:
+        """Texts of sets, members in order of their text; what could be misread is quoted."""
+        by_text = sorted(range(self.size), key=lambda code: _null_last(self._text[code]))
+        rank = np.empty(self.size, dtype=np.int64)
+        rank[by_text] = np.arange(self.size)
+        texts = [_quoted(self._text[code]) for code in by_text]
+        owner = np.repeat(np.arange(len(start) - 1), np.diff(start)) * self.size
+        ranks = (np.sort(owner + rank[members]) - owner).tolist()
+        labels: list[str | None] = []
+        for begin, end in pairwise(start.tolist()):
+            if end - begin == 1:
+                labels.append(self._text[by_text[ranks[begin]]])
+            elif end - begin == self.size:
+                labels.append("*")
+            else:
+                labels.append("{" + ", ".join([texts[at] for at in ranks[begin:end]]) + "}")
+        return labels
 
     def _read(self, text: str | None, code_of: dict[str | None, int]) -> list[int]:
         """Codes of one label, ascending; empty where the label is unknown."""
@@ -124,6 +130,10 @@ class ValueSets:
         if members is None or not all(member in code_of for member in members):
             return []
         return sorted({code_of[member] for member in members})
+
+
+def _null_last(text: str | None) -> tuple[bool, str]:
+    return text is None, text or ""
 
 
 def _quoted(text: str | None) -> str:
