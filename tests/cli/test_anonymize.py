@@ -229,3 +229,20 @@ def test_the_next_steps_of_scan_run_as_they_are_printed(tmp_path):
         assert done.code == 0, done.err
     assert done.json["k"] >= 5
     assert set(odd.values()) <= set(done.json["asked"]["qi"][0])
+
+
+def test_verify_checks_every_model_that_anonymize_promises(hospital, tmp_path):
+    out = tmp_path / "release.csv"
+    asked = (*QI, "--sensitive", "diagnosis", "-k", 5, "-l", 2, "-p", 2, "--alpha", 0.8, "-t", 0.7)
+    assert sfumato("anonymize", hospital, *asked, *OUT, "-o", out, "-q").code == 0
+    found = sfumato("verify", out, *asked, "--json").json
+    assert found["holds"]
+    checks = found["findings"][0]["measured"]["checks"]
+    assert [check["model"] for check in checks] == [
+        "k-anonymity", "distinct l-diversity", "t-closeness (equal distance)",
+        "p-sensitive k-anonymity", "(α,k)-anonymity",
+    ]  # fmt: skip
+    for stricter in (("-p", 60), ("--alpha", 0.05)):
+        done = sfumato("verify", out, *QI, "--sensitive", "diagnosis", *stricter, "-q")
+        assert done.code == 1, done.err
+    assert "no quasi-identifiers" in sfumato("verify", out, "-p", 2, "-q").err

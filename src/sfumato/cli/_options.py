@@ -12,6 +12,7 @@ import typer
 from sfumato.errors import ParameterError
 
 __all__ = [
+    "Beta",
     "Columns",
     "Delimiter",
     "Encoding",
@@ -20,6 +21,9 @@ __all__ = [
     "Force",
     "Header",
     "Json",
+    "MaxSize",
+    "Measure",
+    "Measuring",
     "Memory",
     "NullText",
     "Output",
@@ -31,6 +35,7 @@ __all__ = [
     "UseEngine",
     "examples",
     "new_app",
+    "option",
     "split_columns",
 ]
 
@@ -47,6 +52,17 @@ class EngineChoice(StrEnum):
     duckdb = "duckdb"
 
 
+class Measure(StrEnum):
+    """What a set of columns must do to identify."""
+
+    key = "key"
+    distinct = "distinct"
+    separation = "separation"
+
+
+Measuring = Annotated[
+    Measure, typer.Option(help="Tell all rows apart, or reach a ratio of classes or pairs.")
+]
 Source = Annotated[
     str,
     typer.Argument(
@@ -166,6 +182,16 @@ Quiet = Annotated[
     bool,
     typer.Option("--quiet", "-q", rich_help_panel=PRINTING, help="No progress on standard error."),
 ]
+Beta = Annotated[
+    float | None,
+    typer.Option(
+        metavar="RATIO", show_default=False, help="The ratio to reach, instead of all of it."
+    ),
+]
+MaxSize = Annotated[
+    int | None,
+    typer.Option(metavar="N", show_default=False, help="Only sets of at most N columns."),
+]
 Seed = Annotated[
     int,
     typer.Option(
@@ -183,6 +209,13 @@ Output = Annotated[
     ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace the output if it exists.")]
+
+
+def option(panel: str | None, *names: str, metavar: str, help: str, **more: Any) -> Any:
+    """An option that has no value unless it is given."""
+    return typer.Option(
+        *names, metavar=metavar, help=help, rich_help_panel=panel, show_default=False, **more
+    )
 
 
 def new_app(**settings: Any) -> typer.Typer:

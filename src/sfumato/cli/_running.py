@@ -5,9 +5,9 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, is_dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from sfumato.budget import Budget, parse_memory, parse_time
 from sfumato.cli import _options
@@ -86,7 +86,8 @@ class Run:
 def verb(function: Callable[..., None]) -> Callable[..., None]:
     """Make a command of a function that takes a `Run` first and its own options after it.
 
-    Adds --json, --quiet, --time, --memory and --threads.
+    A parameter that is a dataclass stands for a group of options, one a field. Adds --json,
+    --quiet, --time, --memory and --threads.
     """
     return _command(function, _COMMON)
 
@@ -128,10 +129,12 @@ _TABLE = (
 def _command(
     function: Callable[..., None], added: Sequence[inspect.Parameter]
 ) -> Callable[..., None]:
-    signature = inspect.signature(function, eval_str=True)
-    _, *own = signature.parameters.values()
+    _, *declared = inspect.signature(function, eval_str=True).parameters.values()
+    groups: dict[str, Any] = {p.name: p.annotation for p in declared if is_dataclass(p.annotation)}
+    own = [option for parameter in declared for option in _options_of(parameter)]
     # a verb's own option takes the place of a shared one of the same name
-    added = [parameter for parameter in added if parameter.name not in signature.parameters]
+    taken = {option.name for option in own}
+    added = [parameter for parameter in added if parameter.name not in taken]
     shared = {parameter.name for parameter in added}
 
     def command(**given: Any) -> None:
@@ -145,6 +148,8 @@ def _command(
                 reading={p.name: common[p.name] for p in _READING if p.name in common},
                 progress=progress,
             )
+            for name, group in groups.items():
+                given[name] = group(**{f.name: given.pop(f.name) for f in fields(group)})
             try:
                 function(run, **given)
             finally:
@@ -160,6 +165,15 @@ def _command(
     command.__name__ = function.__name__
     command.__doc__ = _flowing(inspect.getdoc(function) or "")
     return command
+
+
+def _options_of(parameter: inspect.Parameter) -> list[inspect.Parameter]:
+    """The options that a verb's parameter stands for: itself, or the fields of its dataclass."""
+    group = parameter.annotation
+    if not is_dataclass(group):
+        return [parameter]
+    kinds = get_type_hints(group, include_extras=True)
+    return [_parameter(one.name, kinds[one.name], one.default) for one in fields(group)]
 
 
 def _flowing(text: str) -> str:

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sfumato.cli._options import Columns, Seed, examples, new_app
+from sfumato.cli._options import (
+    Beta,
+    Columns,
+    MaxSize,
+    Measure,
+    Measuring,
+    Seed,
+    examples,
+    new_app,
+)
 from sfumato.cli._running import Run, table_verb
 from sfumato.cli._streaming import Stream, read_as_stream
 from sfumato.cli._weights import Weights, parse_weights
@@ -19,14 +28,6 @@ if TYPE_CHECKING:
 
 app = new_app()
 SAMPLING = "Sampling"
-
-
-class Measure(StrEnum):
-    """What the columns must do."""
-
-    key = "key"
-    distinct = "distinct"
-    separation = "separation"
 
 
 class Unit(StrEnum):
@@ -49,23 +50,13 @@ class Unit(StrEnum):
 def key(
     run: Run,
     columns: Columns = None,
-    measure: Annotated[
-        Measure, typer.Option(help="Tell all rows apart, or reach a ratio of classes or pairs.")
-    ] = Measure.key,
-    beta: Annotated[
-        float | None,
-        typer.Option(
-            metavar="RATIO", show_default=False, help="The ratio to reach, instead of all of it."
-        ),
-    ] = None,
+    measure: Measuring = Measure.key,
+    beta: Beta = None,
     weights: Weights = None,
     proven: Annotated[
         bool, typer.Option("--proven", help="Find the minimum and prove that it is one.")
     ] = False,
-    max_size: Annotated[
-        int | None,
-        typer.Option(metavar="N", show_default=False, help="Only sets of at most N columns."),
-    ] = None,
+    max_size: MaxSize = None,
     eps: Annotated[
         float | None,
         typer.Option(

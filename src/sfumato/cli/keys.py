@@ -7,9 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sfumato.cli._options import Columns, Seed, examples, new_app
+from sfumato.cli._options import (
+    Beta,
+    Columns,
+    MaxSize,
+    Measure,
+    Measuring,
+    Seed,
+    examples,
+    new_app,
+)
 from sfumato.cli._running import Run, table_verb
-from sfumato.cli.key import Measure
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -43,19 +51,9 @@ class Method(StrEnum):
 def keys(
     run: Run,
     columns: Columns = None,
-    measure: Annotated[
-        Measure, typer.Option(help="Tell all rows apart, or reach a ratio of classes or pairs.")
-    ] = Measure.key,
-    beta: Annotated[
-        float | None,
-        typer.Option(
-            metavar="RATIO", show_default=False, help="The ratio to reach, instead of all of it."
-        ),
-    ] = None,
-    max_size: Annotated[
-        int | None,
-        typer.Option(metavar="N", show_default=False, help="Only sets of at most N columns."),
-    ] = None,
+    measure: Measuring = Measure.key,
+    beta: Beta = None,
+    max_size: MaxSize = None,
     method: Annotated[Method, typer.Option(help="How to search; all agree.")] = Method.auto,
     expand: Annotated[
         bool,

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sfumato.cli._options import examples, new_app, split_columns
+from sfumato.cli._demands import Privacy, Subjects
+from sfumato.cli._options import examples, new_app
 from sfumato.cli._running import Run, table_verb
 
 if TYPE_CHECKING:
@@ -31,38 +32,8 @@ app = new_app()
 @table_verb
 def verify(
     run: Run,
-    k: Annotated[
-        int | None,
-        typer.Option("-k", metavar="N", show_default=False, help="k-anonymity to check."),
-    ] = None,
-    qi: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--qi",
-            metavar="A,B,…",
-            show_default=False,
-            help="Quasi-identifiers; may be given several times, the check is made for each set.",
-        ),
-    ] = None,
-    sensitive: Annotated[
-        list[str] | None,
-        typer.Option(metavar="A,B,…", show_default=False, help="Sensitive columns."),
-    ] = None,
-    diversity: Annotated[
-        float | None,
-        typer.Option("-l", metavar="N", show_default=False, help="l-diversity to check."),
-    ] = None,
-    l_kind: Annotated[
-        str, typer.Option(metavar="KIND", help="distinct, entropy or recursive.")
-    ] = "distinct",
-    c: Annotated[
-        float | None,
-        typer.Option("--c", metavar="C", show_default=False, help="c of recursive diversity."),
-    ] = None,
-    t: Annotated[
-        float | None,
-        typer.Option("-t", metavar="T", show_default=False, help="t-closeness to check."),
-    ] = None,
+    privacy: Privacy,
+    subjects: Subjects,
     wildcards: Annotated[
         bool,
         typer.Option("--wildcards", help="Let suppressed and missing cells match any value."),
@@ -105,12 +76,8 @@ def verify(
     """
     from sfumato.release.verify import verify as check
 
-    promises: list[Promise] = []
-    if k is not None or qi:
-        sets = [split_columns([names], run.table.columns) or [] for names in qi or ()]
-        hidden = split_columns(sensitive, run.table.columns) or []
-        demands: dict[str, object] = {"k": k, "l": diversity, "l_kind": l_kind, "c": c, "t": t}
-        promises.append(_promise(run.table, sets, hidden, demands, wildcards))
+    asked = {**privacy.given(), **subjects.given(run.table.columns)}
+    promises = [_promise(run.table, asked, wildcards)] if asked else []
     found = check(
         run.table,
         promises=promises,
@@ -132,22 +99,16 @@ def _beside(run: Run) -> str:
     return str(certificate_path(run.source))
 
 
-def _promise(
-    table: Table,
-    sets: list[list[str]],
-    sensitive: list[str],
-    demands: dict[str, object],
-    wildcards: bool,
-) -> Promise:
+def _promise(table: Table, asked: dict[str, Any], wildcards: bool) -> Promise:
     from sfumato.anonymize.demand import models_of, quasi_identifier_sets
     from sfumato.release.anonymity import Anonymity
 
-    names = quasi_identifier_sets(sets)
+    names = quasi_identifier_sets(asked.pop("qi", ()))
+    sensitive = tuple(asked.pop("sensitive", ()))
     for columns in (*names, sensitive):
         table.require(columns)
     ordered = [column.name for column in table.schema if column.ordered]
-    models = models_of(sensitive, ordered=ordered, **demands)  # type: ignore[arg-type]
-    return Anonymity(models, names, tuple(sensitive), wildcards)
+    return Anonymity(models_of(sensitive, ordered=ordered, **asked), names, sensitive, wildcards)
 
 
 def view(found: Verification) -> RenderableType:
