@@ -17,9 +17,13 @@ counts = st.dictionaries(st.text(min_size=1, max_size=3), st.integers(1, 40), ma
 def test_only_common_values_are_shown(before: dict[str, int], after: dict[str, int]) -> None:
     shown, hidden = common_values(before, after)
     assert len(shown) + hidden == len(before)
-    assert all(before[value] >= RARE and n == before[value] for value, n, _ in shown)
-    assert all(n == 0 or (n >= RARE and n == after[value]) for value, _, n in shown)
-    assert [n for _, n, _ in shown] == sorted((n for _, n, _ in shown), reverse=True)
+    first, then = sum(before.values()), sum(after.values())
+    for value, share, later in shown:
+        assert before[value] >= RARE
+        assert share == before[value] / first
+        held = after.get(value, 0)
+        assert later == (held / then if held >= RARE else 0)
+    assert [share for _, share, _ in shown] == sorted((b for _, b, _ in shown), reverse=True)
 
 
 @given(

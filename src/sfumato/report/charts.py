@@ -24,6 +24,7 @@ from sfumato.report.wording import percent
 __all__ = [
     "class_sizes",
     "column_fates",
+    "distribution",
     "histogram",
     "intervals",
     "ladder",
@@ -32,7 +33,6 @@ __all__ = [
     "shares",
     "strength",
     "trade",
-    "what_is_left",
 ]
 
 
@@ -225,53 +225,54 @@ def column_fates(title: str, fates: Mapping[str, Mapping[str, float]]) -> Spec:
     return chart(title, layers, height={"step": 28})
 
 
-def what_is_left(title: str, values: Sequence[tuple[str, int, int]]) -> Spec:
-    """For each value its rows before (whole bar) and those that still say it (dark part)."""
+def distribution(title: str, values: Sequence[tuple[str, float, float]]) -> Spec:
+    """Shares of each value before and after, as two bars."""
     rows = [
-        {"value": value, "what": what, "rows": count}
+        {"value": value, "table": when, "share": share}
         for value, before, after in values
-        for what, count in (("before", before), ("still exact", min(before, after)))
+        for when, share in (("before", before), ("after", after))
     ]
-    order = [value for value, _, _ in values]
     encoding = {
-        "y": name_axis("value", order),
-        "x": {"field": "rows", "type": "quantitative", "stack": None,
-              "axis": ROWS},
-        "color": {"field": "what", "type": "nominal", "title": None, "sort": None,
-                  "scale": {"domain": ["before", "still exact"], "range": [QUIET, ACCENT]},
+        "y": name_axis("value", [value for value, _, _ in values]),
+        "yOffset": {"field": "table", "sort": ["before", "after"]},
+        "x": share_axis("share", "share of rows"),
+        "color": {"field": "table", "type": "nominal", "title": None, "sort": None,
+                  "scale": {"domain": ["before", "after"], "range": [QUIET, ACCENT]},
                   "legend": {"orient": "top"}},
     }  # fmt: skip
-    mark = {"type": "bar", "height": {"band": 0.68}}
-    layers = {"data": {"values": rows}, "mark": mark, "encoding": encoding}
-    return chart(title, layers, height={"step": 24})
+    layers = {"data": {"values": rows}, "mark": {"type": "bar"}, "encoding": encoding}
+    return chart(title, layers, height={"step": 26, "for": "position"})
 
 
 def histogram(title: str, bins: Sequence[tuple[float, float, float, float]], column: str) -> Spec:
-    """Rows in each range of a number: before as bars, after as a line of steps."""
+    """Shares of rows in each range of a number: before as bars, after as a line of steps."""
+    first = sum(before for _, _, before, _ in bins) or 1.0
+    then = sum(after for _, _, _, after in bins) or 1.0
     rows = [
-        {"from": low, "to": high, "before": before, "after": after}
-        for low, high, before, after in bins
+        {"from": low, "to": high, "share": before / first, "table": "before"}
+        for low, high, before, _ in bins
     ]
     steps = [
-        {"at": edge, "rows": after, "position": 2 * at + side}
+        {"at": edge, "share": after / then, "position": 2 * at + side, "table": "after"}
         for at, (low, high, _, after) in enumerate(bins)
         for side, edge in enumerate((low, high))
     ]
     x = {"type": "quantitative", "scale": {"zero": False, "nice": False},
          "axis": {"title": column, "grid": False, "tickCount": 6}}  # fmt: skip
-    legend = {"domain": ["before", "after"], "range": [QUIET, ACCENT]}
-    colour = {"type": "nominal", "scale": legend, "title": None, "legend": {"orient": "top"}}
+    colour = {
+        "field": "table", "type": "nominal", "title": None, "legend": {"orient": "top"},
+        "scale": {"domain": ["before", "after"], "range": [QUIET, ACCENT]},
+    }  # fmt: skip
+    y = share_axis("share", "share of rows")
     layers = [
         {"data": {"values": rows},
          "mark": {"type": "rect", "opacity": 0.7},
-         "encoding": {"x": {**x, "field": "from"}, "x2": {"field": "to"},
-                      "y": {"field": "before", "type": "quantitative", "axis": ROWS},
-                      "y2": {"datum": 0}, "color": {**colour, "datum": "before"}}},
+         "encoding": {"x": {**x, "field": "from"}, "x2": {"field": "to"}, "y": y,
+                      "y2": {"datum": 0}, "color": colour}},
         {"data": {"values": steps},
          "mark": {"type": "line", "strokeWidth": 2.5, "aria": False},
-         "encoding": {"x": {**x, "field": "at"}, "order": {"field": "position"},
-                      "y": {"field": "rows", "type": "quantitative"},
-                      "color": {**colour, "datum": "after"}}},
+         "encoding": {"x": {**x, "field": "at"}, "order": {"field": "position"}, "y": y,
+                      "color": colour}},
     ]  # fmt: skip
     return chart(title, {"layer": layers}, height=180)
 

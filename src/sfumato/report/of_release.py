@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -13,16 +13,10 @@ import pyarrow.compute as pc
 from sfumato.engines.sizes import ClassSizes
 from sfumato.release.publish import Release
 from sfumato.report import charts
+from sfumato.report.comparing import Compared
 from sfumato.report.of_risk import findings_grid, risk_gauges
 from sfumato.report.page import Figure, Grid, Page, Section, Tone
-from sfumato.report.showable import (
-    MOST_DISTINCT,
-    as_text,
-    common_values,
-    counts_of,
-    name_of,
-    numeric_bins,
-)
+from sfumato.report.showable import common_values, counts_of, name_of, numeric_bins
 from sfumato.report.wording import percent, phrase, sentence
 from sfumato.risks import Risk, risk_of_classes
 from sfumato.tables import Table, table
@@ -33,7 +27,6 @@ MOST_COLUMNS = 40
 """Columns whose cells are compared."""
 MOST_DISTRIBUTIONS = 8
 """Columns whose distributions are drawn."""
-STAR = "*"
 NAMES = {"ncp": "normalized certainty penalty"}
 """Measures by their full names."""
 
@@ -85,25 +78,6 @@ def _demand(found: Release) -> str:
     return "asked: " + ", ".join(said) if said else "as asked"
 
 
-@dataclass(frozen=True, eq=False)
-class _Compared:
-    """The table before and after."""
-
-    before: Table
-    after: Table
-    known: tuple[str, ...]
-    """Columns others may know; some of them may have been left out of the release."""
-    sizes: Mapping[str, ClassSizes]
-
-    def is_small(self, name: str) -> bool:
-        """Whether the column has few enough values to look at each of them."""
-        return self.before.class_sizes([name]).classes <= MOST_DISTINCT
-
-    @property
-    def both(self) -> tuple[str, ...]:
-        return tuple(name for name in self.known if name in self.after.columns)
-
-
 def release_page(found: Release, original: Table | None = None) -> Page:
     """The page of a release, measured again before and after.
 
@@ -127,7 +101,7 @@ def _risk(sizes: ClassSizes) -> Risk:
 
 
 @contextmanager
-def _opened(found: Release, original: Table | None) -> Iterator[_Compared | None]:
+def _opened(found: Release, original: Table | None) -> Iterator[Compared | None]:
     """Both tables where they are at hand; a written release is read from where it lies."""
     before = found.draft.table if found.draft is not None else original
     if before is None or (found.table is None and found.output is None):
@@ -139,7 +113,8 @@ def _opened(found: Release, original: Table | None) -> Iterator[_Compared | None
         if after is None:
             assert found.output is not None
             after = opened = table(found.output)
-        yield _Compared(before, after, *_known(found, before, after))
+        recoding = found.draft.recoding if found.draft is not None else None
+        yield Compared(before, after, *_known(found, before, after), recoding)
     finally:
         if opened is not None:
             opened.close()
@@ -158,7 +133,7 @@ def _known(
     return known, {"before": before.class_sizes(known), "after": after.class_sizes(released)}
 
 
-def _protection(found: Release, compared: _Compared) -> Section | None:
+def _protection(found: Release, compared: Compared) -> Section | None:
     before, after = compared.sizes["before"], compared.sizes["after"]
     if not before.rows:
         return None
@@ -185,14 +160,14 @@ def _protection(found: Release, compared: _Compared) -> Section | None:
     return Section("What it protects", [words], figures)
 
 
-def _where(compared: _Compared) -> Section | None:
+def _where(compared: Compared) -> Section | None:
     rows = compared.before.rows
     if not rows:
         return None
     drawn = [name for name in compared.known if compared.is_small(name)][:MOST_COLUMNS]
     if not drawn:
         return None
-    fates = {name: _fate(compared, name) for name in drawn}
+    fates = {name: compared.fate(name) for name in drawn}
     figure = Figure(
         "What happened to each column",
         "Cells of each column others may know: published as they were, blurred into a range or "
@@ -204,29 +179,7 @@ def _where(compared: _Compared) -> Section | None:
     return Section("What it cost, and where", words, [figure])
 
 
-def _fate(compared: _Compared, name: str) -> dict[str, float]:
-    """Shares of a column's cells by what became of them."""
-    rows = compared.before.rows
-    if name not in compared.after.columns:
-        return {"left out": 1.0}
-    texts_before, texts_after = _texts(compared.before, name), _texts(compared.after, name)
-    gone = rows - compared.after.rows
-    exact = sum(min(n, texts_after.get(text, 0)) for text, n in texts_before.items())
-    # New stars, and new nulls in columns that cannot hold a star.
-    starred = sum(
-        max(0, texts_after.get(text, 0) - texts_before.get(text, 0)) for text in (STAR, None)
-    )
-    blurred = max(0, rows - gone - exact - starred)
-    found = {"as it was": exact, "blurred": blurred, "starred": starred, "left out": gone}
-    return {fate: count / rows for fate, count in found.items()}
-
-
-def _texts(source: Table, name: str) -> dict[str | None, int]:
-    values, counts = counts_of(source, name)
-    return dict(zip(as_text(values), counts.tolist(), strict=True))
-
-
-def _shapes(compared: _Compared) -> list[Section]:
+def _shapes(compared: Compared) -> list[Section]:
     """Distributions before and after, without values that few rows hold."""
     figures: list[Figure] = []
     for name in compared.both:
@@ -235,39 +188,52 @@ def _shapes(compared: _Compared) -> list[Section]:
         figure = _shape(compared, name)
         if figure is not None:
             figures.append(figure)
-    return [Section("Distributions before and after", figures=figures)] if figures else []
+    words = (
+        "Shares on each side are compared, so that rows that were left out matter only as far as "
+        "they change them. A blurred cell counts in equal parts for the values, or evenly over the "
+        "range, that it stands for; a starred or empty one counts for none."
+    )
+    return [Section("Distributions before and after", [words], figures)] if figures else []
 
 
-def _shape(compared: _Compared, name: str) -> Figure | None:
+def _shape(compared: Compared, name: str) -> Figure | None:
     if not compared.is_small(name):
         return None
     values, rows = counts_of(compared.before, name)
-    released = _texts(compared.after, name)
     if _is_number(values.type):
         numbers = np.asarray(pc.cast(values, pa.float64(), safe=False).fill_null(np.nan))
         finite = np.isfinite(numbers)
-        bins = numeric_bins(numbers[finite], rows[finite], released)
+        bins = numeric_bins(numbers[finite], rows[finite], compared.texts("after", name))
         if not bins:
             return None
         return Figure(
             name,
-            f"Rows by {name}: grey before, the line after; blurred rows are spread evenly over "
-            f"their range. The few rows beyond either end are counted in the last bars.",
+            f"Rows by {name} in the table (grey) and in the release (line). The few beyond either "
+            f"end are counted in the last bars. {_apart([(b, a) for _, _, b, a in bins])}",
             charts.histogram(f"Distribution of {name} before and after", bins, name),
         )
-    held = dict(zip(as_text(values), rows.tolist(), strict=True))
+    held = compared.texts("before", name)
     known = {text: n for text, n in held.items() if text is not None}
-    after = {text: n for text, n in released.items() if text is not None}
-    shown, hidden = common_values(known, after)
+    released = compared.spread(name)
+    shown, hidden = common_values(known, released)
     if not shown:
         return None
     more = f" {hidden:,} rarer values are not shown." if hidden else ""
+    apart = _apart([(n, released[text]) for text, n in known.items()])
     return Figure(
         name,
-        f"Rows of each value of {name}: all of them in grey, those whose cell still says exactly "
-        f"that in colour.{more}",
-        charts.what_is_left(f"Values of {name} that are still exact", shown),
+        f"Rows by {name} in the table (grey) and in the release (blue).{more} {apart}",
+        charts.distribution(f"Distribution of {name} before and after", shown),
     )
+
+
+def _apart(pairs: Sequence[tuple[float, float]]) -> str:
+    """How far two distributions lie apart: the share of rows that would have to move."""
+    first, then = sum(b for b, _ in pairs), sum(a for _, a in pairs)
+    if not then:
+        return "Nothing of it is left in the release."
+    moved = sum(abs(b / first - a / then) for b, a in pairs) / 2
+    return f"To turn one into the other, {percent(moved)} of the rows would have to move."
 
 
 def _is_number(kind: pa.DataType) -> bool:

@@ -72,19 +72,24 @@ def as_text(values: pa.Array) -> list[str | None]:
 
 
 def common_values(
-    before: Mapping[str, int], after: Mapping[str, int]
-) -> tuple[list[tuple[str, int, int]], int]:
-    """Values to show with their rows before and after, most frequent first, and how many are not.
+    before: Mapping[str, int], after: Mapping[str, float]
+) -> tuple[list[tuple[str, float, float]], int]:
+    """Values to show, with their shares before and after, and how many are not shown.
+
+    Shares are of all rows on their side, so that rows that were left out change them only as far as
+    they change the distribution. Most frequent values come first.
 
     Examples
     --------
-    >>> common_values({"F": 50, "M": 40, "X": 3}, {"F": 50, "M": 4})
-    ([('F', 50, 50), ('M', 40, 0)], 1)
+    >>> common_values({"F": 50, "M": 40, "X": 10}, {"F": 60, "M": 4})
+    ([('F', 0.5, 0.9375), ('M', 0.4, 0.0), ('X', 0.1, 0.0)], 0)
     """
     common = sorted((v for v, n in before.items() if n >= RARE), key=lambda v: (-before[v], v))
+    first, then = sum(before.values()), sum(after.values())
     shown = [
-        (value, before[value], after.get(value, 0) if after.get(value, 0) >= RARE else 0)
+        (value, before[value] / first, held / then if held >= RARE else 0.0)
         for value in common[:MOST_VALUES]
+        for held in [after.get(value, 0)]
     ]
     return shown, len(before) - len(shown)
 
