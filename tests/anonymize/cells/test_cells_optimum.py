@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.anonymize.cells.algorithms import start
-from sfumato.anonymize.cells.bounds import lower_bound
+from sfumato.anonymize.cells.bounds import ascent, lower_bound
 from sfumato.anonymize.cells.cover import guarantee
 from sfumato.anonymize.cells.direct import approx_dr, opt_lb
 from sfumato.anonymize.cells.dual import certified, lp_bound
@@ -100,9 +100,12 @@ def test_prices_of_columns(given: tuple[Any, int], data: st.DataObject) -> None:
     prices = data.draw(st.lists(offered, min_size=width, max_size=width))
     table = table_of_codes(codes, k, np.array(prices))
     patterns = patterns_of(table)
-    found = local_search(table, patterns, approx_dr(table, patterns))
+    first = approx_dr(table, patterns)
+    least = opt_lb(table, patterns)
+    dual = ascent(table, patterns, least, first, "lp", Budget())
+    found = improved(table, patterns, first, "local", 0, Budget(), dual)
     require_valid(table, found)
-    bound = lower_bound(table, patterns, "lp", found, Budget())
+    bound = lower_bound(table, patterns, "lp", least, dual, found, Budget())
     best = round(best_cost(codes, k, prices) * PRICE_UNIT)
     assert bound.all["opt-lb"] <= bound.all["lp"] <= best <= found.units(table)
     solved = optimum(table)

@@ -14,14 +14,19 @@ __all__ = ["dual_value"]
 
 
 @numba.njit(nogil=True, cache=True)
-def dual_value(counts, k, starts, members, stars, price, slope):  # type: ignore[no-untyped-def]
-    """The bound that prices give; fills `slope` with its change for each entry's price."""
+def dual_value(counts, k, starts, members, stars, price, slope, opened):  # type: ignore[no-untyped-def]
+    """The bound that prices give.
+
+    Fills `slope` with its change for each entry's price, and `opened` with the candidates that are
+    worth opening.
+    """
     value = 0.0
     for i in range(price.shape[0]):
         slope[i] = counts[i]
         value += counts[i] * price[i]
     fill, gains = np.empty(k, np.int64), np.empty(k)
     for c in range(stars.shape[0]):
+        opened[c] = False
         s, worth, rows = stars[c], 0.0, 0
         for z in range(starts[c], starts[c + 1]):
             i = members[z]
@@ -41,6 +46,7 @@ def dual_value(counts, k, starts, members, stars, price, slope):  # type: ignore
         if worth <= 0:
             continue
         value -= worth
+        opened[c] = True
         for z in range(starts[c], starts[c + 1]):
             i = members[z]
             if price[i] > s:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from sfumato.anonymize.cells.direct import opt_lb
-from sfumato.anonymize.cells.dual import lp_bound
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.anonymize.cells.dual import Dual, dual_of, proven_by
 from sfumato.anonymize.cells.exact import optimum
 from sfumato.anonymize.cells.partition import Partition
 from sfumato.anonymize.cells.patterns import Patterns
@@ -14,7 +16,7 @@ from sfumato.anonymize.cells.table import CellTable
 from sfumato.budget import Budget
 from sfumato.errors import BudgetError
 
-__all__ = ["BOUNDS", "Bound", "lower_bound"]
+__all__ = ["BOUNDS", "Bound", "ascent", "lower_bound"]
 
 BOUNDS = ("auto", "opt-lb", "lp", "exact")
 
@@ -40,10 +42,45 @@ class Bound:
     partition: Partition | None = None
 
 
+def ascent(
+    table: CellTable,
+    patterns: Patterns,
+    least: npt.NDArray[np.int64],
+    first: Partition,
+    kind: str,
+    budget: Budget,
+) -> Dual | None:
+    """The end of the linear program's ascent, longer for the bounds ``lp`` and ``exact``.
+
+    None where it is not to be had: with many columns the candidates are too many to be listed,
+    and where the rows pay no more than they must there is nothing to be gained.
+    """
+    cost, wanted = first.units(table), kind in ("lp", "exact")
+    affordable = patterns.work(table) <= _MOST_WORK or budget.seconds is not None
+    if not (patterns.complete and (affordable or wanted)):
+        return None
+    if int(least @ table.counts) >= cost or budget.spent():
+        return None
+    return dual_of(table, least, cost, budget, _MANY_STEPS if wanted else _FEW_STEPS)
+
+
 def lower_bound(
-    table: CellTable, patterns: Patterns, kind: str, found: Partition, budget: Budget
+    table: CellTable,
+    patterns: Patterns,
+    kind: str,
+    least: npt.NDArray[np.int64],
+    dual: Dual | None,
+    found: Partition,
+    budget: Budget,
 ) -> Bound:
     """The best bound of the kind asked; ``auto`` stops as soon as a bound meets the cost.
+
+    Parameters
+    ----------
+    least
+        What `opt_lb` gives.
+    dual
+        What `ascent` gives.
 
     Raises
     ------
@@ -51,12 +88,10 @@ def lower_bound(
         If the optimum is asked of a table that is too large for it.
     """
     cost = found.units(table)
-    least = opt_lb(table, patterns, budget)
     bounds = {"opt-lb": int(least @ table.counts)}
-    affordable = patterns.work(table) <= _MOST_WORK or budget.seconds is not None
-    if kind in ("lp", "exact") or (kind == "auto" and affordable):
-        steps = _FEW_STEPS if kind == "auto" else _MANY_STEPS
-        bounds["lp"] = lp_bound(table, patterns, least, cost, budget, steps)
+    if kind != "opt-lb" and (dual is not None or kind != "auto"):
+        proven = bounds["opt-lb"]
+        bounds["lp"] = proven if dual is None else proven_by(table, patterns, dual, proven)
     solved = None
     small = table.entries * table.width <= _SMALL
     met = max(bounds.values()) >= cost

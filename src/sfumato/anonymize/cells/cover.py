@@ -75,7 +75,13 @@ def approx_naive(table: CellTable) -> Partition:
             f"the algorithm naive would look at more than {MOST_SUBSETS:,} sets of rows",
             remedy="Use cf, which has the same guarantee.",
         )
-    sets = [np.array(chosen) for size in sizes for chosen in combinations(range(n), size)]
+    fixed = rows.codes[:, rows.prices < 0]
+    sets = [
+        np.array(chosen)
+        for size in sizes
+        for chosen in combinations(range(n), size)
+        if (fixed[list(chosen)] == fixed[chosen[0]]).all()
+    ]
     return _of_rows(table, _covered(rows, _listed(rows, sets)))
 
 

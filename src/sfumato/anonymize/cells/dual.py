@@ -8,6 +8,7 @@ sum is a lower bound. That last walk looks at all patterns anew, not at the cand
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import gcd
 from typing import Any
 
@@ -19,13 +20,35 @@ from sfumato.anonymize.cells.patterns import Patterns
 from sfumato.anonymize.cells.table import CellTable
 from sfumato.budget import Budget
 
-__all__ = ["certified", "dual_prices", "lp_bound", "rounded_up"]
+__all__ = ["Dual", "certified", "dual_of", "lp_bound", "proven_by", "rounded_up"]
 
 _FINE = 1 << 10
 """Prices of rows are whole numbers of this fraction of a unit."""
 
 _MOMENTUM = 0.7
 _PATIENCE = 8
+_AIM = 0.95
+_FORGETTING = 0.1
+
+
+@dataclass(frozen=True, eq=False)
+class Dual:
+    """Where the ascent ended.
+
+    Attributes
+    ----------
+    candidates
+        The closed candidates it looked at.
+    prices
+        Prices of a row of each entry, in units, whose bound is the highest found.
+    opened
+        Share of the last steps, later ones counting more, in which each candidate was worth more
+        than it costs.
+    """
+
+    candidates: Candidates
+    prices: npt.NDArray[np.float64]
+    opened: npt.NDArray[np.float64]
 
 
 def lp_bound(
@@ -61,35 +84,45 @@ def lp_bound(
     begin = int(start @ table.counts)
     if begin >= cost or budget.spent() or not patterns.complete:
         return begin  # with many columns the candidates are too many to be listed
-    room = MOST_PLACES if budget.memory is None else min(MOST_PLACES, budget.memory // 12)
-    candidates = closed_candidates(table, room)
-    prices = dual_prices(table, candidates, start, cost, budget, steps)
-    return max(begin, rounded_up(table, certified(table, patterns, prices)))
+    return proven_by(table, patterns, dual_of(table, start, cost, budget, steps), begin)
 
 
-def dual_prices(
+def proven_by(table: CellTable, patterns: Patterns, dual: Dual, least: int) -> int:
+    """The bound that the end of an ascent proves, in units, or the least known if that is more."""
+    return max(least, rounded_up(table, certified(table, patterns, dual.prices)))
+
+
+def dual_of(
     table: CellTable,
-    candidates: Candidates,
     start: npt.NDArray[Any],
     cost: int,
-    budget: Budget,
-    steps: int,
-) -> npt.NDArray[np.float64]:
-    """Prices in units whose bound is the highest found."""
+    budget: Budget | None = None,
+    steps: int = 150,
+) -> Dual:
+    """Raise prices step by step over the closed candidates; parameters as of `lp_bound`.
+
+    At most half of the time that is left is used.
+    """
     from sfumato.anonymize.cells._ascent import dual_value
 
+    budget = budget or Budget()
+    until = budget.elapsed + budget.remaining / 2
+    room = MOST_PLACES if budget.memory is None else min(MOST_PLACES, budget.memory // 12)
+    candidates = closed_candidates(table, room)
     counts = table.counts.astype(np.float64)
     stars = candidates.prices.astype(np.float64)
     price = start.astype(np.float64)
     best, best_price = float(counts @ price), price.copy()
     slope, direction = np.empty(table.entries), np.zeros(table.entries)
+    opens, opened = np.zeros(len(candidates), dtype=np.bool_), np.zeros(len(candidates))
     stride, idle = 1.0, 0
     for step in range(steps):
         budget.progress("bounding from below", step / steps)
-        if budget.spent() or stride < 1e-3:
+        if budget.spent() or budget.elapsed > until or stride < 1e-3:
             break
         facts = (table.counts, table.k, candidates.starts, candidates.members, stars)
-        value = dual_value(*facts, price, slope)
+        value = dual_value(*facts, price, slope, opens)
+        opened += _FORGETTING * (opens - opened)
         idle = 0 if value > best * (1 + 1e-4) else idle + 1
         if value > best:
             best, best_price = value, price.copy()
@@ -102,8 +135,10 @@ def dual_prices(
         length = float(direction @ (direction / counts))
         if length == 0.0 or value >= cost:
             break
-        price = price + stride * (cost - value) / length * (direction / counts)
-    return best_price
+        # What is known to be possible is not yet the least: the steps aim a little lower.
+        aim = max(_AIM * cost, value + (1 - _AIM) * (cost - value))
+        price = price + stride * (aim - value) / length * (direction / counts)
+    return Dual(candidates, best_price, opened)
 
 
 def certified(table: CellTable, patterns: Patterns, prices: npt.NDArray[Any]) -> int:

@@ -12,8 +12,8 @@ from typing import Any, Self
 import numpy as np
 
 from sfumato.anonymize.cells.algorithms import ALGORITHMS, start
-from sfumato.anonymize.cells.bounds import BOUNDS, Bound, lower_bound
-from sfumato.anonymize.cells.direct import possible_entries
+from sfumato.anonymize.cells.bounds import BOUNDS, Bound, ascent, lower_bound
+from sfumato.anonymize.cells.direct import opt_lb, possible_entries
 from sfumato.anonymize.cells.partition import Partition, spread_over
 from sfumato.anonymize.cells.patterns import Patterns, patterns_of
 from sfumato.anonymize.cells.search import IMPROVEMENTS, improved
@@ -36,8 +36,8 @@ class Choices:
         For ``cf``: only candidates that star less than m/β columns (and the whole table); the
         guarantee is β times weaker and the search faster.
     improve
-        ``none``, ``local`` (local search), ``thorough`` (more of it) or ``milp`` (then some
-        neighbourhoods are solved exactly).
+        ``none``, ``local`` (local search from where the linear program points to) or ``milp``
+        (then some neighbourhoods are solved exactly).
     bound
         ``opt-lb`` (every row pays its cheapest candidate), ``lp`` (prices from linear
         programming), ``exact`` (the optimum, for small tables) or ``auto``.
@@ -87,10 +87,12 @@ def solve(problem: Problem) -> Solution:
     patterns = patterns_of(table)
     budget = problem.budget
     first = start(table, patterns, choices.algorithm, float(choices.beta), budget)
-    found = first
-    if not budget.spent():
-        found = improved(table, patterns, first, choices.improve, problem.seed, budget)
-    bound = lower_bound(table, patterns, choices.bound, found, budget)
+    least = opt_lb(table, patterns, budget)
+    dual = None
+    if choices.improve != "none" or choices.bound != "opt-lb":
+        dual = ascent(table, patterns, least, first, choices.bound, budget)
+    found = improved(table, patterns, first, choices.improve, problem.seed, budget, dual)
+    bound = lower_bound(table, patterns, choices.bound, least, dual, found, budget)
     if bound.partition is not None and bound.partition.units(table) < found.units(table):
         found = bound.partition
     details = _details(table, patterns, choices, first, found, bound)

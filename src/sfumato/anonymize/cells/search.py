@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 
 from sfumato.anonymize.cells.direct import opt_lb
+from sfumato.anonymize.cells.dual import Dual
+from sfumato.anonymize.cells.guided import guided
 from sfumato.anonymize.cells.partition import Partition
 from sfumato.anonymize.cells.patterns import Patterns
 from sfumato.anonymize.cells.repair import repaired
@@ -20,23 +22,37 @@ from sfumato.budget import Budget
 
 __all__ = ["IMPROVEMENTS", "improved", "local_search"]
 
-IMPROVEMENTS = ("none", "local", "thorough", "milp")
+IMPROVEMENTS = ("none", "local", "milp")
 
 _AT_ONCE = 64
-_FEW, _MANY = 2, 32
+_DEAD_ENDS = 2
 
 _MOST_WORK = 20_000_000_000
 """Cells looked at by one search without a time budget: on large tables it has fewer rounds."""
 
 
 def improved(
-    table: CellTable, patterns: Patterns, first: Partition, how: str, seed: int, budget: Budget
+    table: CellTable,
+    patterns: Patterns,
+    first: Partition,
+    how: str,
+    seed: int,
+    budget: Budget,
+    dual: Dual | None = None,
 ) -> Partition:
-    """A partition that costs no more, by one of `IMPROVEMENTS`."""
+    """A partition that costs no more, by one of `IMPROVEMENTS`.
+
+    Parameters
+    ----------
+    dual
+        Where the linear program's ascent ended, if it was made: the search then begins where it
+        points to.
+    """
     if how == "none":
         return first
-    dead_ends = _FEW if how == "local" else _MANY
-    found = local_search(table, patterns, first, budget, seed=seed, dead_ends=dead_ends)
+    begin = first if dual is None else guided(table, patterns, dual)
+    better = local_search(table, patterns, begin, budget, seed=seed)
+    found = min(first, better, key=lambda known: known.units(table))
     if how == "milp" and not len(table.rules.kinds):
         return repaired(table, found, seed, budget)
     return found
@@ -49,7 +65,7 @@ def local_search(
     budget: Budget | None = None,
     *,
     seed: int = 0,
-    dead_ends: int = _FEW,
+    dead_ends: int = _DEAD_ENDS,
 ) -> Partition:
     """Improve until nothing helps any more, then from dead end to dead end, or until time is up.
 
@@ -66,7 +82,7 @@ def local_search(
     descent = _Descent(table, patterns, groups, moving, budget)
     descent.to_dead_end()
     best, cost = groups.group.copy(), _groups.total(groups)
-    heat = int(table.k / 2 * table.prices[table.free].mean())
+    heat = int(table.k / 2 * np.maximum(table.prices, 0).sum() / max(1, len(table.free)))
     for turn in range(dead_ends):
         budget.progress("improving", (turn + 1) / (dead_ends + 1))
         if descent.exhausted() or cost == 0:
@@ -86,7 +102,7 @@ class _Descent:
     ) -> None:
         self.table, self.patterns, self.groups, self.budget = table, patterns, groups, budget
         self.first = np.searchsorted(groups.entry[:moving], np.arange(table.entries + 1))
-        self.keys = _keys_of(table)
+        self.keys = table.new_keys()
         self.floor = opt_lb(table, patterns, budget)
         self.elsewhere = np.full(len(groups.entry), -1, dtype=np.int64)
         self.rounds = max(1, _MOST_WORK // max(1, patterns.work(table)))
@@ -135,17 +151,6 @@ class _Descent:
 def _ranked(groups: Any) -> Any:
     live = np.flatnonzero(groups.head >= 0)
     return live[np.lexsort((live, groups.kept[live], groups.cost[live]))]
-
-
-def _keys_of(table: CellTable) -> Any:
-    from sfumato.anonymize.cells._classes import Keys
-
-    return Keys(
-        columns=np.ascontiguousarray(table.codes.T),
-        multipliers=table.multipliers,
-        keys=np.zeros(table.entries, dtype=np.uint64),
-        kept=np.zeros(1, dtype=np.int64),
-    )
 
 
 def _groups_of(table: CellTable, partition: Partition) -> tuple[Any, int]:

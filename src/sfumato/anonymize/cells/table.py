@@ -127,14 +127,14 @@ def table_of_codes(codes: Array, k: int, prices: Array | None = None) -> CellTab
     """
     from sfumato.privacy import KAnonymity, compile_rules
 
-    codes = np.asarray(codes)
-    found, counts = np.unique(codes, axis=0, return_counts=True)
-    width = codes.shape[1]
+    ranks = [np.unique(column, return_inverse=True)[1] for column in np.asarray(codes).T]
+    found, counts = np.unique(np.stack(ranks, axis=1), axis=0, return_counts=True)
+    width = len(ranks)
     given = np.ones(width) if prices is None else np.asarray(prices, dtype=np.float64)
     return CellTable(
         codes=np.ascontiguousarray(found.astype(np.int32)),
         counts=counts.astype(np.int64),
-        cardinalities=np.array([len(np.unique(found[:, c])) for c in range(width)]),
+        cardinalities=found.max(axis=0, initial=-1).astype(np.int64) + 1,
         prices=np.where(np.isfinite(given), np.round(given * PRICE_UNIT), -1).astype(np.int64),
         rules=compile_rules([KAnonymity(k)]),
         sensitive=np.zeros((len(found), 0), dtype=np.int64),
