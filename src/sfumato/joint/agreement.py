@@ -184,8 +184,8 @@ class Projection:
             raise ParameterError("`matrix` must be gaussian or orthonormal", where=where)
         if self.kernel not in ("linear", "gaussian"):
             raise ParameterError("`kernel` must be linear or gaussian", where=where)
-        if self.dimensions < 1:
-            raise ParameterError("`dimensions` must be at least 1", where=where)
+        if not isinstance(self.dimensions, int) or self.dimensions < 1:
+            raise ParameterError("`dimensions` must be a whole number, at least 1", where=where)
         if not (math.isfinite(self.width) and self.width > 0):
             raise ParameterError("`width` must be positive", where=where)
         if self.rounding is not None and not (math.isfinite(self.rounding) and self.rounding >= 0):
@@ -309,7 +309,7 @@ class Agreement:
     @classmethod
     def from_dict(cls, plain: dict[str, Any], where: str = "agreement") -> Agreement:
         """Read the shape that `to_dict` and the TOML file have."""
-        if plain.get("format") != FORMAT:
+        if not isinstance(plain, dict) or plain.get("format") != FORMAT:
             raise InputError(
                 f"not an agreement of format {FORMAT}",
                 where=where,

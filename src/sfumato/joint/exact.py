@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.errors import InputError, ParameterError, UnfinishedError
+from sfumato.errors import InputError, ParameterError, PeerError, UnfinishedError
 from sfumato.joint.agreement import Agreement
 from sfumato.joint.cox import Ties, newton
 from sfumato.joint.encoding import encode, encode_outcome, require_rows
@@ -34,7 +34,7 @@ from sfumato.joint.summing import Summing
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["ExactFit", "exact_cox", "exact_margin", "fit_exact"]
+__all__ = ["ExactFit", "counted", "exact_cox", "exact_margin", "fit_exact"]
 
 Floats = NDArray[np.float64]
 
@@ -131,7 +131,7 @@ def exact_cox(
             )
         ).astype(np.float64),
     )
-    leaving, deaths = np.rint(first[:count]), np.rint(first[count : 2 * count]).astype(np.int64)
+    leaving, deaths = counted(first[:count]), counted(first[count : 2 * count])
     death_weight = first[2 * count : 3 * count]
     total = int(leaving.sum())
     mean = first[3 * count : 3 * count + columns] / total
@@ -207,7 +207,8 @@ def exact_margin(
     upper = np.triu_indices(size)
     sign = np.where(positive, 1.0, -1.0)
     weights = np.full(len(sign), weight)
-    counts = summing.total("classes", np.array([positive.sum(), (~positive).sum()], dtype=float))
+    classes = np.array([positive.sum(), (~positive).sum()], dtype=float)
+    counts = counted(summing.total("classes", classes))
     if not counts.all():
         raise InputError(
             "all rows of all parties are of one class", remedy="Choose another horizon or label."
@@ -344,6 +345,23 @@ def fit_exact(
         revealed=fit.revealed,
         **common,
     )
+
+
+def counted(total: Floats) -> NDArray[np.int64]:
+    """Everybody's counts, added up: what is no count was not made by this program.
+
+    Examples
+    --------
+    >>> counted(np.array([3.0, 0.0])).tolist()
+    [3, 0]
+    """
+    counts = np.rint(total)
+    if (np.abs(total - counts) > 1e-6).any() or (counts < 0).any() or (counts > 2**53).any():
+        raise PeerError(
+            "the parties' counts do not add up to counts: one of them sent other numbers",
+            remedy="Run the same version everywhere; find out who does not.",
+        )
+    return counts.astype(np.int64)
 
 
 def _check_pooled(deaths: NDArray[np.int64], variance: Floats, penalty: float) -> None:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from sfumato.errors import MissingExtraError, PeerError, UnfinishedError
 
 __all__ = [
+    "LARGEST",
     "LIMB_BYTES",
     "PairKeys",
     "add",
@@ -31,7 +32,8 @@ Floats = NDArray[np.float64]
 Words = NDArray[np.uint64]
 
 LIMB_BYTES = 16
-_LARGEST = 2.0**62
+LARGEST = 2.0**50
+"""No party's sum may be larger. Random numbers are, so that nonsense is not taken for a total."""
 
 
 def to_fixed(values: Floats) -> Words:
@@ -42,7 +44,7 @@ def to_fixed(values: Floats) -> Words:
     >>> to_floats(add(to_fixed(np.array([0.25, -3.0])), to_fixed(np.array([0.5, 1.0])))).tolist()
     [0.75, -2.0]
     """
-    if not np.isfinite(values).all() or (np.abs(values) >= _LARGEST).any():
+    if not np.isfinite(values).all() or (np.abs(values) >= LARGEST).any():
         raise UnfinishedError(
             "a sum grew beyond all bounds: the model diverges",
             remedy="Raise the penalty; perhaps some columns separate the outcomes perfectly.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -326,11 +327,24 @@ def read_model(path: str | Path) -> JointModel:
             notes=tuple(plain["notes"]),
             revealed=plain["revealed"],
         )
-    except (KeyError, TypeError, ValueError):
+    except (KeyError, TypeError, ValueError, OverflowError):
         raise InputError("the model is incomplete", where=str(path)) from None
-    if agreement.hash != plain.get("hash") or len(model.coefficients) != len(model.columns):
+    if agreement.hash != plain.get("hash") or model.coefficients.shape != (len(model.columns),):
         raise InputError("the model does not fit the agreement it carries", where=str(path))
+    if not _is_proper(model):
+        raise InputError("the model holds numbers that no fit gives", where=str(path))
     return model
+
+
+def _is_proper(model: JointModel) -> bool:
+    """Whether what was read from a file can be a fitted model at all."""
+    curve = model.times.shape == model.hazard.shape and model.times.ndim == 1
+    horizon = model.horizon is None or (
+        isinstance(model.horizon, (int, float)) and math.isfinite(model.horizon)
+    )
+    numbers = (model.coefficients, model.times, model.hazard, np.array([model.threshold]))
+    known = model.kind in ("cox", "svm", "logistic")
+    return known and curve and horizon and all(np.isfinite(part).all() for part in numbers)
 
 
 def _rows(shares: Sequence[Share]) -> dict[str, int]:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from sfumato.joint.agreement import Agreement
 
-__all__ = ["project", "random_matrix", "round_to"]
+__all__ = ["project", "projection_bounds", "random_matrix", "round_to"]
 
 Floats = NDArray[np.float64]
 
@@ -57,6 +57,26 @@ def project(a: Floats, agreement: Agreement) -> Floats:
         return np.asarray(a @ b.T)
     distance = (a * a).sum(axis=1)[:, None] - 2.0 * (a @ b.T) + (b * b).sum(axis=1)[None, :]
     return np.asarray(np.exp(-chosen.width * np.maximum(distance, 0.0)))
+
+
+def projection_bounds(agreement: Agreement) -> tuple[Floats, Floats]:
+    """The least and the greatest number that a row within the agreed bounds can give, each k.
+
+    Examples
+    --------
+    >>> from sfumato.joint import Number, Outcome, Projection
+    >>> agreement = Agreement("s", (Number("a", 0, 9, 1), Number("b", 0, 9, 1)),
+    ...     Outcome(time="t", event="e"), Projection("seed", 1))
+    >>> low, high = projection_bounds(agreement)
+    >>> corners = project(np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]]), agreement)
+    >>> bool(np.isclose(corners.min(), low) and np.isclose(corners.max(), high))
+    True
+    """
+    chosen = agreement.projection
+    if chosen.kernel != "linear":
+        return np.zeros(chosen.dimensions), np.ones(chosen.dimensions)
+    b = random_matrix(chosen.seed, chosen.dimensions, agreement.encoded, chosen.matrix)
+    return np.minimum(b, 0.0).sum(axis=1), np.maximum(b, 0.0).sum(axis=1)
 
 
 def round_to(values: Floats, step: float) -> Floats:

@@ -11,6 +11,7 @@ from sfumato.joint.cox import tie_rows
 __all__ = ["Site", "grid_cells", "merge_cells", "revealed_groups"]
 
 Floats = NDArray[np.float64]
+Counts = NDArray[np.int64]
 
 _MOST_CELLS = 1_000_000
 
@@ -21,10 +22,10 @@ class Site:
     def __init__(
         self,
         x: Floats,
-        cells: NDArray[np.int64],
+        cells: Counts,
         event: NDArray[np.bool_],
         weight: float,
-        events: NDArray[np.int64],
+        events: Counts,
     ) -> None:
         order = np.argsort(-cells, kind="stable")
         cells = cells[order]
@@ -80,7 +81,7 @@ class Site:
         return sums[:columns].copy(), hessian - rows.T @ rows
 
 
-def grid_cells(time: Floats, step: float, longest: float) -> NDArray[np.int64]:
+def grid_cells(time: Floats, step: float, longest: float) -> Counts:
     """Cell of the grid in which each time lies; times between two are rounded up."""
     if not (step > 0 and longest > 0):
         raise ParameterError("time step and maximum must be positive")
@@ -93,7 +94,7 @@ def grid_cells(time: Floats, step: float, longest: float) -> NDArray[np.int64]:
     return np.ceil(np.round(time / step, 9)).astype(np.int64)
 
 
-def merge_cells(leaving: Floats, deaths: NDArray[np.int64], least: int) -> NDArray[np.int64]:
+def merge_cells(leaving: Counts, deaths: Counts, least: int) -> Counts:
     """Last cell of each merged cell: in each none or at least `least` die, and likewise live."""
     if least == 1:
         return np.arange(len(leaving))
@@ -111,7 +112,10 @@ def merge_cells(leaving: Floats, deaths: NDArray[np.int64], least: int) -> NDArr
 
 
 def revealed_groups(
-    leaving: Floats, ends: NDArray[np.int64], deaths: NDArray[np.int64], tied: NDArray[np.bool_]
+    leaving: Counts,
+    ends: Counts,
+    deaths: Counts,
+    tied: NDArray[np.bool_],
 ) -> dict[str, float]:
     """How finely the revealed totals tell people apart: groups that leave between event times.
 

@@ -5,8 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,12 +13,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from sfumato.atomic import appearing
 from sfumato.budget import Budget
 from sfumato.errors import ColumnError, InputError, ParameterError, PromiseError, SourceError
 from sfumato.joint.agreement import Agreement
 from sfumato.joint.encoding import Encoded, encode, encode_outcome, require_rows
 from sfumato.joint.leaks import Leakage, Protect, leakage, safe_rounding
-from sfumato.joint.projection import project, round_to
+from sfumato.joint.projection import project, projection_bounds, round_to
 from sfumato.results import Result
 
 if TYPE_CHECKING:
@@ -235,15 +234,8 @@ def write_share(share: Share, path: str | Path) -> None:
         "digest": share.digest,
     }
     table = pa.table(columns).replace_schema_metadata({_KEY: json.dumps(about, sort_keys=True)})
-    target = Path(path)
-    handle, temporary = tempfile.mkstemp(dir=target.parent or ".", prefix=".share-")
-    os.close(handle)
-    try:
-        pq.write_table(table, temporary, compression="zstd")
-        os.replace(temporary, target)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with appearing(path) as unfinished:
+        pq.write_table(table, unfinished, compression="zstd")
 
 
 def read_share(path: str | Path) -> Share:
@@ -253,7 +245,7 @@ def read_share(path: str | Path) -> Share:
 
     try:
         table = pq.read_table(path)
-    except (OSError, pa.ArrowInvalid):
+    except (OSError, pa.ArrowException):
         raise SourceError(
             "not a readable share",
             where=str(path),
@@ -277,7 +269,8 @@ def read_share(path: str | Path) -> Share:
     names = [f"p{k + 1}" for k in range(size)]
     survival = agreement.outcome.is_survival
     wanted = [*names, "time", "event"] if survival else [*names, "positive"]
-    if table.column_names != wanted or agreement.hash != hashed:
+    types = [pa.float64()] * (len(wanted) - 1) + [pa.bool_()]
+    if (table.column_names, table.schema.types) != (wanted, types) or agreement.hash != hashed:
         raise InputError("the share does not fit the agreement it carries", where=str(path))
     share = Share(
         institution,
@@ -287,9 +280,31 @@ def read_share(path: str | Path) -> Share:
         np.asarray(table.column("time").to_numpy()) if survival else None,
         np.asarray(table.column(wanted[-1]).to_numpy(zero_copy_only=False), dtype=bool),
     )
-    if share.digest != digest:
+    if share.digest != digest or any(column.null_count for column in table.columns):
         raise InputError("the share was altered after it was made", where=str(path))
+    if not _is_possible(share):
+        raise InputError(
+            "the share holds numbers that no rows within the agreed bounds give",
+            where=str(path),
+            remedy="Ask its institution to make it again.",
+        )
     return share
+
+
+def _is_possible(share: Share) -> bool:
+    """Whether the agreement allows these numbers: a digest only says that they are the maker's."""
+    if not len(share.event) or not (share.rounding >= 0 and math.isfinite(share.rounding)):
+        return False
+    low, high = projection_bounds(share.agreement)
+    slack = share.rounding / 2 + 1e-6
+    inside = (share.projected >= low - slack) & (share.projected <= high + slack)
+    if not inside.all():  # nor is what is not a number
+        return False
+    if share.time is None:
+        return True
+    limit = share.agreement.outcome.time_max
+    last = math.inf if limit is None else limit + share.agreement.outcome.time_step
+    return bool(((share.time >= 0) & np.isfinite(share.time) & (share.time <= last)).all())
 
 
 def stack(

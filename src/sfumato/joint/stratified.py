@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import InputError, ParameterError, UnfinishedError
 from sfumato.joint.cox import SortedRows, Ties, newton
-from sfumato.joint.exact import ExactFit
+from sfumato.joint.exact import ExactFit, counted
 from sfumato.joint.summing import Summing
 
 __all__ = ["exact_stratified_cox"]
@@ -63,8 +63,9 @@ def exact_stratified_cox(
     first = summing.total(
         "outcomes", np.concatenate(([len(x), event.sum()], x.sum(axis=0), (x * x).sum(axis=0)))
     )
-    rows, mean = int(np.rint(first[0])), first[2 : 2 + columns] / first[0]
-    if np.rint(first[1]) == 0:
+    rows, events = counted(first[:2]).tolist()
+    mean = first[2 : 2 + columns] / rows
+    if events == 0:
         raise InputError("every row of every party is censored", remedy="Check the event column.")
     if penalty == 0 and (first[2 + columns :] / rows - mean**2 < 1e-14).any():
         raise InputError(

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, NoReturn, Protocol, Self, TypeVar
@@ -22,7 +23,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import ParameterError, PeerError
-from sfumato.joint.masks import LIMB_BYTES, PairKeys, Words, add, pack, to_fixed, to_floats, unpack
+from sfumato.joint.masks import (
+    LARGEST,
+    LIMB_BYTES,
+    PairKeys,
+    Words,
+    add,
+    pack,
+    to_fixed,
+    to_floats,
+    unpack,
+)
 from sfumato.joint.traffic import SumReport
 
 __all__ = ["Alone", "Left", "Link", "SecureSum", "Summing", "Trust", "until_complete"]
@@ -30,12 +41,21 @@ __all__ = ["Alone", "Left", "Link", "SecureSum", "Summing", "Trust", "until_comp
 Floats = NDArray[np.float64]
 T = TypeVar("T")
 
+_PROTOCOL = 1
+"""Version of what passes between the parties; all must speak the same."""
 _LARGEST_GREETING = 1 << 16
 _SUM, _LEFT, _STOP = b"S", b"L", b"X"
+_PATIENCE = 3.0
+"""How much longer a party waits for the coordinator than that waits for a party: while it finds
+out that somebody stalls, and tells so, nobody else may give up."""
+_GRACE = 1.0
+"""Seconds for what a party sent in time, when another one used up the time-out."""
 
 
 class Link(Protocol):
     """A connection to one other party; `sfumato.secure.channel.Channel` is one."""
+
+    timeout: float
 
     def send(self, step: str, payload: Any) -> None: ...
     def receive_at_most(self, step: str, limit: int) -> bytearray: ...
@@ -134,6 +154,9 @@ class SecureSum:
         self._keys = PairKeys()
         self._gone: list[str] = []
         self._silent: set[str] = set()
+        self._timeout = max(link.timeout for link in links.values())
+        if name != coordinator:
+            links[coordinator].timeout = _PATIENCE * self._timeout
         try:
             self._names = self._greet(dict(parameters or {}), min_parties)
         except BaseException:
@@ -162,9 +185,13 @@ class SecureSum:
         others = [other for other in self._names if other != self.name]
         masked = self._keys.mask(to_fixed(values), others, self.epoch, self._number)
         if self.name == self.coordinator:
-            return self._collect(step, masked)
-        self._send(self.coordinator, step, pack(masked))
-        return to_floats(unpack(self._answer(step, LIMB_BYTES * len(values))))
+            total = self._collect(step, masked)
+        else:
+            self._send(self.coordinator, step, pack(masked))
+            total = to_floats(unpack(self._answer(step, LIMB_BYTES * len(values))))
+        if (np.abs(total) > len(self._names) * LARGEST).any():
+            self._fail(step, "somebody sent other numbers than a party may: the sum is none")
+        return total
 
     def same(self, step: str, values: Floats) -> Floats:
         """The coordinator's `values`, for all to go on from exactly the same numbers.
@@ -221,7 +248,8 @@ class SecureSum:
     # The greeting
 
     def _greet(self, parameters: dict[str, Any], least: int | None) -> list[str]:
-        parameters = {**parameters, "min_parties": least, "coordinator": self.coordinator}
+        common = {"protocol": _PROTOCOL, "min_parties": least, "coordinator": self.coordinator}
+        parameters = {**parameters, **common}
         card = {
             "name": self.name,
             "public": self._keys.public.hex(),
@@ -231,7 +259,9 @@ class SecureSum:
         mine = {"card": card, "signature": signature.hex()}
         if self.name == self.coordinator:
             cards = [mine]
+            deadline = time.monotonic() + self._timeout
             for other, link in self._links.items():
+                link.timeout = max(_GRACE, deadline - time.monotonic())
                 theirs = _parsed(link.receive_at_most("greeting", _LARGEST_GREETING))
                 card_of = theirs.get("card")
                 if not isinstance(card_of, dict) or card_of.get("name") != other:
@@ -259,7 +289,7 @@ class SecureSum:
             except (KeyError, TypeError, ValueError):
                 self._fail("roster", "a party's card cannot be read")
             if name in publics:
-                self._fail("roster", f"two parties call themselves `{name}`")
+                self._fail("roster", f"two parties call themselves `{_shown(name)}`")
             different = [
                 key
                 for key in sorted({*mine["parameters"], *theirs})
@@ -267,10 +297,13 @@ class SecureSum:
             ]
             if different:
                 self._fail(
-                    "roster", f"`{name}` runs with other parameters: {', '.join(different)[:200]}"
+                    "roster",
+                    f"`{_shown(name)}` runs with other parameters: {_shown(', '.join(different))}",
                 )
             if self._trust and not self._trust.verify(name, _canonical(card), signature):
-                self._fail("roster", f"the key of `{name}` is not signed by its certificate")
+                self._fail(
+                    "roster", f"the key of `{_shown(name)}` is not signed by its certificate"
+                )
             publics[name] = public
         names = sorted(publics)
         if self._trust and set(names) != {self.name, *self._trust.others}:
@@ -330,7 +363,7 @@ class SecureSum:
             self._restart(names)
         if answer[:1] == _STOP:
             link.close()
-            raise _left_error(answer[1:].decode("utf-8", "replace")[:100])
+            raise _left_error(_shown(answer[1:].decode("utf-8", "replace")))
         if answer[:1] != _SUM or len(answer) != size + 1:
             self._fail(step, "the coordinator sent something that does not belong here")
         return answer[1:]
@@ -383,6 +416,11 @@ def _left_error(name: str) -> PeerError:
         f"`{name}` left the computation; nothing was fitted",
         remedy="Start all parties again, with or without it.",
     )
+
+
+def _shown(text: str) -> str:
+    """What another party wrote, fit to be printed."""
+    return "".join(letter for letter in text if letter.isprintable())[:200]
 
 
 def _digest(value: Any) -> str:

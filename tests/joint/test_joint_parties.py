@@ -1,0 +1,158 @@
+"""Exact fits between processes over TLS: parties that are killed, stall, or talk nonsense."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+import joint_parties
+
+Play = Callable[..., dict[str, Any]]
+MOST_MESSAGES = 200
+
+
+@pytest.fixture(scope="module")
+def play() -> Iterator[Play]:
+    """Play a scenario and return what every party found."""
+    with subprocess.Popen(
+        [sys.executable, joint_parties.__file__],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as stage:
+        assert stage.stdin is not None
+        assert stage.stdout is not None
+
+        def scenario(names: str = "ABC", **settings: Any) -> dict[str, Any]:
+            stage.stdin.write(json.dumps({"names": names, **settings}) + "\n")
+            stage.stdin.flush()
+            told: dict[str, Any] = json.loads(stage.stdout.readline())
+            assert not told["hanging"], settings
+            return told
+
+        yield scenario
+        stage.stdin.close()
+
+
+def errors(told: dict[str, Any], names: str) -> list[str]:
+    """What the named parties say; every one of them must have ended with a PeerError."""
+    for name in names:
+        assert told["found"][name].get("error") == "PeerError", (name, told["found"])
+    return [told["found"][name]["what"] for name in names]
+
+
+def steps(play: Play, names: str, victim: str, **settings: Any) -> Iterator[dict[str, Any]]:
+    """The same scenario with the victim killed at its first, second, … message, to the last."""
+    for number in range(MOST_MESSAGES):
+        told = play(names, faults={victim: ["kill", number]}, **settings)
+        if victim in told["found"]:  # it had fewer messages than that: nobody was killed
+            assert number > 10
+            return
+        yield told
+    pytest.fail("the victim never came to its end")
+
+
+def test_nobody_is_harmed(play: Play) -> None:
+    told = play()
+    for name in "ABC":
+        np.testing.assert_allclose(
+            told["found"][name]["coefficients"], joint_parties.pooled("ABC"), rtol=0, atol=1e-8
+        )
+
+
+@pytest.mark.parametrize("victim", ["A", "C"], ids=["coordinator", "member"])
+def test_a_party_killed_at_each_message_stops_all_others(play: Play, victim: str) -> None:
+    living = "ABC".replace(victim, "")
+    whole = joint_parties.pooled("ABC")
+    for told in steps(play, "ABC", victim):
+        finished = [name for name in living if "coefficients" in told["found"][name]]
+        for name in finished:  # it was killed on its way out: the others had everything
+            np.testing.assert_allclose(told["found"][name]["coefficients"], whole, atol=1e-8)
+        for what in errors(told, living.translate({ord(name): None for name in finished})):
+            assert "left" in what or "closed" in what or "stopped" in what, what
+        assert max(told["seconds"][name] for name in living) < 10
+
+
+def test_the_others_finish_without_it_whenever_it_was_killed(play: Play) -> None:
+    """Two parties may go on: they end with their own fit, or with the one of all three."""
+    expected = {names: joint_parties.pooled(names) for names in ("AB", "ABC")}
+    ends = set()
+    for told in steps(play, "ABC", "C", min_parties=2):
+        found = [told["found"][name] for name in "AB"]
+        if "error" in found[0]:
+            errors(told, "AB")  # before everybody knew everybody's key
+            ends.add("stopped")
+            continue
+        close = [
+            names
+            for names, w in expected.items()
+            if all(np.allclose(w, one["coefficients"], rtol=0, atol=1e-8) for one in found)
+        ]
+        assert close, found
+        ends.update(close)
+    assert ends == {"stopped", "AB", "ABC"} or ends == {"stopped", "AB"}
+
+
+def test_two_of_four_leave_one_after_the_other(play: Play) -> None:
+    faults = {"C": ["kill", 7], "D": ["kill", 13]}
+    told = play("ABCD", faults=faults, min_parties=2)
+    for name in "AB":
+        np.testing.assert_allclose(
+            told["found"][name]["coefficients"], joint_parties.pooled("AB"), rtol=0, atol=1e-8
+        )
+    told = play("ABCD", faults=faults, min_parties=3)
+    assert all("left" in what for what in errors(told, "AB"))
+
+
+@pytest.mark.parametrize("number", [0, 1, 4, 9])
+def test_a_party_that_stalls_is_given_up_and_nobody_else_with_it(play: Play, number: int) -> None:
+    told = play("ABCD", faults={"C": ["stall", number]}, timeout=1.5)
+    assert any("`C` left" in what or "time-out" in what for what in errors(told, "ABD"))
+    assert max(told["seconds"].values()) < 10
+    told = play("ABCD", faults={"C": ["stall", number]}, timeout=1.5, min_parties=2)
+    if number == 0:  # nobody can go on before everybody's key is known
+        errors(told, "ABD")
+        return
+    for name in "ABD":
+        np.testing.assert_allclose(
+            told["found"][name]["coefficients"], joint_parties.pooled("ABD"), rtol=0, atol=1e-8
+        )
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [("version", "other parameters: protocol"), ("agreement", "other parameters: agreement")],
+)
+@pytest.mark.parametrize("who", ["A", "B"])
+def test_what_differs_is_named(play: Play, fault: str, words: str, who: str) -> None:
+    told = play(faults={who: [fault]})
+    assert any(words in what for what in errors(told, "ABC"))
+
+
+@pytest.mark.parametrize("who", ["A", "B"])
+def test_a_certificate_that_nobody_was_handed_is_refused(play: Play, who: str) -> None:
+    told = play(faults={who: ["certificate"]}, timeout=1.5)
+    assert any("certificate" in what or "connect" in what for what in errors(told, "ABC"))
+
+
+@pytest.mark.parametrize("who", ["A", "B"])
+def test_nonsense_is_never_taken_for_a_model(play: Play, who: str) -> None:
+    """Right frames with random content: everybody ends with an error of ours, nobody hangs."""
+    for number in range(2 if who == "B" else 0, 12):
+        told = play(faults={who: ["nonsense", number]}, timeout=3.0)
+        for name in "ABC":
+            assert told["found"][name].get("error", "") != "traceback", told["found"][name]
+        ends = ["coefficients" in told["found"][name] for name in "ABC"]
+        if all(ends):  # it was a message that this party received, not one that it sent
+            for name in "ABC":
+                np.testing.assert_allclose(
+                    told["found"][name]["coefficients"], joint_parties.pooled("ABC"), atol=1e-8
+                )
+        else:
+            assert not any(ends)

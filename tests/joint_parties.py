@@ -1,0 +1,157 @@
+"""Parties of an exact fit as processes of their own, over TLS, with something wrong with some.
+
+Run as a program by `tests/joint/test_joint_parties.py`: it loads everything once and then forks
+the parties of one scenario after the other, which is much faster than starting each of them.
+Reads scenarios from standard input, a JSON object a line; answers in the same way.
+
+    {"names": "ABC", "faults": {"C": ["kill", 3]}, "min_parties": null, "timeout": 10}
+
+Faults: ``["kill", n]`` and ``["stall", n]`` at the n-th message sent or received; ``["version"]``,
+``["agreement"]``, ``["certificate"]``: another version of the protocol, another agreement, a
+certificate that nobody was handed; ``["nonsense", n]``: random bytes as n-th message.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sfumato.errors import SfumatoError
+from sfumato.joint import SecureSum, fit_cox, summing
+from sfumato.joint.exact import exact_cox
+from sfumato.joint.links import Certificates, gather, join
+from sfumato.joint.summing import until_complete
+from sfumato.secure import make_keys
+from sfumato.secure.channel import Channel
+
+ROWS, COLUMNS, TIME_MAX = 120, 2, 12
+PATIENCE = 60.0
+
+
+def rows(name: str) -> tuple[Any, Any, Any]:
+    """A party's own rows: the same in every scenario."""
+    rng = np.random.default_rng(ord(name))
+    x = rng.random((ROWS, COLUMNS))
+    time_ = np.minimum(np.ceil(rng.exponential(np.exp(-x @ [1.0, -1.0]) * 6)), TIME_MAX)
+    return x, time_, rng.random(ROWS) < 0.7
+
+
+def pooled(names: str) -> list[float]:
+    """Coefficients of the pooled rows."""
+    x, time_, event = (np.concatenate(parts) for parts in zip(*map(rows, names), strict=True))
+    return [float(w) for w in fit_cox(x, time_, event).coefficients]
+
+
+class Fault:
+    """Counts this party's messages and does what was asked at one of them."""
+
+    def __init__(self, kind: str, number: int) -> None:
+        self.kind, self.left = kind, number
+        self.send, self.receive = Channel.send, Channel.receive_at_most
+        Channel.send = lambda link, step, payload: self.send(link, step, self.at(payload))
+        Channel.receive_at_most = lambda link, step, limit: (
+            self.at(b"") and None,
+            self.receive(link, step, limit),
+        )[1]
+
+    def at(self, payload: Any) -> Any:
+        """The payload, unless this is the message."""
+        self.left -= 1
+        if self.left != -1:
+            return payload
+        if self.kind == "kill":
+            os.kill(os.getpid(), signal.SIGKILL)
+        if self.kind == "stall":
+            os.kill(os.getpid(), signal.SIGSTOP)
+        return os.urandom(len(payload))
+
+
+def party(name: str, folder: Path, port: int, scenario: dict[str, Any]) -> list[float]:
+    """One party's whole life."""
+    names, timeout = scenario["names"], scenario["timeout"]
+    kind, *rest = scenario["faults"].get(name, ["none"])
+    others = {n: folder / f"{n}.crt" for n in names if n != name}
+    own = folder / ("strange" if kind == "certificate" else "")
+    trust = Certificates(own / f"{name}.crt", own / f"{name}.key", others)
+    address = ("127.0.0.1", port)
+    if rest:
+        Fault(kind, *rest)
+    if kind == "version":
+        summing._PROTOCOL += 1
+    links = gather(address, trust, timeout) if name == "A" else join(address, "A", trust, timeout)
+    with SecureSum(
+        name,
+        links,
+        "A",
+        parameters={"agreement": "0.1" if kind == "agreement" else "0.2"},
+        min_parties=scenario["min_parties"],
+        trust=trust,
+    ) as together:
+        x, time_, event = rows(name)
+        fit = until_complete(
+            lambda: exact_cox(together, x, time_, event, time_step=1, time_max=TIME_MAX)
+        )
+    return [float(w) for w in fit.coefficients]
+
+
+def play(folder: Path, scenario: dict[str, Any]) -> dict[str, Any]:
+    """Fork the parties; what each of them wrote, or how it ended."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = int(probe.getsockname()[1])
+    answers = Path(tempfile.mkdtemp(dir=folder))
+    children = {}
+    for name in scenario["names"]:
+        child = os.fork()
+        if child == 0:
+            try:
+                told: dict[str, Any] = {"coefficients": party(name, folder, port, scenario)}
+            except SfumatoError as error:
+                told = {"error": type(error).__name__, "what": str(error)}
+            except BaseException as error:
+                told = {"error": "traceback", "what": repr(error)}
+            (answers / name).write_text(json.dumps(told))
+            os._exit(0)
+        children[child] = name
+    started = time.monotonic()
+    seconds = {}
+    stalled = {n for n, fault in scenario["faults"].items() if fault[0] == "stall"}
+    waiting = {child: name for child, name in children.items() if name not in stalled}
+    while waiting and time.monotonic() - started < PATIENCE:
+        child, _ = os.waitpid(-1, os.WNOHANG)
+        if child in waiting:
+            seconds[waiting.pop(child)] = time.monotonic() - started
+        elif not child:
+            time.sleep(0.005)
+    for child, name in children.items():
+        if child in waiting or name in stalled:
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+    found = {p.name: json.loads(p.read_text()) for p in answers.iterdir()}
+    return {"found": found, "seconds": seconds, "hanging": sorted(waiting.values())}
+
+
+def main() -> None:
+    """Answer scenarios until there are none."""
+    with tempfile.TemporaryDirectory() as folder:
+        for name in "ABCD":
+            make_keys(folder, name)
+            make_keys(Path(folder) / "strange", name)
+        pooled("ABC")  # loads the compiled code, which the forks share
+        for line in sys.stdin:
+            scenario = {"faults": {}, "min_parties": None, "timeout": 10.0, **json.loads(line)}
+            sys.stdout.write(json.dumps(play(Path(folder), scenario)) + "\n")
+            sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
