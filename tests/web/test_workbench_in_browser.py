@@ -3,76 +3,300 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from playwright.sync_api import Locator, Page, expect
 
 import sfumato as sf
-from browser import Tab, browser_or_skip
+from accessibility import RUN, axe_or_skip
+from artefacts import keep
 from sfumato.demo import write_people
-from workbench import running
+from workbench import Running, running
 
 pytestmark = pytest.mark.browser
+expect.set_options(timeout=30_000)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Running]:
+    write_people(tmp_path / "people.csv", rows=2000, seed=3)
+    with running([tmp_path]) as found:
+        yield found
+
+
+@pytest.fixture
+def board(bench: Running, page: Page) -> Page:
+    """The first page of an opened table."""
+    page.goto(bench.server.guard.link)
+    page.get_by_role("button", name="Open people.csv").click()
+    at(page, "What may others know?")
+    return page
+
+
+def at(page: Page, heading: str) -> None:
+    """Wait until a page is there and listens."""
+    expect(page.get_by_role("heading", level=1)).to_have_text(heading)
+    page.wait_for_load_state("load")
 
 
 class Hand:
     """Clicks what is on the page, and counts."""
 
-    def __init__(self, tab: Tab) -> None:
-        self.tab = tab
+    def __init__(self, page: Page) -> None:
+        self.page = page
         self.clicks = 0
 
-    def click(self, text: str, then: str) -> None:
-        """Click the link or button that says so; wait for a heading."""
+    def click(self, what: Locator, then: str) -> None:
+        """Click, and wait for a heading."""
         self.clicks += 1
-        found = (
-            "[...document.querySelectorAll('main button, main a.button, nav a')]"
-            f".find(e => e.textContent.trim().startsWith({json.dumps(text)}))"
-        )
-        self.tab.wait(f"{found} !== undefined")
-        self.tab.value(f"{found}.click()")
-        said = json.dumps(then)
-        self.tab.wait(f"document.querySelector('h1')?.textContent.trim() === {said}")
-        self.tab.wait("document.readyState === 'complete'")
+        what.click()
+        at(self.page, then)
 
 
-def test_from_table_to_verified_release_in_under_ten_clicks(tmp_path: Path) -> None:
-    folder = tmp_path / "tables"
-    folder.mkdir()
-    write_people(folder / "people.csv", rows=2000, seed=3)
-    browser = browser_or_skip(tmp_path / "profile")
-    try:
-        with running([folder]) as bench:
-            tab = browser.tab()
-            tab.look()
-            own = f"http://127.0.0.1:{bench.port}/"
-            tab.open(bench.server.guard.link)
-            hand = Hand(tab)
-            hand.click("Open", then="What may others know?")
-            hand.click("Save and explore", then="Who can be found?")
-            hand.click("On to the risk", then="How many should look alike?")
-            slider = "document.getElementById('k')"
-            tab.value(f"{slider}.value = 20; {slider}.dispatchEvent(new Event('input'))")
-            tab.wait("document.querySelector('#figure').textContent.includes('fewer than 20')")
-            hand.click("On to the cost", then="What does it cost?")
-            hand.click("Try it", then="What does it cost?")
-            tab.wait("document.querySelector('table') !== null")
-            hand.click("On to the release", then="Release")
-            hand.click("Make the release", then="Release")
-            tab.wait("document.querySelector('#verified') !== null")
-            tab.wait("document.readyState === 'complete'")
-            assert tab.value("document.querySelector('#verified').dataset.holds") == "yes"
-            assert hand.clicks < 10
-            assert tab.complaints() == []
-            assert [url for url in tab.requests() if not url.startswith(own)] == []
-            tab.look(width=400)
-            wide = tab.value(
-                "[...document.querySelectorAll('main *')].filter(e => !e.closest('.scroll') && "
-                "e.getBoundingClientRect().right > 400).map(e => e.outerHTML.slice(0, 160))"
-            )
-            assert wide == []
-            assert tab.value("document.documentElement.scrollWidth") <= 400
-            (tmp_path / "release.png").write_bytes(tab.picture())
-        assert sf.verify(str(folder / "people.csv.sfumato" / "release.csv")).holds
-    finally:
-        browser.close()
+def look(page: Page, name: str) -> None:
+    """Keep pictures of a page at two sizes, by day and by night; nothing may stick out."""
+    for width in (1400, 400):
+        for scheme in ("light", "dark"):
+            page.set_viewport_size({"width": width, "height": 900})
+            page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+            picture = page.screenshot(full_page=True, animations="disabled")
+            keep(f"workbench/{name}-{width}-{scheme}.png", picture)
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, name
+    page.set_viewport_size({"width": 1400, "height": 900})
+    page.emulate_media(color_scheme="light")
+
+
+def no_issues(page: Page, name: str) -> None:
+    """Nothing that axe-core finds wrong, by day and by night."""
+    page.evaluate(axe_or_skip() + ";true")
+    for scheme in ("dark", "light"):
+        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
+        found = page.evaluate(RUN)
+        assert found == [], f"{name}, {scheme}: {json.dumps(found, indent=1)}"
+
+
+def test_from_demo_to_verified_release_in_under_ten_clicks(
+    bench: Running, page: Page, tmp_path: Path
+) -> None:
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(bench.server.guard.link)
+    look(page, "home")
+    no_issues(page, "home")
+    hand = Hand(page)
+    hand.click(page.get_by_role("button", name="Try it on them"), "What may others know?")
+    look(page, "configure")
+    no_issues(page, "configure")
+    hand.click(page.get_by_role("button", name="Save and explore"), "Who can be found?")
+    look(page, "explore")
+    no_issues(page, "explore")
+    hand.click(page.get_by_role("link", name="On to the risk"), "How many should look alike?")
+    page.locator("#k").fill("20")
+    expect(page.locator("#figure")).to_contain_text("fewer than 20 alike")
+    page.locator("#k").fill("5")
+    expect(page.locator("#figure")).to_contain_text("fewer than 5 alike")
+    expect(page.locator("#figure")).not_to_have_class("loading")
+    look(page, "risk")
+    no_issues(page, "risk")
+    hand.click(page.get_by_role("button", name="On to the cost"), "What does it cost?")
+    hand.click(page.get_by_role("button", name="Try k from"), "What does it cost?")
+    expect(page.locator(".candidates tbody tr")).to_have_count(6)
+    assert page.locator(".curve a").count() == 6
+    assert page.locator(".curve a.chosen").count() == 1
+    look(page, "utility")
+    no_issues(page, "utility")
+    hand.click(page.get_by_role("link", name="On to the release"), "Release")
+    hand.click(page.get_by_role("button", name="Make the release"), "Release")
+    expect(page.locator("#verified")).to_have_attribute("data-holds", "yes")
+    look(page, "release")
+    no_issues(page, "release")
+    assert hand.clicks == 7
+    with page.expect_download() as download:
+        page.get_by_role("link", name="Download release.csv", exact=True).click()
+    download.value.save_as(tmp_path / "taken.csv")
+    (project,) = bench.workbench.projects.values()
+    assert sf.measure(str(tmp_path / "taken.csv"), list(project.qi)).k >= 5
+    own = f"http://127.0.0.1:{bench.port}/"
+    assert [url for url in asked if not url.startswith(own)] == []
+
+
+def lane(page: Page, column: str) -> str:
+    """The lane that a column's card lies in."""
+    card = page.locator(".card", has=page.get_by_text(column, exact=True))
+    return str(card.evaluate("card => card.closest('.lane').dataset.role"))
+
+
+def test_roles_by_drag_menu_and_keyboard(board: Page, bench: Running) -> None:
+    (project,) = bench.workbench.projects.values()
+    meter = board.locator("#meter")
+    before = meter.inner_text()
+    assert lane(board, "zip") == "quasi-identifier"
+
+    board.locator(".card", has=board.get_by_text("zip", exact=True)).locator("strong").hover()
+    board.mouse.down()
+    target = board.locator(".lane[data-role=other]").bounding_box()
+    assert target is not None
+    board.mouse.move(target["x"] + 60, target["y"] + 80, steps=6)
+    assert board.locator(".lane.over").get_attribute("data-role") == "other"
+    keep("workbench/dragging.png", board.screenshot())
+    board.mouse.up()
+    assert lane(board, "zip") == "other"
+    expect(meter).not_to_have_text(before)
+    assert project.choices.roles["zip"] == "other"
+
+    menu = board.get_by_label("Role of sex")
+    menu.focus()
+    menu.select_option("identifier")
+    assert lane(board, "sex") == "identifier"
+    expect(menu).to_be_focused()
+    board.keyboard.press("Alt+ArrowLeft")
+    assert lane(board, "sex") == "sensitive"
+    expect(menu).to_be_focused()
+    board.wait_for_function("!document.getElementById('undo-button').disabled")
+    board.get_by_role("button", name="Undo").click()
+    board.wait_for_load_state("load")
+    assert lane(board, "sex") == "identifier"
+    board.locator("h1").click()
+    board.keyboard.press("Control+z")
+    board.wait_for_url("**/configure")
+    expect(board.locator(".lane[data-role=quasi-identifier]")).to_contain_text("sex")
+
+
+def test_roles_by_finger(board: Page) -> None:
+    """A finger drags by the grip, and scrolls elsewhere."""
+    page = board
+    card = page.locator(".card", has=page.get_by_text("zip", exact=True))
+    session = page.context.new_cdp_session(page)
+
+    def touch(kind: str, x: float, y: float) -> None:
+        points = [] if kind == "touchEnd" else [{"x": x, "y": y}]
+        session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": points})
+
+    def drag(start: Locator) -> None:
+        at = start.bounding_box()
+        to = page.locator(".lane[data-role=other]").bounding_box()
+        assert at is not None
+        assert to is not None
+        touch("touchStart", at["x"] + 4, at["y"] + 8)
+        for step in range(1, 6):
+            touch("touchMove", at["x"] + (to["x"] + 60 - at["x"]) * step / 5, at["y"] + 8 + step)
+        touch("touchEnd", 0, 0)
+
+    drag(card.locator("strong"))
+    assert lane(page, "zip") == "quasi-identifier"
+    drag(card.locator(".grip"))
+    assert lane(page, "zip") == "other"
+
+
+def test_a_tree_by_keyboard_and_pointer(board: Page, bench: Running) -> None:
+    (project,) = bench.workbench.projects.values()
+    card = board.locator(".card", has=board.get_by_text("ethnicity", exact=True))
+    card.get_by_role("link", name="how it is blurred").click()
+    at(board, "How is ethnicity blurred?")
+    keys = board.keyboard
+    board.locator("[role=treeitem]").first.focus()
+    first, second = (
+        board.locator("[role=treeitem]").nth(at).locator(".label").inner_text() for at in (1, 2)
+    )
+    for key in ("ArrowDown", "Space", "ArrowDown", "Space", "g"):
+        keys.press(key)
+    expect(board.locator("#tree-label")).to_be_focused()
+    keys.type("together")
+    keys.press("Enter")
+    group = board.locator("[role=treeitem]", has=board.get_by_text("together", exact=True))
+    expect(group).to_be_visible()
+    outline = project.choices.trees["ethnicity"]
+    node = next(at for at, name in outline.names.items() if name == "together")
+    assert {outline.label(child) for child in outline.children[node]} == {first, second}
+
+    group.focus()
+    keys.press("Space")  # it was picked when it was made
+    keys.press("m")
+    expect(group.get_by_role("button", name="Limit at together")).to_have_attribute(
+        "aria-pressed", "true"
+    )
+    assert project.choices.trees["ethnicity"].mark_labels == ("together",)
+    expect(group).to_be_focused()
+    keys.press("ArrowLeft")
+    expect(group).to_have_attribute("aria-expanded", "false")
+    keys.press("ArrowRight")
+    expect(group).to_have_attribute("aria-expanded", "true")
+    keys.press("F2")
+    expect(board.locator("#tree-label")).to_have_value("together")
+    keys.type("named anew")
+    keys.press("Enter")
+    expect(board.locator(".label", has_text="named anew")).to_be_visible()
+
+    third = board.locator("[role=treeitem][aria-level='2']").last
+    label = third.locator(".label").inner_text()
+    third.locator(".label").drag_to(board.locator(f"#n{node} .label"))
+    expect(board.locator("[role=treeitem][aria-level='3']")).to_have_count(3)
+    outline = project.choices.trees["ethnicity"]
+    assert label in {outline.label(child) for child in outline.children[node]}
+    look(board, "tree")
+    no_issues(board, "tree")
+
+    board.locator(f"#n{node}").focus()
+    keys.press("Control+z")
+    expect(board.locator("[role=treeitem][aria-level='3']")).to_have_count(2)
+    board.locator(f"#n{node}").focus()
+    keys.press("Delete")
+    expect(board.locator("[role=treeitem][aria-level='3']")).to_have_count(0)
+    board.get_by_role("button", name="Undo").click()
+    expect(board.locator("[role=treeitem][aria-level='3']")).to_have_count(2)
+    look(board, "tree-ways")
+    board.get_by_role("link", name="Done").click()
+    expect(card).to_contain_text("own tree, 1 limit")
+
+
+def test_a_tree_and_a_table_from_files(bench: Running, page: Page, tmp_path: Path) -> None:
+    page.goto(bench.server.guard.link)
+    page.locator("#upload input").set_input_files(
+        {"name": "towns.csv", "mimeType": "text/csv",
+         "buffer": b"town,age\n" + b"Aton,20\nBerg,30\nCove,40\n" * 40}
+    )  # fmt: skip
+    at(page, "What may others know?")
+    page.get_by_label("Role of town").select_option("quasi-identifier")
+    page.locator(".card", has=page.get_by_text("town", exact=True)).get_by_role("link").click()
+    at(page, "How is town blurred?")
+    page.locator("#tree-file").set_input_files(
+        {
+            "name": "town.csv",
+            "mimeType": "text/csv",
+            "buffer": b"Aton;A-B;*\nBerg;A-B;*\nCove;C;*\n",
+        }
+    )
+    expect(page.locator("textarea[name=text]")).to_have_value("Aton;A-B;*\nBerg;A-B;*\nCove;C;*\n")
+    page.get_by_role("button", name="Read it").click()
+    expect(page.locator(".origin")).to_contain_text("read from town.csv")
+    expect(page.locator(".label", has_text="A-B")).to_be_visible()
+
+
+def test_settings_depend_on_each_other_and_candidates_can_be_chosen(
+    board: Page, bench: Running
+) -> None:
+    (project,) = bench.workbench.projects.values()
+    limit = board.get_by_label("Rows that may be left out")
+    expect(limit).to_be_hidden()
+    board.get_by_label("Method").select_option("full-domain")
+    expect(limit).to_be_visible()
+    board.get_by_label("Method").select_option("mondrian")
+    board.get_by_label("Different values, at least").fill("3")
+    board.get_by_role("button", name="Save and explore").click()
+    at(board, "Who can be found?")
+    assert project.choices.l == 3
+    board.get_by_role("link", name="Utility").click()
+    at(board, "What does it cost?")
+    board.get_by_role("button", name="Try it").click()
+    expect(board.locator("tr.chosen")).to_contain_text("mondrian, k = 5, l = 3")
+    board.get_by_label("People alike, at least").fill("8")
+    board.get_by_label("Different values, at least").fill("")
+    board.get_by_role("button", name="Try it").click()
+    expect(board.locator("tr.chosen")).to_contain_text("mondrian, k = 8")
+    assert project.choices.l is None
+    board.get_by_role("button", name="Use mondrian, k = 5, l = 3").click()
+    expect(board.locator("tr.chosen")).to_contain_text("mondrian, k = 5, l = 3")
+    assert (project.choices.k, project.choices.l) == (5, 3)
+    expect(board.get_by_role("link", name="On to the release")).to_contain_text("k = 5, l = 3")

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from sfumato.budget import parse_memory
 from sfumato.cli._ending import guarded
 from sfumato.cli._options import examples, new_app
 from sfumato.errors import MissingExtraError
@@ -27,6 +28,14 @@ def serve(
     port: Annotated[
         int, typer.Option("--port", min=0, max=65535, help="0 takes any that is free.")
     ] = 0,
+    upload_limit: Annotated[
+        str,
+        typer.Option(
+            "--upload-limit",
+            metavar="SIZE",
+            help="The largest table that may be uploaded through the browser.",
+        ),
+    ] = "2GB",
     browser: Annotated[
         bool, typer.Option("--browser/--no-browser", help="Open the link in the browser.")
     ] = True,
@@ -34,21 +43,23 @@ def serve(
     """The workbench: assign roles, see risk and cost move, make a verified release.
 
     Only this machine can reach it, with a link that works once. Tables are opened from the named
-    folders only, and decisions are saved beside them.
+    folders, and decisions are saved beside them; tables that are uploaded are kept in a private
+    folder, and removed when the workbench ends.
     """
     with guarded(as_json=False):
-        _serve(places or [Path()], port, browser)
+        _serve(places or [Path()], port, parse_memory(upload_limit), browser)
 
 
-def _serve(places: list[Path], port: int, browser: bool) -> None:
+def _serve(places: list[Path], port: int, upload_limit: int, browser: bool) -> None:
     try:
         from sfumato.web.app import Workbench
         from sfumato.web.serving import Server
     except ImportError as error:
         raise MissingExtraError("web", "the workbench") from error
     from sfumato.web.shelf import Shelf
+    from sfumato.web.uploads import Uploads
 
-    server = Server(Workbench(Shelf(places)), port)
+    server = Server(Workbench(Shelf(places), uploads=Uploads(upload_limit)), port)
 
     def ready(link: str) -> None:
         typer.echo(f"The workbench is at {link}\nCtrl-C ends it.", err=True)

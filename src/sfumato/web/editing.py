@@ -79,7 +79,10 @@ class Editing:
                     remedy="Look at the tree as it is now, and try again.",
                 )
             elif act == "undo":
+                before = set(project.outline(column).names)
                 await run_in_threadpool(project.undo)
+                assert asked.opened is not None
+                asked.opened |= set(project.outline(column).names) - before
             else:
                 await run_in_threadpool(self._act, project, column, act, form, asked)
         except SfumatoError as error:

@@ -75,6 +75,9 @@ export function tree(place) {
       });
     }
   });
+  place.addEventListener("focusin", (event) => {
+    if (event.target.matches(".line")) { focused = event.target.dataset.node; settle(false); }
+  });
   place.addEventListener("click", (event) => {
     const line = event.target.closest(".line");
     if (line && !event.target.closest("button, input")) { pick(line); go(line); }

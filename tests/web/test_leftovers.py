@@ -1,0 +1,169 @@
+"""The program `sfumato serve` after hard use: no process, file or memory is left behind."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlencode
+
+import pytest
+
+REQUESTS, AT_ONCE, CANCELLED = 200, 50, 50
+pytestmark = pytest.mark.skipif(
+    not Path("/proc/self/fd").exists(), reason="NOT TESTED for leftovers: there is no /proc here"
+)
+
+
+@dataclass(frozen=True)
+class Held:
+    """What a process holds."""
+
+    children: int
+    files: int
+    temporary: int
+    memory: int
+
+
+@dataclass
+class Program:
+    """`sfumato serve` in a process of its own, and a browser that opened its link."""
+
+    process: subprocess.Popen[str]
+    port: int
+    cookie: str
+    temporary: Path
+
+    def ask(self, verb: str, place: str, /, **form: object) -> tuple[int, str, str]:
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
+        headers = {"cookie": self.cookie, "origin": f"http://127.0.0.1:{self.port}"}
+        connection.request(verb, place, urlencode(form, doseq=True) if form else None, headers)
+        answer = connection.getresponse()
+        text = answer.read().decode()
+        connection.close()
+        return answer.status, answer.headers.get("location", ""), text
+
+    def follow(self, place: str) -> str:
+        """Wait for the page behind a job."""
+        until = time.monotonic() + 120
+        while time.monotonic() < until:
+            status, onward, text = self.ask("GET", place)
+            if status == 303:
+                place = onward
+            elif 'id="job"' in text:
+                time.sleep(0.1)
+            else:
+                assert status == 200, text
+                return text
+        raise AssertionError("the job never ends")
+
+    def held(self) -> Held:
+        own = Path("/proc") / str(self.process.pid)
+        status = (own / "status").read_text()
+        tasks = (task / "children" for task in (own / "task").iterdir())
+        return Held(
+            children=sum(len(task.read_text().split()) for task in tasks if task.exists()),
+            files=len(list((own / "fd").iterdir())),
+            temporary=len(list(self.temporary.rglob("*"))),
+            memory=int(re.search(r"VmRSS:\s+(\d+) kB", status)[1]) * 1024,  # type: ignore[index]
+        )
+
+    def settled(self) -> Held:
+        """What is held once nothing changes any more: connections take a moment to close."""
+        before, until = self.held(), time.monotonic() + 20
+        while time.monotonic() < until:
+            time.sleep(0.5)
+            now = self.held()
+            if (now.children, now.files) == (before.children, before.files):
+                return now
+            before = now
+        return before
+
+
+@contextmanager
+def serving(shelf: Path, temporary: Path) -> Iterator[Program]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", "import signal; signal.signal(signal.SIGINT, "
+         "signal.default_int_handler); from sfumato.cli import main; main()",
+         "serve", str(shelf), "--no-browser"],
+        stderr=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(temporary)},
+    )  # fmt: skip
+    try:
+        assert process.stderr is not None
+        link = re.search(r"http://127.0.0.1:(\d+)(\S+)", process.stderr.readline())
+        assert link is not None
+        connection = http.client.HTTPConnection("127.0.0.1", int(link[1]), timeout=60)
+        connection.request("GET", link[2])
+        cookie = str(connection.getresponse().headers["set-cookie"]).partition(";")[0]
+        connection.close()
+        yield Program(process, int(link[1]), cookie, temporary)
+    finally:
+        if process.poll() is None:
+            process.kill()
+        process.communicate()
+
+
+def opened(program: Program) -> str:
+    """The demo table, all pages seen once."""
+    _, place, _ = program.ask("POST", "/demo")
+    program.follow(place)
+    _, _, home = program.ask("GET", "/")
+    base = re.search(r'href="(/p/[0-9a-f]+)/configure"', home)
+    assert base is not None
+    for step in ("explore", "risk", "utility", "release", "columns/3"):
+        program.follow(f"{base[1]}/{step}")
+    return base[1]
+
+
+def hard_use(program: Program, base: str, seed: int) -> None:
+    """Many requests at once, then jobs that are cancelled while they wait or run."""
+    places = ["/", f"{base}/configure", "/static/report.css", f"{base}/utility",
+              f"{base}/risk/figure?k=9", f"{base}/columns/4", "/nowhere"]  # fmt: skip
+    asked = [places[at % len(places)] for at in range(REQUESTS)]
+    with ThreadPoolExecutor(AT_ONCE) as pool:
+        answers = list(pool.map(lambda place: program.ask("GET", place)[0], asked))
+    assert set(answers) == {200, 404}
+    assert answers.count(404) == asked.count("/nowhere")
+    jobs = []
+    for at in range(CANCELLED):
+        form = {"k": 2 + at + CANCELLED * seed, "method": "kmember"}
+        _, place, _ = program.ask("POST", f"{base}/utility", **form)
+        assert place.startswith("/jobs/")
+        jobs.append(place)
+    for place in jobs:
+        program.ask("POST", f"{place}/cancel")
+    until = time.monotonic() + 120
+    while any('id="job"' in program.ask("GET", place)[2] for place in jobs):
+        assert time.monotonic() < until, "a cancelled job goes on"
+        time.sleep(0.2)
+
+
+@pytest.mark.parametrize("ending", [signal.SIGTERM, signal.SIGINT])
+def test_hard_use_leaves_nothing_behind(ending: signal.Signals, tmp_path: Path) -> None:
+    shelf, temporary = tmp_path / "shelf", tmp_path / "temporary"
+    shelf.mkdir()
+    temporary.mkdir()
+    with serving(shelf, temporary) as program:
+        base = opened(program)
+        if ending == signal.SIGTERM:  # once is enough
+            hard_use(program, base, seed=0)  # threads and caches reach their full size
+            before = program.settled()
+            hard_use(program, base, seed=1)
+            after = program.settled()
+            assert after.children == before.children == 0
+            assert after.files <= before.files
+            assert after.temporary == before.temporary
+            assert after.memory < before.memory + 32 * 2**20
+        program.process.send_signal(ending)
+        program.process.wait(60)
+        assert list(temporary.iterdir()) == []
+        assert list(shelf.iterdir()) == []
