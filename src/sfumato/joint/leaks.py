@@ -55,6 +55,9 @@ class Leakage(Result):
         Median number of consistent rows (counted up to 1,000).
     pinned, pinned_rows
         Per column, share of rows whose value is certain, and on how many rows that was measured.
+    certain_cells, judged_cells
+        Cells whose value is certain (those of recovered rows included), of how many: all columns
+        of the first `pinned_rows` attacked rows.
     interval
         Per encoded column, mean width of the interval that linear programming leaves, as a share
         of the agreed range (1: nothing learned); linear kernel only.
@@ -79,6 +82,8 @@ class Leakage(Result):
     candidates: float
     pinned: Mapping[str, float]
     pinned_rows: int
+    certain_cells: int
+    judged_cells: int
     interval: Mapping[str, float] | None = None
     interval_rows: int = 0
     known_rows: int | None = None
@@ -181,6 +186,8 @@ def leakage(
         candidates=float(np.median(found.candidates)) if len(picked) else 0.0,
         pinned=dict(zip(agreement.names, found.pinned.mean(axis=0).tolist(), strict=True)),
         pinned_rows=len(found.pinned),
+        certain_cells=int(found.pinned.sum()),
+        judged_cells=found.pinned.size,
         interval=width,
         interval_rows=measured,
         known_rows=_rank_rows(encoded.matrix),

@@ -171,6 +171,13 @@ def make_share(
         notes.append(
             f"{found.recovered_rows} of {found.attacked_rows} attacked rows are recoverable"
         )
+    if found.certain_cells and not found.recovered_rows:
+        notes.append(
+            f"{found.certain_cells:,} of {found.judged_cells:,} cells looked at are certain to "
+            "whoever knows the agreement, although no whole row is. To publish only what leaves "
+            "every cell open: `--protect cells` (it usually takes fewer `dimensions` in the "
+            "agreement). To publish no rows at all: `joint fit --exact`"
+        )
     notes += [
         f"column `{name}` is certain in {share:.0%} of the attacked rows"
         for name, share in found.pinned.items()

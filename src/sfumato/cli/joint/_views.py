@@ -38,6 +38,7 @@ def view_share(found: Any) -> RenderableType:
         f"Attacked {of} {leak.attacked_rows:,} rows: {leak.recovered_rows:,} recovered"
         + ("" if of == "all" else f", at most {leak.recovered_at_most:.2%} of all (95 %)")
         + f"; a guess is right for {leak.guessed:.1%}.",
+        f"Certain cells: {leak.certain_cells:,} of {leak.judged_cells:,} looked at.",
     ]
     if found.price:
         facts.append(

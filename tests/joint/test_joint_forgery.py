@@ -1,0 +1,171 @@
+"""Shares, models and agreements that somebody tampered with: refused in our own words."""
+
+from __future__ import annotations
+
+import copy
+import json
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from joint_studies import study
+from sfumato.errors import InputError, SfumatoError
+from sfumato.joint import (
+    Agreement,
+    Share,
+    fit_shares,
+    make_share,
+    read_model,
+    read_share,
+    score,
+    write_model,
+    write_share,
+)
+
+JUNK: list[Any] = [
+    None, True, -1, 0, 1.5, 1e308, float("nan"), float("inf"), "", "x", "1", [], [1], {},
+    {"a": 1}, 10**30, "\u202e",
+]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def share() -> Share:
+    lung = study("lung")
+    made = make_share(lung.table, lung.agreement, "A", price=False, interval_rows=0).share
+    assert made is not None
+    return made
+
+
+@pytest.fixture(scope="module")
+def described(share: Share, tmp_path_factory: pytest.TempPathFactory) -> tuple[pa.Table, Any]:
+    """A share's table and the description it carries."""
+    path = tmp_path_factory.mktemp("share") / "a.share.parquet"
+    write_share(share, path)
+    table = pq.read_table(path)
+    return table, json.loads(table.schema.metadata[b"sfumato.share"])
+
+
+def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    yield path
+    if isinstance(value, (dict, list)):
+        keys = value if isinstance(value, dict) else range(len(value))
+        for key in keys:
+            yield from places(value[key], (*path, key))
+
+
+def tampered(value: Any, dice: random.Random) -> Any:
+    """The value with one entry left out, or with junk in its place."""
+    value = copy.deepcopy(value)
+    path = dice.choice(list(places(value)))
+    if not path:
+        return dice.choice(JUNK)
+    holder = value
+    for key in path[:-1]:
+        holder = holder[key]
+    if dice.random() < 0.2:
+        holder.pop(path[-1])
+    else:
+        holder[path[-1]] = dice.choice(JUNK)
+    return value
+
+
+def test_agreements_with_junk_in_them() -> None:
+    dice, plain, refused = random.Random(1), study("lung").agreement.to_dict(), 0
+    for _ in range(1500):
+        try:
+            Agreement.from_dict(tampered(plain, dice))
+        except SfumatoError:
+            refused += 1
+    assert refused > 700  # another study's name or seed is as good as the first
+
+
+def test_descriptions_with_junk_in_them(described: tuple[pa.Table, Any], tmp_path: Path) -> None:
+    table, about = described
+    dice, refused = random.Random(2), 0
+    for _ in range(300):
+        text = json.dumps(tampered(about, dice))
+        pq.write_table(table.replace_schema_metadata({"sfumato.share": text}), tmp_path / "f")
+        try:
+            fit_shares([read_share(tmp_path / "f")], "cox", penalty=0.1)
+        except SfumatoError:
+            refused += 1
+    assert refused > 250  # the institution's name and an unused rounding step may be others
+
+
+def test_models_with_junk_in_them(share: Share, tmp_path: Path) -> None:
+    lung = study("lung")
+    write_model(fit_shares([share], "cox", penalty=0.1), tmp_path / "m.json")
+    plain, dice, refused = json.loads((tmp_path / "m.json").read_text()), random.Random(3), 0
+    few = lung.table.slice(0, 5)
+    for _ in range(600):
+        (tmp_path / "f.json").write_text(json.dumps(tampered(plain, dice)))
+        try:
+            found = score(read_model(tmp_path / "f.json"), few)
+            assert np.isfinite(found.score).all()
+        except SfumatoError:
+            refused += 1
+    assert refused > 100
+
+
+def test_bytes_changed_or_cut_off(share: Share, tmp_path: Path) -> None:
+    path, dice = tmp_path / "a.share.parquet", random.Random(4)
+    write_share(share, path)
+    whole = path.read_bytes()
+    for _ in range(1500):
+        changed = bytearray(whole)
+        for _ in range(dice.choice([1, 1, 4, 50])):
+            changed[dice.randrange(len(changed))] = dice.randrange(256)
+        if dice.random() < 0.3:
+            changed = changed[: dice.randrange(len(changed))]
+        path.write_bytes(changed)
+        try:
+            assert read_share(path).digest == share.digest  # nothing that matters was hit
+        except SfumatoError:
+            continue
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        {"projected": np.nan},
+        {"projected": np.inf},
+        {"projected": 40.0},
+        {"time": np.nan},
+        {"time": np.inf},
+        {"time": -1.0},
+        {"time": 1e9},
+        {"rounding": np.inf},
+    ],
+    ids=str,
+)
+def test_numbers_that_no_rows_give(share: Share, bad: dict[str, float], tmp_path: Path) -> None:
+    """Made with a right digest: only the agreement tells that they are impossible."""
+    ((name, value),) = bad.items()
+    forged = replace(share)
+    if name == "rounding":
+        forged = replace(share, rounding=value)
+    else:
+        numbers = getattr(share, name).copy()
+        numbers.flat[7] = value
+        forged = replace(share, **{name: numbers})
+    write_share(forged, tmp_path / "f.parquet")
+    with pytest.raises(InputError, match=r"no rows within the agreed bounds|description"):
+        read_share(tmp_path / "f.parquet")
+
+
+def test_columns_of_other_types_and_missing_numbers(share: Share, tmp_path: Path) -> None:
+    write_share(share, tmp_path / "a.parquet")
+    table = pq.read_table(tmp_path / "a.parquet")
+    texts = table.set_column(0, "p1", table.column(0).cast(pa.string()))
+    holes = table.set_column(0, "p1", pa.array([None] * table.num_rows, pa.float64()))
+    for changed in (texts, holes, table.slice(0, 0), table.drop_columns(["time"])):
+        pq.write_table(changed, tmp_path / "f.parquet")
+        with pytest.raises(InputError):
+            read_share(tmp_path / "f.parquet")
