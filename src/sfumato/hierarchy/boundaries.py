@@ -76,6 +76,15 @@ class Limit:
         beyond &= shown
         return int(beyond.sum() if counts is None else np.asarray(counts)[beyond].sum())
 
+    def may_be_starred(self, codes: Any) -> Array:
+        """Whether each value may show nothing at all: a star says as much as the root."""
+        codes = np.asarray(codes)
+        if isinstance(self.shape, Ranges):
+            off_line = self.shape.position[codes] >= len(self.shape.points)
+            return np.asarray(off_line | (self.shape.width <= (self.max_width or 0.0)))
+        assert self.magval is not None
+        return np.asarray(self.magval[codes] == self.shape.root)
+
     def _too_wide(self, low: Array, high: Array, codes: Array) -> Array:
         assert isinstance(self.shape, Ranges)
         points = self.shape.points

@@ -123,15 +123,6 @@ def test_rows_that_protection_leaves_alone_are_left_out() -> None:
     assert any("left out" in warning for warning in release.warnings)
 
 
-def test_boundaries_keep_rows_apart() -> None:
-    table = random_table(300, 4)
-    release = anonymize(
-        table, qi=["a", "b"], k=3, method="cells", boundaries={"a": {"max_width": 1}}
-    )
-    assert release.k is not None
-    assert release.k >= 3
-
-
 @settings(max_examples=8)
 @given(st.integers(0, 10_000), st.integers(2, 6))
 def test_weights_choose_the_column(seed: int, k: int) -> None:

@@ -17,7 +17,6 @@ from sfumato.anonymize.cells.partition import Partition
 from sfumato.anonymize.cells.patterns import Patterns, patterns_of
 from sfumato.anonymize.cells.table import CellTable
 from sfumato.budget import Budget
-from sfumato.errors import ParameterError
 
 __all__ = ["approx_dr", "complete", "opt_lb", "possible_entries"]
 
@@ -25,13 +24,7 @@ _AT_ONCE = 64
 
 
 def possible_entries(table: CellTable) -> npt.NDArray[np.bool_]:
-    """Entries that can be in a group at all: their rows with equal protected columns satisfy all.
-
-    Raises
-    ------
-    ParameterError
-        If there are none.
-    """
+    """Entries that can be in a group at all: those of equal protected columns satisfy all rules."""
     from sfumato.anonymize._rules import groups_hold
 
     fixed = np.flatnonzero(table.prices < 0)
@@ -40,17 +33,6 @@ def possible_entries(table: CellTable) -> npt.NDArray[np.bool_]:
     blocks, count = kernels.class_ids(arrays, sizes, entries=table.entries)
     blocks = blocks.astype(np.int64)
     good = groups_hold(blocks, count, table.counts, table.sensitive, table.rules)
-    if not good.any():
-        if len(fixed):
-            raise ParameterError(
-                "no row can be kept: the columns that must not be starred leave every row with "
-                "too few others that look like it",
-                remedy="Protect fewer columns, widen the boundaries, or ask for less.",
-            )
-        raise ParameterError(
-            "the demand cannot be met: even one class of all rows does not satisfy it",
-            remedy="Ask for a smaller k or l, or a larger t.",
-        )
     return np.asarray(good[blocks])
 
 

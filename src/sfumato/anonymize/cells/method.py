@@ -82,7 +82,7 @@ def solve(problem: Problem) -> Solution:
     choices = Choices.of(problem)
     _require_unused_marker(problem, choices.marker)
     whole, belongs = cell_table(problem)
-    possible = possible_entries(whole)
+    possible = _possible(problem, whole, choices)
     table = whole if possible.all() else whole.take(possible)
     patterns = patterns_of(table)
     budget = problem.budget
@@ -99,7 +99,32 @@ def solve(problem: Problem) -> Solution:
     cells = found.cells(table)
     details["starred_share"] = cells / max(1, table.rows * len(problem.quasi_identifiers))
     pieces = found if table is whole else _within(found, possible, whole)
-    return _solution(problem, whole, belongs, pieces, bound, details, patterns)
+    return _solution(problem, choices, whole, belongs, pieces, bound, details, patterns)
+
+
+def _possible(problem: Problem, whole: CellTable, choices: Choices) -> Any:
+    """Entries that can be in a group at all."""
+    possible = possible_entries(whole)
+    if possible.any():
+        return possible
+    if not _in_sight(problem, choices):
+        raise ParameterError(
+            "the demand cannot be met: even one class of all rows does not satisfy it",
+            remedy="Ask for a smaller k or l, or a larger t.",
+        )
+    raise ParameterError(
+        f"no row can be kept: {_in_sight(problem, choices)} must not be starred, and on that every "
+        "row looks like too few others",
+        remedy="Protect fewer columns, widen the boundaries, or ask for less.",
+    )
+
+
+def _in_sight(problem: Problem, choices: Choices) -> str:
+    """The columns that must not be starred, or not everywhere, as a list to read."""
+    given = choices.protected
+    protected = {given} if isinstance(given, str) else set(given)
+    names = [n for n in problem.quasi_identifiers if n in protected or n in problem.limits]
+    return ", ".join(f"`{name}`" for name in names)
 
 
 def _details(
@@ -138,6 +163,7 @@ def _within(found: Partition, possible: Any, whole: CellTable) -> Partition:
 
 def _solution(
     problem: Problem,
+    choices: Choices,
     whole: CellTable,
     belongs: Any,
     found: Partition,
@@ -151,8 +177,8 @@ def _solution(
     warnings = []
     if found.left_out:
         warnings.append(
-            f"{found.left_out:,} rows were left out: on the columns that must not be starred they "
-            "look like too few others"
+            f"{found.left_out:,} rows were left out: {_in_sight(problem, choices)} must not be "
+            "starred, and on that they look like too few others"
         )
     if not patterns.complete:
         warnings.append(

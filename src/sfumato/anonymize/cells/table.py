@@ -10,11 +10,11 @@ import numpy.typing as npt
 
 from sfumato import kernels
 from sfumato.anonymize.problem import Problem
-from sfumato.anonymize.space import blocks_of, sensitive_of
+from sfumato.anonymize.space import sensitive_of
 from sfumato.errors import ColumnError, ParameterError, did_you_mean
 from sfumato.privacy import Rules
 
-__all__ = ["MOST_COLUMNS", "PRICE_UNIT", "CellTable", "cell_table", "table_of_codes"]
+__all__ = ["MOST_COLUMNS", "PRICE_UNIT", "CellTable", "cell_table", "table_of_codes", "unstarrable"]
 
 Array = npt.NDArray[Any]
 
@@ -34,8 +34,8 @@ class CellTable:
     Attributes
     ----------
     codes
-        One row a combination, one column a quasi-identifier. With boundaries a last column holds
-        the block; it is never starred.
+        One row a combination, one column a quasi-identifier. Where some values of a column may be
+        starred and others not, a last column keeps such rows apart; it is never starred.
     counts
         Rows each combination stands for.
     cardinalities
@@ -155,8 +155,10 @@ def cell_table(problem: Problem) -> tuple[CellTable, Array]:
     prices = _prices(problem)
     arrays = [problem.entries.column(name) for name in names]
     cardinalities = [len(problem.entries.values_of(name)) for name in names]
-    if problem.limits:
-        blocks = blocks_of(problem)
+    for name in unstarrable(problem):
+        prices[names.index(name)] = -1
+    blocks = _blocks(problem)
+    if blocks is not None:
         arrays.append(blocks.astype(np.uint32))
         cardinalities.append(int(blocks.max(initial=0)) + 1)
         prices = np.append(prices, -1)
@@ -183,6 +185,33 @@ def cell_table(problem: Problem) -> tuple[CellTable, Array]:
         sensitive=np.ascontiguousarray(sensitive),
     )
     return table, belongs
+
+
+def unstarrable(problem: Problem) -> list[str]:
+    """Quasi-identifiers that boundaries keep from being starred, whatever their value."""
+    return [
+        name
+        for name, limit in problem.limits.items()
+        if not limit.may_be_starred(problem.entries.column(name)).any()
+    ]
+
+
+def _blocks(problem: Problem) -> Array | None:
+    """Which entries may share a group, where not all may.
+
+    A value that its boundary keeps from being starred stays in sight, so its rows are only ever
+    with rows of the same value; those whose values may all be starred are with each other.
+    """
+    keys = [] if problem.apart is None else [np.asarray(problem.apart)]
+    for name, limit in problem.limits.items():
+        codes = problem.entries.column(name).astype(np.int64)
+        free = limit.may_be_starred(codes)
+        if free.any() and not free.all():
+            keys.append(np.where(free, 0, codes + 1))
+    if not keys:
+        return None
+    _, blocks = np.unique(np.stack(keys, axis=1), axis=0, return_inverse=True)
+    return np.asarray(blocks.ravel())
 
 
 def _prices(problem: Problem) -> npt.NDArray[np.int64]:
