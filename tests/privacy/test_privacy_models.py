@@ -24,6 +24,7 @@ from sfumato.privacy import (
     pseudonyms,
     read_key,
     require_reachable,
+    with_crowd,
 )
 from sfumato.privacy._kernels import holds
 
@@ -83,11 +84,20 @@ def test_rules_over_two_columns() -> None:
     assert not holds(3, np.array([1, 2, 0, 2, 1]), rules)
 
 
-def test_rules_refuse_unknown_columns_and_k_map() -> None:
+def test_rules_refuse_unknown_columns() -> None:
     with pytest.raises(ColumnError, match="Did you mean `illness`"):
         compile_rules([DistinctDiversity(2, "ilness")], {"illness": SensitiveColumn(np.ones(2))})
-    with pytest.raises(ParameterError, match="k-map"):
-        compile_rules([KMap(3)])
+
+
+def test_groups_with_people_are_judged_by_their_rows() -> None:
+    illness = {"illness": SensitiveColumn(np.array([5, 5]))}
+    rules = with_crowd(compile_rules([KAnonymity(2), DistinctDiversity(2, "illness")], illness), 4)
+    # counts: flu, gout; rows, people, people's missing illness
+    assert holds(6, np.array([1, 1, 2, 4, 4]), rules)
+    assert not holds(6, np.array([2, 0, 2, 4, 4]), rules), "people are not diverse"
+    assert not holds(5, np.array([1, 1, 2, 3, 3]), rules), "too few people"
+    assert not holds(9, np.array([1, 0, 1, 8, 8]), rules), "too few rows"
+    assert holds(3, np.array([0, 0, 0, 3, 3]), rules), "nobody is released"
 
 
 def test_pseudonyms_depend_on_the_key_and_the_value_only() -> None:

@@ -22,7 +22,15 @@ if TYPE_CHECKING:
 
     from sfumato.tables import Table
 
-__all__ = ["Merged", "alone", "check_actions", "described", "new_values", "pseudonym_step"]
+__all__ = [
+    "Merged",
+    "alone",
+    "check_actions",
+    "described",
+    "new_values",
+    "pseudonym_step",
+    "ranked",
+]
 
 Array = npt.NDArray[Any]
 ACTIONS = ("drop", "pseudonym", "top", "bottom", "round", "recode")
@@ -204,7 +212,7 @@ class Merged:
         for at, name in enumerate(entries.columns):
             if name in columns:
                 made = new_values(values[at], columns[name], name)
-                distinct, codes = _ranked(made)
+                distinct, codes = ranked(made)
                 arrays[at] = codes[arrays[at]].astype(smallest_dtype(len(distinct)))
                 values[at] = distinct
         sizes = tuple(len(distinct) for distinct in values)
@@ -248,7 +256,7 @@ class Merged:
         return groups[piece], owner, taken, entry[piece]
 
 
-def _ranked(values: pa.Array) -> tuple[pa.Array, Array]:
+def ranked(values: pa.Array) -> tuple[pa.Array, Array]:
     """Distinct values in the order of codes (null last), and the code of each value."""
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -79,7 +79,7 @@ def _one_block(problem: Problem) -> Blocks:
     counts = [
         np.bincount(
             problem.entries.column(name), weights=problem.counts, minlength=int(size)
-        ).astype(np.int64)
+        ).astype(np.int64)[: int(size)]
         for name, size in zip(problem.sensitive, np.diff(problem.rules.offsets), strict=True)
     ]
     whole = np.concatenate([np.zeros(0, dtype=np.int64), *counts])

@@ -46,6 +46,8 @@ class Settings:
     t_distance: str | Mapping[str, str] | None = None
     p: int | None = None
     alpha: float | None = None
+    k_map: int | None = None
+    population: Any = None
     method: str = "mondrian"
     hierarchies: Any = None
     boundaries: Any = None
@@ -106,7 +108,7 @@ class Settings:
             raise SourceError(f"this is no TOML: {error}", where=str(path)) from None
         except (ValueError, KeyError, TypeError):
             raise SourceError("this is no certificate of `anonymize`", where=str(path)) from None
-        for name in ("hierarchies", "boundaries", "workload", "key_file"):
+        for name in ("hierarchies", "boundaries", "workload", "key_file", "population"):
             if isinstance(content.get(name), str):
                 content[name] = str(place.parent / content[name])
         return cls.of(content, str(path))
@@ -143,6 +145,9 @@ class Settings:
             value = getattr(self, f.name)
             if f.name == "options":
                 told |= _plain(value)
+            elif f.name == "population":
+                if value is not None:
+                    told["population"] = _name_of(value)
             elif value not in (None, (), {}) and value != f.default:
                 told[f.name] = _plain(value)
         if isinstance(self.boundaries, Boundaries):
@@ -175,7 +180,7 @@ _TEXTS = {
     "key_file": None,
 }
 _TABLES = ("weights", "columns")
-_NUMBERS = ("k", "l", "c", "t", "p", "alpha", "seed")
+_NUMBERS = ("k", "l", "c", "t", "p", "alpha", "k_map", "seed")
 
 
 def _checked(name: str, value: Any, where: str | None) -> Any:
@@ -187,7 +192,7 @@ def _checked(name: str, value: Any, where: str | None) -> Any:
     if name in _NUMBERS and value is not None:
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise ParameterError(f"`{name}` must be a number", where=where)
-        whole = name in ("k", "p", "seed") and float(value).is_integer()
+        whole = name in ("k", "p", "k_map", "seed") and float(value).is_integer()
         return int(value) if whole else value
     if name in _TABLES and not isinstance(value, Mapping):
         raise ParameterError(f"`{name}` must be a table", where=where, remedy=f"Write [{name}].")
@@ -237,6 +242,13 @@ def _weights(value: Mapping[str, Any], where: str | None) -> dict[str, float]:
                 f"the weight of `{name}` must be a number, zero or larger", where=where
             )
     return {name: float(weight) for name, weight in value.items()}
+
+
+def _name_of(population: Any) -> str:
+    """Where a population is, or what kind of table it is where it has no name."""
+    if isinstance(population, (str, Path)):
+        return str(population)
+    return str(getattr(population, "name", type(population).__name__))
 
 
 def _plain(value: Any) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sfumato.anonymize.registry import method
+from sfumato.anonymize.registry import METHODS, method
 from sfumato.anonymize.workload import QueryLog
 from sfumato.errors import ColumnError, ParameterError, did_you_mean
 from sfumato.hierarchy import Boundaries, Hierarchy
@@ -16,6 +16,7 @@ from sfumato.privacy import (
     DistinctDiversity,
     EntropyDiversity,
     KAnonymity,
+    KMap,
     Model,
     RecursiveDiversity,
     Sensitivity,
@@ -57,6 +58,8 @@ class Demand:
         Columns that are left out of the release, and columns replaced by pseudonyms under `key`.
     stars_as_text
         Whether starred columns become text instead of holding nulls.
+    population
+        The people that k-map looks rows up among.
     asked
         The demand as the user gave it; certificates record it.
     """
@@ -76,6 +79,7 @@ class Demand:
     pseudonyms: tuple[str, ...] = ()
     key: bytes | None = field(default=None, repr=False)
     stars_as_text: bool = False
+    population: Table | None = None
     seed: int = 0
     asked: Mapping[str, Any] = field(default_factory=dict)
 
@@ -87,6 +91,25 @@ class Demand:
                     f"method `{self.method}` has no option `{name}`",
                     remedy=did_you_mean(name, chosen.options),
                 )
+        if self.k_map and not chosen.maps_people:
+            able = ", ".join(name for name, one in METHODS.items() if one.maps_people)
+            raise ParameterError(
+                f"k-map cannot steer method `{self.method}`",
+                remedy=f"Choose one of: {able}. Or ask for k: k-anonymity implies k-map where the "
+                "table is part of the population.",
+            )
+        if self.k_map and self.target is not None:
+            raise ParameterError("a target cannot be kept predictable together with k-map")
+        if bool(self.k_map) != (self.population is not None):
+            raise ParameterError(
+                "k-map looks people up in a population, and one of the two is missing",
+                remedy="Give both, e.g. --k-map 20 --population voters.parquet.",
+            )
+
+    @property
+    def k_map(self) -> int:
+        """People of the population that every row must match; 0 where that is not asked."""
+        return max((model.k for model in self.models if isinstance(model, KMap)), default=0)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -121,6 +144,8 @@ class Demand:
         table.require(self.sensitive)
         table.require(self.identifiers)
         table.require(self.pseudonyms)
+        if self.population is not None:
+            self.population.require(self.columns)
         if self.target is not None:
             table.require([self.target])
         parts = {
@@ -195,6 +220,7 @@ def models_of(
     ordered: Sequence[str] = (),
     p: int | None = None,
     alpha: float | None = None,
+    k_map: int | None = None,
     hierarchies: Mapping[str, Hierarchy] | None = None,
 ) -> tuple[Model, ...]:
     """Privacy models from the numbers users give; those of sensitive columns hold for each.
@@ -217,6 +243,8 @@ def models_of(
             f"there is no l-diversity `{l_kind}`", remedy=did_you_mean(l_kind, L_KINDS)
         )
     models: list[Model] = [] if k is None else [KAnonymity(k)]
+    if k_map is not None:
+        models.append(KMap(k_map))
     for column in sensitive:
         if l is not None:
             models.append(_diversity(l, l_kind, c, column))

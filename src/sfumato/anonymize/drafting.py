@@ -17,6 +17,8 @@ from sfumato.anonymize.solving import Solved
 from sfumato.engines.codes import CodeArray, smallest_dtype
 from sfumato.engines.recoding import Cells, Recoding, Step
 from sfumato.engines.sizes import ClassSizes
+from sfumato.population.k_map import MatchesPopulation
+from sfumato.privacy import KMap
 from sfumato.release import Draft, Promise
 from sfumato.release.anonymity import Anonymity
 from sfumato.release.promise import WithoutColumns
@@ -44,7 +46,7 @@ def draft_of(table: Table, demand: Demand, parts: Sequence[Solved]) -> Draft:
         steps += [pseudonym_step(table, name, demand.key) for name in demand.pseudonyms]
     hidden = [c.name for c in table.engine.schema() if c.name not in table.columns]
     drop = (*demand.identifiers, *hidden)
-    promises: list[Promise] = [Anonymity(demand.models, demand.quasi_identifiers, demand.sensitive)]
+    promises = _promises(demand)
     if drop:
         promises.append(WithoutColumns(drop))
     return Draft(
@@ -65,6 +67,26 @@ def draft_of(table: Table, demand: Demand, parts: Sequence[Solved]) -> Draft:
         stopped_by=next((p.solution.stopped_by for p in parts if p.solution.stopped_by), None),
         warnings=tuple(dict.fromkeys(w for part in parts for w in part.solution.warnings)),
     )
+
+
+def _promises(demand: Demand) -> list[Promise]:
+    """What must hold of the output: the models of each set, and k-map in the population."""
+    promises: list[Promise] = []
+    models = tuple(model for model in demand.models if not isinstance(model, KMap))
+    if models:
+        promises.append(Anonymity(models, demand.quasi_identifiers, demand.sensitive))
+    if demand.population is not None:
+        promises.append(
+            MatchesPopulation(
+                demand.k_map,
+                demand.quasi_identifiers,
+                demand.population.name,
+                demand.population.fingerprint(),
+                demand.hierarchies,
+                demand.population,
+            )
+        )
+    return promises
 
 
 def _foreseen(part: Solved) -> ClassSizes:

@@ -32,7 +32,7 @@ from sfumato.anonymize.problem import Problem, Solution
 from sfumato.anonymize.space import sensitive_of
 from sfumato.errors import ParameterError
 from sfumato.hierarchy import BoundHierarchy
-from sfumato.privacy.rules import DISTINCT, Rules, recounted
+from sfumato.privacy.rules import DISTINCT, MAPPED, Rules, recounted
 
 __all__ = ["solve"]
 
@@ -95,7 +95,12 @@ def _limit(problem: Problem) -> int:
         raise ParameterError(
             "the suppression limit is a share of the rows", remedy="Give e.g. 0.02 for 2 %."
         )
-    return int(share * problem.rows)
+    return int(share * _own(problem).sum())
+
+
+def _own(problem: Problem) -> Array:
+    """Rows to be released that each entry stands for; none where it is people of a population."""
+    return problem.counts if problem.people is None else problem.counts * ~problem.people
 
 
 class _Lattice:
@@ -121,12 +126,14 @@ class _Lattice:
         self.codes = [problem.entries.column(name)[self.kept] for name, _ in self._named()]
         weights = np.array([problem.weight(name) for name, _ in self._named()])
         self.weights = weights / weights.sum() if weights.sum() else weights
-        self.left_out = problem.rows - int(self.rows.sum())
+        self.own = _own(problem)[self.kept]
+        self.total = int(_own(problem).sum())
+        self.left_out = self.total - int(self.own.sum())
         self.losses = self._losses()
         names = problem.quasi_identifiers
         self.sets = [[names.index(n) for n in one] for one in problem.sets or (names,)]
         kinds = problem.rules.kinds
-        self.monotone = limit == 0 or bool((kinds == DISTINCT).all())
+        self.monotone = limit == 0 or bool(np.isin(kinds, (DISTINCT, MAPPED)).all())
 
     def _named(self) -> list[tuple[str, BoundHierarchy]]:
         return list(zip(self.problem.quasi_identifiers, self.shapes, strict=True))
@@ -143,10 +150,10 @@ class _Lattice:
 
     def _losses(self) -> list[list[float]]:
         """What each level of each column adds to the loss if no further row is left out."""
-        total = max(self.problem.rows, 1)
+        total = max(self.total, 1)
         losses = []
         for axis, shape in enumerate(self.shapes):
-            rows = np.bincount(self.codes[axis], weights=self.rows, minlength=shape.size)
+            rows = np.bincount(self.codes[axis], weights=self.own, minlength=shape.size)
             lost = rows @ shape.loss[self.nodes[axis]]
             losses.append((self.weights[axis] * (lost + self.left_out) / total).tolist())
         return losses
@@ -162,8 +169,9 @@ class _Lattice:
             for ids, count in classes:
                 good, sizes = self._good(ids, count, released, rules)
                 released &= good[ids]
-                if good.any():
-                    least = int(sizes[good].min())
+                occurs = good & (sizes > 0)
+                if occurs.any():
+                    least = int(sizes[occurs].min())
                     smallest = least if smallest is None else min(least, smallest)
             remain = int(released.sum())
             if not again or remain == before:
@@ -184,8 +192,7 @@ class _Lattice:
         """Which classes hold with the released entries alone, and their rows."""
         from sfumato.anonymize._rules import groups_hold
 
-        rows = np.where(released, self.rows, 0)
-        sizes = kernels.group_sums(ids, count, rows)
+        sizes = kernels.group_sums(ids, count, np.where(released, self.own, 0))
         if not len(rules.kinds):
             return sizes >= rules.k, sizes
         there = np.where(released, ids.astype(np.int64), -1)
@@ -203,16 +210,16 @@ class _Lattice:
         if levels in self.visited:
             return self.visited[levels]
         kept, smallest = self.released(levels)
-        suppressed = int(self.rows[~kept].sum())
+        suppressed = int(self.own[~kept].sum())
         loss = self.left_out + suppressed + 0.0
         total = 0.0
         for axis, shape in enumerate(self.shapes):
             cell = shape.loss[self.nodes[axis][:, levels[axis]]][self.codes[axis]]
-            total += self.weights[axis] * (float((cell * self.rows)[kept].sum()) + loss)
+            total += self.weights[axis] * (float((cell * self.own)[kept].sum()) + loss)
         node = Node(
             levels,
             smallest,
-            total / max(self.problem.rows, 1),
+            total / max(self.total, 1),
             suppressed,
             suppressed <= self.limit,
         )

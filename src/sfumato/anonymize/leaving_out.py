@@ -71,6 +71,7 @@ def only(problem: Problem, kept: Mask) -> Problem:
         entries=problem.entries.take(kept),
         rules=recounted(problem.rules, held(problem, kept)),
         apart=None if problem.apart is None else problem.apart[kept],
+        people=None if problem.people is None else problem.people[kept],
     )
 
 
@@ -96,30 +97,37 @@ def lifted(solution: Solution, kept: Mask, problem: Problem) -> Solution:
 
 def nothing_left(problem: Problem, models: Sequence[Model]) -> ParameterError:
     """Why no row could be released: for each model the best block, and what the others lack."""
-    blocks = blocks_of(problem)
-    count = int(blocks.max(initial=-1)) + 1
-    sizes = np.bincount(blocks, weights=problem.counts, minlength=count).astype(np.int64)
+    everybody = blocks_of(problem)
+    people = np.zeros(len(everybody), bool) if problem.people is None else problem.people
+    own = ~people
+    _, blocks = np.unique(everybody[own], return_inverse=True)
+    rows = problem.counts[own]
+    sizes = np.bincount(blocks, weights=rows).astype(np.int64)
+    crowds = np.bincount(
+        everybody[people], weights=problem.counts[people], minlength=int(everybody.max()) + 1
+    )[np.unique(everybody[own])].astype(np.int64)
     found, best = [], []
     for model in models:
         if isinstance(model, (KAnonymity, KMap)):
-            found.append(reach(model, sizes))
-            best.append(found[-1].best)
+            found.append(reach(model, sizes, crowds=crowds))
+            of = " for k-map" if isinstance(model, KMap) else ""
+            best.append(found[-1].best + of)
             continue
-        codes = problem.entries.column(model.column)
+        codes = problem.entries.column(model.column)[own]
         values = problem.entries.values_of(model.column)
-        column = SensitiveColumn.of(codes, problem.counts, values)
-        inside = ClassHistogram.of(blocks, count, codes, len(values), problem.counts)
+        column = SensitiveColumn.of(codes, rows, values)
+        inside = ClassHistogram.of(blocks, len(sizes), codes, len(values), rows)
         found.append(reach(model, sizes, inside, column))
         best.append(f"{found[-1].best} for `{model.column}`")
     blocking = [
         f"{one.asked} fails for {one.blocked_rows:,} rows in {one.blocked_blocks:,} of "
-        f"{count:,} groups ({one.reason})"
+        f"{len(sizes):,} groups ({one.reason})"
         for one in found
         if one.blocked_rows
     ]
     return ParameterError(
-        f"the demand cannot be met: all {problem.rows:,} rows would have to be left out, because "
-        "the boundaries keep them apart; " + "; ".join(blocking),
+        f"the demand cannot be met: all {int(sizes.sum()):,} rows would have to be left out, "
+        "because the boundaries keep them apart; " + "; ".join(blocking),
         remedy=f"Within these boundaries ask at most for {', '.join(best)}; or allow more "
         "blurring.",
     )

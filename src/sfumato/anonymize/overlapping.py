@@ -153,6 +153,7 @@ class _Stages:
             weights={n: w for n, w in whole.weights.items() if n in columns},
             options=_options_about(whole.options, columns),
             apart=apart,
+            people=None,
         )
         found = solve(part)
         groups, owner, rows, _ = merged.expanded(found.groups, found.entry, found.rows)

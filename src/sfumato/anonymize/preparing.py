@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from sfumato.anonymize.actions import Merged
+from sfumato.anonymize.crowd import in_common_codes
 from sfumato.anonymize.demand import Demand
 from sfumato.anonymize.problem import Problem, Shape
 from sfumato.anonymize.registry import method
@@ -58,6 +59,9 @@ def prepare(table: Table, demand: Demand, budget: Budget) -> Prepared:
     if any(name in demand.actions for name in names):
         merged = Merged.of(original, demand.actions)
         entries = merged.entries
+    crowd = None
+    if demand.population is not None:
+        entries, crowd = in_common_codes(entries, _people(demand, budget))
     rows = entries.rows
     columns = {
         name: SensitiveColumn.of(entries.column(name), entries.counts, entries.values_of(name))
@@ -84,8 +88,27 @@ def prepare(table: Table, demand: Demand, budget: Budget) -> Prepared:
         options=_options(demand, shapes),
         budget=budget,
         seed=demand.seed,
+        crowd=crowd,
     )
     return Prepared(problem, original, merged, reasons)
+
+
+def _people(demand: Demand, budget: Budget) -> Codes:
+    """The population's combinations of quasi-identifiers, changed as those of the table are."""
+    assert demand.population is not None
+    budget.progress("counting the population")
+    people = demand.population.classes(demand.columns, budget=budget)
+    if people.rows < demand.k_map:
+        raise ParameterError(
+            f"k-map with k = {demand.k_map:,} cannot be reached: the population has "
+            f"{people.rows:,} people",
+            where=demand.population.name,
+            remedy=f"Ask for --k-map {people.rows:,} at most."
+            if people.rows
+            else "Give a table of people.",
+        )
+    actions = {name: a for name, a in demand.actions.items() if name in demand.columns}
+    return Merged.of(people, actions).entries if actions else people
 
 
 def _weights(demand: Demand) -> Mapping[str, float]:

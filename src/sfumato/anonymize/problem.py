@@ -48,6 +48,12 @@ class Problem:
         Importance of precision of each quasi-identifier (price of a star for cell suppression).
     limits
         How far values may be blurred at most, by column.
+    crowd
+        Distinct combinations of the quasi-identifiers in a population, with counts, in the codes of
+        `entries`: every group must match enough of its people (k-map). Methods never see it: they
+        get a problem that holds the people among its entries (see `crowd`).
+    people
+        Which entries are people of the population and not rows to be released.
     apart
         A number for each entry; entries with different ones never share a group.
     options
@@ -66,6 +72,8 @@ class Problem:
     seed: int = 0
     sets: tuple[tuple[str, ...], ...] = ()
     apart: npt.NDArray[Any] | None = None
+    crowd: Codes | None = None
+    people: npt.NDArray[np.bool_] | None = None
 
     @property
     def counts(self) -> npt.NDArray[np.int64]:

@@ -44,6 +44,11 @@ class Method:
     judges_sets: bool = False
 
     @property
+    def maps_people(self) -> bool:
+        """Whether k-map can steer it: it keeps people of a population in its groups."""
+        return self.blurs or self.judges_sets
+
+    @property
     def solve(self) -> Callable[[Problem], Solution]:
         """The method itself."""
         found: Callable[[Problem], Solution] = importlib.import_module(self.home).solve

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.anonymize.crowd import with_people, without_people
 from sfumato.anonymize.demand import Demand
 from sfumato.anonymize.leaving_out import (
     closeness_asked,
@@ -32,7 +32,6 @@ from sfumato.anonymize.registry import method
 from sfumato.anonymize.views import group_sizes, group_view
 from sfumato.budget import Budget
 from sfumato.errors import PromiseError
-from sfumato.hierarchy import Limit, Ranges
 from sfumato.tables import Table
 from sfumato.utility import View
 
@@ -127,9 +126,12 @@ def _solved(table: Table, demand: Demand, sets: Sets, budget: Budget) -> Solved:
 
 def _released(problem: Problem, demand: Demand) -> Solution:
     """The method's solution, held against the distribution of the rows that it releases."""
+    rows = problem.entries.entries
+    if problem.crowd is not None:
+        problem = with_people(problem, demand.k_map)
     kept = releasable(problem)
     for _ in range(AGAIN):
-        if problem.rows and not kept.any():
+        if rows and not kept[:rows].any():
             raise nothing_left(problem, demand.models)
         solution = _of_sets(only(problem, kept), demand)
         out = solution.groups < 0
@@ -138,9 +140,12 @@ def _released(problem: Problem, demand: Demand) -> Solution:
         # t-closeness is measured on what is released: what was left out must not count
         entry = np.arange(len(out)) if solution.entry is None else solution.entry
         kept[np.flatnonzero(kept)[entry[out]]] = False
-    if problem.rows and not (solution.groups >= 0).any():
+    solution = lifted(solution, kept, problem)
+    if problem.people is not None:
+        solution = without_people(solution, rows)
+    if rows and not (solution.groups >= 0).any():
         raise nothing_left(problem, demand.models)
-    return lifted(solution, kept, problem)
+    return solution
 
 
 def _of_sets(problem: Problem, demand: Demand) -> Solution:
@@ -175,18 +180,9 @@ def _stay_within(problem: Problem, solution: Solution, name: str) -> None:
             beyond = limit.violations(codes, solution.published[column].take(solution.groups), rows)
         elif column in solution.starred:
             starred = (solution.groups >= 0) & solution.starred[column][solution.groups]
-            beyond = int(rows[starred & ~_may_be_starred(limit, codes)].sum())
+            beyond = int(rows[starred & ~limit.may_be_starred(codes)].sum())
         if beyond:
             raise PromiseError(
                 f"method `{name}` blurred {beyond:,} cells of `{column}` beyond the boundaries",
                 remedy="Choose a method that keeps them, e.g. --method mondrian.",
             )
-
-
-def _may_be_starred(limit: Limit, codes: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
-    """Whether a boundary leaves a value free to show nothing at all."""
-    if isinstance(limit.shape, Ranges):
-        beyond_line = limit.shape.position[codes] >= len(limit.shape.points)
-        return np.asarray(beyond_line | (limit.shape.width <= (limit.max_width or 0.0)))
-    assert limit.magval is not None
-    return np.asarray(limit.magval[codes] == limit.shape.root)

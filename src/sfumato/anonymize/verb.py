@@ -38,6 +38,8 @@ def anonymize(
     t_distance: Mapping[str, str] | str | None = None,
     p: int | None = None,
     alpha: float | None = None,
+    k_map: int | None = None,
+    population: Any = None,
     method: str | None = None,
     hierarchies: str | Path | Mapping[str, Hierarchy] | None = None,
     boundaries: str | Path | Mapping[str, Mapping[str, Any]] | Boundaries | None = None,
@@ -69,6 +71,9 @@ def anonymize(
         Privacy models, all of which must hold: k-anonymity, l-diversity (of the kind `l_kind`,
         with `c` for the recursive one), t-closeness (`t_distance`: ordered for numbers, equal for
         others, or hierarchical), p-sensitivity and (α,k)-anonymity.
+    k_map, population
+        k-map: every row matches at least so many people of that table, which has the
+        quasi-identifiers too; anything `sfumato.table` opens.
     sensitive
         Columns that l, t, p and alpha are about.
     method
@@ -108,7 +113,8 @@ def anonymize(
     """
     given = {
         "qi": qi, "k": k, "sensitive": sensitive, "l": l, "l_kind": l_kind, "c": c, "t": t,
-        "t_distance": t_distance, "p": p, "alpha": alpha, "method": method,
+        "t_distance": t_distance, "p": p, "alpha": alpha, "k_map": k_map,
+        "population": population, "method": method,
         "hierarchies": hierarchies, "boundaries": boundaries, "weights": weights,
         "workload": workload, "columns": columns, "identifiers": identifiers,
         "pseudonyms": pseudonyms, "key_file": key_file, "suppressed_as": suppressed_as,
@@ -162,6 +168,7 @@ def demand_of(opened: Table, settings: Settings) -> Demand:
             ordered=[column.name for column in opened.schema if column.ordered],
             p=settings.p,
             alpha=settings.alpha,
+            k_map=settings.k_map,
             hierarchies=trees,
         ),
         method=settings.method,
@@ -180,6 +187,7 @@ def demand_of(opened: Table, settings: Settings) -> Demand:
         pseudonyms=tuple(dict.fromkeys((*settings.pseudonyms, *hidden))),
         key=None if settings.key_file is None else read_key(settings.key_file),
         stars_as_text=settings.suppressed_as == "text",
+        population=None if settings.population is None else table(settings.population),
         seed=settings.seed,
         asked=settings.to_dict(),
     )

@@ -70,6 +70,25 @@ class Privacy:
         ),
     ] = None
 
+    k_map: Annotated[
+        int | None,
+        option(
+            PRIVACY,
+            "--k-map",
+            metavar="N",
+            help="k-map: every row matches at least N people of --population.",
+        ),
+    ] = None
+    population: Annotated[
+        str | None,
+        option(
+            PRIVACY,
+            "--population",
+            metavar="TABLE",
+            help="A table of people that has the quasi-identifiers too.",
+        ),
+    ] = None
+
     def given(self) -> dict[str, Any]:
         """What was given, under the names of the Python parameters."""
         told = {
@@ -81,6 +100,8 @@ class Privacy:
             "t_distance": _distances(self.t_distance),
             "p": self.p,
             "alpha": self.alpha,
+            "k_map": self.k_map,
+            "population": self.population,
         }
         return {name: value for name, value in told.items() if value is not None}
 

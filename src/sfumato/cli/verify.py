@@ -10,13 +10,13 @@ import typer
 from sfumato.cli._demands import Privacy, Subjects
 from sfumato.cli._options import examples, new_app
 from sfumato.cli._running import Run, table_verb
+from sfumato.errors import ParameterError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from sfumato.release.promise import Promise
     from sfumato.release.verify import Verification
-    from sfumato.tables import Table
 
 app = new_app()
 
@@ -77,7 +77,7 @@ def verify(
     from sfumato.release.verify import verify as check
 
     asked = {**privacy.given(), **subjects.given(run.table.columns)}
-    promises = [_promise(run.table, asked, wildcards)] if asked else []
+    promises = _promises(run, asked, wildcards) if asked else []
     found = check(
         run.table,
         promises=promises,
@@ -99,16 +99,32 @@ def _beside(run: Run) -> str:
     return str(certificate_path(run.source))
 
 
-def _promise(table: Table, asked: dict[str, Any], wildcards: bool) -> Promise:
+def _promises(run: Run, asked: dict[str, Any], wildcards: bool) -> list[Promise]:
+    """What the options demand of the table."""
     from sfumato.anonymize.demand import models_of, quasi_identifier_sets
+    from sfumato.population.k_map import MatchesPopulation
     from sfumato.release.anonymity import Anonymity
 
+    table = run.table
     names = quasi_identifier_sets(asked.pop("qi", ()))
     sensitive = tuple(asked.pop("sensitive", ()))
+    crowd, population = asked.pop("k_map", None), asked.pop("population", None)
+    if (crowd is None) != (population is None):
+        raise ParameterError(
+            "k-map looks people up in a population, and one of the two is missing",
+            remedy="Give both, e.g. --k-map 20 --population voters.parquet.",
+        )
     for columns in (*names, sensitive):
         table.require(columns)
-    ordered = [column.name for column in table.schema if column.ordered]
-    return Anonymity(models_of(sensitive, ordered=ordered, **asked), names, sensitive, wildcards)
+    promises: list[Promise] = []
+    if population is not None:
+        people = run.open(population)
+        promises.append(MatchesPopulation(crowd, names, people.name, people=people))
+    if asked or not promises:
+        ordered = [column.name for column in table.schema if column.ordered]
+        models = models_of(sensitive, ordered=ordered, **asked)
+        promises.insert(0, Anonymity(models, names, sensitive, wildcards))
+    return promises
 
 
 def view(found: Verification) -> RenderableType:

@@ -35,7 +35,8 @@ class AttackResult(Result):
     `released` counts released rows, or persons where the release says who is who by a person
     column (a person is as exposed as the worst of her rows). Of them `matches_none` match nobody,
     `matches_one` exactly one person, `matches_few` more than one and fewer than k, and `matches_k`
-    at least k. `smallest` and `median` are of those that match anybody. `expected_right` is how
+    at least k. `exposed_classes` counts the different combinations of released cells that match
+    fewer than k. `smallest` and `median` are of those that match anybody. `expected_right` is how
     many an attacker gets right on average who guesses among the matches, if every released person
     is in the outside table.
 
@@ -57,6 +58,7 @@ class AttackResult(Result):
     smallest: float | None
     median: float | None
     k_map: bool
+    exposed_classes: int
     expected_right: float
     certain_right: int | None = None
     contains_truth: int | None = None
@@ -116,7 +118,9 @@ def join_attack(
         for name in on
     ]
     boxes, box_of = _distinct_boxes(release, on)
-    matched = _matches(boxes, readings, people, on, person, weight)[box_of]
+    matched = _matches(boxes, readings, people, on, person, weight)
+    exposed = int((matched < k).sum())
+    matched = matched[box_of]
     rows = np.ones(release.entries, np.int64) if release.counts is None else release.counts
     truth, warnings = None, []
     if identity is not None:
@@ -127,7 +131,7 @@ def join_attack(
         matched, rows, truth = _by_person(release.column(person), matched, truth)
     unread = {name: r.unread for name, r in zip(on, readings, strict=True) if r.unread}
     count = _people_count(people, person, weight)
-    found = _result(tuple(on), k, matched, rows, truth, count)
+    found = _result(tuple(on), k, matched, rows, truth, count, exposed)
     return replace(found, unread=unread, warnings=tuple(warnings))
 
 
@@ -304,6 +308,7 @@ def _result(
     rows: Ints,
     truth: npt.NDArray[np.bool_] | None,
     people: float,
+    exposed: int,
 ) -> AttackResult:
     def count(which: npt.NDArray[np.bool_]) -> int:
         return int(rows[which].sum())
@@ -324,6 +329,7 @@ def _result(
         smallest=float(matched[anybody].min()) if anybody.any() else None,
         median=_weighted_median(matched[anybody], rows[anybody]),
         k_map=bool((matched >= k).all()),
+        exposed_classes=exposed,
         expected_right=float((guess * rows).sum()),
         certain_right=None if truth is None else count(one & truth),
         contains_truth=None if truth is None else count(truth & anybody),

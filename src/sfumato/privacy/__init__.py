@@ -21,7 +21,9 @@ from sfumato.privacy.rules import (
     compile_rules,
     minimum_rows,
     recounted,
+    with_crowd,
 )
+from sfumato.privacy.tables import check_table
 
 __all__ = [
     "AlphaK",
@@ -41,6 +43,7 @@ __all__ = [
     "SensitiveColumn",
     "Sensitivity",
     "check",
+    "check_table",
     "compile_rules",
     "minimum_rows",
     "pseudonyms",
@@ -48,4 +51,5 @@ __all__ = [
     "read_key",
     "recounted",
     "require_reachable",
+    "with_crowd",
 ]

@@ -27,7 +27,17 @@ __all__ = ["holds"]
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
 def holds(size: int, counts: Array, rules: Rules) -> bool:
-    """Whether a group of `size` rows with these counts of sensitive values satisfies all rules."""
+    """Whether a group of `size` rows with these counts of sensitive values satisfies all rules.
+
+    Where k-map is asked, a group also holds people of the population: then the rows are counted
+    where the rules say.
+    """
+    if rules.mapped >= 0:
+        size = int(counts[rules.mapped])
+        if size == 0:
+            return True
+        if counts[rules.mapped + 1] < rules.crowd:
+            return False
     if size < rules.k:
         return False
     for r in range(rules.kinds.shape[0]):

@@ -60,6 +60,7 @@ def reach(
     sizes: Array,
     histogram: ClassHistogram | None = None,
     column: SensitiveColumn | None = None,
+    crowds: Array | None = None,
 ) -> Reach:
     """The best that a model can have in any block, and which rows do not get that far.
 
@@ -69,6 +70,8 @@ def reach(
         Rows of each block.
     histogram, column
         The sensitive column in each block, and in the whole table, for models that have one.
+    crowds
+        People of a population in each block, for k-map.
 
     Examples
     --------
@@ -79,12 +82,16 @@ def reach(
     ('l <= 2', 3)
     """
     if isinstance(model, (KAnonymity, KMap)):
-        largest = int(sizes.max(initial=0))
+        counted, what = sizes, "rows at most can be alike"
+        if isinstance(model, KMap):
+            assert crowds is not None
+            counted, what = crowds, "people at most can match a row"
+        largest = int(counted.max(initial=0))
         return Reach(
             f"{model.name} with k = {model.k:,}",
             f"k <= {largest:,}",
-            f"{largest:,} rows at most can be alike",
-            *_blocked(sizes, sizes < model.k),
+            f"{largest:,} {what}",
+            *_blocked(sizes, counted < model.k),
         )
     assert histogram is not None
     assert column is not None

@@ -31,6 +31,7 @@ __all__ = [
     "CLOSE_TREE",
     "DISTINCT",
     "ENTROPY",
+    "MAPPED",
     "RECURSIVE",
     "TOLERANCE",
     "Rules",
@@ -38,9 +39,10 @@ __all__ = [
     "compile_rules",
     "minimum_rows",
     "recounted",
+    "with_crowd",
 ]
 
-DISTINCT, ENTROPY, RECURSIVE, CLOSE_EQUAL, CLOSE_ORDERED, CLOSE_TREE, ALPHA = range(7)
+DISTINCT, ENTROPY, RECURSIVE, CLOSE_EQUAL, CLOSE_ORDERED, CLOSE_TREE, ALPHA, MAPPED = range(8)
 
 TOLERANCE = 1e-12
 """How far rounding may push a share or distance over what was asked."""
@@ -71,6 +73,9 @@ class Rules(NamedTuple):
     tree_offsets, tree_parent, tree_cost
         For each column with a hierarchy, its nodes: parent (relative, -1 for the root) and height
         over the height of the tree.
+    mapped, crowd
+        For k-map, where the rows to be released are counted and right after them the people of the
+        population, and how many people every group needs; -1 where k-map is not asked.
     """
 
     k: int
@@ -85,6 +90,8 @@ class Rules(NamedTuple):
     tree_offsets: Array
     tree_parent: Array
     tree_cost: Array
+    mapped: int = -1
+    crowd: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -175,14 +182,8 @@ def compile_rules(
     trees: dict[str, Tree] = {}
     rules: list[tuple[int, int, float, float]] = []
     for model in models:
-        if isinstance(model, KAnonymity):
-            continue
-        if isinstance(model, KMap):
-            raise ParameterError(
-                "k-map is checked on releases; it cannot steer this method",
-                remedy="Ask for k-anonymity: it implies k-map when the table is part of the "
-                "population.",
-            )
+        if isinstance(model, (KAnonymity, KMap)):
+            continue  # sizes are no figures of a sensitive column; for k-map see `with_crowd`
         if model.column not in sensitive:
             raise ColumnError(
                 f"{model.name} is asked of `{model.column}`, which is no sensitive column",
@@ -215,6 +216,29 @@ def compile_rules(
         tree_cost=_joined(
             [tree.level / max(tree.height, 1) for tree in grown if tree is not None], np.float64
         ),
+    )
+
+
+def with_crowd(rules: Rules, k: int) -> Rules:
+    """The same rules, and k-map: every group that is released has k people of a population.
+
+    Groups then hold rows and people. The last sensitive column says which: its first code counts
+    rows, its second people, and its third is where people are counted who have no sensitive value.
+    All other rules are about the rows alone; a group without rows releases nobody and always holds.
+    """
+    place = int(rules.offsets[-1])
+    return rules._replace(
+        kinds=np.append(rules.kinds, MAPPED),
+        columns=np.append(rules.columns, len(rules.offsets) - 1),
+        values=np.append(rules.values, float(k)),
+        extras=np.append(rules.extras, 0.0),
+        offsets=np.append(rules.offsets, place + 3),
+        reference=np.append(rules.reference, np.zeros(3)),
+        order=np.append(rules.order, np.full(3, -1)),
+        ranks=np.append(rules.ranks, 0),
+        tree_offsets=np.append(rules.tree_offsets, rules.tree_offsets[-1]),
+        mapped=place,
+        crowd=int(k),
     )
 
 

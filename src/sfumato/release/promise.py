@@ -58,6 +58,7 @@ class Promise(Protocol):
 
 _HOMES = {
     "anonymity": "sfumato.release.anonymity:Anonymity",
+    "k-map": "sfumato.population.k_map:MatchesPopulation",
     "few-values": "sfumato.population.promises:FewValues",
     "matches-people": "sfumato.population.promises:MatchesPeople",
     "ratio-at-most": "sfumato.release.promise:RatioAtMost",

@@ -1,0 +1,156 @@
+"""Privacy models measured on a table, wherever it lives.
+
+A column of a pandas frame that holds text is an array of references, mostly to a few objects. It
+is encoded by the objects themselves: only one of each is ever looked at, so that measuring a
+frame costs little more than reading it once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.budget import Budget
+from sfumato.hierarchy.tree import Array
+from sfumato.privacy.check import Check, check
+from sfumato.privacy.models import AlphaK, Closeness, KAnonymity, KMap, Model
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+__all__ = ["check_table"]
+
+_OBJECTS = 1 << 10
+"""Different objects of a column up to which it is encoded by identity."""
+_SPREAD_OUT = 4
+"""Whole numbers are taken as codes where their range has at most so many values a row."""
+
+
+def check_table(
+    source: Any,
+    models: Sequence[Model],
+    qi: Sequence[str] | Sequence[Sequence[str]],
+    *,
+    budget: Budget | None = None,
+) -> Check:
+    """Measure a table against privacy models.
+
+    Parameters
+    ----------
+    source
+        Anything `sfumato.table` opens. Only the columns concerned are read.
+    models
+        What must hold, all together; whether it does or not, the answer says what was measured.
+    qi
+        The quasi-identifiers, or several sets of them.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from sfumato.privacy import Closeness, DistinctDiversity
+    >>> illness = ["flu", "gout", "flu", "flu"]
+    >>> frame = pd.DataFrame({"sex": ["F", "F", "M", "M"], "illness": illness})
+    >>> models = [DistinctDiversity(2, "illness"), Closeness(0.3, "illness")]
+    >>> found = check_table(frame, models, ["sex"])
+    >>> [(dict(finding.measured), finding.holds) for finding in found.findings]
+    [({'l': 1}, False), ({'t': 0.25}, True)]
+    """
+    names = _columns(models, qi)
+    if _is_frame(source) and not any(map(_needs_values, models)):
+        ordered = {m.column for m in models if isinstance(m, Closeness) and m.distance == "ordered"}
+        codes = _codes_of_frame(source, names, ordered)
+        if codes is not None:
+            return check(models, codes, qi)
+    from sfumato.tables import table
+
+    entries = table(source, columns=names, budget=budget).classes(names, budget=budget)
+    return check(
+        models,
+        dict(zip(entries.columns, entries.arrays, strict=True)),
+        qi,
+        counts=entries.counts,
+        values=dict(zip(entries.columns, entries.values, strict=True)),
+    )
+
+
+def _columns(
+    models: Sequence[Model], qi: Sequence[str] | Sequence[Sequence[str]]
+) -> tuple[str, ...]:
+    """Every column that is named, once."""
+    named: dict[str, None] = {}
+    for part in qi:
+        named |= {part: None} if isinstance(part, str) else dict.fromkeys(part)
+    for model in models:
+        if not isinstance(model, KAnonymity | KMap):
+            named[model.column] = None
+    return tuple(named)
+
+
+def _needs_values(model: Model) -> bool:
+    if isinstance(model, Closeness):
+        return model.distance == "hierarchical"
+    return isinstance(model, KMap) or (isinstance(model, AlphaK) and model.value is not None)
+
+
+def _is_frame(source: Any) -> bool:
+    kind = type(source)
+    return kind.__name__ == "DataFrame" and kind.__module__.partition(".")[0] == "pandas"
+
+
+def _codes_of_frame(
+    frame: pd.DataFrame, names: Sequence[str], ordered: set[str]
+) -> dict[str, Array] | None:
+    """Codes of columns; None where one is not made of whole numbers or a few texts."""
+    if not len(frame) or not frame.columns.is_unique:
+        return None
+    codes = {}
+    for name in names:
+        if name not in frame.columns:
+            return None  # opening the table says so, with a suggestion
+        cells = frame[name].to_numpy()
+        found = None
+        if cells.dtype == object and cells.flags.c_contiguous:
+            found = _codes_of_objects(cells, name in ordered)
+        elif cells.dtype.kind in "iu":
+            found = _codes_of_integers(cells)
+        if found is None:
+            return None
+        codes[name] = found
+    return codes
+
+
+def _codes_of_objects(cells: Array, ordered: bool) -> Array | None:
+    """Equal texts get equal codes, missing cells one of their own, the last."""
+    from sfumato.privacy._identity import number_objects
+
+    first = np.empty(_OBJECTS, np.int64)
+    numbers = np.empty(len(cells), np.uint16)
+    slots = np.zeros(2 * _OBJECTS, np.uint16)
+    found = number_objects(np.frombuffer(cells, np.intp), slots, first, numbers)
+    if found < 0:
+        return None
+    objects = cells[first[:found]].tolist()
+    if not all(type(value) is str or _missing(value) for value in objects):
+        return None
+    known = dict.fromkeys(value for value in objects if type(value) is str)
+    if len(known) == len(objects) and not ordered:
+        return numbers
+    code_of = {text: code for code, text in enumerate(sorted(known) if ordered else known)}
+    codes = np.array([code_of.get(value, len(known)) for value in objects], np.uint16)
+    return codes[numbers]
+
+
+def _missing(value: Any) -> bool:
+    """None, and the not-a-number that pandas writes for it."""
+    return value is None or (isinstance(value, float) and value != value)
+
+
+def _codes_of_integers(cells: Array) -> Array | None:
+    """Whole numbers counted from the smallest, where they lie close together."""
+    low, high = int(cells.min()), int(cells.max())
+    if high - low > _SPREAD_OUT * len(cells) + 1024 or high - low >= 2**32:
+        return None
+    counted: Array = cells - cells.dtype.type(low)
+    return counted.astype(np.uint16 if high - low < 2**16 else np.uint32)

@@ -1,0 +1,163 @@
+"""k-map steers anonymizers: every row matches enough people of a population."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import sfumato as sf
+from cli_tools import sfumato
+from sfumato.errors import ColumnError, ParameterError, SourceError
+
+METHODS = ["mondrian", "relaxed", "lattice", "kmember", "best", "full-domain"]
+
+
+def population(seed: int = 0, people: int = 400) -> pa.Table:
+    random = np.random.default_rng(seed)
+    return pa.table(
+        {
+            "age": random.integers(18, 90, people),
+            "sex": random.choice(["F", "M"], people),
+            "town": random.choice([f"t{i}" for i in range(9)], people),
+            "ill": random.choice(["flu", "gout", "none"], people),
+        }
+    )
+
+
+def covers(cell: str, value: Any) -> bool:
+    """Whether a released cell covers a value, read without any of our code."""
+    if cell == str(value) or cell == "*":
+        return True
+    if cell.startswith("{"):
+        return str(value) in [part.strip() for part in cell[1:-1].split(",")]
+    if cell.startswith("["):
+        low, high = cell[1:-1].split(",")
+        return float(low) <= value < float(high)
+    return False
+
+
+def fewest(release: sf.Release, people: pa.Table, names: list[str]) -> int:
+    """People that match the most exposed class, counted one by one."""
+    assert release.table is not None
+    rows = release.table.sample(release.rows).select(names).to_pylist()
+    shown = {tuple(row[name] for name in names) for row in rows}
+    crowd = people.select(names).to_pylist()
+    return min(
+        sum(all(covers(str(c), p[n]) for c, n in zip(cells, names, strict=True)) for p in crowd)
+        for cells in shown
+    )
+
+
+@settings(max_examples=18, deadline=None)
+@given(st.integers(0, 10_000), st.sampled_from(METHODS), st.integers(2, 15), st.integers(1, 3))
+def test_every_row_matches_enough_people(seed: int, method: str, k_map: int, k: int) -> None:
+    people = population(seed)
+    table = people.slice(0, 60)
+    names = ["age", "sex", "town"]
+    asked: dict[str, Any] = {"method": method}
+    if method == "relaxed":
+        asked = {"method": "mondrian", "relaxed": True}
+    release = sf.anonymize(
+        table, qi=names, k=k, k_map=k_map, population=people, sensitive=["ill"], l=min(k, 2),
+        **asked,
+    )  # fmt: skip
+    assert release.rows == 60
+    assert release.k is not None
+    assert release.k >= k
+    (finding,) = [f for f in release.findings if f.check == "k-map"]
+    (measured,) = finding.measured["checks"]
+    assert measured.measured["k"] >= k_map
+    if method != "full-domain":  # inferred trees have labels of their own
+        assert fewest(release, people, names) == measured.measured["k"]
+
+
+def test_the_population_buys_precision() -> None:
+    """Ten people may share a class with one row: what k-anonymity would have to blur stays."""
+    people = population(1, 3000)
+    table = people.slice(0, 120)
+    names = ["age", "sex", "town"]
+    mapped = sf.anonymize(table, qi=names, k_map=10, population=people)
+    alike = sf.anonymize(table, qi=names, k=10)
+    assert mapped.utility["ncp"] < 0.5 * alike.utility["ncp"]
+    assert mapped.k is not None
+    assert mapped.k < 10
+
+
+def test_people_outside_the_table_and_rows_outside_the_population() -> None:
+    people = pa.table({"age": [30, 31, 32, 50, 51, 52], "sex": ["F"] * 6})
+    strange = pa.table({"age": [31, 77], "sex": ["F", "M"]})
+    release = sf.anonymize(strange, qi=["age", "sex"], k_map=3, population=people)
+    assert fewest(release, people, ["age", "sex"]) >= 3
+
+
+def test_several_sets_and_boundaries_with_people() -> None:
+    people = population(2, 600)
+    table = people.slice(0, 80)
+    sets = [["age", "sex"], ["age", "town"]]
+    release = sf.anonymize(table, qi=sets, k_map=12, population=people)
+    for names in sets:
+        assert fewest(release, people, names) >= 12
+    within = sf.anonymize(
+        table, qi=["age", "sex"], k_map=12, population=people, boundaries={"age": {"max_width": 15}}
+    )
+    assert within.rows + within.suppressed_rows == 80
+    with pytest.raises(ParameterError, match=r"k = 400 fails for 80 rows.*k <= \d+ for k-map"):
+        sf.anonymize(
+            table, qi=["age"], k_map=400, population=people, boundaries={"age": {"max_width": 5}}
+        )
+
+
+@pytest.mark.parametrize(
+    ("given_", "error", "says"),
+    [
+        ({"method": "cells"}, ParameterError, "cannot steer method `cells`.*mondrian, kmember"),
+        ({"method": "quantiles"}, ParameterError, "cannot steer"),
+        ({"population": None}, ParameterError, "one of the two is missing"),
+        ({"k_map": None, "k": 2}, ParameterError, "one of the two is missing"),
+        ({"k_map": 500}, ParameterError, "the population has 400 people"),
+        ({"k_map": 0}, ParameterError, "k = 0 is not possible"),
+        ({"population": "nowhere.csv"}, SourceError, "nowhere.csv"),
+        ({"population": pa.table({"age": [1]})}, ColumnError, "sex"),
+        ({"population": pa.table({"age": ["x"], "sex": ["F"]}), "k_map": 1}, ColumnError, "int64"),
+        ({"target": "sex"}, ParameterError, "together with k-map"),
+    ],
+)  # fmt: skip
+def test_bad_demands_are_refused(given_: dict[str, Any], error: type, says: str) -> None:
+    people = population()
+    asked: dict[str, Any] = {"k_map": 5, "population": people, **given_}
+    with pytest.raises(error, match=says):
+        sf.anonymize(people.slice(0, 50), qi=["age", "sex"], **asked)
+
+
+def test_verify_replays_it_and_notices_another_population(tmp_path: Path) -> None:
+    people, table, out = tmp_path / "people.parquet", tmp_path / "t.parquet", tmp_path / "o.csv"
+    pq.write_table(population(3), people)
+    pq.write_table(population(3).slice(0, 90), table)
+    asked = ("--qi", "age,sex", "--k-map", 8, "--population", people)
+    done = sfumato("anonymize", table, *asked, "-o", out, "-q")
+    assert done.code == 0, done.err
+    assert "k-map" in done.out
+    record = json.loads((tmp_path / "o.csv.certificate.json").read_text())
+    assert record["asked"]["k_map"] == 8
+    assert sfumato("verify", out, "-q").code == 0
+    assert sfumato("verify", out, *asked, "-q").code == 0
+    assert (
+        sfumato("verify", out, "--qi", "age,sex", "--k-map", 300, "--population", people).code == 1
+    )
+    assert sfumato("verify", out, "--qi", "age,sex", "--k-map", 3).code == 2
+    again = sfumato("anonymize", table, "--config", f"{out}.certificate.json", "--json").json
+    assert again["classes"] == record["classes"]
+    pq.write_table(population(4), people)
+    changed = sfumato("verify", out, "-q")
+    assert changed.code == 1
+    assert "fingerprint differs" in " ".join(changed.out.split())
+    people.unlink()
+    assert "cannot be opened" in " ".join(sfumato("verify", out, "-q").err.split())
