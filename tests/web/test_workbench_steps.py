@@ -15,7 +15,7 @@ import pytest
 import sfumato as sf
 from sfumato.budget import Budget
 from sfumato.errors import BudgetError, ParameterError
-from sfumato.web.choices import Choices
+from sfumato.web.choices import OFFERED, Choices
 from sfumato.web.jobs import Jobs
 from workbench import Running, running
 
@@ -210,3 +210,154 @@ def test_the_users_roles_come_before_guesses(bench: Running, opened: str) -> Non
     roles = {**ROLES, "role-0": "other"}
     page = bench.follow(bench.post(f"{opened}/configure", k="5", method="mondrian", **roles))
     assert "points at one person" not in page.text
+
+
+def test_risk_follows_everything_that_must_hold(bench: Running, opened: str) -> None:
+    demand = {"k": 5, "l": 2, "t": "0.3", "method": "mondrian", **ROLES}
+    bench.follow(bench.post(f"{opened}/configure", **demand))
+    page = bench.follow(bench.get(f"{opened}/risk"))
+    assert "What must hold" in page.text
+    for model in ("k-anonymity", "l-diversity", "t-closeness"):
+        assert model in page.text
+    (project,) = bench.workbench.projects.values()
+    found = project.check_now(5)
+    assert found is not None
+    names = ["age", "sex", "town"]
+    assert found.k == sf.measure(str(project.source), names).k
+    rows = [line.split(",")[1:] for line in TABLE.splitlines()[1:]]
+    illnesses: dict[tuple[str, ...], set[str]] = {}
+    for *known, illness in rows:
+        illnesses.setdefault(tuple(known), set()).add(illness)
+    alone = sum(len(illnesses[tuple(known)]) < 2 for *known, _ in rows)
+    diversity = next(f for f in found.findings if "diversity" in f.model)
+    assert diversity.failing_rows == alone
+
+
+def test_explore_follows_the_roles(bench: Running, opened: str) -> None:
+    bench.follow(bench.post(f"{opened}/configure", k=5, method="mondrian", **ROLES))
+    (project,) = bench.workbench.projects.values()
+    first = project.explore(Budget())
+    assert {name for m in first.combinations for name in m.columns} <= {"age", "sex", "town"}
+    others = {**ROLES, "role-1": "other", "role-4": "quasi-identifier"}
+    page = bench.follow(bench.post(f"{opened}/configure", k=5, method="mondrian", **others))
+    assert "Who can be found?" in page.text
+    second = project.explore(Budget())
+    used = {name for m in second.combinations for name in m.columns}
+    assert used == {"sex", "town", "illness"}
+    for found in second.combinations:
+        assert found.unique_rows == sf.measure(str(project.source), found.columns).unique_rows
+
+
+@pytest.mark.parametrize(
+    "method", ["mondrian", "best", "lattice", "full-domain", "kmember", "cells"]
+)
+def test_every_method_can_be_tried_and_compared(bench: Running, opened: str, method: str) -> None:
+    bench.follow(bench.post(f"{opened}/configure", k=3, method="mondrian", **ROLES))
+    form = {"k": 3, "l": 2, "method": method, "suppression_limit": 20, "l_kind": "distinct"}
+    page = bench.follow(bench.post(f"{opened}/utility", **form))
+    assert f"{method}, k = 3, l = 2" in page.text
+    (project,) = bench.workbench.projects.values()
+    (candidate,) = project.candidates
+    assert candidate.k is not None
+    assert candidate.k >= 3
+    assert 0 <= candidate.lost <= 1
+    assert set(candidate.columns) == {"age", "sex", "town"}
+    assert project.choices.method == method
+
+
+@pytest.mark.parametrize(
+    ("demand", "said"),
+    [
+        ({"l": 1.5, "l_kind": "entropy"}, "l = 1.5 entropy"),
+        ({"l": 2, "l_kind": "recursive", "c": 9}, "l = 2 recursive"),
+        ({"t": 0.4, "t_distance": "equal"}, "t = 0.4 equal"),
+        ({"t": 0.4, "t_distance": "ordered"}, "t = 0.4 ordered"),
+    ],
+)
+def test_every_model_can_be_demanded(
+    bench: Running, opened: str, demand: dict[str, object], said: str
+) -> None:
+    bench.follow(bench.post(f"{opened}/configure", k=3, method="mondrian", **ROLES))
+    page = bench.follow(bench.post(f"{opened}/utility", k=3, method="mondrian", **demand))
+    assert f"mondrian, k = 3, {said}" in page.text
+    done = bench.follow(bench.post(f"{opened}/release"))
+    assert 'data-holds="yes"' in done.text
+
+
+def test_the_hierarchical_distance_takes_the_tree_of_its_column(
+    bench: Running, opened: str, tmp_path: Path
+) -> None:
+    bench.follow(bench.post(f"{opened}/configure", k=3, method="mondrian", **ROLES))
+    (project,) = bench.workbench.projects.values()
+    form = {"k": 3, "t": 0.5, "t_distance": "hierarchical", "method": "mondrian"}
+    refused = bench.follow(bench.post(f"{opened}/utility", **form))
+    assert "needs a hierarchy" in refused.text
+    bench.post(f"{opened}/columns/4", do="build", way="flat", edition=project.edition)
+    tried = bench.follow(bench.post(f"{opened}/utility", **form))
+    assert "t = 0.5 hierarchical" in tried.text
+    done = bench.follow(bench.post(f"{opened}/release"))
+    assert 'data-holds="yes"' in done.text
+    assert (tmp_path / "people.csv.sfumato/release.hierarchies/illness.csv").exists()
+
+
+def test_weights_decide_where_precision_is_kept(bench: Running, opened: str) -> None:
+    (project,) = bench.workbench.projects.values()
+    lost = {}
+    for weight in ("0.01", "100"):
+        form = {"k": 5, "method": "lattice", "weight-1": weight, **ROLES}
+        bench.follow(bench.post(f"{opened}/configure", **form))
+        bench.follow(bench.post(f"{opened}/utility", k=5, method="lattice"))
+        lost[weight] = project.candidates[-1].columns["age"]
+    assert lost["100"] < lost["0.01"]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"l": "many"}, {"l": "0"}, {"t": "2"}, {"t": "nan"}, {"c": "-1"}, {"l_kind": "x"},
+     {"t_distance": "x"}, {"suppression_limit": "101"}, {"weight-1": "-1"}, {"weight-1": "inf"}],
+)  # fmt: skip
+def test_demands_that_make_no_sense_are_refused(
+    bench: Running, opened: str, wrong: dict[str, str]
+) -> None:
+    (project,) = bench.workbench.projects.values()
+    before = project.choices
+    given = {"k": "5", "method": "mondrian", **ROLES, **wrong}
+    assert bench.post(f"{opened}/configure", **given).status == 400
+    assert project.choices == before
+    assert not project.folder.exists()
+
+
+def test_several_tables_at_once_do_not_mix(bench: Running, opened: str, tmp_path: Path) -> None:
+    (tmp_path / "others.csv").write_text(TABLE.replace("town", "city"))
+    bench.follow(bench.post("/open", table=str(tmp_path / "others.csv")))
+    first, second = bench.workbench.projects.values()
+    bench.post(f"/p/{second.number}/configure", k=9, method="lattice", **ROLES)
+    assert (first.choices.k, second.choices.k) == (5, 9)
+    assert "city" in second.choices.roles
+    home = bench.get("/").text
+    assert home.count('/configure">') == 2
+    # Opening a table that is open leads to where it is.
+    again = bench.post("/open", table=str(tmp_path / "others.csv"))
+    assert again.place == f"/p/{second.number}/configure"
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        'k = "five"',
+        "k = 5\nmethod = 3",
+        "k = 1",
+        "roles = 3",
+        'k = 5\n[trees.age]\nsaid = "x"',
+        "x",
+    ],
+)
+def test_damaged_decisions_are_told(bench: Running, tmp_path: Path, damage: str) -> None:
+    folder = tmp_path / "people.csv.sfumato"
+    folder.mkdir()
+    (folder / "project.toml").write_text(damage)
+    page = bench.follow(bench.post("/open", table=str(tmp_path / "people.csv")))
+    assert "the saved decisions cannot be read" in page.text
+    (folder / "project.toml").unlink()
+    page = bench.follow(bench.post("/open", table=str(tmp_path / "people.csv")))
+    assert "What may others know?" in bench.follow(page).text

@@ -21,7 +21,17 @@ from sfumato.errors import ParameterError, SfumatoError, SourceError
 from sfumato.hierarchy import read_arx, write_arx
 from sfumato.web.outline import Outline
 
-__all__ = ["DISTANCES", "L_KINDS", "ROLES", "Choices", "methods", "read_choices", "write_choices"]
+__all__ = [
+    "DISTANCES",
+    "L_KINDS",
+    "OFFERED",
+    "ROLES",
+    "Choices",
+    "methods",
+    "read_choices",
+    "write_choices",
+    "write_trees",
+]
 
 ROLES = ("quasi-identifier", "sensitive", "identifier", "other")
 """Parts a column can play; identifiers are left out of a release."""
@@ -29,6 +39,7 @@ L_KINDS = ("distinct", "entropy", "recursive")
 DISTANCES = ("", "equal", "ordered", "hierarchical")
 """Of t-closeness; by default numbers are ordered and all else is equally far apart."""
 OFFERED = ("mondrian", "best", "lattice", "full-domain", "kmember", "cells")
+"""Methods for tables of people; those that recode one column alone are left to the verbs."""
 TREES = "hierarchies"
 """Folder of the trees beside a project file."""
 

@@ -15,8 +15,10 @@ from typing import cast
 
 from sfumato.atomic import write_text
 from sfumato.budget import Budget
+from sfumato.engines.codes import Codes
 from sfumato.engines.sizes import ClassSizes
 from sfumato.errors import BudgetError, ParameterError, SourceError
+from sfumato.privacy import Check, check
 from sfumato.quasi.looking import Look, look_at
 from sfumato.quasi.scan import ColumnScan, Scan, combine, describe
 from sfumato.quasi.wording import Role
@@ -62,6 +64,7 @@ class Project:
     _undo: list[Choices] = field(default_factory=list)
     _sizes: dict[tuple[str, ...], ClassSizes] = field(default_factory=dict)
     _scans: dict[tuple[str, ...], Scan] = field(default_factory=dict)
+    _entries: dict[tuple[str, ...], Codes] = field(default_factory=dict)
     _held: dict[str, Held] = field(default_factory=dict)
     _inferred: dict[str, Outline] = field(default_factory=dict)
     _tried: int = 0
@@ -102,9 +105,6 @@ class Project:
             weights={name: weight for name, weight in kept.weights.items() if name in roles},
             trees={name: tree for name, tree in kept.trees.items() if name in roles},
         )
-        if self.table.engine.kind == "memory" and self.qi:
-            budget.progress("counting who looks alike")
-            self.class_sizes(budget)
         self.columns = columns
 
     def decide(self, choices: Choices) -> None:
@@ -143,6 +143,11 @@ class Project:
         small = self._look is not None and self._look.rows * len(self.qi) <= QUICK
         return self.class_sizes() if small or self.has_sizes() else None
 
+    @property
+    def can_count_soon(self) -> bool:
+        """Whether class sizes are missing that a page can wait for."""
+        return bool(self.qi) and not self.has_sizes() and self.table.engine.kind == "memory"
+
     def has_sizes(self) -> bool:
         """Whether class sizes are known without counting."""
         return self.qi in self._sizes
@@ -166,6 +171,28 @@ class Project:
     def has_explored(self) -> bool:
         """Whether the columns have been combined."""
         return self.qi in self._scans
+
+    def check_now(self, k: int) -> Check | None:
+        """What the table as it is has of everything demanded; None where that takes longer."""
+        from sfumato.anonymize.verb import demand_of
+
+        choices = replace(self.choices, k=k)
+        names = (*self.qi, *choices.with_role("sensitive"))
+        assert self._look is not None
+        if (choices.l is None and choices.t is None) or self._look.rows * len(names) > QUICK:
+            return None
+        demand = demand_of(self.table, choices.settings())
+        if names not in self._entries:
+            with self.busy:
+                self._entries = {names: self.table.classes(names)}
+        entries = self._entries[names]
+        return check(
+            demand.models,
+            {name: entries.column(name) for name in names},
+            self.qi,
+            counts=entries.counts,
+            values={name: entries.values_of(name) for name in names},
+        )
 
     # Trees
 

@@ -41,6 +41,7 @@ class Steps:
         return [
             Route(f"{base}/configure", self.configure),
             Route(f"{base}/configure", self.decide, methods=["POST"]),
+            Route(f"{base}/configure/meter", self.meter),
             Route(f"{base}/undo", self.undo, methods=["POST"]),
             Route(f"{base}/explore", self.explore),
             Route(f"{base}/risk", self.risk),
@@ -72,9 +73,19 @@ class Steps:
         chosen = _decided(project, form)
         await run_in_threadpool(project.decide, chosen)
         if "application/json" in request.headers.get("accept", ""):
-            said, tone = await run_in_threadpool(views.meter, project)
-            return JSONResponse({"said": said, "tone": tone, "undo": project.can_undo})
+            return await self._meter(project)
         return to(f"/p/{project.number}/{'explore' if project.qi else 'configure'}")
+
+    async def meter(self, request: Request) -> Response:
+        project = self.bench.ready(request)
+        if project.can_count_soon:
+            await run_in_threadpool(project.class_sizes)
+        return await self._meter(project)
+
+    async def _meter(self, project: Project) -> Response:
+        said, tone = await run_in_threadpool(views.meter, project)
+        return JSONResponse({"said": said, "tone": tone, "undo": project.can_undo,
+                             "more": project.can_count_soon})  # fmt: skip
 
     async def undo(self, request: Request) -> Response:
         project = self.bench.project(request)

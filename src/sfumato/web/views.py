@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from sfumato.budget import Budget
 from sfumato.report.drawing import gauge
 from sfumato.report.of_table import classes_of, scan_page
-from sfumato.report.page import Page, Section, Tone
+from sfumato.report.page import Grid, Page, Section, Tone
 from sfumato.report.wording import percent, phrase
 from sfumato.web.project import Project
 
@@ -25,7 +27,7 @@ def meter(project: Project) -> tuple[str, Tone]:
     sizes = project.sizes_now()
     if sizes is None:
         return (
-            f"Others may know {known}. Who looks alike by them is counted when you go on.",
+            f"Others may know {known}. Who looks alike by them is not counted yet.",
             "warn",
         )
     if not sizes.rows:
@@ -76,5 +78,34 @@ def risk(project: Project, k: int) -> Page:
             gauge("average risk", sizes.classes / sizes.rows),
             gauge(f"rows below {k} alike", below / sizes.rows),
         ),
-        sections=[Section("Who looks alike", figures=classes_of(sizes, k))],
+        sections=[*_demanded(project, k), Section("Who looks alike", figures=classes_of(sizes, k))],
+    )
+
+
+def _demanded(project: Project, k: int) -> list[Section]:
+    """Everything that must hold, against the table as it is."""
+    found = project.check_now(k)
+    if found is None:
+        return []
+    rows = [
+        (
+            model.model,
+            model.column or "",
+            _figures(model.asked),
+            _figures(model.measured),
+            f"{model.failing_rows:,} rows ({percent(model.failing_rows / max(1, found.rows))})"
+            if model.failing_rows
+            else "nobody",
+        )
+        for model in found.findings
+    ]
+    heads = ("what must hold", "about", "asked", "as it is", "not protected")
+    return [Section("What must hold", grids=[Grid(heads, rows)])]
+
+
+def _figures(named: Mapping[str, Any]) -> str:
+    return ", ".join(
+        f"{name} = {value:.3g}" if isinstance(value, float) else f"{name} = {value}"
+        for name, value in named.items()
+        if value is not None
     )

@@ -43,16 +43,11 @@ export function draggable(area, { item, target, grip, drop }) {
       dragged.classList.remove("dragged");
       if (!ghost) return;
       ghost.remove();
-      getSelection().removeAllRanges();
       if (event.type === "pointerup" && over && over !== dragged) drop(dragged, over);
     };
     const escape = (event) => { if (event.key === "Escape") end(event); };
     const listeners = [["pointermove", move], ["pointerup", end], ["pointercancel", end], ["keydown", escape]];
     for (const [name, act] of listeners) window.addEventListener(name, act);
-  });
-  /* A drag is no selection of text. */
-  area.addEventListener("selectstart", (event) => {
-    if (document.querySelector(".ghost")) event.preventDefault();
   });
 }
 

@@ -40,23 +40,28 @@ export function roles(form) {
   });
 
   /* Every change is kept at once, one after the other, so that each can be taken back. */
-  let turn = Promise.resolve();
+  let turn = Promise.resolve(), latest = 0;
   const save = () => {
-    const content = new URLSearchParams(new FormData(form));
-    turn = turn.then(() => send(content)).catch(() => tell("The workbench does not answer.", "bad"));
+    const content = new URLSearchParams(new FormData(form)), number = ++latest;
+    const send = () => ask(form.action, number, { method: "POST", body: content });
+    turn = turn.then(send).catch(() => tell("The workbench does not answer.", "bad"));
   };
-  const send = async (content) => {
-    const answer = await fetch(form.action, {
-      method: "POST", body: content, headers: { Accept: "application/json" },
-    });
+  const ask = async (place, number, how) => {
+    const answer = await fetch(place, { ...how, headers: { Accept: "application/json" } });
     const told = await answer.json();
     if (!answer.ok) return tell(told.problem, "bad");
+    if (number !== latest) return null;
     document.getElementById("undo-button").disabled = !told.undo;
-    return tell(told.said, told.tone);
+    tell(told.said, told.tone);
+    if (told.more) count(number);
+    return null;
   };
+  /* What takes a moment to count is asked for apart, and told if nothing has changed since. */
+  const count = (number) => ask(`${form.action}/meter`, number, {});
   const tell = (said, tone) => {
     const meter = document.getElementById("meter");
     meter.textContent = said;
     meter.className = tone;
   };
+  if ("more" in form.dataset) count(latest);
 }
