@@ -248,9 +248,7 @@ def test_explore_follows_the_roles(bench: Running, opened: str) -> None:
         assert found.unique_rows == sf.measure(str(project.source), found.columns).unique_rows
 
 
-@pytest.mark.parametrize(
-    "method", ["mondrian", "best", "lattice", "full-domain", "kmember", "cells"]
-)
+@pytest.mark.parametrize("method", OFFERED)
 def test_every_method_can_be_tried_and_compared(bench: Running, opened: str, method: str) -> None:
     bench.follow(bench.post(f"{opened}/configure", k=3, method="mondrian", **ROLES))
     form = {"k": 3, "l": 2, "method": method, "suppression_limit": 20, "l_kind": "distinct"}
