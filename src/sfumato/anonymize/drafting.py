@@ -74,7 +74,8 @@ def _promises(demand: Demand) -> list[Promise]:
     promises: list[Promise] = []
     models = tuple(model for model in demand.models if not isinstance(model, KMap))
     if models:
-        promises.append(Anonymity(models, demand.quasi_identifiers, demand.sensitive))
+        wildcards = bool(demand.options.get("wildcards"))
+        promises.append(Anonymity(models, demand.quasi_identifiers, demand.sensitive, wildcards))
     if demand.population is not None:
         promises.append(
             MatchesPopulation(

@@ -65,7 +65,7 @@ METHODS: dict[str, Method] = {
     "cells": Method(
         "sfumato.anonymize.cells.method",
         "stars the fewest cells and proves how many fewer there could be; values stay exact",
-        ("algorithm", "beta", "improve", "bound", "protected", "marker"),
+        ("algorithm", "beta", "improve", "bound", "protected", "marker", "wildcards"),
     ),
     "kmember": Method(
         "sfumato.anonymize.kmember",

@@ -6,7 +6,7 @@ proven lower bound of what any solution must pay, and the gap between the two.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, Self
 
 import numpy as np
@@ -18,6 +18,7 @@ from sfumato.anonymize.cells.partition import Partition, spread_over
 from sfumato.anonymize.cells.patterns import Patterns, patterns_of
 from sfumato.anonymize.cells.search import IMPROVEMENTS, improved
 from sfumato.anonymize.cells.table import PRICE_UNIT, CellTable, cell_table
+from sfumato.anonymize.cells.wildcards import Loosened, fewest, loosened
 from sfumato.anonymize.problem import Problem, Solution
 from sfumato.errors import ColumnError, ParameterError, did_you_mean
 
@@ -45,6 +46,9 @@ class Choices:
         Columns that are never starred.
     marker
         Text of a suppressed cell in text columns.
+    wildcards
+        Whether a star matches any value, as in sdcMicro and μ-Argus: fewer stars are needed, and
+        they protect less.
     """
 
     algorithm: str = "dr"
@@ -53,6 +57,7 @@ class Choices:
     bound: str = "auto"
     protected: tuple[str, ...] = ()
     marker: str = "*"
+    wildcards: bool = False
 
     @classmethod
     def of(cls, problem: Problem) -> Self:
@@ -71,6 +76,17 @@ class Choices:
                 )
         if not float(chosen.beta) >= 1:
             raise ParameterError("beta is below 1", remedy="β = 1 keeps every candidate.")
+        if chosen.wildcards and len(problem.rules.kinds):
+            raise ParameterError(
+                "with stars as wildcards only k-anonymity can be asked",
+                remedy="Leave out the other models, or let a star be a value of its own.",
+            )
+        if chosen.wildcards and chosen.marker != "*":
+            raise ParameterError(
+                "with stars as wildcards the marker is `*`: whoever checks the release must know "
+                "what matches anything",
+                remedy="Leave the marker out, or let a star be a value of its own.",
+            )
         return chosen
 
 
@@ -96,10 +112,46 @@ def solve(problem: Problem) -> Solution:
     if bound.partition is not None and bound.partition.units(table) < found.units(table):
         found = bound.partition
     details = _details(table, patterns, choices, first, found, bound)
-    cells = found.cells(table)
-    details["starred_share"] = cells / max(1, table.rows * len(problem.quasi_identifiers))
-    pieces = found if table is whole else _within(found, possible, whole)
-    return _solution(problem, choices, whole, belongs, pieces, bound, details, patterns)
+    shown = Loosened(found, found.starred(table), found.units(table), bound.units)
+    if choices.wildcards:
+        shown = _loosened(problem, table, found, possible, belongs)
+        details |= _wild_details(shown)
+    stars = int((shown.partition.sizes() * shown.starred.sum(axis=1)).sum())
+    details["starred_share"] = stars / max(1, table.rows * len(problem.quasi_identifiers))
+    if table is not whole:
+        within = _within(shown.partition, possible, whole)
+        shown = replace(shown, partition=within)
+    return _solution(problem, choices, whole, belongs, shown, details, patterns)
+
+
+def _loosened(
+    problem: Problem, table: CellTable, found: Partition, possible: Any, belongs: Any
+) -> Loosened:
+    """The stars that are still needed when a star matches anything."""
+    loose = loosened(table, found)
+    # Which cells are missing is the same for all entries of a combination.
+    first = np.unique(belongs, return_index=True)[1][possible]
+    blank = np.zeros(table.codes.shape, dtype=np.bool_)
+    for at, name in enumerate(problem.quasi_identifiers):
+        nulls = problem.entries.values_of(name).is_null().to_numpy(zero_copy_only=False)
+        blank[:, at] = nulls[problem.entries.column(name)[first]]
+    best = fewest(table, blank, problem.budget)
+    if best is None:
+        return loose
+    return best if best.units <= loose.units else replace(loose, bound=best.bound)
+
+
+def _wild_details(shown: Loosened) -> dict[str, Any]:
+    """What changes when stars match anything: bounds for stars as values are none then."""
+    bound = shown.bound
+    return {
+        "wildcards": True,
+        "cost": shown.units / PRICE_UNIT,
+        "bounds": {} if bound is None else {"exact": bound / PRICE_UNIT},
+        "bound": None if bound is None else "exact",
+        "proven_gap": shown.units / bound - 1.0 if bound else None if shown.units else 0.0,
+        "proven_optimum": shown.units == bound,
+    }
 
 
 def _possible(problem: Problem, whole: CellTable, choices: Choices) -> Any:
@@ -166,12 +218,11 @@ def _solution(
     choices: Choices,
     whole: CellTable,
     belongs: Any,
-    found: Partition,
-    bound: Bound,
+    shown: Loosened,
     details: dict[str, Any],
     patterns: Patterns,
 ) -> Solution:
-    starred = found.starred(whole)
+    found, starred = shown.partition, shown.starred
     pieces = spread_over(found, belongs, problem.counts)
     undivided = len(pieces.entry) == problem.entries.entries
     warnings = []
@@ -180,10 +231,15 @@ def _solution(
             f"{found.left_out:,} rows were left out: {_in_sight(problem, choices)} must not be "
             "starred, and on that they look like too few others"
         )
-    if not patterns.complete:
+    if not patterns.complete and not choices.wildcards:
         warnings.append(
             f"{len(patterns):,} of 2^{len(whole.free)} sets of columns were looked at; the lower "
             "bound counts on that"
+        )
+    if choices.wildcards:
+        warnings.append(
+            "a star is read as matching any value, so rows that stay as they were may be alone in "
+            "sight: an adversary who does not share that reading still finds them"
         )
     return Solution(
         groups=pieces.group.astype(np.int32),
@@ -193,7 +249,7 @@ def _solution(
         },
         entry=None if undivided else pieces.entry,
         rows=None if undivided else pieces.rows,
-        lower_bound=bound.units / PRICE_UNIT,
+        lower_bound=None if shown.bound is None else shown.bound / PRICE_UNIT,
         details=details,
         stopped_by=problem.budget.stopped_by,
         warnings=tuple(warnings),
