@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import http.client
+import re
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+from sfumato.web.guard import Guard
 from workbench import Running, running
 
 TABLE = "age,sex,town\n" + "".join(
@@ -76,7 +82,9 @@ def test_every_answer_forbids_what_is_not_needed(bench: Running) -> None:
         policy = headers["content-security-policy"]
         assert "default-src 'none'" in policy
         assert "script-src 'self'" in policy
-        assert "unsafe-eval" not in policy
+        assert "style-src 'self'" in policy
+        assert "frame-ancestors 'none'" in policy
+        assert "unsafe" not in policy
         assert headers["x-content-type-options"] == "nosniff"
         assert headers["cache-control"] == "no-store"
     refused = ask(bench, "/")
@@ -99,6 +107,114 @@ def test_only_named_folders_are_open(bench: Running, tmp_path: Path) -> None:
     for place in ("/static/../app.py", "/static/%2e%2e/app.py", "/static/app.py"):
         assert bench.get(place).status == 404
     assert bench.workbench.projects == {}
+
+
+ODD = st.binary(max_size=60) | st.sampled_from(
+    [b"", b"path=1", b'sfumato_1="\\777', b"\xff=\xff", b"a;b;c", b"=", b"sfumato_1=\xe9"]
+)
+
+
+@given(
+    host=ODD, origin=ODD, cookie=ODD, site=ODD, query=ODD, method=st.sampled_from(["GET", "POST"])
+)
+@settings(max_examples=200)
+def test_nothing_gets_through_by_being_odd(
+    host: bytes, origin: bytes, cookie: bytes, site: bytes, query: bytes, method: str
+) -> None:
+    """Requests without the secret are answered by the guard itself, whatever they say."""
+    passed, answers = [], []
+
+    async def app(scope: object, receive: object, send: object) -> None:
+        passed.append(scope)
+
+    async def send(message: dict[str, Any]) -> None:
+        answers.append(message)
+
+    guard = Guard(app, 1)  # type: ignore[arg-type]
+    for named in (host, b"127.0.0.1:1"):
+        headers = [(b"host", named), (b"cookie", cookie), (b"sec-fetch-site", site)]
+        headers += [(b"origin", origin)] if origin else []
+        query_string = b"token=" + query
+        scope = {"type": "http", "method": method, "path": "/", "headers": headers,
+                 "query_string": query_string}  # fmt: skip
+        asyncio.run(guard(scope, None, send))  # type: ignore[arg-type]
+    assert passed == []
+    told = [m["status"] for m in answers if m["type"] == "http.response.start"]
+    assert told == [421, 403]
+    assert guard.token is not None
+
+
+def test_pages_hold_no_code_and_no_style(bench: Running, tmp_path: Path) -> None:
+    bench.follow(bench.post("/open", table=str(tmp_path / "people.csv")))
+    (project,) = bench.workbench.projects.values()
+    base = f"/p/{project.number}"
+    roles = {f"role-{at}": "quasi-identifier" for at in range(3)}
+    bench.follow(bench.post(f"{base}/configure", k=3, method="mondrian", **roles))
+    bench.follow(bench.post(f"{base}/utility", k=3, method="mondrian", range=1))
+    bench.follow(bench.post(f"{base}/release"))
+    places = ["/", "/nowhere", f"{base}/risk/figure?k=4", f"{base}/columns/2"]
+    places += [f"{base}/{step}" for step in ("configure", "explore", "risk", "utility", "release")]
+    for place in places:
+        text = bench.follow(bench.get(place)).text
+        assert "<style" not in text, place
+        assert not re.search(r"<[^>]* style=", text), place
+        assert not re.search(r"<[^>]* on[a-z]+=", text), place
+        assert "javascript:" not in text, place
+        scripts = re.findall(r"<script[^>]*>", text)
+        assert set(scripts) <= {'<script type="module" src="/static/workbench.js">'}, place
+        assert not re.search(r"(src|href|action)=\"(?!/|#)", text), place
+
+
+def test_names_and_labels_stay_text(bench: Running, tmp_path: Path) -> None:
+    evil = "<img src=x onerror=alert(1)>"
+    lines = [f'"{evil}",age']
+    lines += [f"{('<b>bold</b>', '{{ 7 * 7 }}')[row % 2]},{20 + row % 5}" for row in range(200)]
+    (tmp_path / "<i>odd.csv").write_text("\n".join(lines) + "\n")
+    bench.follow(bench.post("/open", table=str(tmp_path / "<i>odd.csv")))
+    (project,) = bench.workbench.projects.values()
+    base = f"/p/{project.number}"
+    roles = {"role-0": "quasi-identifier", "role-1": "quasi-identifier"}
+    bench.follow(bench.post(f"{base}/configure", k=3, method="mondrian", **roles))
+    form = {"do": "group", "pick": [0], "label": "<script>x</script>", "edition": project.edition}
+    bench.post(f"{base}/columns/0", **form)
+    assert "<script>x</script>" in project.choices.trees[evil].names.values()
+    bench.follow(bench.post(f"{base}/utility", k=3, method="mondrian"))
+    for place in ("/", f"{base}/configure", f"{base}/columns/0", f"{base}/utility",
+                  f"{base}/risk", f"{base}/release"):  # fmt: skip
+        text = bench.follow(bench.get(place)).text
+        for raw in ("<img", "<i>", "<b>", "<script>x"):
+            assert raw not in text, (place, raw)
+
+
+BODIES = [
+    b"", b"%", b"%zz=%", b"k", b"=5", b"k=x&k=6&k=7", b"k=\x00", b"k=%00", b"\xff\xfe",
+    b"k=5=" * 1000, b"&" * 60_000, b"k=" + b"9" * 6000, b'{"k": 5}', b"role-0=" + b"x" * 100_000,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("body", BODIES, ids=range(len(BODIES)))
+def test_no_body_breaks_a_page(bench: Running, tmp_path: Path, body: bytes) -> None:
+    bench.follow(bench.post("/open", table=str(tmp_path / "people.csv")))
+    (project,) = bench.workbench.projects.values()
+    base, before = f"/p/{project.number}", project.choices
+    cookie, own = bench.enter(), f"http://127.0.0.1:{bench.port}"
+    for place in ("/open", f"{base}/configure", f"{base}/utility", f"{base}/utility/use",
+                  f"{base}/risk", f"{base}/columns/1", "/upload?name=x.csv"):  # fmt: skip
+        answer = ask(bench, place, "POST", body, cookie=cookie, origin=own)  # type: ignore[arg-type]
+        assert answer.status in (200, 400, 404, 413, 415), (place, answer.status)
+    assert project.choices == before
+
+
+@pytest.mark.parametrize("place", ["/open", "/p/{}/configure", "/p/{}/columns/1", "/p/{}/undo"])
+def test_bodies_that_are_too_large_are_not_read(bench: Running, tmp_path: Path, place: str) -> None:
+    bench.follow(bench.post("/open", table=str(tmp_path / "people.csv")))
+    (project,) = bench.workbench.projects.values()
+    cookie, own = bench.enter(), f"http://127.0.0.1:{bench.port}"
+    large = "label=" + "x" * 5_000_000
+    where = place.format(project.number)
+    # The server may also stop listening before all of it is sent.
+    with suppress(BrokenPipeError, ConnectionResetError):
+        assert ask(bench, where, "POST", large, cookie=cookie, origin=own).status == 413
 
 
 def test_a_form_that_is_none(bench: Running) -> None:
