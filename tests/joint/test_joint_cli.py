@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import socket
 import subprocess
 import sys
@@ -303,3 +304,80 @@ def test_three_processes_over_tls_equal_the_pooled_fit(tmp_path: Path) -> None:
         np.testing.assert_allclose(model.coefficients, pooled.coefficients, rtol=0, atol=1e-8)
         assert model.iterations <= 10
         assert model.institutions == {"A": None, "B": None, "C": None}
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [(signal.SIGINT, 130), (signal.SIGTERM, 143), (signal.SIGKILL, -9)],
+    ids=["ctrl-c", "kill", "kill -9"],
+)
+def test_a_share_that_is_interrupted_leaves_nothing_behind(
+    tmp_path: Path, number: int, code: int
+) -> None:
+    clinics(tmp_path)
+    before = sorted(path.name for path in tmp_path.iterdir())
+    program = subprocess.Popen(
+        [
+            sys.executable, "-c", SLOWLY, "joint", "share", str(tmp_path / "clinicA.parquet"),
+            "-a", str(tmp_path / "study.toml"), "-o", str(tmp_path / "A.share.parquet"),
+            "--report", str(tmp_path / "leaks.json"),
+        ],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )  # fmt: skip
+    assert program.stdout is not None
+    assert program.stdout.readline() == b"attacking\n"
+    program.send_signal(number)
+    program.communicate(timeout=60)
+    assert program.returncode == code
+    assert sorted(path.name for path in tmp_path.iterdir()) == before
+
+
+SLOWLY = """
+import sys, time
+from sfumato.cli._main import main
+from sfumato.joint import leaks
+
+def endless(*given, **settings):
+    print("attacking", flush=True)
+    time.sleep(60)
+
+leaks.grid_attack = endless
+sys.argv[0] = "sfumato"
+main()
+"""
+
+
+def test_who_presses_ctrl_c_ends_an_exact_fit_for_all(tmp_path: Path) -> None:
+    paths = clinics(tmp_path)
+    keys = {name: make_keys(tmp_path / "keys", name) for name in "ABC"}
+    port = free_port()
+
+    def start(name: str) -> subprocess.Popen[bytes]:
+        others = []
+        for other in sorted(set("ABC") - {name}):
+            others += ["--party", f"{other}={keys[other].certificate}"]
+        return subprocess.Popen(
+            [
+                sys.executable, "-m", "sfumato", "joint", "fit", "cox", str(paths[name]),
+                "--exact", "-a", str(tmp_path / "study.toml"), "--name", name, "--coordinator",
+                "A", "--listen" if name == "A" else "--connect", f"127.0.0.1:{port}",
+                "--certificate", str(keys[name].certificate), "--key", str(keys[name].key),
+                *others, "-o", str(tmp_path / f"{name}.json"), "--timeout", "8",
+            ],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )  # fmt: skip
+
+    running = {name: start(name) for name in "AB"}  # C never comes: both wait for it
+    for process in running.values():
+        assert process.stderr is not None
+        while b"waiting for the other parties" not in process.stderr.readline():
+            assert process.poll() is None
+    running["A"].send_signal(signal.SIGINT)
+    running["A"].communicate(timeout=60)
+    assert running["A"].returncode == 130
+    _, said = running["B"].communicate(timeout=60)
+    assert running["B"].returncode == 3
+    assert b"Traceback" not in said
+    assert not list(tmp_path.glob("[AB].json"))

@@ -80,6 +80,8 @@ def view_scores(found: Any) -> RenderableType:
         if found.survival is not None:
             cells.append(f"{found.survival[row]:.1%}")
         lines.add_row(*cells)
-    if found.rows > 20:
+    if found.path is not None:
+        lines.caption = f"All are in {found.path}."
+    elif found.rows > 20:
         lines.caption = "The first 20; write all with -o."
     return lines
