@@ -140,4 +140,4 @@ def opt_lb(
         facts = (table.counts, table.k, patterns.kept[upto], patterns.prices[upto])
         if not cheapest_prices(keys, *facts, price, most):
             break
-    return price
+    return price if patterns.floor is None else np.maximum(price, patterns.floor)
