@@ -183,3 +183,42 @@ def test_settings_survive_being_written_down(qi, weights, columns, relaxed):
     given = {"qi": qi, "k": 3, "weights": weights, "columns": columns, "relaxed": relaxed}
     settings = Settings.of({**given, "cut_weights": {"spread": 2.0}})
     assert Settings.of(tomllib.loads(settings.to_toml())) == settings
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("qi = 5", "`qi` must be a list of column names"),
+        ("qi = [['age'], 3]", "`qi` must be a list of column names"),
+        ("k = 5.5", "`k` must be a whole number"),
+        ("seed = -1", "`seed` must be a whole number, zero or larger"),
+        ("seed = 1.5", "`seed` must be a whole number"),
+        ("hierarchies = 5", "`hierarchies` must be a folder"),
+        ("boundaries = 5", "`boundaries` must be a file or a table"),
+        ("workload = 5", "`workload` must be a file or a list"),
+        ("t_distance = 3", "`t_distance` must be a kind of distance"),
+        ("cut_weights = 3", "`cut_weights` must be a table"),
+        ("cuts = 3", "`cuts` must be a table"),
+        ("relaxed = 'maybe'", "`relaxed` must be true or false"),
+        (
+            "method = 'full-domain'\nsuppression_limit = true",
+            "`suppression_limit` must be a number",
+        ),
+        ("method = 'cells'\nbeta = 'a'", "`beta` must be a number"),
+        ("method = 'cells'\nprotected = 3", "`protected` must be a list of column names"),
+        ("method = 'best'\nloss = 3", "`loss` must be text"),
+    ],
+)
+def test_a_value_of_another_type_is_refused_with_the_file(tmp_path, text, says):
+    place = tmp_path / "anonymize.toml"
+    place.write_text(text)
+    with pytest.raises(ParameterError, match=says) as error:
+        Settings.read(place)
+    assert "anonymize.toml" in str(error.value)
+
+
+def test_a_certificate_of_another_verb_is_no_configuration(tmp_path):
+    place = tmp_path / "out.csv.certificate.json"
+    place.write_text('{"method": "mask", "asked": {"beta": 0.5}}')
+    with pytest.raises(ParameterError, match="certificate of `mask`"):
+        Settings.read(place)

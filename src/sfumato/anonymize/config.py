@@ -14,7 +14,9 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from sfumato.anonymize.registry import METHODS
 from sfumato.anonymize.registry import method as method_named
+from sfumato.anonymize.workload import QueryLog
 from sfumato.errors import InputError, ParameterError, SourceError, did_you_mean
 from sfumato.hierarchy import Boundaries
 
@@ -87,6 +89,8 @@ class Settings:
                     where=where,
                     remedy=did_you_mean(name, [*sorted(known), *chosen.options]),
                 )
+        for name, value in options.items():
+            _check_option(name, value, where)
         return cls(**plain, options=options)
 
     @classmethod
@@ -117,6 +121,11 @@ class Settings:
     def _repeated(cls, record: Mapping[str, Any], where: str) -> Settings:
         """The settings that a certificate records."""
         asked = {name: value for name, value in record["asked"].items() if value is not None}
+        if record["method"] not in METHODS:
+            raise ParameterError(
+                f"this is the certificate of `{record['method']}`, which is no method of anonymize",
+                where=where,
+            )
         if not isinstance(asked.get("hierarchies", ""), str):
             raise ParameterError(
                 "the release was made with hierarchies that were given in Python",
@@ -180,6 +189,19 @@ _TEXTS = {
     "key_file": None,
 }
 _TABLES = ("weights", "columns")
+_FILES: dict[str, tuple[tuple[type, ...], str]] = {
+    "hierarchies": ((str, Path, Mapping), "a folder"),
+    "boundaries": ((str, Path, Mapping, Boundaries), "a file or a table"),
+    "workload": ((str, Path, list, tuple, QueryLog), "a file or a list of queries"),
+    "t_distance": ((str, Mapping), "a kind of distance, or a table of them by column"),
+}
+_OPTIONS: dict[str, tuple[tuple[type, ...], str]] = {
+    **dict.fromkeys(("relaxed", "ties", "wildcards"), ((bool,), "true or false")),
+    **dict.fromkeys(("cut_weights", "cuts"), ((Mapping,), "a table")),
+    **dict.fromkeys(("beta", "district", "suppression_limit"), ((int, float), "a number")),
+    "protected": ((str, list, tuple), "a list of column names"),
+}
+"""What an option of a method must be; those that are not listed are text."""
 _NUMBERS = ("k", "l", "c", "t", "p", "alpha", "k_map", "seed")
 
 
@@ -192,12 +214,13 @@ def _checked(name: str, value: Any, where: str | None) -> Any:
     if name in _NUMBERS and value is not None:
         if isinstance(value, bool) or not isinstance(value, (int, float)):
             raise ParameterError(f"`{name}` must be a number", where=where)
-        whole = name in ("k", "p", "k_map", "seed") and float(value).is_integer()
-        return int(value) if whole else value
+        return _number(name, value, where)
     if name in _TABLES and not isinstance(value, Mapping):
         raise ParameterError(f"`{name}` must be a table", where=where, remedy=f"Write [{name}].")
     if name == "weights":
         return _weights(value, where)
+    if name in _FILES and value is not None:
+        _check_kind(name, value, _FILES[name], where)
     if name in _TEXTS and value is not None:
         allowed = _TEXTS[name]
         if not isinstance(value, (str, Path)):
@@ -210,6 +233,32 @@ def _checked(name: str, value: Any, where: str | None) -> Any:
             )
         return str(value)
     return value
+
+
+def _number(name: str, value: float, where: str | None) -> float:
+    """A number, whole where it counts something."""
+    if name not in ("k", "p", "k_map", "seed"):
+        return value
+    if not float(value).is_integer() or (name == "seed" and value < 0):
+        raise ParameterError(
+            f"`{name}` must be a whole number{', zero or larger' if name == 'seed' else ''}",
+            where=where,
+        )
+    return int(value)
+
+
+def _check_option(name: str, value: Any, where: str | None) -> None:
+    if value is not None:
+        _check_kind(name, value, _OPTIONS.get(name, ((str,), "text")), where)
+
+
+def _check_kind(
+    name: str, value: Any, kind: tuple[tuple[type, ...], str], where: str | None
+) -> None:
+    """Refuse a value of another type than a setting needs; true is no number."""
+    types, what = kind
+    if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
+        raise ParameterError(f"`{name}` must be {what}", where=where)
 
 
 def _names(name: str, value: Any, where: str | None) -> Sequence[str]:
@@ -228,7 +277,8 @@ def _sets(value: Any, where: str | None) -> tuple[tuple[str, ...], ...]:
     """One set of quasi-identifiers, or several, as several."""
     if isinstance(value, str):
         return ((value,),)
-    value = list(value)
+    if not isinstance(value, (list, tuple)):
+        return (tuple(_names("qi", value, where)),)
     if all(isinstance(item, str) for item in value):
         return (tuple(value),) if value else ()
     return tuple(tuple(_names("qi", item, where)) for item in value)

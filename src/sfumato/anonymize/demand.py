@@ -242,6 +242,7 @@ def models_of(
         raise ParameterError(
             f"there is no l-diversity `{l_kind}`", remedy=did_you_mean(l_kind, L_KINDS)
         )
+    _refuse_unused(sensitive, l, l_kind, c, t, t_distance)
     models: list[Model] = [] if k is None else [KAnonymity(k)]
     if k_map is not None:
         models.append(KMap(k_map))
@@ -259,6 +260,32 @@ def models_of(
     if not models:
         raise ParameterError("nothing was asked for", remedy="Ask at least for -k, e.g. -k 5.")
     return tuple(models)
+
+
+def _refuse_unused(
+    sensitive: Sequence[str],
+    l: float | None,  # noqa: E741
+    l_kind: str,
+    c: float | None,
+    t: float | None,
+    t_distance: Mapping[str, str] | str | None,
+) -> None:
+    """Refuse what would have no effect: it was meant to have one."""
+    if c is not None and l_kind != "recursive":
+        raise ParameterError(
+            "c is of recursive diversity, which was not asked for",
+            remedy="Ask for it, e.g. -l 3 --l-kind recursive --c 4.",
+        )
+    if l is None and l_kind != "distinct":
+        raise ParameterError(f"{l_kind} diversity needs l", remedy="Give it, e.g. -l 3.")
+    if t is None and t_distance is not None:
+        raise ParameterError("a distance is of t-closeness", remedy="Ask for it, e.g. -t 0.2.")
+    for name in t_distance if isinstance(t_distance, Mapping) else ():
+        if name not in sensitive:
+            raise ColumnError(
+                f"a distance is given for `{name}`, which is no sensitive column",
+                remedy=did_you_mean(name, sensitive),
+            )
 
 
 def _diversity(l: float, kind: str, c: float | None, column: str) -> Model:  # noqa: E741
