@@ -1,7 +1,7 @@
 """Measures l-diversity and t-closeness with pyCANON; run by `benchmarks.privacy_models`.
 
 Reads ``{"file": …, "tasks": [[qi, sensitive], …]}`` from standard input. Each measure is called as
-a user would, on a data frame that is already in memory.
+a user would, on a data frame that is already in memory; of short calls the best counts.
 """
 
 import json
@@ -27,12 +27,15 @@ answers = []
 for qi, sensitive in question["tasks"]:
     found = {}
     for name, measure in MEASURES.items():
-        wall, cpu = time.perf_counter(), time.process_time()
-        value = measure(frame, qi, [sensitive])
+        taken = []
+        while not taken or (sum(cpu for _, cpu in taken) < 1.0 and len(taken) < 10):
+            wall, cpu = time.perf_counter(), time.process_time()
+            value = measure(frame, qi, [sensitive])
+            taken.append((time.perf_counter() - wall, time.process_time() - cpu))
         found[name] = {
             "value": float(value[0] if name == "alpha" else value),
-            "wall": time.perf_counter() - wall,
-            "cpu": time.process_time() - cpu,
+            "wall": min(wall for wall, _ in taken),
+            "cpu": min(cpu for _, cpu in taken),
         }
     answers.append(found)
 versions = {

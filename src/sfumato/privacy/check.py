@@ -226,15 +226,15 @@ def _classes(
     weights: Array | None,
     wildcards: Mapping[str, Sequence[int]] | None,
 ) -> _Classes:
-    from sfumato.kernels import class_ids
+    from sfumato.kernels import class_ids, group_sums
 
     arrays = tuple(columns[name] for name in names)
     entries = len(next(iter(columns.values()), np.zeros(0)))
     ids, number = class_ids(
         arrays, tuple(int(array.max(initial=0)) + 1 for array in arrays), entries=entries
     )
+    sizes = group_sums(ids, number, weights)
     ids = ids.astype(np.int64)
-    sizes = np.bincount(ids, weights=weights, minlength=number).astype(np.int64)
     if not wildcards or not names:
         return _Classes(names, ids, sizes, sizes)
     representative = np.zeros(number, dtype=np.int64)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.budget import Budget
+from sfumato.engines.codes import smallest_dtype
 from sfumato.hierarchy.tree import Array
 from sfumato.privacy.check import Check, check
 from sfumato.privacy.models import AlphaK, Closeness, KAnonymity, KMap, Model
@@ -22,8 +23,8 @@ if TYPE_CHECKING:
 
 __all__ = ["check_table"]
 
-_OBJECTS = 1 << 10
-"""Different objects of a column up to which it is encoded by identity."""
+_OBJECTS = ((1 << 8, np.uint8), (1 << 14, np.uint16))
+"""Different objects up to which a column is encoded by identity, and the type of the codes."""
 _SPREAD_OUT = 4
 """Whole numbers are taken as codes where their range has at most so many values a row."""
 
@@ -125,11 +126,14 @@ def _codes_of_objects(cells: Array, ordered: bool) -> Array | None:
     """Equal texts get equal codes, missing cells one of their own, the last."""
     from sfumato.privacy._identity import number_objects
 
-    first = np.empty(_OBJECTS, np.int64)
-    numbers = np.empty(len(cells), np.uint16)
-    slots = np.zeros(2 * _OBJECTS, np.uint16)
-    found = number_objects(np.frombuffer(cells, np.intp), slots, first, numbers)
-    if found < 0:
+    addresses = np.frombuffer(cells, np.intp)
+    for most, width in _OBJECTS:
+        first, slots = np.empty(most, np.int64), np.zeros(2 * most, np.uint16)
+        numbers = np.empty(len(cells), width)
+        found = number_objects(addresses, slots, first, numbers)
+        if found >= 0:
+            break
+    else:
         return None
     objects = cells[first[:found]].tolist()
     if not all(type(value) is str or _missing(value) for value in objects):
@@ -138,7 +142,7 @@ def _codes_of_objects(cells: Array, ordered: bool) -> Array | None:
     if len(known) == len(objects) and not ordered:
         return numbers
     code_of = {text: code for code, text in enumerate(sorted(known) if ordered else known)}
-    codes = np.array([code_of.get(value, len(known)) for value in objects], np.uint16)
+    codes = np.array([code_of.get(value, len(known)) for value in objects], numbers.dtype)
     return codes[numbers]
 
 
@@ -153,4 +157,4 @@ def _codes_of_integers(cells: Array) -> Array | None:
     if high - low > _SPREAD_OUT * len(cells) + 1024 or high - low >= 2**32:
         return None
     counted: Array = cells - cells.dtype.type(low)
-    return counted.astype(np.uint16 if high - low < 2**16 else np.uint32)
+    return np.asarray(counted.astype(smallest_dtype(high - low + 1)))
