@@ -40,7 +40,9 @@ FEW, MANY, BITS = 500, 100_000, 20
 PAILLIER = 8
 TRANSFERS = 1 << 20
 RECORDS = 100_000
-REPETITIONS = 5
+SESSIONS = 10
+ROUNDS = 3
+"""Ours and SPU take turns this often; the best of each counts, so that other work harms neither."""
 
 
 def numbers(count: int, below: int) -> np.ndarray[Any, np.dtype[np.int64]]:
@@ -115,21 +117,21 @@ def transfers(session: secure.Session) -> Any:
     return clock.result
 
 
-def party(role: str, port: int, keys: str) -> None:
-    """One party's process: all tasks, timings as JSON on the last line."""
+def party(role: str, port: int, keys: str, everything: bool) -> None:
+    """One party's process: a number of sessions, timings as JSON on the last line."""
     secure.warm_up()
     other = "bob" if role == "alice" else "alice"
     folder = Path(keys)
     tls = secure.TLS(folder / f"{role}.crt", folder / f"{role}.key", folder / f"{other}.crt")
     found: dict[str, Any] = {"new": [], "same": [], "transfers": [], "scalar": []}
-    for repetition in range(REPETITIONS):
+    for number in range(SESSIONS):
         meet = secure.listen if role == "alice" else secure.connect
         with meet(role, ("127.0.0.1", port), program="benchmark", tls=tls) as session:
             found["new"].append(logarithms(session, FEW, 1 << 14))
             found["same"].append(logarithms(session, FEW, 1 << 14))
             found["transfers"].append(transfers(session))
             found["scalar"].append(scalar_product(session))
-            if repetition == 0:
+            if everything and number == 0:
                 found["many"] = [logarithms(session, MANY, 1 << BITS)]
                 found["widest"] = [logarithms(session, MANY // 5, 1 << 40)]
                 logarithms(session, 1, 1 << 14, "paillier")  # makes the key
@@ -137,15 +139,16 @@ def party(role: str, port: int, keys: str) -> None:
     print(json.dumps(found))
 
 
-def both_parties() -> dict[str, dict[str, Any]]:
+def both_parties(everything: bool) -> dict[str, dict[str, Any]]:
     """Run two processes; the busier side's times, the bytes of both."""
     with tempfile.TemporaryDirectory() as keys:
         for role in ("alice", "bob"):
             secure.make_keys(keys, role)
         port = free_port()
         command = [sys.executable, __file__, "--party"]
+        settings = [str(port), keys, "everything" if everything else ""]
         processes = [
-            subprocess.Popen([*command, role, str(port), keys], stdout=subprocess.PIPE, text=True)
+            subprocess.Popen([*command, role, *settings], stdout=subprocess.PIPE, text=True)
             for role in ("alice", "bob")
         ]
         outputs = [process.communicate()[0] for process in processes]
@@ -221,12 +224,23 @@ def spu(count: int) -> dict[str, dict[str, Any]]:
     asked = numbers(count, 1 << 14)
     found = {}
     for protocol in ("CHEETAH", "SEMI2K"):
-        question = {"protocol": protocol, "numbers": asked.tolist(), "repetitions": REPETITIONS}
+        question = {"protocol": protocol, "numbers": asked.tolist(), "repetitions": SESSIONS}
         answer = ask_peer(interpreter, PEER, question)
         worst = float(np.abs(np.array(answer.pop("values")) - np.log(asked)).max())
         assert worst < 1e-3, f"SPU {protocol} gives other logarithms"
+        for clock in ("cpu", "first_cpu"):
+            answer[clock] = max(answer[clock])  # the busier party
         found[protocol] = {**answer, "error": worst}
     return found
+
+
+def _keep_best(best: dict[str, dict[str, Any]], found: dict[str, dict[str, Any]]) -> None:
+    """Keep the least of every time over all turns."""
+    for name, times in found.items():
+        known = best.setdefault(name, dict(times))
+        for clock in ("wall", "cpu", "first_wall", "first_cpu"):
+            if clock in times:
+                known[clock] = min(known[clock], times[clock])
 
 
 def _scaled(taken: dict[str, float], factor: float) -> Measured:
@@ -235,14 +249,17 @@ def _scaled(taken: dict[str, float], factor: float) -> Measured:
 
 def main() -> dict[str, Any]:
     """Run everything, print the table and write the results."""
-    ours = both_parties()
-    peers = spu(FEW)
+    ours: dict[str, dict[str, Any]] = {}
+    peers: dict[str, dict[str, Any]] = {}
+    for turn in range(ROUNDS):
+        _keep_best(ours, both_parties(everything=turn == 0))
+        _keep_best(peers, spu(FEW))
     comparisons = []
     for task, title in (("new", "new session"), ("same", "same session")):
         measured = {"sfumato": Measured(ours[task]["wall"], ours[task]["cpu"])}
         for protocol, times in peers.items():
             first = "first_" if task == "new" else ""
-            measured[f"SPU {protocol}"] = Measured(times[f"{first}wall"], max(times[f"{first}cpu"]))
+            measured[f"SPU {protocol}"] = Measured(times[f"{first}wall"], times[f"{first}cpu"])
         comparisons.append(Comparison(f"{FEW} logarithms, {title}", measured))
     thousand = {
         "transfers": _scaled(ours["same"], 1000 / FEW),
@@ -273,6 +290,6 @@ def main() -> dict[str, Any]:
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--party"]:
-        party(sys.argv[2], int(sys.argv[3]), sys.argv[4])
+        party(sys.argv[2], int(sys.argv[3]), sys.argv[4], bool(sys.argv[5]))
     else:
         main()

@@ -257,3 +257,16 @@ def test_the_necessary_condition_on_the_modulus_is_what_is_checked():
     assert worst(Ring.odd(smallest | 1), [1, (1 << 17) - 1], bits=17, terms=3) < 0.0113
     with pytest.raises(ParameterError, match="too small"):
         secure.log_error(Ring.odd(needed - 1 - needed % 2), bits=17, terms=3)
+
+
+@pytest.mark.parametrize("count", [1, 500])
+def test_a_batch_takes_as_many_rounds_as_one_logarithm(count):
+    """Its parts overlap: circuit, bits to numbers, products, after the greeting and the base."""
+
+    def party(session):
+        before = session.report().rounds
+        secure.log(session, secure.private(Ring.power_of_two(64), np.arange(count)), bits=20)
+        return session.report().rounds - before
+
+    alice, bob = secure.together(party, party)
+    assert max(alice, bob) == 4

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import os
+import secrets
 import threading
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from scipy.stats import chisquare
 
 import sfumato.secure
 from sfumato import secure
-from sfumato.secure import Ring, Session, Shares, extension, yao
+from sfumato.secure import Ring, Session, Shares, base, extension, yao
 from sfumato.secure import session as session_module
 from sfumato.secure.arithmetic import cross_products
 from sfumato.secure.channel import Channel
@@ -148,6 +149,14 @@ def test_no_input_and_no_secret_appears_in_a_transcript(bob, monkeypatch):
         kept["delta of circuits"] = delta.tobytes()
         return garbled(self, circuit, wires, delta, key)
 
+    token_bytes = secrets.token_bytes
+
+    def token(count):
+        drawn = token_bytes(count)
+        kept[f"number {len(kept)} of base transfers"] = drawn
+        return drawn
+
+    monkeypatch.setattr(base.secrets, "token_bytes", token)
     monkeypatch.setattr(yao.os, "urandom", watched)
     monkeypatch.setattr(extension.OTSender, "__init__", sender)
     monkeypatch.setattr(CompiledEngine, "garble", garble)
@@ -155,6 +164,7 @@ def test_no_input_and_no_secret_appears_in_a_transcript(bob, monkeypatch):
     recorder, _ = recorded(bob, numbers)
     transcript = bytes(recorder.sent["to"]) + bytes(recorder.sent["from"])
     assert kept["delta of transfers"] != kept["delta of circuits"]
+    assert len(kept) > 128  # Alice's secret numbers of the base transfers
     for name, secret in kept.items():
         assert secret not in transcript, name
         assert secret[:8] not in transcript, name

@@ -67,26 +67,41 @@ def cross_products(session: Session, ring: Ring, mine: Limbs, *, used: int | Non
     bits = ring.bits if used is None else used
     n = len(mine)
     session.begin("products", ring=ring, n=n, bits=bits)
-    step = max(1, _TRANSFERS // bits)
-    parts = [slice(i, min(i + step, n)) for i in range(0, n, step)]
+    with session.overlapping(n * bits):
+        return (
+            _offered(session, ring, mine, bits)
+            if session.is_alice
+            else _asked(session, ring, mine, bits)
+        )
+
+
+def _offered(session: Session, ring: Ring, mine: Limbs, bits: int) -> Limbs:
+    """Alice's share of the products."""
+    n = len(mine)
     share = np.empty((n, ring.limbs), np.uint64)
     size = _kernels.message_bytes(ring.bits, bits, not ring.is_power_of_two)
-    short = ring.is_power_of_two and ring.bits <= 128
-    if session.is_alice:
-        for part in parts:
-            x = np.ascontiguousarray(mine[part])
-            q = session.ot_sender.extend(len(x) * bits)
-            zero, one = pads(session, q, ring.pad_words)
-            message = np.empty(len(x) * size + _SPARE, np.uint8)
-            if short:
-                _kernels.gilboa_send_short(zero, one, x, bits, ring.bits, message, share[part])
-            else:
-                _kernels.gilboa_send(
-                    zero, one, x, bits, ring.bits, message, share[part], *ring.kernel, ring.inverse
-                )
-            session.channel.send("products: corrections", message[:-_SPARE])
-            session.progress("products", part.stop / n)
-        return share
+    for part in _parts(n, bits):
+        x = np.ascontiguousarray(mine[part])
+        q = session.ot_sender.extend(len(x) * bits)
+        zero, one = pads(session, q, ring.pad_words)
+        message = np.empty(len(x) * size + _SPARE, np.uint8)
+        if _is_short(ring):
+            _kernels.gilboa_send_short(zero, one, x, bits, ring.bits, message, share[part])
+        else:
+            _kernels.gilboa_send(
+                zero, one, x, bits, ring.bits, message, share[part], *ring.kernel, ring.inverse
+            )
+        session.channel.send("products: corrections", message[:-_SPARE])
+        session.progress("products", part.stop / n)
+    return share
+
+
+def _asked(session: Session, ring: Ring, mine: Limbs, bits: int) -> Limbs:
+    """Bob's share of the products."""
+    n = len(mine)
+    share = np.empty((n, ring.limbs), np.uint64)
+    size = _kernels.message_bytes(ring.bits, bits, not ring.is_power_of_two)
+    parts = _parts(n, bits)
     choices = (ring.to_bits(mine[part], bits).reshape(-1) for part in parts)
     for part, (_, t) in zip(parts, session.ot_receiver.ahead(choices), strict=True):
         y = np.ascontiguousarray(mine[part])
@@ -94,7 +109,7 @@ def cross_products(session: Session, ring: Ring, mine: Limbs, *, used: int | Non
         raw = session.channel.receive("products: corrections", len(y) * size)
         raw += bytes(_SPARE)
         message = np.frombuffer(raw, np.uint8)
-        if short:
+        if _is_short(ring):
             _kernels.gilboa_receive_short(chosen, y, bits, ring.bits, message, share[part])
         else:
             _kernels.gilboa_receive(
@@ -102,6 +117,16 @@ def cross_products(session: Session, ring: Ring, mine: Limbs, *, used: int | Non
             )
         session.progress("products", part.stop / n)
     return share
+
+
+def _parts(n: int, bits: int) -> list[slice]:
+    step = max(1, _TRANSFERS // bits)
+    return [slice(i, min(i + step, n)) for i in range(0, n, step)]
+
+
+def _is_short(ring: Ring) -> bool:
+    """Whether elements fit two registers, for which there are faster loops."""
+    return ring.is_power_of_two and ring.bits <= 128
 
 
 def pads(session: Session, keys: Limbs, words: int) -> tuple[Limbs, ...]:

@@ -22,13 +22,13 @@ from sfumato.secure.base import receive_keys, send_keys
 if TYPE_CHECKING:
     from sfumato.secure.session import Session
 
-__all__ = ["OTReceiver", "OTSender"]
+__all__ = ["AHEAD", "OTReceiver", "OTSender"]
 
 Words = NDArray[np.uint64]
 _COLUMNS = 128
 _CHUNK = 1 << 15
 """Transfers worked on at a time: their bit matrix, half a mebibyte, stays in the cache."""
-_AHEAD = 1 << 18
+AHEAD = 1 << 18
 """Transfers that Bob asks for before he waits for Alice's answer to the first of them."""
 
 
@@ -101,7 +101,7 @@ class OTReceiver:
         for part in choices:
             asked.append((part, self.extend(part)))
             waiting += len(part)
-            while waiting > _AHEAD and len(asked) > 1:
+            while waiting > AHEAD and len(asked) > 1:
                 waiting -= len(asked[0][0])
                 yield asked.popleft()
         yield from asked

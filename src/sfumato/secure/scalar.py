@@ -85,22 +85,11 @@ def many_cross_counts(
     if not ring.is_power_of_two or ring.bits > 64:
         return [_one_by_one(session, job, ring) for job in jobs]
     batches = _batches(jobs)
-    if session.is_alice:
-        for batch in batches:
-            keys = session.ot_sender.extend(sum(piece.length for piece in batch))
-            messages = [_offer(session, *pair) for pair in _with_keys(batch, keys)]
-            session.channel.send("cross counts: corrections", np.concatenate(messages))
-    else:
-        choices = (np.concatenate([piece.bits for piece in batch]) for batch in batches)
-        asked = session.ot_receiver.ahead(choices)
-        for batch, (_, keys) in zip(batches, asked, strict=True):
-            size = sum(piece.length * piece.job.width for piece in batch)
-            raw = session.channel.receive("cross counts: corrections", size)
-            message, start = np.frombuffer(raw, np.uint8), 0
-            for piece, own in _with_keys(batch, keys):
-                end = start + piece.length * piece.job.width
-                _take(session, piece, own, message[start:end])
-                start = end
+    with session.overlapping(sum(piece.length for batch in batches for piece in batch)):
+        if session.is_alice:
+            _offer_all(session, batches)
+        else:
+            _take_all(session, batches)
     mask = np.uint64(ring.modulus - 1)
     flat = (np.ascontiguousarray(job.counts.T).reshape(-1, 1) for job in jobs)
     return [Shares(ring, values & mask) for values in flat]
@@ -176,6 +165,26 @@ def _with_keys(
     for piece in batch:
         yield piece, keys[start : start + piece.length]
         start += piece.length
+
+
+def _offer_all(session: Session, batches: Sequence[Sequence[_Piece]]) -> None:
+    for batch in batches:
+        keys = session.ot_sender.extend(sum(piece.length for piece in batch))
+        messages = [_offer(session, *pair) for pair in _with_keys(batch, keys)]
+        session.channel.send("cross counts: corrections", np.concatenate(messages))
+
+
+def _take_all(session: Session, batches: Sequence[Sequence[_Piece]]) -> None:
+    choices = (np.concatenate([piece.bits for piece in batch]) for batch in batches)
+    asked = session.ot_receiver.ahead(choices)
+    for batch, (_, keys) in zip(batches, asked, strict=True):
+        size = sum(piece.length * piece.job.width for piece in batch)
+        raw = session.channel.receive("cross counts: corrections", size)
+        message, start = np.frombuffer(raw, np.uint8), 0
+        for piece, own in _with_keys(batch, keys):
+            end = start + piece.length * piece.job.width
+            _take(session, piece, own, message[start:end])
+            start = end
 
 
 def _offer(session: Session, piece: _Piece, keys: NDArray[np.uint64]) -> NDArray[np.uint8]:

@@ -52,11 +52,12 @@ def run(
         raise ParameterError(f"this circuit takes {wanted} input bits for each of {n} instances")
     session.begin("circuit", digest=circuit.digest, n=n, reveal=reveal)
     session.and_gates += circuit.and_gates * n
-    outputs = (
-        _garble(session, circuit, mine, n)
-        if session.is_alice
-        else _evaluate(session, circuit, mine, n)
-    )
+    with session.overlapping(len(circuit.bob_slots) * n):
+        outputs = (
+            _garble(session, circuit, mine, n)
+            if session.is_alice
+            else _evaluate(session, circuit, mine, n)
+        )
     if reveal is None:
         return outputs
     packed = np.packbits(outputs.reshape(-1))
