@@ -21,8 +21,10 @@ from sfumato.anonymize.demand import Demand, models_of
 from sfumato.anonymize.preparing import prepare
 from sfumato.anonymize.problem import Problem, Solution
 from sfumato.anonymize.registry import method
+from sfumato.anonymize.views import group_view
 from sfumato.budget import Budget
 from sfumato.hierarchy import Boundaries, Hierarchy, flat
+from sfumato.utility import discernibility, weighted_discernibility
 
 __all__ = ["main"]
 
@@ -185,22 +187,14 @@ MONDRIAN_QI = ["age", "workclass", "education-num", "marital-status", "occupatio
                "native-country"]  # fmt: skip
 
 
-def squares(problem: Problem, solution: Solution, column: str) -> tuple[float, float]:
-    """Σ|E|² over what one column alone shows: by equal cells, and by cells that overlap."""
-    shown = solution.published[column]
-    rows = np.bincount(
-        shown.codes[solution.groups], weights=problem.counts, minlength=len(shown.labels)
-    )
-    covers = np.zeros((len(rows), len(shown.order)), dtype=np.float32)
-    for entry, (low, high) in enumerate(zip(shown.low, shown.high, strict=True)):
-        covers[entry, shown.order[low : high + 1]] = 1.0
-    overlap = covers[:, : problem.shapes[column].size] @ covers[:, : problem.shapes[column].size].T
-    return float((rows**2).sum()), float(rows @ (overlap > 0) @ rows)
+def only(column: str) -> dict[str, float]:
+    """Weights that count one column."""
+    return {name: float(name == column) for name in MONDRIAN_QI}
 
 
 def mondrian(table: pa.Table, k: int, first: str | None) -> tuple[Problem, Solution]:
     """Strict Mondrian, plain or with one column first."""
-    weights = {} if first is None else {name: float(name == first) for name in MONDRIAN_QI}
+    weights = {} if first is None else only(first)
     demand = Demand((tuple(MONDRIAN_QI),), (), models_of((), k=k), "mondrian", weights=weights)
     problem: Any = prepare(sf.table(table), demand, Budget()).problem
     return problem, method("mondrian").solve(problem)
@@ -217,14 +211,14 @@ def prioritized_table() -> str:
     ]
     for k in (2, 5, 10, 25, 50, 100):
         solved = {first: mondrian(table, k, first) for first in (None, "age", "sex")}
-        numbers = []
-        for problem, solution in solved.values():
-            sizes = np.bincount(solution.groups, weights=problem.counts)
-            numbers.append(float((sizes**2).sum()))
-        pairs = [
-            squares(*solved[first], column) for column in ("age", "sex") for first in (None, column)
-        ]
-        numbers += [overlapping for _, overlapping in pairs] + [equal for equal, _ in pairs]
+        views = {first: group_view(*found) for first, found in solved.items()}
+        numbers: list[float] = [discernibility(view) for view in views.values()]
+        for overlapping in (True, False):
+            numbers += [
+                weighted_discernibility(views[first], only(column), overlapping=overlapping)
+                for column in ("age", "sex")
+                for first in (None, column)
+            ]
         lines.append(f"| {k} | " + " | ".join(f"{number:,.0f}" for number in numbers) + " |")
     return "\n".join(lines)
 

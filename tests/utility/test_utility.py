@@ -162,6 +162,17 @@ def test_classes_by_definition(drawn: tuple[View, list, list]) -> None:
         alone += weight * (sum(s * s for s in column.values()) + suppressed * n)
     weights = {"place": 2.0, "colour": 0.0}
     assert weighted_discernibility(view, weights) == pytest.approx(alone)
+    meeting = 0.0
+    for name, weight in (("place", 2.0), ("age", 1.0)):
+        shown = view.published[name]
+        held = [
+            frozenset(shown.order[shown.low[code] : shown.high[code] + 1].tolist())
+            for code in shown.codes[view.kept]
+        ]
+        counted = list(zip(held, view.weight[view.kept].tolist(), strict=True))
+        alike = sum(m * k for (a, m), (b, k) in itertools.product(counted, repeat=2) if a & b)
+        meeting += weight * (alike + suppressed * n)
+    assert weighted_discernibility(view, weights, overlapping=True) == pytest.approx(meeting)
     target = np.array([row[2] for row in rows])
     votes: dict[object, Counter[int]] = {}
     for row, cell in zip(rows, cells, strict=True):
@@ -276,6 +287,24 @@ def test_random_workloads_repeat() -> None:
         answer_workload(view, [Query({"zip": np.ones(4)})])
     with pytest.raises(ColumnError, match="is no quasi-identifier"):
         weighted_discernibility(view, {"zip": 1})
+
+
+@given(
+    st.lists(
+        st.tuples(st.sets(st.integers(0, 4), min_size=1), st.integers(1, 3)),
+        min_size=1,
+        max_size=8,
+    )
+)
+def test_sets_overlap_where_they_share_a_value(groups: list[tuple[set[int], int]]) -> None:
+    letters = ValueSets(pa.array(list("abcde")), "letters")
+    offsets = np.cumsum([0, *(len(codes) for codes, _ in groups)])
+    members = [code for codes, _ in groups for code in sorted(codes)]
+    original = np.array([min(codes) for codes, _ in groups])
+    counts = np.array([rows for _, rows in groups])
+    view = View({"letters": original}, {"letters": letters.published(offsets, members)}, counts)
+    meeting = sum(m * k for (a, m), (b, k) in itertools.product(groups, repeat=2) if a & b)
+    assert weighted_discernibility(view, overlapping=True) == meeting
 
 
 def test_views_must_be_aligned() -> None:

@@ -143,7 +143,7 @@ def _codes_of_objects(cells: Array, ordered: bool) -> Array | None:
         return numbers
     code_of = {text: code for code, text in enumerate(sorted(known) if ordered else known)}
     codes = np.array([code_of.get(value, len(known)) for value in objects], numbers.dtype)
-    return codes[numbers]
+    return np.asarray(codes[numbers])
 
 
 def _missing(value: Any) -> bool:
