@@ -27,7 +27,7 @@ __all__ = ["in_common_codes", "with_people", "without_people"]
 
 Array = npt.NDArray[Any]
 WHO = "\0who"
-"""The column that tells rows from people; no table can have it."""
+"""The column that tells rows from people."""
 ROW, PERSON, NOBODY = 0, 1, 2
 
 
@@ -99,8 +99,11 @@ def with_people(problem: Problem, k: int) -> Problem:
     who = np.where(people, PERSON, ROW).astype(np.uint8)
     import pyarrow as pa
 
+    name = WHO
+    while name in problem.entries.columns:
+        name += "\0"
     entries = Codes(
-        (*problem.entries.columns, WHO),
+        (*problem.entries.columns, name),
         (*arrays, who),
         (*problem.entries.values, pa.array(["row", "person", "nobody"])),
         np.concatenate([problem.counts, crowd.counts]),
@@ -109,7 +112,7 @@ def with_people(problem: Problem, k: int) -> Problem:
     return replace(
         problem,
         entries=entries,
-        sensitive=(*problem.sensitive, WHO),
+        sensitive=(*problem.sensitive, name),
         rules=rules,
         crowd=None,
         people=people,

@@ -206,7 +206,7 @@ def _parsed(leaves: pa.Array, wanted: pa.DataType) -> pa.Array:
     """Text as values of a type; null where it does not parse."""
     try:
         return leaves.cast(wanted)
-    except pa.ArrowInvalid:
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
         pass
     parsed = []
     for text in leaves:
