@@ -167,3 +167,17 @@ def test_the_interval_covers() -> None:
 def test_a_universe_smaller_than_the_table_is_refused() -> None:
     with pytest.raises(ParameterError, match="10 people but the table already has 600 rows"):
         population_uniqueness(ClassSizes.of({1: 400, 2: 100}), 10)
+
+
+def test_uniqueness_by_sampling_fraction_ends_where_it_must() -> None:
+    sizes = ClassSizes.of({1: 400, 2: 150, 3: 60, 10: 12})
+    found = population_uniqueness(sizes, 100_000)
+    fractions, shares = zip(*found.by_fraction, strict=True)
+    assert fractions[0] == pytest.approx(found.sampling_fraction)
+    assert shares[0] == pytest.approx(found.estimate)
+    assert (fractions[-1], shares[-1]) == (1.0, sizes.unique)
+    assert list(fractions) == sorted(fractions)
+    for fraction, share in found.by_fraction[1:-1:4]:
+        again = population_uniqueness(sizes, sizes.rows / fraction)
+        assert share == pytest.approx(again.estimate)
+    assert population_uniqueness(sizes, sizes.rows).by_fraction == ()

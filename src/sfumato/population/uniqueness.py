@@ -34,6 +34,8 @@ Floats = npt.NDArray[np.float64]
 
 LARGEST_SMALL_FRACTION = 0.1
 """Up to this sampling fraction Dankar's rule trusts Pitman's model."""
+FRACTIONS = 13
+"""Sampling fractions for which uniqueness is told, evenly spaced on a logarithmic scale."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +44,9 @@ class PopulationUniqueness(Result):
 
     `estimates` holds a share of the population for each model, None where it has no solution.
     `chosen` is the model that Dankar's rule takes, `estimate` its figure, and `low` and `high` the
-    bootstrap interval around it at the given `confidence`.
+    bootstrap interval around it at the given `confidence`. `by_fraction` pairs sampling fractions,
+    from this one up to all people, with the share that Dankar's rule would give if the sample were
+    that fraction of its population.
     """
 
     universe: float
@@ -55,6 +59,7 @@ class PopulationUniqueness(Result):
     high: float | None = None
     confidence: float | None = None
     notes: tuple[str, ...] = field(default=())
+    by_fraction: tuple[tuple[float, float], ...] = field(default=())
 
 
 def population_uniqueness(
@@ -113,7 +118,28 @@ def population_uniqueness(
         high=high,
         confidence=confidence if low is not None else None,
         notes=tuple(notes),
+        by_fraction=_by_fraction(sizes, fraction),
     )
+
+
+def _by_fraction(sizes: ClassSizes, fraction: float) -> tuple[tuple[float, float], ...]:
+    """What Dankar's rule says of this sample if it were a larger fraction of its population."""
+    if not 0 < fraction < 1:
+        return ()
+    model = _pitman_fit(sizes) if sizes.unique_rows else None
+    found = []
+    for share in np.geomspace(fraction, 1, FRACTIONS)[:-1].tolist():
+        universe = sizes.rows / share
+        small = share <= LARGEST_SMALL_FRACTION
+        estimates = {
+            "pitman": _pitman_share(model, universe) if small and model else None,
+            "zayatz": zayatz(sizes, universe),
+            "snb": None if small else snb(sizes, universe),
+        }
+        value = estimates[_dankar(estimates, share)]
+        if value is not None:
+            found.append((share, value))
+    return (*found, (1.0, sizes.unique))
 
 
 def _dankar(estimates: Mapping[str, float | None], fraction: float) -> str:
@@ -178,11 +204,16 @@ def pitman(sizes: ClassSizes, universe: float) -> float | None:
     >>> round(pitman(ClassSizes.of({1: 400, 2: 150, 3: 60, 10: 12}), 100_000), 3)
     0.008
     """
-    from scipy.optimize import minimize
-    from scipy.special import gammaln
-
     if sizes.unique_rows == 0:
         return 0.0
+    model = _pitman_fit(sizes)
+    return None if model is None else _pitman_share(model, universe)
+
+
+def _pitman_fit(sizes: ClassSizes) -> tuple[float, float] | None:
+    """α and θ of greatest likelihood."""
+    from scipy.optimize import minimize
+
     s, c = sizes.sizes.astype(np.float64), sizes.classes_of_size.astype(np.float64)
     classes, rows = float(c.sum()), float((s * c).sum())
     if classes == rows:
@@ -196,13 +227,15 @@ def pitman(sizes: ClassSizes, universe: float) -> float | None:
         found = minimize(minus_log_likelihood, start, jac=True, method="BFGS", tol=1e-9)
         if np.isfinite(found.fun) and (best is None or found.fun < best.fun):
             best = found
-    if best is None:
-        return None
-    alpha, theta = _pitman_parameters(best.x)
-    uniques = math.exp(
-        gammaln(theta + 1) - gammaln(theta + alpha) + (alpha - 1) * math.log(universe)
-    )
-    return uniques if 0 <= uniques <= 1 else None
+    return None if best is None else _pitman_parameters(best.x)
+
+
+def _pitman_share(model: tuple[float, float], universe: float) -> float | None:
+    from scipy.special import gammaln
+
+    alpha, theta = model
+    share = math.exp(gammaln(theta + 1) - gammaln(theta + alpha) + (alpha - 1) * math.log(universe))
+    return share if 0 <= share <= 1 else None
 
 
 def _pitman_parameters(at: Floats) -> tuple[float, float]:

@@ -7,7 +7,7 @@ from dataclasses import replace
 from sfumato.population.attack import AttackResult
 from sfumato.population.survey import PopulationReport
 from sfumato.population.uniqueness import PopulationUniqueness
-from sfumato.report import charts
+from sfumato.report import charts, curves
 from sfumato.report.drawing import gauge
 from sfumato.report.page import Figure, Grid, Page, Section
 from sfumato.report.wording import percent, phrase, sentence
@@ -29,9 +29,10 @@ def population_summary(found: PopulationReport) -> Page:
     plan = found.plan
     unique = found.uniqueness.estimate
     alone = (
-        "" if unique is None else f"About {percent(unique)} of {found.universe:,.0f} people are "
+        ""
+        if unique is None
+        else f"{_people(unique, found.universe)} are alone with what this table says about them. "
     )
-    alone += "alone with what this table says about them. " if alone else ""
     promise = (
         f"Blurred as planned, a row matches at least {plan.k:,} people in "
         f"{percent(plan.measured.at_least)} of the cases or more"
@@ -57,6 +58,13 @@ def population_summary(found: PopulationReport) -> Page:
     )
 
 
+def _people(share: float, universe: float) -> str:
+    """So many of all people, as exactly as an estimate deserves."""
+    said = percent(share).removeprefix("<")
+    about = "Fewer than" if 0 < share < 0.001 else "About"
+    return f"{about} {said} of {universe:,.0f} people"
+
+
 def population_page(found: PopulationReport) -> Page:
     """The page of a table as a sample."""
     sections = [
@@ -75,8 +83,7 @@ def uniqueness_summary(found: PopulationUniqueness) -> Page:
     said = (
         "No model has a solution for this sample."
         if found.estimate is None
-        else f"About {percent(found.estimate)} of {found.universe:,.0f} people are unique "
-        f"({found.chosen})."
+        else f"{_people(found.estimate, found.universe)} are unique ({found.chosen})."
     )
     return Page(
         title="Uniqueness in a population",
@@ -117,13 +124,28 @@ def _uniqueness(found: PopulationUniqueness) -> list[Figure]:
     )
     if found.low is not None and found.confidence is not None:
         caption += f" The bar is the {percent(found.confidence)} interval of the chosen model."
-    return [
+    figures = [
         Figure(
             "Fewer people are alone among all than in a sample",
             caption,
-            charts.intervals("Uniqueness by sampling fraction", rows, what="share alone"),
+            charts.intervals("Uniqueness in the sample and by model", rows, what="share alone"),
         )
     ]
+    if len(found.by_fraction) > 2 and found.estimate is not None:
+        figures.append(
+            Figure(
+                "The larger the population, the fewer are unique",
+                "People unique in the population, had this sample been another fraction of it: at "
+                "100% the table is everybody. By the rule of Dankar and others: Pitman's model up "
+                "to 10%, above it the smaller of two others. The large dot is this table.",
+                curves.fractions(
+                    "Uniqueness by sampling fraction",
+                    found.by_fraction,
+                    (found.sampling_fraction, found.estimate),
+                ),
+            )
+        )
+    return figures
 
 
 def _sets(found: PopulationReport) -> list[Section]:
