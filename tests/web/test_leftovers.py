@@ -52,6 +52,13 @@ class Program:
         connection.close()
         return answer.status, answer.headers.get("location", ""), text
 
+    def listen(self, place: str) -> None:
+        """Hear the first thing that a job tells, and hang up."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=120)
+        connection.request("GET", place, headers={"cookie": self.cookie})
+        assert connection.getresponse().readline().startswith(b"data: ")
+        connection.close()
+
     def follow(self, place: str) -> str:
         """Wait for the page behind a job."""
         until = time.monotonic() + 120
@@ -139,6 +146,8 @@ def hard_use(program: Program, base: str, seed: int) -> None:
         _, place, _ = program.ask("POST", f"{base}/utility", **form)
         assert place.startswith("/jobs/")
         jobs.append(place)
+    for place in jobs[:10]:
+        program.listen(f"{place}/events")
     for place in jobs:
         program.ask("POST", f"{place}/cancel")
     until = time.monotonic() + 120

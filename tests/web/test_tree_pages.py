@@ -209,6 +209,10 @@ def test_rare_values_are_shown_when_asked_for(towns: Editor) -> None:
     assert "Zzyzx" not in shown
     assert "1 value that fewer than ten rows hold" in shown
     assert "Zzyzx" in towns.bench.get(f"{towns.place}?rare=1").text
+    page = towns.do("group", "Ford", few=[towns.outline.root], label="elsewhere")
+    assert above(towns.outline, "Zzyzx") == ["Zzyzx", "elsewhere", "*"]
+    assert above(towns.outline, "Ford") == ["Ford", "elsewhere", "*"]
+    assert "Zzyzx" not in page.text
 
 
 @pytest.mark.parametrize("method", ["mondrian", "lattice", "full-domain", "kmember"])

@@ -156,7 +156,7 @@ def test_fifty_cancelled_jobs_leave_nothing_behind() -> None:
     jobs.close()
     assert {job.state for job in made} == {"cancelled"}
     gc.collect()
-    assert threading.active_count() == before
+    assert threading.active_count() <= before  # threads of other tests may have ended meanwhile
 
 
 def test_a_job_tells_how_far_it_is_and_what_went_wrong() -> None:

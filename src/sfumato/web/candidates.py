@@ -98,7 +98,7 @@ def curve(candidates: Sequence[Candidate], chosen: Choices) -> str:
         f'aria-label="Precision lost against people alike">{"".join(parts)}'
         f'<text class="axis" x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 6}" '
         f'text-anchor="middle">people alike, at least (k)</text>'
-        f'<text class="axis" x="14" y="{(TOP + HEIGHT - BOTTOM) / 2}" text-anchor="middle" '
+        f'<text class="axis upright" x="14" y="{(TOP + HEIGHT - BOTTOM) / 2}" text-anchor="middle" '
         f'transform="rotate(-90 14 {(TOP + HEIGHT - BOTTOM) / 2})">precision lost</text></svg>'
     )
 

@@ -19,7 +19,7 @@ from sfumato.web import trees
 from sfumato.web.outline import Outline
 from sfumato.web.pages import Form, form_of, frame, page, whole
 from sfumato.web.project import Project
-from sfumato.web.treeview import lines_of, opened_at_first
+from sfumato.web.treeview import few_hold, lines_of, opened_at_first
 
 if TYPE_CHECKING:
     from sfumato.web.app import Workbench
@@ -96,6 +96,9 @@ class Editing:
             asked.opened, asked.picked = None, ()
             return
         before = project.outline(column)
+        rows = project.held(column).rows_of(before) if "few" in form else []
+        for group in _numbers(form, "few"):  # picked without being named
+            asked.picked += tuple(few_hold(before, rows, group))
         after = _made(project, column, act, form) or _changed(before, act, form, asked.picked)
         project.decide_tree(column, after)
         if act in ("build", "read"):

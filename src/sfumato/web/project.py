@@ -60,6 +60,7 @@ class Project:
     """Grows with every decision, so that a page can tell that it is out of date."""
     busy: threading.Lock = field(default_factory=threading.Lock)
     """Held by the job that asks the table something: engines answer one question at a time."""
+    _deciding: threading.Lock = field(default_factory=threading.Lock)
     _look: Look | None = None
     _undo: list[Choices] = field(default_factory=list)
     _sizes: dict[tuple[str, ...], ClassSizes] = field(default_factory=dict)
@@ -113,18 +114,20 @@ class Project:
             raise ParameterError("the roles are not those of this table's columns")
         if not set(choices.weights) | set(choices.trees) <= set(choices.roles):
             raise ParameterError("there is a weight or a tree of a column that does not exist")
-        if choices != self.choices:
-            self._save(choices)
-            self._undo = [*self._undo[1 - MOST_UNDO :], self.choices]
-            self.choices = choices
-            self.edition += 1
+        with self._deciding:
+            if choices != self.choices:
+                self._save(choices)
+                self._undo = [*self._undo[1 - MOST_UNDO :], self.choices]
+                self.choices = choices
+                self.edition += 1
 
     def undo(self) -> None:
         """Take the last decision back."""
-        if self._undo:
-            self._save(self._undo[-1])
-            self.choices = self._undo.pop()
-            self.edition += 1
+        with self._deciding:
+            if self._undo:
+                self._save(self._undo[-1])
+                self.choices = self._undo.pop()
+                self.edition += 1
 
     # What is found
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from sfumato.report.showable import RARE
 from sfumato.web.outline import Outline
 
-__all__ = ["Line", "lines_of", "opened_at_first"]
+__all__ = ["Line", "few_hold", "lines_of", "opened_at_first"]
 
 AT_FIRST = 40
 """Lines that are open when the page is first seen, about."""
@@ -33,6 +33,8 @@ class Line:
     out_of_reach: bool = False
     hidden: int = 0
     """Values of this note that few rows hold; 0 where there are simply too many lines."""
+    below: int | None = None
+    """The group that a note stands below."""
 
 
 def opened_at_first(outline: Outline) -> set[int]:
@@ -45,6 +47,15 @@ def opened_at_first(outline: Outline) -> set[int]:
             break
         opened.add(group)
     return opened
+
+
+def few_hold(outline: Outline, rows: Sequence[int], group: int) -> list[int]:
+    """What stands directly below a group and is held by fewer than ten rows."""
+    return [
+        node
+        for node in outline.children.get(group, ())
+        if sum(rows[value] for value in outline.leaves(node)) < RARE
+    ]
 
 
 def lines_of(
@@ -93,7 +104,7 @@ def lines_of(
             found.append(Line(depth + 1, values=len(shown) - MOST_CHILDREN))
         if hidden:
             few = sum(below[c] for c in hidden)
-            found.append(Line(depth + 1, values=few, hidden=few))
+            found.append(Line(depth + 1, values=few, hidden=few, below=node))
 
     show(outline.root, 0)
     return found
