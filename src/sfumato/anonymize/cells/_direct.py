@@ -45,13 +45,13 @@ def take_classes(  # type: ignore[no-untyped-def]
 ):
     """APPROX-DR over some patterns in turn; fills `group` and gives the number of groups.
 
-    A class of uncovered entries becomes a group if it satisfies all rules.
+    A class of uncovered entries, those in group -1, becomes a group if it satisfies all rules.
     """
     n = codes.shape[0]
     open_ = np.empty(n, np.int64)
     left = 0
     for i in range(n):
-        if group[i] < 0:
+        if group[i] == -1:
             open_[left] = i
             left += 1
     slots = new_slots(left)

@@ -51,28 +51,29 @@ def nearest_distances(words, counts, k, masks, steps, most, queries, nearest):  
     """Fill in how far from each queried entry one must go to have k rows.
 
     `masks` are sets of columns and `steps` what a difference in one of them counts; distances
-    beyond `most` are not reached by any k rows that may share a group.
+    beyond `most` are not reached by any k rows that may share a group. Entries are passed in pieces
+    that stay in the processor's cache while all queries look at them.
     """
-    n = counts.shape[0]
-    everywhere = ~np.uint64(0)
+    n, everywhere = counts.shape[0], ~np.uint64(0)
     differ, distances = np.empty(_AT_ONCE, np.uint64), np.empty(_AT_ONCE, np.int64)
-    tally = np.empty(most + 2, np.int64)
-    for a in range(queries.shape[0]):
-        tally[:] = 0
-        limit = most + 1
-        for first in range(0, n, _AT_ONCE):
-            last = min(n, first + _AT_ONCE)
+    tallies = np.zeros((queries.shape[0], most + 2), np.int64)
+    nearest[:] = most + 1
+    for first in range(0, n, _AT_ONCE):
+        last = min(n, first + _AT_ONCE)
+        for a in range(queries.shape[0]):
             _apart(words, queries[a], first, last, everywhere, masks, steps, differ, distances)
+            limit, tally, closer = nearest[a], tallies[a], False
             for z in range(last - first):
                 if distances[z] < limit:
                     tally[distances[z]] += counts[first + z]
-            rows = np.int64(0)
-            for d in range(limit):
-                rows += tally[d]
-                if rows >= k:
-                    limit = d
-                    break
-        nearest[a] = limit
+                    closer = True
+            if closer:
+                rows = np.int64(0)
+                for d in range(limit):
+                    rows += tally[d]
+                    if rows >= k:
+                        nearest[a] = d
+                        break
 
 
 @numba.njit(nogil=True, cache=True)

@@ -60,8 +60,13 @@ def approx_dr(
         budget.progress("covering rows", at / len(patterns))
         if budget.spent() or (group >= 0).all():
             break
-        kept = patterns.kept[at : at + _AT_ONCE]
-        groups = _take(take_classes, table, kept, group, groups)
+        upto = slice(at, at + _AT_ONCE)
+        if patterns.floor is not None:
+            # Rows that must pay more than these patterns cost are set aside.
+            group[group < 0] = -1
+            group[(group < 0) & (patterns.floor > patterns.prices[upto][-1])] = -2
+        groups = _take(take_classes, table, patterns.kept[upto], group, groups)
+    group[group < 0] = -1
     groups = _take(take_classes, table, patterns.kept[-1:], group, groups)
     return complete(table, group, groups)
 

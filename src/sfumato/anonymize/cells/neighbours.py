@@ -23,7 +23,7 @@ _PLANES = 4
 _MOST_STEPS = 1_000
 _LEVELS = 6
 _ROUNDS = 4
-_PAIRS_AT_ONCE = 50_000_000
+_PAIRS_AT_ONCE, _QUERIES = 100_000_000, 1_024
 
 
 class Neighbours:
@@ -71,7 +71,7 @@ class Neighbours:
 
         budget = budget or Budget()
         nearest = np.zeros(len(entries), dtype=np.int64)
-        at_once = max(1, _PAIRS_AT_ONCE // self.table.entries)
+        at_once = max(1, min(_QUERIES, _PAIRS_AT_ONCE // self.table.entries))
         for at in range(0, len(entries), at_once):
             budget.progress("comparing rows", at / len(entries))
             if budget.spent():

@@ -26,13 +26,13 @@ Array = npt.NDArray[Any]
 
 MOST_PATTERNS = 1 << 14
 
-_MOST_WORK = 20_000_000_000
+_MOST_WORK = 10_000_000_000
 """Cells looked at in one walk over the patterns."""
 
 _SAMPLE, _SAMPLES = 20_000, 3
 """Entries among which near rows are sought, and how often where these are not all."""
 
-_MOST_PAIRS = 20_000_000_000
+_MOST_PAIRS = 40_000_000_000
 """Pairs of entries compared for the lower bound."""
 
 
