@@ -15,7 +15,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from types import TracebackType
 from typing import Any, NoReturn, Protocol, Self, TypeVar
 
@@ -34,9 +34,10 @@ from sfumato.joint.masks import (
     to_floats,
     unpack,
 )
+from sfumato.joint.roster import Trust, canonical, checked_keys, make_card, printable, read_json
 from sfumato.joint.traffic import SumReport
 
-__all__ = ["Alone", "Left", "Link", "SecureSum", "Summing", "Trust", "until_complete"]
+__all__ = ["Alone", "Left", "Link", "SecureSum", "Summing", "until_complete"]
 
 Floats = NDArray[np.float64]
 T = TypeVar("T")
@@ -61,15 +62,6 @@ class Link(Protocol):
     def receive_at_most(self, step: str, limit: int) -> bytearray: ...
     def stop(self, reason: str) -> None: ...
     def close(self) -> None: ...
-
-
-class Trust(Protocol):
-    """How public keys are vouched for; see `sfumato.joint.links.Certificates`."""
-
-    @property
-    def others(self) -> Mapping[str, Any]: ...
-    def sign(self, message: bytes) -> bytes: ...
-    def verify(self, name: str, message: bytes, signature: bytes) -> bool: ...
 
 
 class Summing(Protocol):
@@ -249,66 +241,28 @@ class SecureSum:
 
     def _greet(self, parameters: dict[str, Any], least: int | None) -> list[str]:
         common = {"protocol": _PROTOCOL, "min_parties": least, "coordinator": self.coordinator}
-        parameters = {**parameters, **common}
-        card = {
-            "name": self.name,
-            "public": self._keys.public.hex(),
-            "parameters": {k: _digest(v) for k, v in sorted(parameters.items())},
-        }
-        signature = self._trust.sign(_canonical(card)) if self._trust else b""
-        mine = {"card": card, "signature": signature.hex()}
+        mine = make_card(self.name, self._keys.public, {**parameters, **common}, self._trust)
         if self.name == self.coordinator:
             cards = [mine]
             deadline = time.monotonic() + self._timeout
             for other, link in self._links.items():
                 link.timeout = max(_GRACE, deadline - time.monotonic())
-                theirs = _parsed(link.receive_at_most("greeting", _LARGEST_GREETING))
-                card_of = theirs.get("card")
-                if not isinstance(card_of, dict) or card_of.get("name") != other:
+                greeting = link.receive_at_most("greeting", _LARGEST_GREETING)
+                theirs = read_json(greeting, dict, "a greeting")
+                card = theirs.get("card")
+                if not isinstance(card, dict) or card.get("name") != other:
                     self._fail("greeting", f"`{other}` calls itself by another name")
                 cards.append(theirs)
-            message = json.dumps(cards).encode()
             for link in self._links.values():
-                link.send("roster", message)
+                link.send("roster", json.dumps(cards).encode())
         else:
-            self._links[self.coordinator].send("greeting", json.dumps(mine).encode())
-            roster = self._links[self.coordinator].receive_at_most("roster", 64 * _LARGEST_GREETING)
-            cards = _parsed_list(roster, dict)
-            if mine not in cards:
-                self._fail("roster", "the coordinator does not pass on this party's own key")
-        return self._accept(cards, card)
-
-    def _accept(self, cards: Sequence[dict[str, Any]], mine: dict[str, Any]) -> list[str]:
-        publics: dict[str, bytes] = {}
-        for entry in cards:
-            try:
-                card = entry["card"]
-                name, theirs = str(card["name"]), dict(card["parameters"])
-                public = bytes.fromhex(card["public"])
-                signature = bytes.fromhex(entry["signature"])
-            except (KeyError, TypeError, ValueError):
-                self._fail("roster", "a party's card cannot be read")
-            if name in publics:
-                self._fail("roster", f"two parties call themselves `{_shown(name)}`")
-            different = [
-                key
-                for key in sorted({*mine["parameters"], *theirs})
-                if mine["parameters"].get(key) != theirs.get(key)
-            ]
-            if different:
-                self._fail(
-                    "roster",
-                    f"`{_shown(name)}` runs with other parameters: {_shown(', '.join(different))}",
-                )
-            if self._trust and not self._trust.verify(name, _canonical(card), signature):
-                self._fail(
-                    "roster", f"the key of `{_shown(name)}` is not signed by its certificate"
-                )
-            publics[name] = public
+            link = self._links[self.coordinator]
+            link.send("greeting", json.dumps(mine).encode())
+            roster = link.receive_at_most("roster", 64 * _LARGEST_GREETING)
+            cards = read_json(roster, list, "a roster")
+        publics = checked_keys(cards, mine, self._trust)
         names = sorted(publics)
-        if self._trust and set(names) != {self.name, *self._trust.others}:
-            self._fail("roster", "the coordinator's roster is not the parties agreed on")
-        context = hashlib.sha256(_canonical([[n, publics[n].hex()] for n in names])).digest()
+        context = hashlib.sha256(canonical([[n, publics[n].hex()] for n in names])).digest()
         self._keys.agree(self.name, publics, context)
         return names
 
@@ -357,13 +311,13 @@ class SecureSum:
         limit = max(size, _LARGEST_GREETING) + 1
         answer = bytes(self._receive(self.coordinator, step, limit))
         if answer[:1] == _LEFT:
-            names = [str(name) for name in _parsed_list(answer[1:], str)]
+            names = [str(name) for name in read_json(answer[1:], list, "a roster")]
             if not set(names) < set(self._names) or self.name not in names:
                 self._fail(step, "the coordinator sent a roster that does not belong here")
             self._restart(names)
         if answer[:1] == _STOP:
             link.close()
-            raise _left_error(_shown(answer[1:].decode("utf-8", "replace")))
+            raise _left_error(printable(answer[1:].decode("utf-8", "replace")))
         if answer[:1] != _SUM or len(answer) != size + 1:
             self._fail(step, "the coordinator sent something that does not belong here")
         return answer[1:]
@@ -416,38 +370,3 @@ def _left_error(name: str) -> PeerError:
         f"`{name}` left the computation; nothing was fitted",
         remedy="Start all parties again, with or without it.",
     )
-
-
-def _shown(text: str) -> str:
-    """What another party wrote, fit to be printed."""
-    return "".join(letter for letter in text if letter.isprintable())[:200]
-
-
-def _digest(value: Any) -> str:
-    return hashlib.sha256(_canonical(value)).hexdigest()
-
-
-def _canonical(value: Any) -> bytes:
-    return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
-
-
-def _parsed(data: bytearray) -> dict[str, Any]:
-    try:
-        value = json.loads(bytes(data))
-    except ValueError:
-        value = None
-    if not isinstance(value, dict):
-        raise PeerError("a party sent a greeting that cannot be read", remedy="Run one version.")
-    return value
-
-
-def _parsed_list(data: bytes | bytearray, kind: type) -> list[Any]:
-    try:
-        value = json.loads(bytes(data))
-    except ValueError:
-        value = None
-    if not isinstance(value, list) or not all(isinstance(entry, kind) for entry in value):
-        raise PeerError(
-            "the coordinator sent a roster that cannot be read", remedy="Run one version."
-        )
-    return value
