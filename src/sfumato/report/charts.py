@@ -57,7 +57,9 @@ def strength(title: str, found: Sequence[Measures]) -> Spec:
     rows = [
         {"name": " + ".join(m.columns), "share": m.unique, "said": percent(m.unique)} for m in found
     ]
-    return _bars(title, rows, "rows that stand alone")
+    lines = max((len(m.columns) for m in found), default=1)
+    bars = _bars(title, rows, "rows that stand alone")
+    return {**bars, "usermeta": {"narrow": {"lines": lines}}}
 
 
 def ladder(title: str, found: Sequence[Measures]) -> Spec:
@@ -192,12 +194,10 @@ def pair_strength(title: str, pairs: Mapping[tuple[str, str], float]) -> Spec:
             {"mark": {"type": "text", "fontSize": 11, "aria": False},
              "encoding": {"x": x, "y": y, "text": {"field": "said"}}}
         )  # fmt: skip
-    return chart(
-        title,
-        {"data": {"values": rows}, "layer": layers},
-        height={"step": 30} if side > 200 else side,
-        width=side,
-    )
+    body = {"data": {"values": rows}, "layer": layers}
+    if len(names) > 6:
+        body["usermeta"] = {"narrow": {"layers": 1}}  # the figures would run into each other
+    return chart(title, body, height={"step": 30} if side > 200 else side, width=side)
 
 
 FATES = {"as it was": CALM, "blurred": ACCENT, "starred": WARNING, "left out": QUIET}

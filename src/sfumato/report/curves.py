@@ -103,7 +103,7 @@ def fractions(title: str, points: Points, here: tuple[float, float] | None) -> S
                       "opacity": 1},
              "encoding": {"x": x, "y": y}},
             {"data": at,
-             "mark": {"type": "text", "align": "left", "dx": 12, "dy": -4, "color": INK,
+             "mark": {"type": "text", "align": "left", "dx": 4, "dy": -18, "color": INK,
                       "aria": False},
              "encoding": {"x": x, "y": y, "text": {"field": "said"}}},
         ]  # fmt: skip

@@ -39,12 +39,29 @@ def draw(spec: dict[str, Any], number: int) -> str:
 
 
 def narrowed(spec: dict[str, Any]) -> dict[str, Any]:
-    """The same chart for a narrow screen."""
+    """The same chart for a narrow screen.
+
+    A chart may say in its ``usermeta`` what else becomes different there: names of several parts
+    stand one below the other (`lines`), layers that need room are left out (`layers`).
+    """
     small = copy.deepcopy(spec)
     small["width"] = min(spec["width"], NARROW)
     small["config"]["axis"]["labelLimit"] = 130
     if not isinstance(spec["height"], dict):
         small["height"] = min(spec["height"], NARROW)
+    wishes = spec.get("usermeta", {}).get("narrow", {})
+    if "layers" in wishes:
+        small["layer"] = small["layer"][: wishes["layers"]]
+    if "lines" in wishes:
+        small["height"] = {"step": 12 + 16 * wishes["lines"]}
+        parts = "split(datum.label, ' + ')"
+        raised = [
+            {"test": f"length({parts}) === {lines}", "value": -7.5 * (lines - 1)}
+            for lines in range(2, wishes["lines"] + 1)
+        ]
+        for layer in small["layer"]:
+            axis = layer["encoding"]["y"]["axis"]
+            axis |= {"labelExpr": parts, "labelOffset": {"condition": raised, "value": 0}}
     return small
 
 

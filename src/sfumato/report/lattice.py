@@ -19,6 +19,8 @@ MOST_IN_LATTICE = 5
 MOST_SETS = 30
 """Sets drawn as dots, and MOST_COLUMNS rows of them."""
 MOST_COLUMNS = 60
+_LETTER = 8
+"""About the width of a letter."""
 
 Sets = Sequence[Sequence[str]]
 
@@ -43,7 +45,7 @@ def lattice_svg(columns: Sequence[str], minimal: Sets, title: str) -> str:
         for at, names in enumerate(level):
             place[frozenset(names)] = (width * (at + 0.5) / len(level), height - 60 - step * size)
     lines = [
-        f'<line x1="{x:.0f}" y1="{y:.0f}" x2="{u:.0f}" y2="{v:.0f}"/>'
+        f'<line x1="{x:.0f}" y1="{y:.0f}" x2="{u:.0f}" y2="{v:.0f}"{_up(names, found)}/>'
         for names, (x, y) in place.items()
         for name in columns
         if name not in names
@@ -55,10 +57,11 @@ def lattice_svg(columns: Sequence[str], minimal: Sets, title: str) -> str:
         ordered = [name for name in columns if name in node]
         short = "".join(letters[name] for name in ordered) or "∅"
         said = f"{' + '.join(ordered) or 'no column'}: {_MEANING[kind]}"
+        small = ' class="tight"' if len(short) > 3 else ""
         nodes.append(
             f'<g class="{kind}"><title>{html.escape(said)}</title>'
-            f'<circle cx="{x:.0f}" cy="{y:.0f}" r="21"/>'
-            f'<text x="{x:.0f}" y="{y + 4:.0f}" text-anchor="middle">{short}</text></g>'
+            f'<circle cx="{x:.0f}" cy="{y:.0f}" r="24"/>'
+            f'<text x="{x:.0f}" y="{y + 4:.0f}" text-anchor="middle"{small}>{short}</text></g>'
         )
     return _svg(title, width, height, f'<g class="lines">{"".join(lines)}</g>{"".join(nodes)}')
 
@@ -68,6 +71,11 @@ _MEANING = {
     "above": "identifies too, but is not minimal",
     "below": "does not identify by itself",
 }
+
+
+def _up(names: frozenset[str], found: set[frozenset[str]]) -> str:
+    """Lines that lead up from a set that identifies stand out."""
+    return "" if _kind(names, found) == "below" else ' class="up"'
 
 
 def _kind(names: frozenset[str], found: set[frozenset[str]]) -> str:
@@ -91,8 +99,8 @@ def sets_svg(minimal: Sets, title: str) -> str:
             often[name] = often.get(name, 0) + 1
     inside = {name for names in shown for name in names}
     rows = sorted(inside, key=lambda name: (-often[name], name))[:MOST_COLUMNS]
-    left, step, across = 215, 22, 20
-    bar = 90
+    left = 20 + _LETTER * max(len(_short(name)) for name in rows)
+    step, across, bar = 22, 20, 90
     width = left + bar + 20 + across * len(shown) + 10
     height = step * len(rows) + 34
     most = max(often.values(), default=1)
@@ -110,7 +118,7 @@ def sets_svg(minimal: Sets, title: str) -> str:
             f'<text x="{left - 8}" y="{y + 4}" text-anchor="end">{html.escape(_short(name))}'
             f"<title>{html.escape(name)}</title></text>"
             f'<rect x="{left}" y="{y - 6}" width="{length:.1f}" height="12" class="bar"/>'
-            f'<text x="{left + length + 4:.1f}" y="{y + 4}" class="soft">{often[name]}</text>'
+            f'<text x="{left + length + 4:.1f}" y="{y + 4}" class="soft">{often[name]:,}</text>'
         )
     for place, names in enumerate(shown):
         x = left + bar + 30 + across * place

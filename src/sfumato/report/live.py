@@ -51,7 +51,9 @@ def chart_data(spec: dict[str, Any]) -> str:
     """A chart as JSON that may stand inside HTML: for wide screens, and what narrow ones change."""
     wide = _themed(_telling(spec))
     small = narrowed(wide)
-    changes = {name: small[name] for name in ("width", "height", "config")}
+    changes = {
+        name: small[name] for name in ("width", "height", "config", "layer") if name in small
+    }
     text = json.dumps({"wide": wide, "narrow": changes}, ensure_ascii=False, allow_nan=False)
     return text.replace("<", r"\u003c").replace(">", r"\u003e").replace("&", r"\u0026")
 

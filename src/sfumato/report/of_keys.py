@@ -137,10 +137,12 @@ def minimal_keys_summary(found: MinimalKeys) -> Page:
     else:
         least = min(sizes)
         verdict = (
-            f"{len(found.keys):,} minimal {'set' if len(found.keys) == 1 else 'sets'} of columns "
-            f"{_goal(found.goal)}; the smallest {'has' if sizes[least] == 1 else 'have'} "
-            f"{least} {'column' if least == 1 else 'columns'}, such as {phrase(found.keys[0])}."
+            f"{len(found.keys):,} minimal sets of columns {_goal(found.goal)}; the smallest "
+            f"{'has' if sizes[least] == 1 else 'have'} {least} "
+            f"{'column' if least == 1 else 'columns'}, such as {phrase(found.keys[0])}."
         )
+        if len(found.keys) == 1:
+            verdict = f"One minimal set was found to {_goal(found.goal)}: {phrase(found.keys[0])}."
     if not found.complete:
         verdict += " There may be more."
     return Page(
@@ -210,21 +212,27 @@ def sets_section(
         return [Section(title, paragraphs)] if paragraphs else []
     ordered = sorted(sets, key=lambda names: (len(names), list(names)))
     columns = sorted({name for names in sets for name in names})
-    if len(columns) <= MOST_IN_LATTICE:
+    if len(columns) == 1:
+        figures = []
+    elif len(columns) <= MOST_IN_LATTICE:
         legend = ", ".join(f"{chr(ord('A') + at)} = {name}" for at, name in enumerate(columns))
-        figure = Figure(
-            "The lattice of column sets",
-            f"Every set of the columns that matter, larger ones above. Filled: minimal sets. "
-            f"Outlined: they contain one. {legend}.",
-            svg=lattice_svg(columns, ordered, f"Lattice of {len(columns)} columns"),
-        )
+        figures = [
+            Figure(
+                "The lattice of column sets",
+                f"Every set of the columns that matter, larger ones above. Filled: minimal sets. "
+                f"Outlined: they contain one. {legend}.",
+                svg=lattice_svg(columns, ordered, f"Lattice of {len(columns)} columns"),
+            )
+        ]
     else:
-        figure = Figure(
-            "Which columns make a set",
-            f"Each chain of dots is one minimal set, small ones first; the bars count in how many "
-            f"of the {len(sets):,} sets a column occurs.",
-            svg=sets_svg(ordered, f"Minimal sets of {len(columns)} columns"),
-        )
+        figures = [
+            Figure(
+                "Which columns make a set",
+                f"Each chain of dots is one minimal set, small ones first; the bars count in how "
+                f"many of the {len(sets):,} sets a column occurs.",
+                svg=sets_svg(ordered, f"Minimal sets of {len(columns)} columns"),
+            )
+        ]
     sizes = Counter(len(names) for names in sets)
     grid = Grid(
         ("columns in the set", "sets", "for example"),
@@ -239,4 +247,4 @@ def sets_section(
     }  # what leaving a column out would break
     most = max(share, key=lambda name: (share[name], name))
     said = f"{most} is in {percent(share[most])} of the sets: leaving it out helps most."
-    return [Section(title, [*paragraphs, said], [figure], [grid])]
+    return [Section(title, [*paragraphs, said], figures, [grid])]

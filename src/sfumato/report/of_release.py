@@ -280,7 +280,9 @@ def _why(found: Release) -> list[Section]:
     why = found.details.get("why")
     if not isinstance(why, Mapping) or not why:
         return []
-    rows = [(str(name), phrase([str(n) for n in others])) for name, others in why.items()]
+    rows = [
+        (str(name), phrase([str(n) for n in others if n != name])) for name, others in why.items()
+    ]
     words = "Each of these columns would break the promise together with the columns beside it."
     return [Section("Why columns were left out", [words], grids=[Grid(("column", "with"), rows)])]
 
