@@ -14,6 +14,7 @@ import numpy as np
 from sfumato.anonymize.cells.algorithms import ALGORITHMS, start
 from sfumato.anonymize.cells.bounds import BOUNDS, Bound, ascent, lower_bound
 from sfumato.anonymize.cells.direct import opt_lb, possible_entries
+from sfumato.anonymize.cells.limits import cut_off
 from sfumato.anonymize.cells.partition import Partition, spread_over
 from sfumato.anonymize.cells.patterns import Patterns, patterns_of
 from sfumato.anonymize.cells.search import IMPROVEMENTS, improved
@@ -100,8 +101,8 @@ def solve(problem: Problem) -> Solution:
     whole, belongs = cell_table(problem)
     possible = _possible(problem, whole, choices)
     table = whole if possible.all() else whole.take(possible)
-    patterns = patterns_of(table)
     budget = problem.budget
+    patterns = patterns_of(table, budget=budget)
     first = start(table, patterns, choices.algorithm, float(choices.beta), budget)
     least = opt_lb(table, patterns, budget)
     dual = None
@@ -112,6 +113,9 @@ def solve(problem: Problem) -> Solution:
     if bound.partition is not None and bound.partition.units(table) < found.units(table):
         found = bound.partition
     details = _details(table, patterns, choices, first, found, bound)
+    program = dual is None and patterns.complete and choices.bound == "auto"
+    program = program and not details["proven_optimum"] and not budget.spent()
+    details["cut_off"] = cut_off(table, patterns, budget, program=program)
     shown = Loosened(found, found.starred(table), found.units(table), bound.units)
     if choices.wildcards:
         shown = _loosened(problem, table, found, possible, belongs)
@@ -121,7 +125,7 @@ def solve(problem: Problem) -> Solution:
     if table is not whole:
         within = _within(shown.partition, possible, whole)
         shown = replace(shown, partition=within)
-    return _solution(problem, choices, whole, belongs, shown, details, patterns)
+    return _solution(problem, choices, whole, belongs, shown, details)
 
 
 def _loosened(
@@ -189,7 +193,10 @@ def _details(
 ) -> dict[str, Any]:
     units = found.units(table)
     proven = 1.0 if not units else units / bound.units if bound.units else None
+    # Stars that satisfy more rules satisfy k-anonymity, so its bound holds for them all the more.
+    told = {"bound_of": "k-anonymity alone"} if len(table.rules.kinds) else {}
     return {
+        **told,
         "algorithm": choices.algorithm,
         "improve": choices.improve,
         "cost": units / PRICE_UNIT,
@@ -220,7 +227,6 @@ def _solution(
     belongs: Any,
     shown: Loosened,
     details: dict[str, Any],
-    patterns: Patterns,
 ) -> Solution:
     found, starred = shown.partition, shown.starred
     pieces = spread_over(found, belongs, problem.counts)
@@ -231,11 +237,7 @@ def _solution(
             f"{found.left_out:,} rows were left out: {_in_sight(problem, choices)} must not be "
             "starred, and on that they look like too few others"
         )
-    if not patterns.complete and not choices.wildcards:
-        warnings.append(
-            f"{len(patterns):,} of 2^{len(whole.free)} sets of columns were looked at; the lower "
-            "bound counts on that"
-        )
+    warnings += details["cut_off"]
     if choices.wildcards:
         warnings.append(
             "a star is read as matching any value, so rows that stay as they were may be alone in "
