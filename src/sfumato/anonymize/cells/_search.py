@@ -1,4 +1,4 @@
-"""Compiled local search: open cheaper groups, move and reinsert rows, unite equal groups.
+"""Compiled local search: open cheaper groups, unite equal ones.
 
 `open_groups` walks over patterns. For each class of rows that could share a group it asks whether
 opening that group pays: rows that would pay less come in, as far as the groups they leave keep k
@@ -24,7 +24,7 @@ from sfumato.anonymize.cells._classes import (
 from sfumato.anonymize.cells._groups import fits, join, new_group, rest_holds, unite
 from sfumato.privacy._kernels import holds
 
-__all__ = ["find_elsewhere", "open_groups", "reinsert"]
+__all__ = ["find_elsewhere", "open_groups"]
 
 _MOST_DONORS = 4096
 
@@ -285,39 +285,3 @@ def find_elsewhere(codes, groups, ranked, multipliers, elsewhere):  # type: igno
             slot = slot_of(key, bits, begin, keys, stamps)
             if stamps[slot] == begin and found[slot] != own:
                 elsewhere[u] = found[slot]
-
-
-@numba.njit(nogil=True, cache=True)
-def reinsert(codes, k, groups, elsewhere):  # type: ignore[no-untyped-def]
-    """Move rows to cheaper groups and dissolve groups whose rows all fit elsewhere; gives savings.
-
-    Joining a group costs its new rows only what they now pay, since they show what it shows.
-    """
-    saved = np.int64(0)
-    for u in range(elsewhere.shape[0]):
-        own, other = groups.group[u], elsewhere[u]
-        if other < 0 or groups.cost[other] >= groups.cost[own] or groups.size[own] <= k:
-            continue
-        if other != own and groups.weight[u] == 1 and fits(codes, groups, u, other):
-            saved += groups.cost[own] - groups.cost[other]
-            join(groups, u, other)
-    for q in range(groups.head.shape[0]):
-        unit = groups.head[q]
-        if unit < 0 or groups.cost[q] == 0 or groups.size[q] > 4 * k:
-            continue
-        worth = np.int64(0)
-        while unit >= 0:
-            other = elsewhere[unit]
-            if other < 0 or other == q or not fits(codes, groups, unit, other):
-                worth = -(np.int64(1) << 60)
-                break
-            worth += (groups.cost[q] - groups.cost[other]) * groups.weight[unit]
-            unit = groups.after[unit]
-        if worth > 0:
-            saved += worth
-            unit = groups.head[q]
-            while unit >= 0:
-                following = groups.after[unit]
-                join(groups, unit, elsewhere[unit])
-                unit = following
-    return saved

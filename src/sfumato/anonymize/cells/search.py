@@ -125,7 +125,7 @@ class _Descent:
 
     def round(self, heat: int, seed: int) -> int:
         """Reinsert and dissolve, then open groups of every pattern; gives what was saved."""
-        from sfumato.anonymize.cells import _groups, _search
+        from sfumato.anonymize.cells import _groups, _moving, _search
 
         table, groups = self.table, self.groups
         self.rounds -= 1
@@ -133,16 +133,14 @@ class _Descent:
         _search.find_elsewhere(
             table.codes, groups, _ranked(groups), table.multipliers, self.elsewhere
         )
-        if not len(table.rules.kinds):
-            # Joining a group can break rules other than k; opening one checks them.
-            saved += _search.reinsert(table.codes, table.k, groups, self.elsewhere)
+        facts = (table.codes, table.sensitive, table.rules, groups, self.elsewhere)
+        saved += int(_moving.reinsert(*facts))
         for at in range(0, len(self.patterns), _AT_ONCE):
             if self.budget.spent():
                 break
             upto = slice(at, at + _AT_ONCE)
             saved += _search.open_groups(
-                table.codes, table.sensitive, table.rules, groups, self.elsewhere,
-                self.keys, self.floor, self.first, self.patterns.kept[upto],
+                *facts, self.keys, self.floor, self.first, self.patterns.kept[upto],
                 self.patterns.prices[upto], heat, seed + at,
             )  # fmt: skip
         return saved
