@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PROTOCOL_VERSION", "Session", "SessionReport", "connect", "listen", "together"]
 
-PROTOCOL_VERSION = 2
+PROTOCOL_VERSION = 1
 Role = Literal["alice", "bob"]
 _LARGEST_GREETING = 1 << 16
 T = TypeVar("T")
