@@ -50,7 +50,7 @@ def test_marked_values_are_never_starred(rows: list[tuple[int, ...]], marks: lis
         "hierarchies": {"place": TREE}, "boundaries": {"place": {"marks": marks}},
     }  # fmt: skip
     if not kept.any():
-        with pytest.raises(ParameterError, match="must not be starred|keep them apart"):
+        with pytest.raises(ParameterError, match=r"must not be starred|keep them apart"):
             anonymize(people(codes), **asked)
         return
     release = anonymize(people(codes), **asked)
