@@ -141,6 +141,7 @@ class Editing:
             at=request.path_params["at"],
             outline=outline,
             own=column in project.choices.trees,
+            secret=project.choices.roles[column] == "sensitive",
             lines=lines,
             picked=set(asked.picked),
             with_rare=with_rare,
