@@ -495,6 +495,10 @@ def test_rows_of_spark_are_never_collected(spark, tmp_path, monkeypatch):
     assert release.k >= 1_100
     assert fetched
     assert max(fetched) <= combinations
+    with pytest.raises(AssertionError, match="rows were fetched"):  # the watch works
+        list(sf.table(frame).batches())
+    frame.toArrow()
+    assert max(fetched) == rows
     monkeypatch.undo()
     written = spark.read.parquet(str(tmp_path / "out.parquet"))
     here = sf.anonymize(table, qi=["age", "job"], k=1_100)
