@@ -152,9 +152,17 @@ def test_bad_inputs_end_with_code_2(tmp_path: Path) -> None:
         (["joint", "fit", "cox", made, made, "-o", model], "same institution"),
         (["joint", "fit", "cox", paths["A"], "-o", model], "is not a share"),
         (["joint", "fit", "cox", paths["A"], "--exact", "-o", model], "--agreement"),
+        (
+            [
+                "joint", "fit", "cox", paths["A"], "--exact", "-a", tmp_path / "study.toml",
+                "--name", "A", "--coordinator", "A", "--listen", "127.0.0.1:1", "--certificate",
+                "A.crt", "--key", "A.key", "--party", "A=A.crt", "-o", model,
+            ],
+            "this party itself",
+        ),
         (["joint", "score", tmp_path / "none.json", paths["A"]], "cannot be read"),
         (["joint", "share", paths["A"], "-a", tmp_path / "no.toml", "-o", model], "cannot be read"),
-    ):
+    ):  # fmt: skip
         told = sfumato(*arguments)
         assert told.code == 2, told.err
         assert words in " ".join(told.err.split())

@@ -129,6 +129,10 @@ def test_bad_settings_are_refused(tmp_path: Path) -> None:
     junk = Certificates(tmp_path / "a.crt", tmp_path / "a.key", {"b": tmp_path / "junk.crt"})
     with pytest.raises(ParameterError, match="not a certificate"):
         gather(("127.0.0.1", free_port()), junk, 1.0)
+    for twice in ({"b": tmp_path / "b.crt", "c": tmp_path / "b.crt"}, {"b": tmp_path / "a.crt"}):
+        own = Certificates(tmp_path / "a.crt", tmp_path / "a.key", twice)
+        with pytest.raises(ParameterError, match="same certificate"):
+            gather(("127.0.0.1", free_port()), own, 1.0)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen(1)

@@ -77,6 +77,10 @@ def gather(
 ) -> dict[str, Channel]:
     """Wait, as coordinator, until every other party has connected."""
     names = {_der(path): name for name, path in certificates.others.items()}
+    if len(names) < len(certificates.others) or _der(certificates.certificate) in names:
+        raise ParameterError(
+            "two parties have the same certificate", remedy="Every party makes its own."
+        )
     paths = list(certificates.others.values())
     context = TLS(certificates.certificate, certificates.key, paths[0]).context(server=True)
     for path in paths[1:]:

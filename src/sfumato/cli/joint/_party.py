@@ -47,6 +47,8 @@ class Party:
             (self.name == self.coordinator) != bool(self.listen)
         ):
             raise ParameterError("the coordinator uses --listen, all others --connect")
+        if self.name in self.others:
+            raise ParameterError(f"--party names `{self.name}`, which is this party itself")
         others = {name: Path(path) for name, path in self.others.items()}
         trust = Certificates(Path(self.certificate), Path(self.key), others)
         if self.listen:
