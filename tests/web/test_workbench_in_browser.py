@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
 import sfumato as sf
 from accessibility import RUN, axe_or_skip
@@ -300,3 +300,36 @@ def test_settings_depend_on_each_other_and_candidates_can_be_chosen(
     expect(board.locator("tr.chosen")).to_contain_text("mondrian, k = 5, l = 3")
     assert (project.choices.k, project.choices.l) == (5, 3)
     expect(board.get_by_role("link", name="On to the release")).to_contain_text("k = 5, l = 3")
+
+
+def test_everything_but_uploads_works_without_scripts(bench: Running, chromium: Browser) -> None:
+    context = chromium.new_context(java_script_enabled=False)
+    context.set_default_timeout(60_000)
+    try:
+        page = context.new_page()
+        page.goto(bench.server.guard.link)
+        page.get_by_role("button", name="Open people.csv").click()
+        at(page, "What may others know?")
+        page.get_by_label("Role of doctor").select_option("other")
+        page.get_by_role("button", name="Save and explore").click()
+        at(page, "Who can be found?")
+        (project,) = bench.workbench.projects.values()
+        assert project.choices.roles["doctor"] == "other"
+        page.get_by_role("link", name="Configure").click()
+        card = page.locator(".card", has=page.get_by_text("ethnicity", exact=True))
+        card.get_by_role("link").click()
+        page.get_by_label("Pick Asian").check()
+        page.get_by_label("Pick Black").check()
+        page.get_by_label("Name", exact=True).fill("together")
+        page.get_by_role("button", name="Group", exact=True).click()
+        page.get_by_role("button", name="Limit at together").click()
+        assert project.choices.trees["ethnicity"].mark_labels == ("together",)
+        page.get_by_role("button", name="Close together").click()
+        expect(page.get_by_label("Pick Asian")).to_have_count(0)
+        page.get_by_role("button", name="Undo").click()
+        assert project.choices.trees["ethnicity"].marks == frozenset()
+        page.get_by_role("link", name="Release").click()
+        page.get_by_role("button", name="Make the release").click()
+        expect(page.locator("#verified")).to_have_attribute("data-holds", "yes")
+    finally:
+        context.close()

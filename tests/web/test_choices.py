@@ -1,0 +1,118 @@
+"""Decisions: kept as files, found again as they were."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sfumato.anonymize.config import Settings
+from sfumato.errors import ParameterError
+from sfumato.hierarchy import flat
+from sfumato.web.choices import (
+    DISTANCES,
+    L_KINDS,
+    OFFERED,
+    ROLES,
+    Choices,
+    read_choices,
+    write_choices,
+)
+from sfumato.web.outline import Outline
+
+NAMES = st.text(
+    st.characters(blacklist_categories=["Cs"], blacklist_characters="/\0"), min_size=1, max_size=12
+).filter(lambda name: name not in (".", "..") and len(name.encode()) < 200)
+
+
+def tree(groups: list[str]) -> Outline:
+    """A small tree with a group and a limit for each name."""
+    outline = Outline.of(flat(pa.array([f"v{at}" for at in range(6)])), 'made; "by" hand\\')
+    for at, label in enumerate(groups):
+        outline = outline.group([2 * at, 2 * at + 1], label)
+        outline = outline.mark([max(outline.names)])
+    return outline
+
+
+@st.composite
+def decisions(draw: st.DrawFn) -> Choices:
+    columns = draw(st.lists(NAMES, min_size=1, max_size=4, unique=True))
+    some = st.none() | st.floats(1, 50)
+    labels = st.text(st.characters(categories=["L", "N", "P", "S"]), min_size=2, max_size=8)
+    return Choices(
+        roles={name: draw(st.sampled_from(ROLES)) for name in columns},
+        k=draw(st.integers(2, 10**6)),
+        l=draw(some),
+        l_kind=draw(st.sampled_from(L_KINDS)),
+        c=draw(some),
+        t=draw(st.none() | st.floats(0, 1)),
+        t_distance=draw(st.sampled_from(DISTANCES)),
+        method=draw(st.sampled_from(OFFERED)),
+        suppression_limit=draw(st.none() | st.floats(0, 1)),
+        weights={name: draw(st.floats(0, 100)) for name in columns[:2]},
+        trees={
+            name: tree(draw(st.lists(labels, max_size=2, unique=True).filter(_unlike_values)))
+            for name in columns[:2]
+            if Path(f"{name}.csv").stem == name
+        },
+    )
+
+
+def _unlike_values(labels: list[str]) -> bool:
+    """Labels that name no value, and no node when they are read as ``level:label``."""
+    taken = {f"v{at}" for at in range(6)} | {"*"}
+    return not any(label in taken or ":" in label for label in labels)
+
+
+def plain(outline: Outline) -> tuple[list[list[str]], set[str], str]:
+    levels = [level.to_pylist() for level in outline.hierarchy.levels()]
+    return levels, set(outline.mark_labels), outline.said
+
+
+@given(decisions())
+@settings(max_examples=60)
+def test_decisions_survive_their_files(choices: Choices) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        write_choices(choices, Path(folder), "people.csv")
+        again = read_choices(Path(folder))
+    assert again is not None
+    for name in ("roles", "k", "l", "l_kind", "c", "t", "t_distance", "method",
+                 "suppression_limit", "weights"):  # fmt: skip
+        assert getattr(again, name) == getattr(choices, name), name
+    assert {n: plain(t) for n, t in again.trees.items()} == {
+        n: plain(t) for n, t in choices.trees.items()
+    }
+
+
+@given(decisions())
+@settings(max_examples=60)
+def test_settings_survive_their_file(choices: Choices) -> None:
+    if not choices.qi:
+        with pytest.raises(ParameterError):
+            choices.settings()
+        return
+    wanted = choices.settings("trees")
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder) / "release.toml"
+        place.write_text(wanted.to_toml(), encoding="utf-8")
+        again = Settings.read(place)
+    told = again.to_dict()
+    if "hierarchies" in told:
+        told["hierarchies"] = Path(told["hierarchies"]).name
+    assert told == wanted.to_dict()
+
+
+def test_there_may_be_nothing_to_find(tmp_path: Path) -> None:
+    assert read_choices(tmp_path) is None
+
+
+@pytest.mark.parametrize("name", ["a/b", "\0", "a\\b/../c"])
+def test_files_are_not_named_after_what_leads_elsewhere(name: str, tmp_path: Path) -> None:
+    choices = Choices({name: "other"}, trees={name: tree([])})
+    with pytest.raises(ParameterError, match="cannot be named"):
+        write_choices(choices, tmp_path, "people.csv")
+    assert list(tmp_path.rglob("*.csv")) == []
