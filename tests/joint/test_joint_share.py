@@ -211,3 +211,22 @@ def test_nonlinear_shares_are_attacked_too() -> None:
     assert share is not None
     assert project(np.full((1, 3), 0.5), agreement).shape == (1, 2)
     assert (share.projected >= 0).all()
+
+
+def test_the_owner_is_told_how_many_cells_are_certain_and_what_is_stricter() -> None:
+    lung = study("lung")
+    made = make_share(lung.table, lung.agreement, "A", price=False, interval_rows=0)
+    told = made.to_dict()["leakage"]
+    assert told["recovered_rows"] == 0
+    assert told["judged_cells"] == 227 * 6
+    assert told["certain_cells"] == int(made.leakage.row_pinned.sum()) > 0
+    counted = sum(len(row["certain"]) for row in made.leakage.by_row())
+    assert counted == told["certain_cells"]
+    (note,) = [note for note in made.notes if "cells looked at are certain" in note]
+    assert note.startswith(f"{counted} of 1,362")
+    assert "--protect cells" in note
+    assert "--exact" in note
+    narrow = lung.agreement.with_projection(dimensions=1)
+    strict = make_share(lung.table, narrow, "A", price=False, interval_rows=0, protect="cells")
+    assert strict.leakage.certain_cells == 0
+    assert not [note for note in strict.notes if "certain" in note]
