@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
+import numpy as np
+import pyarrow as pa
 import pytest
 
 import sfumato as sf
 from cli_tools import sfumato
+from sfumato.joint import (
+    Agreement,
+    Category,
+    Number,
+    Outcome,
+    Projection,
+    fit_shares,
+    make_share,
+    write_model,
+)
 from sfumato.report.registry import page_of
 from sfumato.report.writing import page_html
+from two_parties import free_port
 
 TABLE = "age,sex,town\n" + "".join(
     f"{20 + row % 30},{'FM'[row % 2]},{'Aton' if row % 3 else 'Berg'}\n" for row in range(240)
@@ -117,3 +132,68 @@ def test_a_release_of_another_table_or_altered_is_refused(people: Path, tmp_path
     beside.unlink()
     assert sfumato("report", people, "--released", release, "-o", output).code == 2
     assert not output.exists()
+
+
+def test_a_joint_model_has_a_page_too(tmp_path: Path) -> None:
+    rng = np.random.default_rng(0)
+    agreed = Agreement(
+        "made up",
+        (Number("age", 18, 98, 1), Category("sex", ("f", "m"))),
+        Outcome(time="days", event="dead"),
+        Projection("5", 1),
+    )
+    rows = pa.table(
+        {
+            "age": rng.integers(18, 99, 90),
+            "sex": np.array(["f", "m"])[rng.integers(0, 2, 90)],
+            "days": rng.integers(1, 400, 90),
+            "dead": ["1"] * 90,
+        }
+    )
+    share = make_share(rows, agreed, "A", rounding=0.2, publish_anyway=True, attack_rows=5).share
+    assert share is not None
+    write_model(fit_shares([share], "cox", penalty=0.1), tmp_path / "model.json")
+    output = tmp_path / "model.html"
+    done = sfumato("report", tmp_path / "model.json", "-o", output, "--json")
+    assert done.code == 0
+    assert done.json["quasi_identifiers"] == []
+    assert "Baseline hazard" in output.read_text(encoding="utf-8")
+    for words in (["--qi", "age"], ["--released", "x.csv"]):
+        refused = sfumato("report", tmp_path / "model.json", "-o", output, "--force", *words)
+        assert refused.code == 2
+        assert "a model has no rows" in refused.err
+    (tmp_path / "other.json").write_text("{}")
+    assert sfumato("report", tmp_path / "other.json", "-o", output, "--force").code == 2
+
+
+def test_two_parties_write_a_page_of_their_run(tmp_path: Path) -> None:
+    port = free_port()
+    sides = []
+    for me, place in (("alice", "--listen"), ("bob", "--peer")):
+        rows = tmp_path / f"{me}.csv"
+        rows.write_text("job,ill\n" + "baker,yes\nclerk,no\n" * 20)
+        words = ["--me", me, place, f"127.0.0.1:{port}", "--plain", "--rows", rows]
+        words += ["--target", "ill", "--report", tmp_path / f"{me}.html", "--timeout", "60"]
+        sides.append(
+            subprocess.Popen(
+                [sys.executable, "-m", "sfumato", "party", "id3", *map(str, words)],
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+            )
+        )
+    for side in sides:
+        _, said = side.communicate(timeout=120)
+        assert side.returncode == 0, said
+    for me in ("alice", "bob"):
+        text = (tmp_path / f"{me}.html").read_text(encoding="utf-8")
+        assert "Which columns the tree asks for" in text
+        assert "who learned what" in text
+        assert "baker" not in text
+
+
+def test_interactive_is_asked_for(people: Path, tmp_path: Path) -> None:
+    output = tmp_path / "live.html"
+    assert sfumato("report", people, "-o", output, "--interactive").code == 0
+    assert "<script>" in output.read_text(encoding="utf-8")
+    told = sfumato("report", "--help").out.replace("│", " ")
+    assert "grows by about 1 MB" in " ".join(told.split())

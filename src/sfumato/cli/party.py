@@ -63,6 +63,15 @@ SplitChoice = Annotated[
         "and each some [bold]cells[/bold]: an empty cell is the other side's.",
     ),
 ]
+PageFile = Annotated[
+    str | None,
+    typer.Option(
+        "--report",
+        metavar="FILE",
+        show_default=False,
+        help="Also write one HTML page: what was found, what it cost, and who learned what.",
+    ),
+]
 MostValues = Annotated[
     int,
     typer.Option("--max-values", metavar="N", min=2, help="Refuse columns with more categories."),
@@ -106,6 +115,7 @@ def log(
         typer.Option("--number", metavar="N", show_default=False, help="My part of a sum."),
     ],
     output: Output = None,
+    report: PageFile = None,
     force: Force = False,
 ) -> None:
     """Natural logarithms of sums of which each side knows one part.
@@ -125,7 +135,9 @@ def log(
         error = secure.log_error(ring, bits=_LARGEST_SUM_BITS)
         return Logarithms(tuple(float(value) for value in opened), error)
 
-    outcome = _together(run, meeting, "log", {"numbers": len(number)}, compute, output, force)
+    outcome = _together(
+        run, meeting, "log", {"numbers": len(number)}, compute, output, report, force
+    )
     run.show(outcome, view_logarithms)
 
 
@@ -163,6 +175,7 @@ def id3(
     schema: SchemaFile = None,
     max_values: MostValues = 64,
     output: Output = None,
+    report: PageFile = None,
     force: Force = False,
 ) -> None:
     """The decision tree of both sides' rows, as if pooled (ID3).
@@ -187,7 +200,7 @@ def id3(
         return secure.id3(session, own.agreed(session, agreed), **options)
 
     facts = {**options, **_facts(split, agreed)}
-    outcome = _together(run, meeting, "id3", facts, compute, output, force)
+    outcome = _together(run, meeting, "id3", facts, compute, output, report, force)
     run.show(outcome, view_tree)
 
 
@@ -229,6 +242,7 @@ def bayes(
     schema: SchemaFile = None,
     max_values: MostValues = 64,
     output: Output = None,
+    report: PageFile = None,
     force: Force = False,
 ) -> None:
     """Which columns depend on which: the Bayes net of both sides' rows, as if pooled (K2).
@@ -247,7 +261,7 @@ def bayes(
         return secure.bayes_net(session, own.agreed(session, agreed), **options)
 
     facts = {**options, **_facts(split, agreed)}
-    outcome = _together(run, meeting, "bayes", facts, compute, output, force)
+    outcome = _together(run, meeting, "bayes", facts, compute, output, report, force)
     run.show(outcome, view_net)
 
 
@@ -262,12 +276,17 @@ def _together(
     parameters: dict[str, Any],
     compute: Callable[[Session], Result],
     output: str | None,
+    report: str | None,
     force: bool,
 ) -> Outcome:
     """Meet, compute, and write only after both sides have finished."""
     target = None if output is None else new_file(output, force)
+    page = None if report is None else new_file(report, force)
     with meeting.meet(run, program, parameters) as session:
         found = compute(session)
     if target is not None:
         write_text(target, found.to_json(indent=1) + "\n")
-    return Outcome(found, session.report(), None if target is None else str(target))
+    outcome = Outcome(found, session.report(), None if target is None else str(target))
+    if page is not None:
+        outcome.report(page, force=force)
+    return outcome

@@ -35,6 +35,7 @@ class WrittenReport(Result):
         "sfumato report people.parquet --qi age,sex,zip -k 10 -o report.html --force",
         "sfumato report people.csv --released release.csv -o before-and-after.html",
         "sfumato report people.csv --interactive -o report.html",
+        "sfumato report model.json -o model.html",
     )
 )
 @table_verb
@@ -78,11 +79,18 @@ def report(
 ) -> None:
     """One page that says who can be found, by what, and what to do.
 
-    The file opens anywhere without a network, prints well, and holds no cell of the table.
+    The file opens anywhere without a network, prints well, and holds no cell of the table. In place
+    of a table a model of [bold]sfumato joint fit[/bold] may be given: how people fare by it, and
+    who learned what.
     """
     from sfumato.report import write_page
 
-    page, names = _of_release(run, released, qi) if released else _of_table(run, qi, k, seed)
+    if str(run.source).endswith(".json"):
+        page, names = _of_model(run, released, qi)
+    elif released:
+        page, names = _of_release(run, released, qi)
+    else:
+        page, names = _of_table(run, qi, k, seed)
     run.budget.progress("drawing")
     place = write_page(page, output, force=force, interactive=interactive)
     run.show(WrittenReport(str(place), page.verdict, names), view)
@@ -94,6 +102,15 @@ def _of_table(run: Run, qi: list[str] | None, k: int, seed: int) -> tuple[Page, 
     names = split_columns(qi, run.table.columns if qi else ())
     findings = findings_of(run.table, qi=names, k=k, seed=seed, budget=run.budget)
     return table_page(findings), findings.qi
+
+
+def _of_model(run: Run, released: str | None, qi: list[str] | None) -> tuple[Page, tuple[str, ...]]:
+    from sfumato.joint import read_model
+    from sfumato.report.registry import page_of
+
+    if released or qi:
+        raise ParameterError("a model has no rows: --released and --qi are about a table")
+    return page_of(read_model(str(run.source))), ()
 
 
 def _of_release(run: Run, released: str, qi: list[str] | None) -> tuple[Page, tuple[str, ...]]:

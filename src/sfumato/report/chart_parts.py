@@ -43,7 +43,7 @@ def chart(title: str, layers: Spec, *, height: int | Spec = 220, width: int = WI
         "width": width,
         "height": height,
         "background": None,
-        "padding": {"left": 10, "right": 4, "top": 2, "bottom": 2},
+        "padding": {"left": _room_for_names(layers), "right": 4, "top": 2, "bottom": 2},
         **layers,
         "config": {
             "font": "Helvetica, Arial, sans-serif",  # only measured; the page sets its own
@@ -75,6 +75,13 @@ def chart(title: str, layers: Spec, *, height: int | Spec = 220, width: int = WI
             "text": {"color": INK, "fontSize": 13},
         },
     }
+
+
+def _room_for_names(layers: Spec) -> int:
+    """Room to the left of names, since the page's letters may be wider than those measured."""
+    axes = [layer["encoding"].get("y", {}) for layer in layers.get("layer", [layers])]
+    longest = max((len(str(name)) for axis in axes for name in axis.get("sort", ())), default=0)
+    return 10 + min(longest, 40)
 
 
 def share_axis(field: str, title: str | None, **more: Any) -> Spec:
