@@ -56,12 +56,16 @@ class Fault:
 
     def __init__(self, kind: str, number: int) -> None:
         self.kind, self.left = kind, number
-        self.send, self.receive = Channel.send, Channel.receive_at_most
-        Channel.send = lambda link, step, payload: self.send(link, step, self.at(payload))
-        Channel.receive_at_most = lambda link, step, limit: (
-            self.at(b"") and None,
-            self.receive(link, step, limit),
-        )[1]
+        send, receive = Channel.send, Channel.receive_at_most
+
+        def sending(link: Channel, step: str, payload: Any) -> None:
+            send(link, step, self.at(payload))
+
+        def receiving(link: Channel, step: str, limit: int) -> bytearray:
+            self.at(b"")
+            return receive(link, step, limit)
+
+        Channel.send, Channel.receive_at_most = sending, receiving  # type: ignore[method-assign]
 
     def at(self, payload: Any) -> Any:
         """The payload, unless this is the message."""
