@@ -59,7 +59,9 @@ class Candidate:
 
 
 WIDTH, HEIGHT = 640, 300
-LEFT, RIGHT, TOP, BOTTOM = 58, 20, 14, 46
+LEFT, RIGHT, TOP, BOTTOM = 58, 128, 14, 46
+APART = 15
+"""Between the names of two lines."""
 
 
 def curve(candidates: Sequence[Candidate], chosen: Choices) -> str:
@@ -81,9 +83,16 @@ def curve(candidates: Sequence[Candidate], chosen: Choices) -> str:
         return HEIGHT - BOTTOM - lost / most * (HEIGHT - TOP - BOTTOM)
 
     parts = [_grid(most, y), _ticks(ks, x)]
-    for line in _lines(points):
+    lines = sorted(_lines(points), key=lambda line: y(line[-1].lost))
+    lowest = -math.inf
+    for line in lines:
         way = " ".join(f"{x(c.k or 1):.1f},{y(c.lost):.1f}" for c in line)
-        parts.append(f'<polyline points="{way}"/>')
+        end = line[-1]
+        lowest = max(lowest + APART, y(end.lost) + 4)
+        parts.append(
+            f'<polyline points="{way}"/><text class="name" x="{x(end.k or 1) + 12:.1f}" '
+            f'y="{lowest:.1f}">{html.escape(end.choices.method)}</text>'
+        )
     for c in points:
         said = html.escape(f"{c.name}: {percent(c.lost)} lost, at least {c.k} alike")
         kind = "chosen" if c.choices == chosen else "tried"
