@@ -65,12 +65,12 @@ def _mean(told: Sequence[Mapping[str, Any]], name: str, cells: Array) -> float:
 
 
 def _measures(part: Solved) -> dict[str, Any]:
+    from sfumato.kernels import group_sums
+
     problem, view, first = part.problem, part.view, part.view_of(part.sets[0])
     held = {
-        name: np.bincount(
-            problem.entries.column(name),
-            weights=problem.counts,
-            minlength=len(problem.entries.values_of(name)),
+        name: group_sums(
+            problem.entries.column(name), len(problem.entries.values_of(name)), problem.counts
         )
         for name in problem.quasi_identifiers
     }

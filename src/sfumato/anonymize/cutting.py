@@ -167,8 +167,9 @@ def _positions(problem: Problem, chosen: Array | None) -> tuple[Array, dict[str,
 
 def _by_rows(column: Array, counts: Array, size: int) -> Array:
     """Codes of a column, the commonest first."""
-    rows = np.bincount(column, weights=counts, minlength=size)
-    return np.argsort(-rows, kind="stable").astype(np.int64)
+    from sfumato.kernels import group_sums
+
+    return np.argsort(-group_sums(column, size, counts), kind="stable").astype(np.int64)
 
 
 def _counted(problem: Problem, wanted: dict[str, Array]) -> Array:
