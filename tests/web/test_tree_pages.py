@@ -245,3 +245,29 @@ def test_the_command_line_repeats_a_release_with_trees_and_limits(
     shown = set(released.values("town").values[0].to_pylist())
     assert shown <= {*TOWNS, "north", "south"}
     assert "*" not in set(released.values("age").values[0].to_pylist())
+
+
+def test_a_tree_that_lacks_a_value_is_told_and_can_be_left(towns: Editor, tmp_path: Path) -> None:
+    towns.do("group", "Aton", "Berg", label="north")
+    towns.bench.post(f"/p/{towns.project.number}/close")
+    with (tmp_path / "people.csv").open("a") as file:
+        file.write("new,33,Newtown,10000,1950-01-10,flu\n")
+    towns.bench.follow(towns.bench.post("/open", table=str(tmp_path / "people.csv")))
+    (project,) = towns.bench.workbench.projects.values()
+    again = Editor(towns.bench, project, "town")
+    page = towns.bench.get(again.place)
+    assert "1 of the column" in page.text
+    refused = towns.bench.follow(towns.bench.post(f"/p/{project.number}/release"))
+    assert "not in the hierarchy" in refused.text
+    again.do("forget")
+    assert "Newtown" in again.outline.values
+    assert 'class="verdict bad"' not in towns.bench.get(again.place).text
+
+
+def test_columns_with_very_many_values_are_left_to_the_method(
+    towns: Editor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sfumato.web.project.MOST_VALUES", 5)
+    page = towns.bench.get(towns.place)
+    assert page.status == 400
+    assert "7 values" in page.text
