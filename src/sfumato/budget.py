@@ -85,6 +85,19 @@ class Budget:
             self.stopped_by = "time"
         return self.stopped_by is not None
 
+    def part(self, share: float) -> Budget:
+        """A budget of its own with a share of the time that is left; cancelling is common.
+
+        Examples
+        --------
+        >>> Budget(seconds=60).part(0.5).remaining <= 30, Budget().part(0.5).seconds is None
+        (True, True)
+        """
+        rest = self.unhurried()
+        if self.seconds is not None:
+            rest.seconds = share * self.remaining
+        return rest
+
     def unhurried(self) -> Budget:
         """The same without a time limit, for what must follow a search that used it up.
 

@@ -30,6 +30,7 @@ from sfumato.anonymize.registry import method
 from sfumato.anonymize.views import group_view
 from sfumato.engines.codes import Codes
 from sfumato.hierarchy import Published
+from sfumato.privacy import Rules
 from sfumato.utility import column_losses
 
 __all__ = ["largest_sets", "shared_columns", "solve_apart"]
@@ -85,7 +86,7 @@ def solve_apart(problem: Problem, sets: Sets, name: str) -> Solution:
     """
     solve = method(name).solve
     fast = method(CHOOSING.get(name, FAST)).solve
-    union = solve(problem)
+    union = solve(replace(problem, budget=problem.budget.part(0.5)))
     union_loss = _loss(problem, union)
     found = _best_size(problem, sets, fast)
     if fast is not solve and not problem.budget.spent():
@@ -93,6 +94,7 @@ def solve_apart(problem: Problem, sets: Sets, name: str) -> Solution:
     told = {
         "shared": list(shared_columns(sets)),
         "loss": min(found.loss, union_loss),
+        "loss_in_two_stages": found.loss,
         "loss_of_union": union_loss,
     }
     if found.loss >= union_loss:
@@ -129,16 +131,20 @@ class _Stages:
         shared = shared_columns(sets)
         whole = np.arange(problem.entries.entries)
         start = cls(problem, size, whole, problem.counts, (), (), 0.0, None)
-        stages = start._with(shared, solve, problem.rules._replace(k=size))
-        for names in sets:
-            own = tuple(name for name in names if name not in shared)
-            if own:
-                stages = stages._with(own, solve, problem.rules)
+        own = [tuple(name for name in names if name not in shared) for names in sets]
+        own = [names for names in own if names]
+        share = 1 / (len(own) + 1)
+        stages = start._with(shared, solve, problem.rules._replace(k=size), share)
+        for at, names in enumerate(own):
+            stages = stages._with(names, solve, problem.rules, 1 / (len(own) - at))
         weights = sum(problem.weight(name) for name in problem.quasi_identifiers)
         return replace(stages, loss=stages.loss / weights if weights else 0.0)
 
-    def _with(self, columns: tuple[str, ...], solve: Solve, rules: Any) -> _Stages:
-        """One more stage, within the groups of shared columns if there are any yet."""
+    def _with(self, columns: tuple[str, ...], solve: Solve, rules: Rules, share: float) -> _Stages:
+        """One more stage, within the groups of shared columns if there are any yet.
+
+        It may take a share of the time that is left.
+        """
         whole = self.problem
         others = [n for n in whole.entries.columns if n not in whole.quasi_identifiers]
         pieces = whole.entries.select([*columns, *others]).take(self.entry)
@@ -154,6 +160,7 @@ class _Stages:
             options=_options_about(whole.options, columns),
             apart=apart,
             people=None,
+            budget=whole.budget.part(share),
         )
         found = solve(part)
         groups, owner, rows, _ = merged.expanded(found.groups, found.entry, found.rows)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -129,6 +130,8 @@ def _of_the_method(release: Release) -> dict[str, str]:
             f"{details['loss_before']:.4f} by {details['start']}, "
             f"{details['loss_after']:.4f} after {details['sweeps']} sweeps"
         )
+    if "several_sets" in details:
+        told["sets that share columns"] = _several_sets(details["several_sets"])
     if "levels" in details:
         told["levels"] = ", ".join(f"{name} {level}" for name, level in details["levels"].items())
     if details.get("proven_optimum"):
@@ -138,6 +141,16 @@ def _of_the_method(release: Release) -> dict[str, str]:
             f"{details['cost']:g}, proven to be at least {release.lower_bound:g}"
         )
     return told
+
+
+def _several_sets(how: Mapping[str, Any]) -> str:
+    """How sets with common columns were solved, and what that saved."""
+    if how["by"] == "union":
+        why = how.get("why") or f"two stages would lose {how['loss_in_two_stages']:.4f}"
+        return f"solved as their union; {why}"
+    if "loss_of_union" not in how:
+        return f"solved by {how['by']}"
+    return f"solved in {how['by']}; their union would lose {how['loss_of_union']:.4f}"
 
 
 def _risks(found: Any) -> Table:
