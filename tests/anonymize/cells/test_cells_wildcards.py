@@ -99,9 +99,21 @@ def test_large_groups_match_too() -> None:
     assert (matches(rows, starred) >= 200).all()
 
 
-def test_one_star_where_local_suppression_uses_three() -> None:
-    # sdcMicro stars one risky row after the other in the column it is told to spare least, and
-    # counts missing cells as matching anything: one star in `region` is enough.
+def by_importance(codes: Any, k: int, order: list[int]) -> int:
+    """Stars of a rule of thumb: a row that matches too few loses columns in a given order."""
+    hidden = np.zeros(codes.shape, dtype=bool)
+    for row in range(len(codes)):
+        for column in order:
+            if matches(codes, hidden)[row] >= k:
+                break
+            hidden[row, column] = True
+    return int(hidden.sum())
+
+
+def test_one_star_where_an_order_of_importance_uses_three() -> None:
+    # `region` is to be spared most, so `sex` and `age` go first, for nothing.
+    codes = np.array([[0, 0, 0], [0, 0, 0], [1, 1, 1], [1, 2, 1]])
+    assert by_importance(codes, 2, order=[2, 0, 1]) == 3
     asked: dict[str, Any] = {"qi": ["age", "region", "sex"], "k": 2, "method": "cells"}
     release = anonymize(LOCAL, **asked, wildcards=True)
     assert release.suppressed_cells == release.lower_bound == 1
