@@ -345,6 +345,14 @@ def test_a_row_that_one_release_lacks_gives_itself_away():
         ({"boundaries": {"ill": {"max_width": 3}}}, ColumnError, "no quasi-identifier"),
         ({"boundaries": {"age": {"max_with": 3}}}, ParameterError, "Did you mean `max_width`"),
         ({"identifiers": ["age"]}, ColumnError, "at the same time"),
+        ({"c": 3.0}, ParameterError, "c is of recursive diversity"),
+        ({"l_kind": "entropy"}, ParameterError, "entropy diversity needs l"),
+        ({"t_distance": "equal"}, ParameterError, "Ask for it, e.g. -t 0.2"),
+        (
+            {"sensitive": ["ill"], "t": 0.5, "t_distance": {"il": "equal"}},
+            ColumnError,
+            "Did you mean `ill`",
+        ),
         ({"pseudonyms": ["zip"]}, ParameterError, "secret key"),
         ({"target": "il"}, ColumnError, "Did you mean `ill`"),
         (
@@ -430,7 +438,8 @@ def test_a_method_that_ignores_boundaries_publishes_nothing(monkeypatch):
 
 
 @pytest.mark.postgres
-def test_rows_of_postgres_stay_there(postgres, postgres_schema, tmp_path, monkeypatch):
+@pytest.mark.parametrize("sets", [[["age", "job"], ["zip"]], [["age", "job"], ["age", "zip"]]])
+def test_rows_of_postgres_stay_there(sets, postgres, postgres_schema, tmp_path, monkeypatch):
     table = people()
     monkeypatch.chdir(tmp_path)
     with postgres.connect() as connection:
@@ -441,8 +450,10 @@ def test_rows_of_postgres_stay_there(postgres, postgres_schema, tmp_path, monkey
             for row in zip(*(column.to_pylist() for column in table.columns), strict=True):
                 copy.write_row(row)
     source = f"{postgres.url}#{postgres_schema}.people"
-    asked = {"qi": [["age", "job"], ["zip"]], "k": 5, "columns": {"age": {"top": 60}}}
+    asked = {"qi": sets, "k": 5, "columns": {"age": {"top": 60}}}
     with sf.table(source) as opened:
+        mapped = sf.anonymize(table.slice(0, 90), qi=["age", "job"], k_map=9, population=opened)
+        assert mapped.findings[0].holds
         foreseen = sf.anonymize(opened, **asked)
         release = sf.anonymize(opened, output=f"{postgres_schema}.released", **asked)
     here = sf.anonymize(table, **asked)
