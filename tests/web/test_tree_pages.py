@@ -170,6 +170,7 @@ def test_a_tree_is_read_from_a_file_and_given_back(towns: Editor) -> None:
         ("build", (), {"way": "order", "fanout": "1"}),
         ("read", (), {"text": "a;b\nc\n"}),
         ("read", (), {"text": ""}),
+        ("read", (), {"text": "Aton;" + "x;" * 3000 + "*\n"}),
         ("group", ("Aton", "Berg"), {"label": "x", "edition": -1}),
         ("group", ("Aton", "Berg"), {"label": "x", "edition": "soon"}),
     ],

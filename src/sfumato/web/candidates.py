@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from sfumato.release.publish import Release
@@ -126,8 +126,7 @@ def _lines(points: Sequence[Candidate]) -> list[list[Candidate]]:
     return [sorted(m, key=lambda c: (c.k or 1, c.lost)) for _, m in groups if len(m) > 1]
 
 
-def _grid(most: float, y: object) -> str:
-    assert callable(y)
+def _grid(most: float, y: Callable[[float], float]) -> str:
     step = next(s for s in (0.01, 0.02, 0.05, 0.1, 0.2, 0.5) if most / s <= 6)
     lines = []
     for at in range(int(most / step) + 1):
@@ -139,8 +138,7 @@ def _grid(most: float, y: object) -> str:
     return f'<g class="grid" aria-hidden="true">{"".join(lines)}</g>'
 
 
-def _ticks(ks: Sequence[int], x: object) -> str:
-    assert callable(x)
+def _ticks(ks: Sequence[int], x: Callable[[int], float]) -> str:
     placed: list[float] = []
     texts = []
     for k in sorted(set(ks)):

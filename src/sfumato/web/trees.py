@@ -20,6 +20,7 @@ __all__ = ["MOST_VALUES", "Held", "built", "inferred", "read", "ways"]
 
 MOST_VALUES = 20_000
 """Values of a column whose tree can be changed by hand."""
+MOST_LEVELS = 50
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,7 +60,13 @@ def inferred(held: Held) -> Outline:
 
 def read(held: Held, text: str, name: str) -> Outline:
     """A tree from a file in ARX's form; it must know every value of the column."""
-    outline = Outline.of(builders.parse_arx(text, where=name), f"read from {name}")
+    tree = builders.parse_arx(text, where=name)
+    if tree.height > MOST_LEVELS:
+        raise ParameterError(
+            f"the tree has {tree.height:,} levels", where=name,
+            remedy=f"Leave out all but {MOST_LEVELS}.",
+        )  # fmt: skip
+    outline = Outline.of(tree, f"read from {name}")
     held.rows_of(outline)
     return outline
 
