@@ -53,6 +53,10 @@ RESULTS: dict[str, Callable[[], Any]] = {
     "uniques": lambda: sf.uniques(people(), max_size=2),
     "mondrian": lambda: sf.anonymize(people(), k=5, qi=QI),
     "cells": lambda: sf.anonymize(people(), k=5, qi=QI, method="cells"),
+    "kmember": lambda: sf.anonymize(people(), k=5, qi=QI, method="kmember"),
+    "leaving-out": lambda: sf.anonymize(
+        people(), k=5, qi=QI, method="full-domain", suppression_limit=0.2
+    ),
     "mask": lambda: sf.mask(people(), measure="distinct", beta=0.5),
     "population": lambda: sf.population(people(), universe=1e6, qi=QI, k=20, bootstrap=10),
     "attack": lambda: sf.attack(sf.anonymize(people(), k=5, qi=QI).table, people(), on=QI, k=5),

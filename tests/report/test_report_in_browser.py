@@ -5,15 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import sfumato as sf
 from accessibility import accessibility_issues, axe_or_skip
 from artefacts import keep
 from browser import Tab, browser_or_skip
+from joint_studies import study
 from samples import sample_path
+from sfumato import secure
+from sfumato.cli._party_views import Outcome
+from sfumato.joint import fit_shares, make_share
 from sfumato.report import write_page
 from sfumato.report.of_table import findings_of, table_page
+from sfumato.results import Result
 
 pytestmark = pytest.mark.browser
 
@@ -44,10 +50,34 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         "key": sf.minimum_key(adult, eps=0.001),
         "population": sf.population(adult, universe=3e8, qi=qi, k=100, bootstrap=10),
         "uniques": sf.uniques(adult, max_size=2),
+        **_joint(),
+        "party": _party(),
     }
     places = {name: found.report(folder / f"{name}.html") for name, found in made.items()}
     page = table_page(findings_of(adult, k=5))
     return {"table": write_page(page, folder / "table.html"), **places}
+
+
+def _joint() -> dict[str, Result]:
+    lung = study("lung")
+    made = [
+        make_share(lung.part(name), lung.agreement, name, rounding=0.2, attack_rows=10,
+                   publish_anyway=True)
+        for name in sorted(set(lung.institution))
+    ]  # fmt: skip
+    shares = [found.share for found in made if found.share is not None]
+    return {"share": made[0], "joint": fit_shares(shares, "cox", penalty=1.0)}
+
+
+def _party() -> Outcome:
+    schema = secure.Schema.of({"job": ["baker", "clerk"], "ill": ["no", "yes"]})
+
+    def side(session: secure.Session) -> tuple[secure.DecisionTree, secure.SessionReport]:
+        held = secure.HeldRows(schema, np.array([[0, 0], [1, 1]] * 20))
+        return secure.id3(session, held, target="ill"), session.report()
+
+    (tree, cost), _ = secure.together(side, side)
+    return Outcome(tree, cost)
 
 
 @pytest.mark.parametrize("dark", [False, True])
