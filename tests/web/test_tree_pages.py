@@ -21,7 +21,7 @@ TABLE = "name,age,town,code,born,illness\n" + "".join(
     f"person{row},{20 + row * 7 % 40},{TOWNS[row % 6]},{10_000 + row % 40 * 13},"
     f"19{50 + row % 30}-0{1 + row % 9}-1{row % 9},{('flu', 'gout', 'none')[row % 3]}\n"
     for row in range(600)
-) + "rare,40,Zzyzx,10000,1950-01-10,flu\n"  # fmt: skip
+) + "rare,40,Zzyzx,99999,1950-01-10,flu\n"  # fmt: skip
 KNOWN = ("age", "town", "code", "born")
 
 
@@ -214,6 +214,20 @@ def test_rare_values_are_shown_when_asked_for(towns: Editor) -> None:
     assert above(towns.outline, "Zzyzx") == ["Zzyzx", "elsewhere", "*"]
     assert above(towns.outline, "Ford") == ["Ford", "elsewhere", "*"]
     assert "Zzyzx" not in page.text
+    towns.do("dissolve", "elsewhere")
+    alone = towns.do("group", few=[towns.outline.root], label="one of a kind")
+    assert "one of a kind" in alone.text  # whoever named it may see the name
+    codes = towns.of("code")
+    codes.do("build", way="prefixes", keep="4")
+    tree, shown = codes.outline, codes.bench.get(codes.place).text
+    hidden = {name for name in tree.names.values() if name not in shown}
+    held = {code: TABLE.count(f",{code},") for code in tree.values}
+    few = {
+        name
+        for group, name in tree.names.items()
+        if sum(held[tree.values[value]] for value in tree.leaves(group)) < 10
+    }
+    assert hidden == few == {"9999*"}
 
 
 @pytest.mark.parametrize("method", ["mondrian", "lattice", "full-domain", "kmember"])

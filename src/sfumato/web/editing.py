@@ -26,9 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Editing"]
 
-MOST_GROUPS = 300
-"""Groups offered as a place to move to; beyond that values are dragged."""
-
 
 @dataclass
 class Asked:
@@ -37,6 +34,8 @@ class Asked:
     opened: set[int] | None = None
     picked: tuple[int, ...] = ()
     with_rare: bool = False
+    named: frozenset[int] = frozenset()
+    """Groups that were just given a name, and are shown even if few rows hold them."""
     problem: str = ""
 
 
@@ -105,8 +104,8 @@ class Editing:
             asked.opened, asked.picked = None, ()
         elif act in ("group", "move", "dissolve"):
             new = set(after.names) - set(before.names)
-            asked.opened = (asked.opened or set()) | new
-            asked.picked = tuple(new)
+            asked.opened = (asked.opened or set()).union(*(after.path(group) for group in new))
+            asked.picked, asked.named = tuple(new), frozenset(new)
 
     async def download(self, request: Request) -> Response:
         project, column = self._column(request)
@@ -131,9 +130,8 @@ class Editing:
             rows = [0] * len(outline.values)
         opened = opened_at_first(outline) if asked.opened is None else asked.opened
         with_rare = asked.with_rare or not sum(rows)
-        lines = lines_of(outline, rows, opened, with_rare=with_rare)
+        lines = lines_of(outline, rows, opened, with_rare=with_rare, named=asked.named)
         fragment = request.headers.get("x-part") == "tree"
-        groups = outline.downward if len(outline.names) <= MOST_GROUPS else []
         return page(
             "tree-part.html.j2" if fragment else "tree.html.j2",
             **frame(project, "configure"),
@@ -146,7 +144,7 @@ class Editing:
             picked=set(asked.picked),
             with_rare=with_rare,
             problem=asked.problem,
-            groups=[(node, outline.label(node)) for node in groups],
+            groups=[(line.node, line.label) for line in lines if line.is_group],
             heights=sorted(set(outline.heights.values()))[:-1],
             missing=held.missing,
             ways=trees.ways(held.column.kind),

@@ -59,11 +59,17 @@ def few_hold(outline: Outline, rows: Sequence[int], group: int) -> list[int]:
 
 
 def lines_of(
-    outline: Outline, rows: Sequence[int], opened: set[int], *, with_rare: bool
+    outline: Outline,
+    rows: Sequence[int],
+    opened: set[int],
+    *,
+    with_rare: bool,
+    named: frozenset[int] = frozenset(),
 ) -> list[Line]:
     """The lines of a tree.
 
-    Nodes that fewer than ten rows hold are counted but not named, unless they are asked for.
+    Nodes that fewer than ten rows hold are counted but not named, unless they are asked for or
+    were just `named` by the user.
     """
     total = max(1, sum(rows))
     held: dict[int, int] = {}
@@ -96,10 +102,10 @@ def lines_of(
         if not is_open:
             return
         children = outline.children[node]
-        shown = [c for c in children if with_rare or held[c] >= RARE]
+        shown = [c for c in children if with_rare or held[c] >= RARE or c in named]
         for child in shown[:MOST_CHILDREN]:
             show(child, depth + 1)
-        hidden = [c for c in children if not with_rare and held[c] < RARE]
+        hidden = [c for c in children if c not in set(shown)]
         if len(shown) > MOST_CHILDREN:
             found.append(Line(depth + 1, values=len(shown) - MOST_CHILDREN))
         if hidden:

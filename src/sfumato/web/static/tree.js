@@ -124,9 +124,7 @@ export function tree(place) {
         picked().forEach((other) => pick(other, false));
         pick(line, true);
       }
-      const to = place.querySelector("#tree-to");
-      if (to.matches("input")) to.value = group.dataset.node;
-      else if ([...to.options].some((option) => option.value === group.dataset.node)) to.value = group.dataset.node;
+      place.querySelector("#tree-to").value = group.dataset.node;
       send(form(), "move");
     },
   });
