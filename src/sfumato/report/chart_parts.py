@@ -90,7 +90,13 @@ def share_axis(field: str, title: str | None, **more: Any) -> Spec:
         "field": field,
         "type": "quantitative",
         "title": title,
-        "axis": {"format": ".3~p", "tickCount": 5, "title": title},
+        "axis": {
+            "format": ".3~p",
+            "tickCount": 5,
+            "title": title,
+            "labelSeparation": 8,
+            "labelOverlap": True,
+        },
         **more,
     }
 

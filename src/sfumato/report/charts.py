@@ -83,6 +83,10 @@ BINS = ((1, 1), (2, 2), (3, 4), (5, 9), (10, 19), (20, 49), (50, 99), (100, 999)
 """Class sizes shown together: from, up to."""
 
 
+LARGEST_SHOWN = 1000
+"""Classes with more rows share the lowest risk that is drawn."""
+
+
 def _bins(k: int) -> list[tuple[int, int | None]]:
     """The bins, one of them split so that none holds sizes on both sides of k."""
     made: list[tuple[int, int | None]] = []
@@ -95,11 +99,12 @@ def _bins(k: int) -> list[tuple[int, int | None]]:
 
 
 def class_sizes(title: str, curves: Mapping[str, ClassSizes], k: int) -> Spec:
-    """How many rows are in classes of which size; those below k stand out."""
-    rows, order = [], []
+    """How many rows are in classes of which size; those below k stand out, left of a line."""
+    rows, order, first = [], [], None
     for low, high in _bins(k):
         label = f"{low:,}" if low == high else f"{low:,}+" if high is None else f"{low}–{high}"
         order.append(label)
+        first = label if first is None and low >= k else first
         for name, sizes in curves.items():
             held = sum(
                 s * c
@@ -126,7 +131,19 @@ def class_sizes(title: str, curves: Mapping[str, ClassSizes], k: int) -> Spec:
             "legend": {"orient": "bottom", "symbolType": "square", "symbolFillColor": ACCENT},
             "scale": {"domain": list(curves), "range": [0.45, 1]},
         }  # fmt: skip
-    return chart(title, {"data": {"values": rows}, "mark": "bar", "encoding": encoding})
+    bars = {"data": {"values": rows}, "mark": "bar", "encoding": encoding}
+    edge = {"data": {"values": [{"alike": first, "said": f"k = {k}"}]}}
+    x = {**encoding["x"], "bandPosition": 0}
+    line = {
+        **edge, "mark": {"type": "rule", "strokeDash": [3, 3], "color": INK, "opacity": 0.6},
+        "encoding": {"x": x},
+    }  # fmt: skip
+    text = {
+        **edge,
+        "mark": {"type": "text", "align": "right", "dx": -5, "y": 8, "aria": False},
+        "encoding": {"x": x, "text": {"field": "said"}},
+    }
+    return chart(title, {"layer": [bars, line, text]})
 
 
 def risk_curve(title: str, curves: Mapping[str, ClassSizes], threshold: float = 0.2) -> Spec:
@@ -135,9 +152,11 @@ def risk_curve(title: str, curves: Mapping[str, ClassSizes], threshold: float = 
     for name, sizes in curves.items():
         total, seen, points = max(1, sizes.rows), 0, []
         for size, count in sizes.to_dict().items():
+            if size > LARGEST_SHOWN:
+                break
             seen += size * count
             points.append((1 / size, seen / total))
-        points = [(1.0, 0.0), *points] if points and points[0][0] < 1 else points
+        points = points if points and points[0][0] == 1 else [(1.0, 0.0), *points]
         # A step lasts from one risk down to the next: what a size adds begins at its own risk.
         for (risk, share), after in zip(points, [*points[1:], (0.001, 1.0)], strict=True):
             rows.append({"table": name, "risk": max(risk, 0.001), "share": share})

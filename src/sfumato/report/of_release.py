@@ -180,25 +180,30 @@ def _where(compared: Compared) -> Section | None:
 
 
 def _shapes(compared: Compared) -> list[Section]:
-    """Distributions before and after, without values that few rows hold."""
+    """Distributions before and after, of columns that changed, without values that few hold."""
     figures: list[Figure] = []
+    same = []
     for name in compared.both:
-        if len(figures) == MOST_DISTRIBUTIONS:
-            break
-        figure = _shape(compared, name)
-        if figure is not None:
-            figures.append(figure)
-    words = (
-        "Shares on each side are compared, so that rows that were left out matter only as far as "
-        "they change them. A blurred cell counts in equal parts for the values, or evenly over the "
-        "range, that it stands for; a starred or empty one counts for none."
-    )
-    return [Section("Distributions before and after", [words], figures)] if figures else []
+        if not compared.is_small(name):
+            continue
+        if compared.fate(name).get("as it was") == 1:
+            same.append(name)
+        elif len(figures) < MOST_DISTRIBUTIONS:
+            figure = _shape(compared, name)
+            figures += [] if figure is None else [figure]
+    words = []
+    if figures:
+        words.append(
+            "Shares on each side are compared, so that rows that were left out matter only as far "
+            "as they change them. A blurred cell counts in equal parts for the values, or evenly "
+            "over the range, that it stands for; a starred or empty one counts for none."
+        )
+    if same:
+        words.append(f"Every cell of {phrase(same)} is as it was.")
+    return [Section("Distributions before and after", words, figures)] if words else []
 
 
 def _shape(compared: Compared, name: str) -> Figure | None:
-    if not compared.is_small(name):
-        return None
     values, rows = counts_of(compared.before, name)
     if _is_number(values.type):
         numbers = np.asarray(pc.cast(values, pa.float64(), safe=False).fill_null(np.nan))
@@ -233,6 +238,8 @@ def _apart(pairs: Sequence[tuple[float, float]]) -> str:
     if not then:
         return "Nothing of it is left in the release."
     moved = sum(abs(b / first - a / then) for b, a in pairs) / 2
+    if moved < 1e-9:
+        return "The two are the same."
     return f"To turn one into the other, {percent(moved)} of the rows would have to move."
 
 
