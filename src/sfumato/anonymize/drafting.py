@@ -17,6 +17,7 @@ from sfumato.anonymize.solving import Solved
 from sfumato.engines.codes import CodeArray, smallest_dtype
 from sfumato.engines.recoding import Cells, Recoding, Step
 from sfumato.engines.sizes import ClassSizes
+from sfumato.errors import ColumnError
 from sfumato.population.k_map import MatchesPopulation
 from sfumato.privacy import KMap
 from sfumato.release import Draft, Promise
@@ -37,6 +38,7 @@ def draft_of(table: Table, demand: Demand, parts: Sequence[Solved]) -> Draft:
     """The draft that carries solutions out and promises what was demanded."""
     steps = [step_of(part.prepared, part.solution, demand) for part in parts]
     written = {name for step in steps for name in step.cells}
+    _require_new_names(written - set(demand.columns), table)
     steps += [
         alone(table, name, actions)
         for name, actions in demand.actions.items()
@@ -67,6 +69,17 @@ def draft_of(table: Table, demand: Demand, parts: Sequence[Solved]) -> Draft:
         stopped_by=next((p.solution.stopped_by for p in parts if p.solution.stopped_by), None),
         warnings=tuple(dict.fromkeys(w for part in parts for w in part.solution.warnings)),
     )
+
+
+def _require_new_names(added: set[str], table: Table) -> None:
+    """Columns that mark stars must not take the place of columns that are there."""
+    taken = sorted(added & set(table.columns))
+    if taken:
+        raise ColumnError(
+            f"the release needs a column `{taken[0]}`, and the table already has one",
+            where=table.name,
+            remedy="Rename it, or make starred columns text (--suppressed-as text).",
+        )
 
 
 def _promises(demand: Demand) -> list[Promise]:
@@ -204,6 +217,11 @@ def _starred(
     if is_text or as_text:
         shown = values if is_text else pc.cast(values, pa.string())
         marker = problem.options.get("marker") or STAR
+        if pc.any(pc.equal(shown, marker)).as_py():
+            raise ColumnError(
+                f"column `{column}` already contains the text that marks suppressed cells",
+                remedy="Choose another marker (--option marker=…).",
+            )
         shown = pa.concat_arrays([shown.cast(pa.string()), pa.array([marker])])
         return {column: _cells(np.where(starred, len(values), codes), shown)}
     if values.null_count:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from sfumato.anonymize.cells.dual import Dual
 from sfumato.anonymize.cells.patterns import Patterns
+from sfumato.anonymize.cells.search import FEW_ROUNDS, rounds_of
 from sfumato.anonymize.cells.table import CellTable
 from sfumato.budget import Budget
 
@@ -14,19 +16,19 @@ __all__ = ["cut_off"]
 def cut_off(
     table: CellTable,
     patterns: Patterns,
+    dual: Dual | None,
     budget: Budget,
     *,
     program: bool,
-    rounds: int | None = None,
 ) -> tuple[str, ...]:
     """Sentences that say what was left out, none if nothing was.
 
     Parameters
     ----------
+    dual
+        Where the ascent to the linear program's bound ended, if it was made.
     program
-        Whether the linear program was asked for and left out because of the size of the table.
-    rounds
-        Rounds of the search that a table of this size gets, where it may have ended by them.
+        Whether it was asked for and left out because of the size of the table.
     """
     said = []
     if not patterns.complete:
@@ -46,8 +48,14 @@ def cut_off(
             "the lower bound is that of single rows: the linear program was left out on a table of "
             "this size (--bound lp asks for it)"
         )
-    if rounds is not None:
-        said.append(f"the search had {rounds:,} rounds, as many as a table of this size gets")
+    if dual is not None and not dual.candidates.complete:
+        said.append(
+            f"the linear program saw {len(dual.candidates):,} candidates, as many as fit into "
+            "memory; the lower bound holds for all"
+        )
+    rounds = rounds_of(table, patterns, budget)
+    if rounds < FEW_ROUNDS:
+        said.append(f"the search may make {rounds} rounds at most on a table of this size")
     if budget.stopped_by == "time":
         said.append("time ran out: the best found until then is released")
     return tuple(said)

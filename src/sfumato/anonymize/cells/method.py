@@ -75,6 +75,11 @@ class Choices:
                     f"there is no {name} `{getattr(chosen, name)}`",
                     remedy=did_you_mean(str(getattr(chosen, name)), offered),
                 )
+        if not chosen.marker:
+            raise ParameterError(
+                "the marker of suppressed cells is empty",
+                remedy="Give some text that occurs in no column.",
+            )
         if not float(chosen.beta) >= 1:
             raise ParameterError("beta is below 1", remedy="β = 1 keeps every candidate.")
         if chosen.wildcards and len(problem.rules.kinds):
@@ -115,7 +120,7 @@ def solve(problem: Problem) -> Solution:
     details = _details(table, patterns, choices, first, found, bound)
     program = dual is None and patterns.complete and choices.bound == "auto"
     program = program and not details["proven_optimum"] and not budget.spent()
-    details["cut_off"] = cut_off(table, patterns, budget, program=program)
+    details["cut_off"] = cut_off(table, patterns, dual, budget, program=program)
     shown = Loosened(found, found.starred(table), found.units(table), bound.units)
     if choices.wildcards:
         shown = _loosened(problem, table, found, possible, belongs)
@@ -270,5 +275,5 @@ def _require_unused_marker(problem: Problem, marker: str) -> None:
         if pc.any(pc.equal(values, marker)).as_py():
             raise ColumnError(
                 f"column `{name}` already contains the text that marks suppressed cells",
-                remedy="Choose another marker, e.g. marker='(suppressed)'.",
+                remedy="Choose another marker (--option marker=…).",
             )

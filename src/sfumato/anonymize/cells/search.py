@@ -20,12 +20,15 @@ from sfumato.anonymize.cells.repair import repaired
 from sfumato.anonymize.cells.table import CellTable
 from sfumato.budget import Budget
 
-__all__ = ["IMPROVEMENTS", "improved", "local_search"]
+__all__ = ["FEW_ROUNDS", "IMPROVEMENTS", "improved", "local_search", "rounds_of"]
 
 IMPROVEMENTS = ("none", "local", "milp")
 
 _AT_ONCE = 64
 _DEAD_ENDS = 2
+
+FEW_ROUNDS = 8
+"""A search seldom needs more rounds to its first dead end."""
 
 _MOST_WORK = 20_000_000_000
 """Cells looked at by one search without a time budget: on large tables it has fewer rounds."""
@@ -56,6 +59,13 @@ def improved(
     if how == "milp" and not len(table.rules.kinds):
         return repaired(table, found, seed, budget)
     return found
+
+
+def rounds_of(table: CellTable, patterns: Patterns, budget: Budget) -> int:
+    """Rounds that a search may have: as many as time allows, else by the size of the table."""
+    if budget.seconds is not None:
+        return 1 << 30
+    return max(1, _MOST_WORK // max(1, patterns.work(table)))
 
 
 def local_search(
@@ -105,9 +115,7 @@ class _Descent:
         self.keys = table.new_keys()
         self.floor = opt_lb(table, patterns, budget)
         self.elsewhere = np.full(len(groups.entry), -1, dtype=np.int64)
-        self.rounds = max(1, _MOST_WORK // max(1, patterns.work(table)))
-        if budget.seconds is not None:
-            self.rounds = 1 << 30
+        self.rounds = rounds_of(table, patterns, budget)
 
     def to_dead_end(self, rounds: int = 30) -> None:
         """Rounds until one saves next to nothing."""

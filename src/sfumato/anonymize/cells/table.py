@@ -237,5 +237,10 @@ def _prices(problem: Problem) -> npt.NDArray[np.int64]:
                 f"the price of a star in `{name}` is not between 0 and {_DEAREST:,.0f}",
                 remedy="Give it with --weights; protect a column to forbid stars in it.",
             )
+        if 0 < price < 1 / PRICE_UNIT:
+            raise ParameterError(
+                f"the price of a star in `{name}` is below 1/{PRICE_UNIT:,}",
+                remedy="Make all prices larger by the same factor.",
+            )
         prices.append(-1 if name in protected else round(price * PRICE_UNIT))
     return np.array(prices, dtype=np.int64)
