@@ -159,5 +159,8 @@ def test_verify_replays_it_and_notices_another_population(tmp_path: Path) -> Non
     changed = sfumato("verify", out, "-q")
     assert changed.code == 1
     assert "fingerprint differs" in " ".join(changed.out.split())
+    elsewhere = tmp_path / "moved.parquet"
+    pq.write_table(population(3), elsewhere)
+    assert sfumato("verify", out, "--population", elsewhere, "-q").code == 0
     people.unlink()
     assert "cannot be opened" in " ".join(sfumato("verify", out, "-q").err.split())

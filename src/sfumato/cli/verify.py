@@ -77,6 +77,7 @@ def verify(
     from sfumato.release.verify import verify as check
 
     asked = {**privacy.given(), **subjects.given(run.table.columns)}
+    moved = asked.pop("population") if set(asked) == {"population"} else None
     promises = _promises(run, asked, wildcards) if asked else []
     found = check(
         run.table,
@@ -85,6 +86,7 @@ def verify(
         key=None if key is None else key.read_bytes().strip(),
         others=[run.open(other) for other in others or ()],
         row_key=row_key,
+        population=None if moved is None else run.open(moved),
         budget=run.budget,
     )
     run.show(found, view)

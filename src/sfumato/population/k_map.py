@@ -104,8 +104,7 @@ class MatchesPopulation:
             raise SourceError(
                 "the population that rows were matched with cannot be opened",
                 where=self.population,
-                remedy="Put it there, or check k-map against another table: --k-map N "
-                "--population TABLE --qi …",
+                remedy="Say where it is now: --population TABLE.",
             ) from error
 
     def _joined(

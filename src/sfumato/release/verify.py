@@ -38,6 +38,7 @@ def verify(
     key: bytes | None = None,
     others: Sequence[Any] = (),
     row_key: str | None = None,
+    population: Any = None,
     budget: Budget | None = None,
 ) -> Verification:
     """Check promises on a table, or replay the certificate of a release.
@@ -59,6 +60,9 @@ def verify(
         Other releases of the same table.
     row_key
         The column that links their rows.
+    population
+        Where the population is that rows were matched with, if it is no longer where the
+        certificate says; it must be the same table.
     """
     if bool(others) != (row_key is not None):
         raise ParameterError(
@@ -70,7 +74,7 @@ def verify(
     place = None
     if certificate is not None or not promises:
         place = _certificate_of(opened, source, certificate)
-        findings += replay(opened, place, key, budget)
+        findings += replay(opened, place, key, population, budget)
         promises = _promised(place, key)
     if others and row_key is not None:
         findings += _together(opened, others, row_key, promises, budget)
@@ -83,7 +87,11 @@ def verify(
 
 
 def replay(
-    opened: Table, place: Path, key: bytes | None = None, budget: Budget | None = None
+    opened: Table,
+    place: Path,
+    key: bytes | None = None,
+    population: Any = None,
+    budget: Budget | None = None,
 ) -> list[Finding]:
     """Check everything a certificate says about a table.
 
@@ -98,7 +106,7 @@ def replay(
     try:
         findings.append(_same_bytes(opened, record["output"]["fingerprint"]))
         for recorded in record["promises"]:
-            findings += _replayed(opened, dict(recorded), budget)
+            findings += _replayed(opened, dict(recorded), population, budget)
     except (KeyError, TypeError, ValueError) as error:
         raise SourceError("the certificate lacks what it must say", where=str(place)) from error
     return findings
@@ -160,10 +168,15 @@ def _same_bytes(opened: Table, promised: str) -> Finding:
     )
 
 
-def _replayed(opened: Table, recorded: dict[str, Any], budget: Budget | None) -> list[Finding]:
+def _replayed(
+    opened: Table, recorded: dict[str, Any], population: Any, budget: Budget | None
+) -> list[Finding]:
     """The promise itself, and whether it measures what was measured then."""
     kind, measured = recorded.pop("kind"), recorded.pop("measured")
-    finding = _checked(promise_from_dict(kind, recorded), opened, budget)
+    promise: Any = promise_from_dict(kind, recorded)
+    if population is not None and hasattr(promise, "people"):
+        promise = replace(promise, people=table(population, budget=budget))
+    finding = _checked(promise, opened, budget)
     if plain(finding.measured) == measured:
         return [finding]
     differs = Finding(
