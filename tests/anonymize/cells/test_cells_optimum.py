@@ -17,6 +17,7 @@ from sfumato.anonymize.cells.dual import certified, lp_bound
 from sfumato.anonymize.cells.exact import optimum
 from sfumato.anonymize.cells.partition import Partition
 from sfumato.anonymize.cells.patterns import patterns_of
+from sfumato.anonymize.cells.repair import repaired
 from sfumato.anonymize.cells.search import improved, local_search
 from sfumato.anonymize.cells.table import PRICE_UNIT, CellTable, table_of_codes
 from sfumato.budget import Budget
@@ -150,6 +151,20 @@ def test_repair_by_integer_programming_reaches_the_optimum_of_tiny_tables(
     found = improved(table, patterns, approx_dr(table, patterns), "milp", 0, Budget())
     require_valid(table, found)
     assert found.cost(table) == best_cost(codes, k)
+
+
+def test_repair_with_what_the_linear_program_opens() -> None:
+    random = np.random.default_rng(2)
+    codes = random.integers(0, 4, (350, 5)) * (random.random((350, 5)) < 0.5)
+    table = table_of_codes(codes, 2)
+    patterns = patterns_of(table)
+    first, least = approx_dr(table, patterns), opt_lb(table, patterns)
+    dual = ascent(table, patterns, least, first, "lp", Budget())
+    found = improved(table, patterns, first, "local", 0, Budget(), dual)
+    better = repaired(table, found, attempts=2, dual=dual)
+    require_valid(table, better)
+    bound = lower_bound(table, patterns, "lp", least, dual, found, Budget())
+    assert bound.units <= better.units(table) < found.units(table)
 
 
 def test_a_spent_budget_still_gives_a_partition_and_a_bound() -> None:

@@ -57,7 +57,7 @@ def improved(
     better = local_search(table, patterns, begin, budget, seed=seed)
     found = min(first, better, key=lambda known: known.units(table))
     if how == "milp" and not len(table.rules.kinds):
-        return repaired(table, found, seed, budget)
+        return repaired(table, found, seed, budget, dual=dual)
     return found
 
 
