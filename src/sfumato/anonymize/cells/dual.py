@@ -25,6 +25,7 @@ __all__ = ["Dual", "certified", "dual_of", "lp_bound", "proven_by", "rounded_up"
 _FINE = 1 << 10
 """Prices of rows are whole numbers of this fraction of a unit."""
 
+_AT_ONCE = 64
 _MOMENTUM = 0.7
 _PATIENCE = 8
 _AIM = 0.95
@@ -153,15 +154,13 @@ def certified(table: CellTable, patterns: Patterns, prices: npt.NDArray[Any]) ->
     whole = np.floor(np.clip(prices, -1e15 / _FINE, 1e15 / _FINE) * _FINE).astype(np.int64)
     whole = np.minimum(whole, highest)
     useful = int(np.searchsorted(patterns.prices, patterns.certain_below, side="right"))
-    lower_to_feasible(
-        table.codes,
-        table.counts,
-        table.k,
-        patterns.kept[:useful],
-        patterns.prices[:useful] * _FINE,
-        table.multipliers,
-        whole,
-    )
+    # Prices only sink, so patterns may come in parts, between which one can be interrupted.
+    for at in range(0, useful, _AT_ONCE):
+        upto = slice(at, min(at + _AT_ONCE, useful))
+        lower_to_feasible(
+            table.codes, table.counts, table.k, patterns.kept[upto], patterns.prices[upto] * _FINE,
+            table.multipliers, whole,
+        )  # fmt: skip
     return int(whole @ table.counts)
 
 
