@@ -35,7 +35,7 @@ def anonypyx(frame: Any, columns: list[str], k: int) -> Work:
 
     def work() -> Groups:
         asked = Anonymiser(frame, k=k, feature_columns=columns, algorithm="Mondrian")
-        return asked.algorithm.partition(asked.parameters)  # type: ignore[no-any-return]
+        return asked.algorithm.partition(asked.parameters)
 
     return work
 
@@ -47,7 +47,7 @@ def umbra(frame: Any, columns: list[str], k: int) -> Work:
     def work() -> Groups:
         asked = MondrianAnonymizer(k=k, quasi_id=columns)
         asked._partition(frame)
-        return asked._partitions  # type: ignore[no-any-return]
+        return asked._partitions
 
     return work
 
@@ -77,9 +77,7 @@ def privacy_preserver(frame: Any, columns: list[str], k: int) -> Work:
 
     def work() -> Groups:
         scale = get_full_span(frame, texts)
-        return partition_dataset(  # type: ignore[no-any-return]
-            frame, k, None, None, texts, columns, columns[0], scale
-        )
+        return partition_dataset(frame, k, None, None, texts, columns, columns[0], scale)
 
     return work
 
@@ -97,7 +95,7 @@ def aijack(frame: Any, columns: list[str], k: int) -> Work:
     def work() -> Groups:
         asked = core.Mondrian(k)
         asked.anonymize(table, columns, columns[0])
-        return asked.get_final_partitions()  # type: ignore[no-any-return]
+        return asked.get_final_partitions()
 
     return work
 

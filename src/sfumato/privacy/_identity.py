@@ -18,17 +18,20 @@ def number_objects(addresses, slots, first, numbers):  # type: ignore[no-untyped
     object was first met.
     """
     mask = np.uint64(len(slots) - 1)
+    met = np.zeros(len(slots), np.int64)  # addresses beside the slots: one look finds most
     found = 0
     for i in range(len(addresses)):
-        key = np.uint64(addresses[i]) * _SPREAD
+        address = addresses[i]
+        key = np.uint64(address) * _SPREAD
         at = (key ^ (key >> np.uint64(32))) & mask
-        while slots[at] != 0 and addresses[first[slots[at] - 1]] != addresses[i]:
+        while met[at] != address or slots[at] == 0:
+            if slots[at] == 0:
+                if found == len(first):
+                    return -1
+                first[found] = i
+                found += 1
+                slots[at], met[at] = found, address
+                break
             at = (at + np.uint64(1)) & mask
-        if slots[at] == 0:
-            if found == len(first):
-                return -1
-            first[found] = i
-            found += 1
-            slots[at] = found
         numbers[i] = slots[at] - 1
     return found

@@ -66,16 +66,19 @@ class ClassHistogram:
         cardinality = len(total)
         cells = n_classes * cardinality
         if cells <= max(4 * len(keys), 1 << 20):
-            dense = np.bincount(keys, weights=counts, minlength=cells).astype(np.int64, copy=False)
-            found = np.flatnonzero(dense)
+            from sfumato.kernels import group_sums
+
+            dense = group_sums(keys, cells, counts)
+            found = np.flatnonzero(dense > 0)
             count = dense[found]
         else:
             found, inverse = np.unique(keys, return_inverse=True)
             count = np.bincount(inverse, weights=counts, minlength=len(found))
             count = count.astype(np.int64, copy=False)
             found, count = found[count > 0], count[count > 0]
-        owner, value = np.divmod(found, max(cardinality, 1))
-        start = np.searchsorted(owner, np.arange(n_classes + 1))
+        ends = np.arange(n_classes + 1) * max(cardinality, 1)
+        start = np.searchsorted(found, ends)
+        value = found - np.repeat(ends[:-1], np.diff(start))
         return cls(start, value, count, total)
 
     def merged(self, into: Array, source: Array, n_classes: int) -> ClassHistogram:

@@ -113,10 +113,12 @@ class SensitiveColumn:
     @classmethod
     def of(cls, codes: Any, counts: Any = None, values: pa.Array | None = None) -> SensitiveColumn:
         """From the column's codes, with the rows each entry stands for."""
+        from sfumato.kernels import group_sums
+
         codes = np.asarray(codes)
-        size = 0 if values is None else len(values)
-        found = np.bincount(codes, weights=counts, minlength=size)
-        return cls(found.astype(np.int64), values)
+        size = int(codes.max()) + 1 if len(codes) else 0
+        size = max(size, 0 if values is None else len(values))
+        return cls(group_sums(codes, size, counts), values)
 
     @property
     def distinct(self) -> int:
