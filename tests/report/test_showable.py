@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sfumato.report import charts
+from sfumato.report.drawing import draw
 from sfumato.report.lattice import lattice_svg, sets_svg
 from sfumato.report.showable import RARE, common_values, name_of, numeric_bins
 
@@ -102,3 +106,12 @@ def test_many_columns_stay_readable() -> None:
     assert picture.count('class="joint"') == 30
     assert picture.count('class="dot"') == 60
     assert "in 120 sets" in picture
+
+
+def test_marks_say_their_figures_and_pale_ones_are_not_lost() -> None:
+    pairs = {("age", "age"): 0.0004, ("age", "zip"): 0.12345, ("zip", "zip"): 0.9}
+    drawn = draw(charts.pair_strength("Pairs", pairs), 1)
+    assert "other: zip; one: age; alone: 0.1235" in drawn
+    assert min(float(opacity) for opacity in re.findall(r'opacity="([0-9.]+)"', drawn)) >= 0.05
+    bars = draw(charts.shares("Shares", {'a "quoted" name': 0.12345}, what="rows"), 2)
+    assert "name: a &quot;quoted&quot; name; rows: 12.3%" in bars

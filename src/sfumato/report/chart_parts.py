@@ -23,6 +23,7 @@ __all__ = [
     "chart",
     "name_axis",
     "share_axis",
+    "told",
 ]
 
 Spec = dict[str, Any]
@@ -110,3 +111,29 @@ def name_axis(field: str, order: Sequence[str], **more: Any) -> Spec:
         "title": None,
         "axis": {"grid": False, **more},
     }
+
+
+CHANNELS = ("y", "x", "x2", "text", "color", "opacity", "detail")
+"""What a tooltip tells, in this order."""
+
+
+UNSPOKEN = frozenset({"said", "nothing"})
+"""Fields that say what another one does, or where bars begin."""
+
+
+def told(encoding: Spec) -> list[Spec]:
+    """What a mark says where the pointer rests: its fields, called and written as on the axes."""
+    entries: dict[str, dict[str, Any]] = {}
+    for channel in CHANNELS:
+        found = encoding.get(channel, {})
+        name = found.get("field")
+        if name is None or name in entries or name in UNSPOKEN:
+            continue
+        along = encoding.get("x", {}) if channel == "x2" else found
+        axis = along.get("axis") or {}
+        title = name if channel == "x2" else axis.get("title") or name
+        entry: Spec = {"field": name, "title": title}
+        if along.get("type") == "quantitative":
+            entry |= {"type": "quantitative", "format": axis.get("format", ",.4~g")}
+        entries[name] = entry
+    return list(entries.values())

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import copy
 import html
+import json
 import re
 from typing import Any
 
 from sfumato.errors import MissingExtraError
-from sfumato.report.chart_parts import COLOURS, GRID, INK
+from sfumato.report.chart_parts import COLOURS, GRID, INK, told
 from sfumato.report.wording import percent
 
 __all__ = ["draw", "gauge", "narrowed"]
@@ -20,6 +21,10 @@ _MARK = re.compile(
     r'<(path|line) aria-label="([^"]*)" role="graphics-symbol"[^>]*? ((?:d|transform)=[^>]*?)/>'
 )
 """A mark with what it stands for."""
+
+
+_PLACES = re.compile(r' (?:d|transform|x|y|x1|x2|y1|y2|width|height)="[^"]*"')
+"""Attributes that say where something is: a tenth of a pixel is fine enough."""
 
 
 def draw(spec: dict[str, Any], number: int) -> str:
@@ -70,7 +75,7 @@ def _drawn(spec: dict[str, Any], name: str, style: str) -> str:
         import vl_convert
     except ImportError as error:
         raise MissingExtraError("report", "drawing charts") from error
-    svg = str(vl_convert.vegalite_to_svg(spec))
+    svg = str(vl_convert.vegalite_to_svg(_described(spec)))
     found = re.search(r'viewBox="0 0 ([0-9.]+) ([0-9.]+)"', svg)
     assert found is not None, "vl-convert states the size of what it draws"
     width, height = found[1], found[2]
@@ -79,7 +84,8 @@ def _drawn(spec: dict[str, Any], name: str, style: str) -> str:
     svg = re.sub(r'<path class="(back|fore)ground"[^>]*/>', "", svg)
     svg = _MARK.sub(r"<\1 \3><title>\2</title></\1>", svg)
     svg = re.sub(r' (aria-[a-z]+|role|font-family|pointer-events|opacity)="[^"]*"', _kept, svg)
-    svg = re.sub(r"(\d\.\d)\d{2,}", r"\1", svg)
+    svg = _PLACES.sub(lambda place: re.sub(r"(\d\.\d)\d{2,}", r"\1", place[0]), svg)
+    svg = re.sub(r'(opacity="\d\.\d\d)\d+', r"\1", svg)
     svg = re.sub(r'\b(id=")(\w)', rf"\g<1>{name}-\2", svg)
     svg = re.sub(r"url\(#(\w)", rf"url(#{name}-\1", svg)
     svg = svg.replace(INK, "currentColor").replace(GRID, "currentColor")
@@ -90,6 +96,24 @@ def _drawn(spec: dict[str, Any], name: str, style: str) -> str:
         f'width="{width}" height="{height}" role="img" aria-labelledby="{name}-title">'
         f'<title id="{name}-title">{title}</title>{svg}'
     )
+
+
+def _described(spec: dict[str, Any]) -> dict[str, Any]:
+    """The chart whose marks say the same as they do where charts are alive."""
+    told_spec = copy.deepcopy(spec)
+    for layer in told_spec.get("layer", [told_spec]):
+        encoding = layer["encoding"]
+        parts = [
+            json.dumps(f"{entry['title']}: ") + " + " + _written(entry) for entry in told(encoding)
+        ]
+        if parts:
+            encoding["description"] = {"value": {"expr": " + '; ' + ".join(parts)}}
+    return told_spec
+
+
+def _written(entry: dict[str, Any]) -> str:
+    value = f"datum[{json.dumps(entry['field'])}]"
+    return f"format({value}, {json.dumps(entry['format'])})" if "format" in entry else value
 
 
 def _kept(attribute: re.Match[str]) -> str:

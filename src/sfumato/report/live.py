@@ -17,15 +17,13 @@ from importlib.resources import files
 from typing import Any
 
 from sfumato.errors import MissingExtraError
-from sfumato.report.chart_parts import COLOURS, GRID, INK
+from sfumato.report.chart_parts import COLOURS, GRID, INK, told
 from sfumato.report.drawing import narrowed
 
 __all__ = ["chart_data", "script", "script_hash"]
 
 FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, Helvetica, Arial, sans-serif"
 """The page's own."""
-_CHANNELS = ("y", "x", "x2", "text", "color", "opacity", "detail")
-"""What a tooltip tells, in this order."""
 
 
 @cache
@@ -74,28 +72,13 @@ def _telling(spec: dict[str, Any]) -> dict[str, Any]:
 
     A line is one mark and would speak of its first point only: unseen points along it speak.
     """
-    told = copy.deepcopy(spec)
-    for layer in list(told.get("layer", [told])):
+    speaking = copy.deepcopy(spec)
+    for layer in list(speaking.get("layer", [speaking])):
         spoken = layer
         if isinstance(layer["mark"], dict) and layer["mark"]["type"] == "line":
             mark = {"type": "point", "filled": True, "size": 160, "opacity": 0, "aria": False}
             encoding = {name: found for name, found in layer["encoding"].items() if name != "order"}
             spoken = {**layer, "mark": mark, "encoding": encoding}
-            told["layer"].append(spoken)
-        spoken["encoding"]["tooltip"] = _tooltip(spoken["encoding"])
-    return told
-
-
-def _tooltip(encoding: dict[str, Any]) -> list[dict[str, Any]]:
-    entries: dict[str, dict[str, Any]] = {}
-    for channel in _CHANNELS:
-        found = encoding.get(channel, {})
-        name = found.get("field")
-        if name is None or name in entries or name == "said":
-            continue
-        axis = found.get("axis") or {}
-        entry: dict[str, Any] = {"field": name, "title": axis.get("title") or name}
-        if found.get("type") == "quantitative":
-            entry |= {"type": "quantitative", "format": axis.get("format", ",.4~g")}
-        entries[name] = entry
-    return list(entries.values())
+            speaking["layer"].append(spoken)
+        spoken["encoding"]["tooltip"] = told(spoken["encoding"])
+    return speaking
