@@ -25,7 +25,17 @@ from sfumato.anonymize.pricing import (
     WORD,
 )
 
-__all__ = ["begin", "group_loss", "grow", "grow_all", "loss_of", "loss_with", "union_loss"]
+__all__ = [
+    "begin",
+    "covers",
+    "group_loss",
+    "grow",
+    "grow_all",
+    "loss_of",
+    "loss_with",
+    "losses_with",
+    "union_loss",
+]
 
 
 @numba.njit(nogil=True, cache=True)
@@ -93,6 +103,27 @@ def grow_all(head, ints, memories, group, table, entry):  # type: ignore[no-unty
 
 
 @numba.njit(nogil=True, cache=True)
+def covers(head, ints, memories, group, table, entry):  # type: ignore[no-untyped-def]
+    """Whether what a group shows is true of an entry."""
+    for axis in range(head.shape[0]):
+        at = head[axis, SLOT]
+        position = np.int64(table[entry, axis])
+        if head[axis, KIND] == SET:
+            if not (memories[group, at + 1 + position // WORD] >> (position % WORD)) & 1:
+                return False
+            continue
+        low, high = memories[group, at], np.int64(0)
+        if head[axis, KIND] == TREE:
+            high = ints[head[axis, LAST] + low]
+            low = ints[head[axis, FIRST] + low]
+        else:
+            high = memories[group, at + 1]
+        if position < low or position > high:
+            return False
+    return True
+
+
+@numba.njit(nogil=True, cache=True)
 def loss_of(head, floats, memories, group, axis):  # type: ignore[no-untyped-def]
     """What a group loses on an axis."""
     at = head[axis, SLOT]
@@ -125,6 +156,28 @@ def loss_with(head, ints, floats, memories, group, axis, position):  # type: ign
         return (memories[group, at] - known) * floats[head[axis, PRICE]]
     low, high = min(memories[group, at], position), max(memories[group, at + 1], position)
     return _span(head, floats, axis, low, high)
+
+
+@numba.njit(nogil=True, cache=True)
+def losses_with(head, ints, floats, memories, group, axis, table, entries, many, losses):  # type: ignore[no-untyped-def]
+    """What a group would lose on an axis if any one of the first so many entries joined it."""
+    if head[axis, KIND] != TREE:
+        for i in range(many):
+            position = table[entries[i], axis]
+            losses[i] = loss_with(head, ints, floats, memories, group, axis, position)
+        return
+    parent, first, last = head[axis, PARENT], head[axis, FIRST], head[axis, LAST]
+    shown, price = memories[group, head[axis, SLOT]], head[axis, PRICE]
+    low, high, loss = ints[first + shown], ints[last + shown], floats[price + shown]
+    for i in range(many):
+        position = np.int64(table[entries[i], axis])
+        if low <= position <= high:
+            losses[i] = loss
+            continue
+        node = ints[parent + shown]
+        while position < ints[first + node] or position > ints[last + node]:
+            node = ints[parent + node]
+        losses[i] = floats[price + node]
 
 
 @numba.njit(nogil=True, cache=True)

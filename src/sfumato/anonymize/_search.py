@@ -15,77 +15,12 @@ from sfumato.anonymize._pricing import begin, group_loss, grow_all, loss_with
 from sfumato.anonymize.pricing import END
 from sfumato.privacy._kernels import holds
 
-__all__ = [
-    "best_home",
-    "fine",
-    "gather",
-    "link",
-    "nearest_entries",
-    "sweep",
-    "total_loss",
-    "unlink",
-    "without",
-]
+__all__ = ["sweep", "total_loss"]
 
 LEAST = 1e-9
 """A gain smaller than this is rounding."""
 LARGE = 64
 """Groups of more pieces are not looked through when one leaves: they keep showing what they did."""
-
-
-@numba.njit(nogil=True, cache=True)
-def nearest_entries(table, order, starts, head, ints, floats, near):  # type: ignore[no-untyped-def]
-    """For every entry those of its district with which it would lose least, -1 where too few.
-
-    District d is ``order[starts[d]:starts[d + 1]]``.
-    """
-    columns, wish = table.shape[1], near.shape[1]
-    memory = np.zeros((1, head[-1, END]), np.int64)
-    price = np.empty(wish)
-    near[:] = -1
-    for d in range(starts.shape[0] - 1):
-        members = order[starts[d] : starts[d + 1]]
-        many = members.shape[0]
-        codes = np.empty((many, columns), np.int32)
-        offsets = np.zeros(columns + 1, np.int64)
-        values = np.empty(many * columns, np.int64)
-        for axis in range(columns):
-            column = np.empty(many, np.int64)
-            for i in range(many):
-                column[i] = table[members[i], axis]
-            distinct = np.unique(column)
-            values[offsets[axis] : offsets[axis] + distinct.shape[0]] = distinct
-            offsets[axis + 1] = offsets[axis] + distinct.shape[0]
-            codes[:, axis] = offsets[axis] + np.searchsorted(distinct, column)
-        losses = np.zeros(offsets[columns])
-        half = columns // 2
-        for i in range(many):
-            begin(head, ints, memory, 0, table, members[i])
-            for axis in range(columns):
-                for at in range(offsets[axis], offsets[axis + 1]):
-                    losses[at] = loss_with(head, ints, floats, memory, 0, axis, values[at])
-            found = 0
-            limit = np.inf
-            for j in range(many):
-                loss = 0.0
-                for axis in range(half):
-                    loss += losses[codes[j, axis]]
-                if loss >= limit:
-                    continue
-                for axis in range(half, columns):
-                    loss += losses[codes[j, axis]]
-                if loss >= limit or i == j:
-                    continue
-                at = min(found, wish - 1)
-                while at > 0 and price[at - 1] > loss:
-                    price[at] = price[at - 1]
-                    near[members[i], at] = near[members[i], at - 1]
-                    at -= 1
-                price[at] = loss
-                near[members[i], at] = members[j]
-                found = min(found + 1, wish)
-                if found == wish:
-                    limit = price[wish - 1]
 
 
 @numba.njit(nogil=True, cache=True)

@@ -1,8 +1,9 @@
 """The best grouping that a given time finds: start from the best of the others, then improve.
 
-The start is the least lossy of lattice-descending recoding, k-member clustering and Mondrian. Local
-search then moves and exchanges pieces, dissolves groups and founds new ones under all rules and
-boundaries until nothing gains or the time is over.
+The start is the least lossy of lattice-descending recoding, Mondrian and, for tables of moderate
+size, k-member clustering. A search then founds, closes and rearranges classes under all rules and
+within all boundaries. Without a time limit it makes one round, with one it goes on round by round
+while that still gains something; whenever it is stopped, the best so far is the answer.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.anonymize import mondrian
+from sfumato.anonymize.annealing import Part, parts
 from sfumato.anonymize.blocks import Blocks, allowed_blocks
 from sfumato.anonymize.kmember import clustered_groups
 from sfumato.anonymize.lattice import descending_groups
@@ -25,8 +27,8 @@ __all__ = ["solve"]
 
 ENOUGH = 5e-4
 """A round that gains a smaller share of the loss is the last one."""
-SWEEPS = 2
-"""Sweeps between two looks around."""
+CLUSTERED = 8_000
+"""Entries up to which k-member clustering is one of the starts; its time grows with the square."""
 
 
 def solve(problem: Problem) -> Solution:
@@ -39,26 +41,34 @@ def solve(problem: Problem) -> Solution:
     starts = _starts(problem, blocks, loss)
     start = min(starts, key=lambda name: starts[name][0])
     before, search = starts[start]
-    after = before
-    while not problem.budget.spent():
-        problem.budget.progress(f"improving, loss {after:.4f}")
-        search.look_around()
-        gained = 0.0
-        for _ in range(SWEEPS):
-            if not problem.budget.spent():
-                gained += search.sweep() + search.exchange()
-        gained /= _cells(problem)
+    after, rounds = before, 0
+    while after > 0.0 and not problem.budget.spent():
+        gained = _round(search, after, rounds)
+        rounds += 1
         after -= gained
-        if gained <= ENOUGH * after:
+        if problem.budget.seconds is None or gained <= ENOUGH * after:
             break
     details = {
         "start": start,
         "loss_before": before,
         "loss_after": after,
         "starts": {name: value for name, (value, _) in starts.items()},
-        "sweeps": search.sweeps,
+        "rounds": rounds,
     }
     return search.solution(details=details, stopped_by=problem.budget.stopped_by)
+
+
+def _round(search: Search, loss: float, number: int) -> float:
+    """Search all parts of the table once; by how much the loss has fallen."""
+    problem, gained = search.problem, 0.0
+    seed = problem.seed + number
+    cut = parts(problem, search.blocks, seed)
+    for done, blocks in enumerate(cut):
+        problem.budget.progress(f"improving, loss {loss - gained:.4f}", done / len(cut))
+        gained += Part(search, blocks, seed).improve() / _cells(problem)
+        if problem.budget.spent():
+            break
+    return gained
 
 
 def _starts(problem: Problem, blocks: Blocks, loss: str) -> dict[str, tuple[float, Search]]:
@@ -77,11 +87,12 @@ def _groupings(
 ) -> Iterator[tuple[str, npt.NDArray[Any]]]:
     problem.budget.progress("descending the lattice")
     yield "lattice", descending_groups(problem, blocks)
-    problem.budget.progress("clustering")
-    yield "kmember", clustered_groups(problem, blocks, loss)[0]
     problem.budget.progress("cutting")
     plain = dataclasses.replace(problem, options={})
     yield "mondrian", mondrian.solve(plain).groups
+    if len(blocks.order) <= CLUSTERED:
+        problem.budget.progress("clustering")
+        yield "kmember", clustered_groups(problem, blocks, loss)[0]
 
 
 def _cells(problem: Problem) -> float:

@@ -23,14 +23,12 @@ __all__ = ["Search"]
 Array = npt.NDArray[Any]
 NEIGHBOURS = 24
 """Entries that a piece considers to be near."""
-REACH = 12
-"""Neighbours among which newcomers are looked for."""
 DISTRICT = 1500
 """Least number of entries of a district within which neighbours are looked for."""
 
 
 class Search:
-    """A grouping that gets better sweep by sweep.
+    """A grouping of pieces that can be improved: by sweeps, or part by part (see `annealing`).
 
     Parameters
     ----------
@@ -58,7 +56,7 @@ class Search:
 
     def look_around(self) -> None:
         """Find neighbours anew, in districts that are cut differently each time."""
-        from sfumato.anonymize._search import nearest_entries
+        from sfumato.anonymize._nearest import nearest_entries
 
         parts = districts(self.problem, self.blocks, DISTRICT, self.problem.seed + self.sweeps)
         nearest_entries(self.table, parts.order, parts.starts, *self.prices, self._near)
@@ -82,25 +80,6 @@ class Search:
         _, dense = np.unique(self.groups, return_inverse=True)
         self.groups = dense.astype(np.int64)
         return float(gained)
-
-    def exchange(self) -> float:
-        """Offer every piece an exchange; what was gained."""
-        from sfumato.anonymize._exchange import exchange
-
-        return float(
-            exchange(
-                self.table,
-                self.entry,
-                self.rows,
-                self.sensitive,
-                self.first_piece,
-                self._near,
-                self.prices,
-                self.problem.rules,
-                self.groups,
-                REACH,
-            )
-        )
 
     def loss(self) -> float:
         """What all rows in groups lose together, over all columns."""
