@@ -113,7 +113,7 @@ def solve(problem: Problem) -> Solution:
     dual = None
     if choices.improve != "none" or choices.bound != "opt-lb":
         dual = ascent(table, patterns, least, first, choices.bound, budget)
-    found = improved(table, patterns, first, choices.improve, problem.seed, budget, dual)
+    found = improved(table, patterns, first, choices.improve, problem.seed, budget, dual, least)
     bound = lower_bound(table, patterns, choices.bound, least, dual, found, budget)
     if bound.partition is not None and bound.partition.units(table) < found.units(table):
         found = bound.partition

@@ -26,8 +26,8 @@ Array = npt.NDArray[Any]
 
 MOST_PATTERNS = 1 << 14
 
-_MOST_WORK = 10_000_000_000
-"""Cells looked at in one walk over the patterns."""
+_MOST_WORK, _CHOSEN_WORK = 25_000_000_000, 10_000_000_000
+"""Cells looked at in one walk over all patterns, and over a choice where these are too many."""
 
 _SAMPLE, _SAMPLES = 20_000, 3
 """Entries among which near rows are sought, and how often where these are not all."""
@@ -86,11 +86,12 @@ def patterns_of(
     ['11', '10', '01', '00']
     """
     free = table.free
-    if most is None:
-        work = _MOST_WORK // max(1, table.entries * table.width)
-        most = min(MOST_PATTERNS, max(256, work))
-    if 2 ** len(free) <= most:
+    cells = max(1, table.entries * table.width)
+    every = min(MOST_PATTERNS, max(256, _MOST_WORK // cells)) if most is None else most
+    if 2 ** len(free) <= every:
         return _ordered(table, _subsets(free), -1, None)
+    if most is None:
+        most = min(MOST_PATTERNS, max(256, _CHOSEN_WORK // cells))
     floor, shared = _near(table, budget or Budget())
     cheap, levels = _cheap(table, most // 4)
     certain = int(np.sort(table.prices[free])[: levels + 1].sum())

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from sfumato.anonymize.cells.direct import opt_lb
 from sfumato.anonymize.cells.dual import Dual
@@ -42,6 +43,7 @@ def improved(
     seed: int,
     budget: Budget,
     dual: Dual | None = None,
+    least: npt.NDArray[np.int64] | None = None,
 ) -> Partition:
     """A partition that costs no more, by one of `IMPROVEMENTS`.
 
@@ -50,11 +52,13 @@ def improved(
     dual
         Where the linear program's ascent ended, if it was made: the search then begins where it
         points to.
+    least
+        What `opt_lb` gives, if it is known.
     """
     if how == "none":
         return first
     begin = first if dual is None else guided(table, patterns, dual)
-    better = local_search(table, patterns, begin, budget, seed=seed)
+    better = local_search(table, patterns, begin, budget, seed=seed, least=least)
     found = min(first, better, key=lambda known: known.units(table))
     if how == "milp" and not len(table.rules.kinds):
         return repaired(table, found, seed, budget, dual=dual)
@@ -76,6 +80,7 @@ def local_search(
     *,
     seed: int = 0,
     dead_ends: int = _DEAD_ENDS,
+    least: npt.NDArray[np.int64] | None = None,
 ) -> Partition:
     """Improve until nothing helps any more, then from dead end to dead end, or until time is up.
 
@@ -84,12 +89,15 @@ def local_search(
     dead_ends
         How often to go on after a dead end: in one round new groups may then cost up to k/2 stars
         more than they save.
+    least
+        What `opt_lb` gives, if it is known.
     """
     from sfumato.anonymize.cells import _groups
 
     budget = budget or Budget()
     groups, moving = _groups_of(table, first)
-    descent = _Descent(table, patterns, groups, moving, budget)
+    floor = opt_lb(table, patterns, budget) if least is None else least
+    descent = _Descent(table, patterns, groups, moving, floor, budget)
     descent.to_dead_end()
     best, cost = groups.group.copy(), _groups.total(groups)
     heat = int(table.k / 2 * np.maximum(table.prices, 0).sum() / max(1, len(table.free)))
@@ -108,12 +116,18 @@ class _Descent:
     """The moving parts of one search."""
 
     def __init__(
-        self, table: CellTable, patterns: Patterns, groups: Any, moving: int, budget: Budget
+        self,
+        table: CellTable,
+        patterns: Patterns,
+        groups: Any,
+        moving: int,
+        floor: npt.NDArray[np.int64],
+        budget: Budget,
     ) -> None:
         self.table, self.patterns, self.groups, self.budget = table, patterns, groups, budget
         self.first = np.searchsorted(groups.entry[:moving], np.arange(table.entries + 1))
         self.keys = table.new_keys()
-        self.floor = opt_lb(table, patterns, budget)
+        self.floor = floor
         self.elsewhere = np.full(len(groups.entry), -1, dtype=np.int64)
         self.rounds = rounds_of(table, patterns, budget)
 
