@@ -320,7 +320,8 @@ def cut_blocks(  # type: ignore[no-untyped-def]
             for c in range(columns):
                 if low[c] < high[c]:
                     _move(table[c, begin:end], side, spares[0])
-            _move(own, side, spares[1])
+            if rows > entries:  # else all weigh the same
+                _move(own, side, spares[1])
             _move(index[begin:end], side, spares[2])
             if target.shape[0]:
                 _move(target[begin:end], side, spares[3])
