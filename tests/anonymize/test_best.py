@@ -12,6 +12,9 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from sfumato.anonymize import annealing
+from sfumato.anonymize.best import solve
+from sfumato.anonymize.demand import Demand, models_of
+from sfumato.anonymize.preparing import prepare
 from sfumato.budget import Budget
 from sfumato.hierarchy import Hierarchy
 
@@ -111,10 +114,23 @@ def test_a_seed_repeats_a_release():
     assert tables[0].equals(tables[1])
 
 
-def test_no_time_gives_the_start():
+def test_a_search_that_is_stopped_gives_the_best_so_far():
     table = small_table(np.random.default_rng(4), 150)
-    asked = {"qi": ["job", "town"], "k": 7, "method": "best", "hierarchies": TREES}
-    release = sf.anonymize(table, budget=Budget(seconds=0), **asked)
-    assert release.details["loss_after"] == release.details["loss_before"]
-    assert release.details["rounds"] == 0
-    assert release.k >= 7
+    budget = Budget()
+
+    def stop(doing, share):
+        if doing.startswith("improving"):
+            budget.cancel()
+
+    budget.on_progress = stop
+    prepared = prepare(sf.table(table), demand(7), budget)
+    solution = solve(prepared.problem)
+    assert solution.stopped_by == "cancelled"
+    assert solution.details["loss_after"] <= solution.details["loss_before"]
+    rows = prepared.problem.counts if solution.rows is None else solution.rows
+    sizes = np.bincount(solution.groups, weights=rows)
+    assert sizes.min() >= 7
+
+
+def demand(k):
+    return Demand((("job", "town"),), (), models_of((), k=k), "best", {}, TREES, True)
