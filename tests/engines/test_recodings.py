@@ -155,6 +155,18 @@ def test_several_steps_and_floats_as_keys(opened: Opener, destination: str) -> N
     assert same(engine, found, expected)
 
 
+def test_zeros_lose_their_sign(opened: Opener, destination: str) -> None:
+    """A kept -0.0 beside 0.0 would be two values in the text of the release."""
+    zeros = pa.array([0.0, -0.0, None, -1.5])
+    table = pa.table({"double": zeros, "single": zeros.cast(pa.float32())})
+    released = written(opened(table), Recoding(), destination)
+    for name in table.column_names:
+        assert released.schema.field(name).type == table.schema.field(name).type
+        found = released.column(name).combine_chunks().drop_null().to_numpy()
+        assert sorted(found) == [-1.5, 0.0, 0.0]
+        assert np.signbit(found).sum() == 1
+
+
 def test_every_type_survives_a_release(opened: Opener, destination: str) -> None:
     table = zoo()
     engine = opened(table)

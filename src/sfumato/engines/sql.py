@@ -312,7 +312,7 @@ def recoded(rows: Rows, mappings: Sequence[Mapping], drop: Sequence[str]) -> Nod
     kept = [name for name in rows.names if name not in drop and name not in written]
     outputs = [*rows.names, *(name for name in written if name not in rows.names)]
     cells = [
-        _alias(written[name] if name in written else rows.cell(name), name)
+        _alias(written[name] if name in written else _as_published(rows, name), name)
         for name in outputs
         if name not in drop
     ]
@@ -564,6 +564,15 @@ def _numbered(partition: Sequence[Node], order: Sequence[Node]) -> Node:
         order=exp.Order(expressions=ordered) if ordered else None,
     )
     return exp.Sub(this=window, expression=exp.Literal.number(1))
+
+
+def _as_published(rows: Rows, name: str) -> Node:
+    """A kept cell; the sign of a zero would tell rows apart that are equal."""
+    cell = rows.cell(name)
+    if rows.columns[rows.at(name)].kind != "float":
+        return cell
+    zero = exp.EQ(this=cell, expression=exp.Literal.number(0))
+    return exp.Case().when(zero, exp.Abs(this=cell.copy())).else_(cell.copy())
 
 
 def _cells(rows: Rows, names: Sequence[str]) -> list[Node]:

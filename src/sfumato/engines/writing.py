@@ -183,16 +183,20 @@ class Writer:
             self._sink.write(header_line(self.schema.names, self.format.delimiter))
 
     def _fitted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch in the writer's types; text is written from dictionaries as they are."""
+        """The batch in the writer's types; text is written from dictionaries as they are.
+
+        Zeros are written without a sign: it would tell rows apart that are equal.
+        """
         import pyarrow as pa
 
         text = self.format.kind in ("csv", "tsv")
         arrays = []
         for field, array in zip(self.schema, batch.columns, strict=True):
             held = array.type
-            if text and pa.types.is_dictionary(held):
+            if text and pa.types.is_dictionary(held) and not pa.types.is_floating(field.type):
                 held = held.value_type
-            arrays.append(array if held == field.type else array.cast(field.type))
+            array = array if held == field.type else array.cast(field.type)
+            arrays.append(_unsigned_zeros(array) if pa.types.is_floating(field.type) else array)
         return pa.RecordBatch.from_arrays(arrays, names=self.schema.names)
 
     def _append(self, batch: pa.RecordBatch) -> None:
@@ -367,6 +371,16 @@ def _bare(schema: pa.Schema) -> pa.Schema:
         if name in names[:at]:
             raise SourceError(f"the output would have two columns named `{name}`")
     return pa.schema([pa.field(field.name, plain(field.type)) for field in schema])
+
+
+def _unsigned_zeros(array: pa.Array) -> pa.Array:
+    """Floats with 0.0 in place of -0.0."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if pa.types.is_float16(array.type):  # Arrow does not calculate with them
+        return pc.add(array.cast(pa.float32()), pa.scalar(0.0, pa.float32())).cast(array.type)
+    return pc.add(array, pa.scalar(0.0, array.type))
 
 
 def _copied(table: pa.Table) -> pa.RecordBatch:
