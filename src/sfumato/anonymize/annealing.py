@@ -30,9 +30,9 @@ DISTRICT = 12_000
 """Least number of entries of a district within which neighbours are looked for."""
 NEIGHBOURS = 40
 """Entries that are near an entry, for groups of five and more rows."""
-PASSES = 10
+PASSES = 12
 """How often each piece has its turn."""
-HOT, COLD = 0.4, 0.05
+HOT, COLD = 0.2, 0.05
 """Heat of the first and of the last turn, in units."""
 UNIT = 2.5
 """How many times the average row an expensive row loses: the unit of what the search weighs."""
