@@ -1,7 +1,7 @@
 """Draws figures 12 and 13 of docs/papers/park-shim.md as SVG and fills in its tables.
 
 ``python docs/figures/cells.py`` reads cells.json, which ``python -m benchmarks.cells --figures``
-measures anew.
+measures; lines of the same code that are already there are kept.
 """
 
 from __future__ import annotations
@@ -90,6 +90,7 @@ def seconds_table(lines: Lines, x: str) -> str:
 def main() -> None:
     """Draw every chart and write the tables between their marks."""
     lines: Lines = json.loads(MEASURED.read_text())
+    assert len({line["code"] for line in lines}) == 1, "measured with different versions"
     parts = []
     for data in dict.fromkeys(line["data"] for line in lines if line["figure"] == 12):
         chosen = [line for line in lines if line["figure"] == 12 and line["data"] == data]

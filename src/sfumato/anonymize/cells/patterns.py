@@ -32,7 +32,7 @@ _MOST_WORK, _CHOSEN_WORK = 25_000_000_000, 10_000_000_000
 _SAMPLE, _SAMPLES = 20_000, 3
 """Entries among which near rows are sought, and how often where these are not all."""
 
-_MOST_PAIRS = 40_000_000_000
+_MOST_PAIRS = 20_000_000_000
 """Pairs of entries compared for the lower bound."""
 
 
