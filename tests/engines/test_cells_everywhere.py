@@ -25,8 +25,11 @@ ROWS = 3_000
 
 
 @pytest.fixture
-def destination(kind: str, tmp_path: Path, request: pytest.FixtureRequest) -> str:
+def destination(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> str:
     """Where the engine at hand writes: a file, a table or a folder."""
+    monkeypatch.chdir(tmp_path)  # the certificate of a table is a file where we are
     if kind == "postgres":
         return f"{request.getfixturevalue('postgres_schema')}.starred"
     return str(tmp_path / "starred.parquet")

@@ -28,8 +28,8 @@ IMPROVEMENTS = ("none", "local", "milp")
 _AT_ONCE = 64
 _DEAD_ENDS = 2
 
-FEW_ROUNDS = 8
-"""A search seldom needs more rounds to its first dead end."""
+FEW_ROUNDS = 12
+"""A search seldom makes more rounds until it ends by itself."""
 
 _MOST_WORK = 20_000_000_000
 """Cells looked at by one search without a time budget: on large tables it has fewer rounds."""
