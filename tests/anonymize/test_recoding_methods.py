@@ -218,6 +218,26 @@ def test_full_domain_is_the_optimum_of_the_lattice(table, k, limit):
     assert lattice["holds"][chosen]
 
 
+@pytest.mark.parametrize("k", [3, 4])
+def test_full_domain_never_leaves_everybody_out(k):
+    """Four rows apart cost as much as four roots; only the roots are a release."""
+    table = pa.table({"job": ["nurse", "cook", "clerk", "judge"]})
+    release = sf.anonymize(
+        table, qi=["job"], k=k, method="full-domain", suppression_limit=1.0, hierarchies={}
+    )
+    assert release.rows == 4
+    assert release.table.sample(4).column("job").to_pylist() == ["*"] * 4
+
+
+def test_a_suppression_limit_counts_whole_rows():
+    """0.29 of 100 rows are 29, though 0.29 * 100 is less in binary."""
+    table = pa.table({"job": ["nurse"] * 71 + [f"rare {i}" for i in range(29)]})
+    release = sf.anonymize(
+        table, qi=["job"], k=2, method="full-domain", suppression_limit=0.29, hierarchies={}
+    )
+    assert (release.rows, release.suppressed_rows) == (71, 29)
+
+
 def test_full_domain_shows_one_level_a_column():
     random = np.random.default_rng(0)
     table = pa.table(

@@ -57,6 +57,8 @@ class Node:
         Mean loss of all rows and columns; a row left out loses everything.
     suppressed
         Rows left out, beyond those that boundaries leave out.
+    holds
+        Whether no more rows are left out than allowed, and not all of them.
     """
 
     levels: Levels
@@ -95,7 +97,7 @@ def _limit(problem: Problem) -> int:
         raise ParameterError(
             "the suppression limit is a share of the rows", remedy="Give e.g. 0.02 for 2 %."
         )
-    return int(share * _own(problem).sum())
+    return int(share * _own(problem).sum() + 1e-9)  # 0.29 of 100 rows are 29, not 28.999…
 
 
 def _own(problem: Problem) -> Array:
@@ -221,7 +223,7 @@ class _Lattice:
             smallest,
             total / max(self.total, 1),
             suppressed,
-            suppressed <= self.limit,
+            suppressed <= self.limit and suppressed < self.total - self.left_out,
         )
         self.visited[levels] = node
         self.status[levels] = HOLDS if node.holds else FAILS
