@@ -99,6 +99,22 @@ def test_several_sets_weights_and_options(hospital):
     assert models == ["k-anonymity", "t-closeness (ordered distance)"] * 2
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--option", "protected=sex,zip"],
+        ["--option", "protected=sex", "--option", "protected=zip"],
+        ["--option", 'protected=["sex", "zip"]'],
+    ],
+)
+def test_several_columns_are_protected_however_they_are_named(hospital, options):
+    told = sfumato(
+        "anonymize", hospital, "-k", 2, *QI, *OUT, "--method", "cells", *options, "--json"
+    ).json
+    assert told["asked"]["protected"] == ["sex", "zip"]
+    assert told["column_actions"]["sex"] == told["column_actions"]["zip"] == "kept"
+
+
 def test_a_configuration_is_read_written_and_overridden(hospital, tmp_path):
     config, first, second = tmp_path / "a.toml", tmp_path / "1.csv", tmp_path / "2.csv"
     done = sfumato(
@@ -177,6 +193,8 @@ def test_several_releases_are_verified_together(hospital, tmp_path):
         (["-k", "5", "--qi", "zip", "--method", "mondrain"], "Did you mean `mondrian`?"),
         (["-k", "5", "--qi", "zip", "--option", "relax=1"], "Did you mean `relaxed`?"),
         (["-k", "5", "--qi", "zip", "--option", "relax"], "Write --option name=value"),
+        (["-k", "5", "--qi", "zip", "--option", "a=1", "--option", "a=2"], "`a` is given twice"),
+        (["-k", "5", "--qi", ","], "no columns were named. Name some, e.g. age,sex,zip."),
         (["-k", "5", "--qi", "zip", "--config", "nowhere.toml"], "no such file"),
         (["-k", "5", "--qi", "zip", "--hierarchies", "nowhere"], "there is no such folder"),
         (["-k", "5", "--qi", "zip", "--boundaries", "nowhere"], "no such file"),

@@ -17,6 +17,8 @@ from sfumato.errors import ParameterError
 __all__ = ["Blurring", "Identifying"]
 
 BLURRING = "How to blur"
+_OF_COLUMNS = ("protected",)
+"""Options of methods that name columns."""
 
 
 @dataclass(frozen=True)
@@ -144,14 +146,29 @@ class Blurring:
 
 
 def _options(given: Sequence[str] | None) -> dict[str, Any]:
-    """Options of the method; values are written as in TOML, plain text without quotes."""
+    """Options of the method; values are written as in TOML, plain text without quotes.
+
+    Columns are named as everywhere: ``protected=age,sex``, or one after the other.
+    """
     options: dict[str, Any] = {}
     for text in given or ():
-        name, separator, value = text.partition("=")
-        if not separator or not name.strip():
+        name, separator, value = (part.strip() for part in text.partition("="))
+        if not separator or not name:
             raise ParameterError("an option could not be read", remedy="Write --option name=value.")
-        try:
-            options[name.strip()] = tomllib.loads(f"x = {value}")["x"]
-        except tomllib.TOMLDecodeError:
-            options[name.strip()] = value.strip()
+        read = _value(value)
+        if name in _OF_COLUMNS:
+            read = split_columns([read]) if isinstance(read, str) else read
+            if isinstance(read, list):
+                options[name] = [*options.get(name, ()), *read]
+                continue
+        if name in options:
+            raise ParameterError(f"option `{name}` is given twice", remedy="Give it once.")
+        options[name] = read
     return options
+
+
+def _value(text: str) -> Any:
+    try:
+        return tomllib.loads(f"x = {text}")["x"]
+    except tomllib.TOMLDecodeError:
+        return text

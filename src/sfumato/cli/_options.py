@@ -258,5 +258,5 @@ def split_columns(given: Sequence[str] | None, known: Sequence[str] = ()) -> lis
             names.extend(next(csv.reader([text], skipinitialspace=True), []))
     names = [name for name in names if name != "" or name in known]
     if not names:
-        raise ParameterError("no columns were named", remedy="Name some, e.g. -c age,sex")
+        raise ParameterError("no columns were named", remedy="Name some, e.g. age,sex,zip.")
     return names
