@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.anonymize.config import Settings
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, SourceError
 from sfumato.hierarchy import flat
 from sfumato.web.choices import (
     DISTANCES,
@@ -91,7 +92,7 @@ def test_decisions_survive_their_files(choices: Choices) -> None:
 @given(decisions())
 @settings(max_examples=60)
 def test_settings_survive_their_file(choices: Choices) -> None:
-    if not choices.qi:
+    if not choices.qi or choices.gap is not None:
         with pytest.raises(ParameterError):
             choices.settings()
         return
@@ -104,6 +105,38 @@ def test_settings_survive_their_file(choices: Choices) -> None:
     if "hierarchies" in told:
         told["hierarchies"] = Path(told["hierarchies"]).name
     assert told == wanted.to_dict()
+
+
+@pytest.mark.parametrize(
+    ("given", "missing"),
+    [
+        ({"l": 2, "roles": {"age": "quasi-identifier"}}, "worth hiding"),
+        ({"l": 2.5}, "whole number"),
+        ({"l": 2, "l_kind": "recursive", "c": 0}, "a c of 0"),
+        ({"t": 0.2, "t_distance": "hierarchical"}, "no tree of its own"),
+    ],
+)
+def test_demands_with_a_gap_are_told_in_words_of_the_page(
+    given: dict[str, Any], missing: str
+) -> None:
+    roles = {"age": "quasi-identifier", "illness": "sensitive"}
+    choices = Choices(**{"roles": roles, **given})
+    assert choices.gap is not None
+    with pytest.raises(ParameterError, match=missing) as caught:
+        choices.settings()
+    assert "--" not in str(caught.value)
+
+
+def test_recursive_diversity_needs_no_c() -> None:
+    roles = {"age": "quasi-identifier", "illness": "sensitive"}
+    assert Choices(roles, l=2, l_kind="recursive").settings().c == 3
+
+
+@pytest.mark.parametrize("written", ["k = 5.5", 'suppression_limit = "a"', "l = nan"])
+def test_files_changed_by_hand_are_checked(written: str, tmp_path: Path) -> None:
+    (tmp_path / "project.toml").write_text(written)
+    with pytest.raises(SourceError, match="cannot be read"):
+        read_choices(tmp_path)
 
 
 def test_there_may_be_nothing_to_find(tmp_path: Path) -> None:

@@ -191,6 +191,14 @@ def test_columns_that_are_not_there(towns: Editor) -> None:
         assert towns.bench.get(f"{base}/{wrong}").status == 404
 
 
+@pytest.mark.parametrize("field", ["pick", "open", "few", "do"])
+def test_numbers_longer_than_any_are_no_nodes(towns: Editor, field: str) -> None:
+    long = "9" * 5000
+    form = {"do": "group", "label": "x", field: f"toggle:{long}" if field == "do" else long}
+    assert towns.bench.post(towns.place, edition=towns.project.edition, **form).status == 200
+    assert towns.bench.get(f"{towns.place.rpartition('/')[0]}/{long}").status == 404
+
+
 def test_what_is_open_and_picked_stays_so(towns: Editor) -> None:
     towns.do("group", "Aton", "Berg", label="north")
     root = towns.outline.root

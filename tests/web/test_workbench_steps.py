@@ -109,6 +109,54 @@ def test_bad_decisions_are_refused(bench: Running, opened: str, wrong: dict[str,
     assert project.choices == before
 
 
+def test_a_page_that_is_out_of_date_overwrites_nothing(bench: Running, opened: str) -> None:
+    (project,) = bench.workbench.projects.values()
+    form = {"k": "5", "method": "mondrian", "edition": project.edition, **ROLES}
+    assert bench.post(f"{opened}/configure", **{**form, "k": "7"}).status == 303
+    refused = bench.post(f"{opened}/configure", **{**form, "role-1": "other"})
+    assert refused.status == 400
+    assert "another page" in refused.text
+    assert (project.choices.k, project.choices.roles["age"]) == (7, "quasi-identifier")
+    again = bench.post(f"{opened}/configure", **{**form, "k": "7"})
+    assert again.status == 303, "what is so already is no conflict"
+
+
+def test_the_first_page_tells_what_a_demand_lacks(bench: Running, opened: str) -> None:
+    bench.post(
+        f"{opened}/configure", k="5", l="2", method="mondrian", **{**ROLES, "role-4": "other"}
+    )
+    assert "worth hiding" in bench.get(f"{opened}/configure/meter").text
+
+
+def test_work_that_failed_leads_back_to_where_it_was_asked_for(bench: Running, opened: str) -> None:
+    bench.follow(bench.post(f"{opened}/configure", k="401", method="mondrian", **ROLES))
+    assert f'href="{opened}/release"' in bench.follow(bench.post(f"{opened}/release")).text
+    tried = bench.follow(bench.post(f"{opened}/utility", k="401", method="mondrian"))
+    assert f'href="{opened}/utility"' in tried.text
+
+
+def test_a_problem_nobody_foresaw_is_told_without_its_words(
+    bench: Running, opened: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def broken(project: object) -> None:
+        raise ValueError("a cell of person7")
+
+    monkeypatch.setattr("sfumato.web.views.meter", broken)
+    answer = bench.get(f"{opened}/configure")
+    assert answer.status == 500
+    assert "That did not work" in answer.text
+    assert "person7" not in answer.text
+
+
+def test_a_folder_that_cannot_be_made_is_told_with_a_way_out(
+    bench: Running, opened: str, tmp_path: Path
+) -> None:
+    (tmp_path / "people.csv.sfumato").write_text("a file in its place")
+    answer = bench.post(f"{opened}/configure", k="7", method="mondrian", **ROLES)
+    assert answer.status == 400
+    assert "drop it on the first page" in answer.text
+
+
 def test_without_quasi_identifiers_there_is_nothing_to_see(bench: Running, opened: str) -> None:
     roles = dict.fromkeys(ROLES, "other")
     answer = bench.post(f"{opened}/configure", k="5", method="mondrian", **roles)
@@ -289,7 +337,7 @@ def test_the_hierarchical_distance_takes_the_tree_of_its_column(
     (project,) = bench.workbench.projects.values()
     form = {"k": 3, "t": 0.5, "t_distance": "hierarchical", "method": "mondrian"}
     refused = bench.follow(bench.post(f"{opened}/utility", **form))
-    assert "needs a hierarchy" in refused.text
+    assert "no tree of its own" in refused.text
     bench.post(f"{opened}/columns/4", do="build", way="flat", edition=project.edition)
     tried = bench.follow(bench.post(f"{opened}/utility", **form))
     assert "t = 0.5 hierarchical" in tried.text

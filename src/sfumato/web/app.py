@@ -67,7 +67,11 @@ class Workbench:
                 *Steps(self).routes(),
                 *Editing(self).routes(),
             ],
-            exception_handlers={SfumatoError: self.problem, HTTPException: self.problem},
+            exception_handlers={
+                SfumatoError: self.problem,
+                HTTPException: self.problem,
+                Exception: self.problem,
+            },
             lifespan=self._lifespan,
         )
 
@@ -143,7 +147,7 @@ class Workbench:
         job = self._job(request)
         if job.state == "done":
             return to(job.after)
-        return page("job.html.j2", job=job)
+        return page("job.html.j2", job=job, back=_back(job.after))
 
     async def events(self, request: Request) -> Response:
         job = self._job(request)
@@ -192,8 +196,7 @@ class Workbench:
         return Response(_read(place), media_type=kind)
 
     async def problem(self, request: Request, error: Exception) -> Response:
-        status = error.status_code if isinstance(error, HTTPException) else 400
-        said = error.detail if isinstance(error, HTTPException) else str(error)
+        status, said = _told(error)
         if "application/json" in request.headers.get("accept", ""):
             return JSONResponse({"problem": said}, status)
         number = request.path_params.get("number", "")
@@ -222,6 +225,22 @@ class Workbench:
         if found is None:
             raise HTTPException(404, "This work is over.")
         return found
+
+
+def _back(after: str) -> str:
+    """Where to go on when work came to nothing: pages that would begin it again are left out."""
+    project, _, step = after.rpartition("/")
+    return {"configure": "/", "utility": after, "release": after}.get(step, f"{project}/configure")
+
+
+def _told(error: Exception) -> tuple[int, str]:
+    """How a problem is answered."""
+    if isinstance(error, HTTPException):
+        return error.status_code, error.detail
+    if isinstance(error, SfumatoError):
+        return 400, str(error)
+    # What went wrong may quote cells: the page is told only the kind of it.
+    return 500, f"an unexpected problem ({type(error).__name__})"
 
 
 @cache

@@ -40,6 +40,8 @@ DISTANCES = ("", "equal", "ordered", "hierarchical")
 """Of t-closeness; by default numbers are ordered and all else is equally far apart."""
 OFFERED = ("mondrian", "best", "lattice", "full-domain", "kmember", "cells")
 """Methods for tables of people; those that recode one column alone are left to the verbs."""
+USUAL_C = 3
+"""Of recursive diversity, where nobody says otherwise."""
 TREES = "hierarchies"
 """Folder of the trees beside a project file."""
 
@@ -74,11 +76,16 @@ class Choices:
 
     def __post_init__(self) -> None:
         _within("k", self.k, 2, 1_000_000)
+        if not isinstance(self.k, int):
+            raise ParameterError("k is not a whole number")
         for name, least, most in (("l", 1, 1e6), ("c", 0, 1e6), ("t", 0, 1)):
             if getattr(self, name) is not None:
                 _within(name, getattr(self, name), least, most)
-        if self.suppression_limit is not None:
-            _within("the share of rows that may be left out", self.suppression_limit, 0, 1)
+        if self.suppression_limit is not None and not 0 <= self.suppression_limit <= 1:
+            raise ParameterError(
+                "the share of rows that may be left out is out of range",
+                remedy="Give 0 to 100 percent.",
+            )
         for column, weight in self.weights.items():
             _within(f"the weight of `{column}`", weight, 0, 1e6)
         _known("method", self.method, OFFERED)
@@ -150,14 +157,36 @@ class Choices:
             given["boundaries"] = {n: {"marks": list(m)} for n, m in marks.items() if m}
         return Settings.of(given)
 
+    @property
+    def gap(self) -> tuple[str, str] | None:
+        """What is missing before `l` and `t` mean something, and what to do about it."""
+        if self.l is None and self.t is None:
+            return None
+        hidden = self.with_role("sensitive")
+        if not hidden:
+            what = "no column is marked as worth hiding, which l and t are about"
+            return what, "Put one there, or leave l and t empty."
+        if self.l is not None and self.l_kind != "entropy" and self.l != int(self.l):
+            return "the l that is asked for is no whole number", "Only entropy takes fractions."
+        if self.l is not None and self.l_kind == "recursive" and self.c == 0:
+            return "a c of 0 is not possible", "Give more, or leave it empty: then it is 3."
+        bare = [name for name in hidden if name not in self.trees]
+        if self.t is not None and self.t_distance == "hierarchical" and bare:
+            what = f"`{bare[0]}` has no tree of its own along which t could be measured"
+            return what, "Make one (its tree, on its card), or measure t in another way."
+        return None
+
     def _about_sensitive(self) -> dict[str, Any]:
         if self.l is None and self.t is None:
             return {}
+        if self.gap is not None:
+            what, remedy = self.gap
+            raise ParameterError(what, remedy=remedy)
         given: dict[str, Any] = {"sensitive": list(self.with_role("sensitive"))}
         if self.l is not None:
             given |= {"l": self.l, "l_kind": self.l_kind}
-            if self.l_kind == "recursive" and self.c is not None:
-                given["c"] = self.c
+            if self.l_kind == "recursive":
+                given["c"] = USUAL_C if self.c is None else self.c
         if self.t is not None:
             given["t"] = self.t
             if self.t_distance:
@@ -241,7 +270,7 @@ def _within(name: str, value: Any, least: float, most: float) -> None:
     number = isinstance(value, (int, float)) and not isinstance(value, bool)
     if not number or not math.isfinite(value) or not least <= value <= most:
         raise ParameterError(
-            f"{name} is out of range", remedy=f"Give a number from {least:g} to {most:g}."
+            f"{name} is out of range", remedy=f"Give a number from {least:,.0f} to {most:,.0f}."
         )
 
 

@@ -47,7 +47,7 @@ class Editing:
 
     def routes(self) -> list[Route]:
         """Where the page is found."""
-        place = "/p/{number}/columns/{at:int}"
+        place = "/p/{number}/columns/{at}"
         return [
             Route(place, self.show),
             Route(place, self.change, methods=["POST"]),
@@ -113,7 +113,7 @@ class Editing:
         text = io.StringIO()
         levels = (level.to_pylist() for level in outline.hierarchy.levels())
         csv.writer(text, delimiter=";", lineterminator="\n").writerows(zip(*levels, strict=True))
-        name = f'attachment; filename="column-{request.path_params["at"] + 1}.csv"'
+        name = f'attachment; filename="column-{int(request.path_params["at"]) + 1}.csv"'
         return PlainTextResponse(
             text.getvalue(), headers={"content-disposition": name}, media_type="text/csv"
         )
@@ -136,7 +136,7 @@ class Editing:
             "tree-part.html.j2" if fragment else "tree.html.j2",
             **frame(project, "configure"),
             column=column,
-            at=request.path_params["at"],
+            at=int(request.path_params["at"]),
             outline=outline,
             own=column in project.choices.trees,
             secret=project.choices.roles[column] == "sensitive",
@@ -156,8 +156,8 @@ class Editing:
     def _column(self, request: Request) -> tuple[Project, str]:
         project = self.bench.project(request)
         names = project.table.columns
-        at = request.path_params["at"]
-        if not project.looked or not 0 <= at < len(names):
+        at = _digits(request.path_params["at"])
+        if not project.looked or at is None or at >= len(names):
             raise HTTPException(404, "There is no such column.")
         return project, names[at]
 
@@ -195,14 +195,20 @@ def _changed(outline: Outline, act: str, form: Form, picked: tuple[int, ...]) ->
 
 
 def _number(act: str) -> int:
-    text = act.partition(":")[2]
-    if not text.isascii() or not text.isdigit():
+    found = _digits(act.partition(":")[2])
+    if found is None:
         raise ParameterError("there is no such node", remedy="Load the page again.")
-    return int(text)
+    return found
 
 
 def _numbers(form: Form, name: str) -> list[int]:
-    return [int(text) for text in form.get(name, []) if text.isascii() and text.isdigit()]
+    read = (_digits(text) for text in form.get(name, []))
+    return [number for number in read if number is not None]
+
+
+def _digits(text: str) -> int | None:
+    """A number that counts nodes or columns; a longer one counts nothing here."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else None
 
 
 def _file_name(form: Form) -> str:

@@ -108,14 +108,23 @@ class Project:
         )
         self.columns = columns
 
-    def decide(self, choices: Choices) -> None:
-        """Take a decision; it is saved, and can be taken back."""
+    def decide(self, choices: Choices, edition: int | None = None) -> None:
+        """Take a decision; it is saved, and can be taken back.
+
+        `edition` is that of the decisions it was made on, where a page asks about all of them:
+        what was decided elsewhere meanwhile is not overwritten unseen.
+        """
         if set(choices.roles) != set(self.table.columns):
             raise ParameterError("the roles are not those of this table's columns")
         if not set(choices.weights) | set(choices.trees) <= set(choices.roles):
             raise ParameterError("there is a weight or a tree of a column that does not exist")
         with self._deciding:
             if choices != self.choices:
+                if edition not in (None, self.edition):
+                    raise ParameterError(
+                        "the decisions were changed on another page, and nothing was done",
+                        remedy="Load this page again to see them.",
+                    )
                 self._save(choices)
                 self._undo = [*self._undo[1 - MOST_UNDO :], self.choices]
                 self.choices = choices
@@ -298,6 +307,8 @@ class Project:
             raise SourceError(
                 f"the folder for decisions cannot be made ({error.strerror})",
                 where=str(self.folder),
+                remedy="Copy the table to a folder that may be written to, or drop it on the first "
+                "page: then it is kept in a private one.",
             ) from error
 
 

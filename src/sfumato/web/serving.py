@@ -42,6 +42,7 @@ class Server:
             date_header=False,
             timeout_graceful_shutdown=2,
             lifespan="on",
+            ws="none",
         )
         self._server = uvicorn.Server(settings)
 

@@ -71,7 +71,8 @@ class Steps:
         if not project.looked:
             raise HTTPException(409, "This table has not been looked at yet.")
         chosen = _decided(project, form)
-        await run_in_threadpool(project.decide, chosen)
+        edition = whole(form, "edition") if "edition" in form else None
+        await run_in_threadpool(project.decide, chosen, edition)
         if "application/json" in request.headers.get("accept", ""):
             return await self._meter(project)
         return to(f"/p/{project.number}/{'explore' if project.qi else 'configure'}")
@@ -84,8 +85,15 @@ class Steps:
 
     async def _meter(self, project: Project) -> Response:
         said, tone = await run_in_threadpool(views.meter, project)
-        return JSONResponse({"said": said, "tone": tone, "undo": project.can_undo,
-                             "more": project.can_count_soon})  # fmt: skip
+        return JSONResponse(
+            {
+                "said": said,
+                "tone": tone,
+                "undo": project.can_undo,
+                "more": project.can_count_soon,
+                "edition": project.edition,
+            }
+        )
 
     async def undo(self, request: Request) -> Response:
         project = self.bench.project(request)

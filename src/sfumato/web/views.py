@@ -10,7 +10,7 @@ from sfumato.budget import Budget
 from sfumato.report.drawing import gauge
 from sfumato.report.of_table import classes_of, scan_page
 from sfumato.report.page import Grid, Page, Section, Tone
-from sfumato.report.wording import percent, phrase
+from sfumato.report.wording import percent, phrase, sentence
 from sfumato.web.project import Project
 
 __all__ = ["explore", "meter", "risk"]
@@ -23,6 +23,9 @@ def meter(project: Project) -> tuple[str, Tone]:
             "Nothing is known to others yet: nobody can be found, and nothing is blurred.",
             "warn",
         )
+    if project.choices.gap is not None:
+        what, remedy = project.choices.gap
+        return f"{sentence(what)} {remedy}", "warn"
     known = f"{len(project.qi)} column{'s' * (len(project.qi) > 1)}"
     sizes = project.sizes_now()
     if sizes is None:

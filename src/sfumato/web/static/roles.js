@@ -3,6 +3,7 @@ import { draggable } from "./drag.js";
 
 export function roles(form) {
   const lanes = [...form.querySelectorAll(".lane")];
+  const edition = form.querySelector("[name=edition]");
 
   const put = (card, lane) => {
     if (!lane || lane.contains(card)) return;
@@ -40,16 +41,28 @@ export function roles(form) {
   });
 
   /* Every change is kept at once, one after the other, so that each can be taken back. */
-  let turn = Promise.resolve(), latest = 0;
+  let turn = Promise.resolve(), latest = 0, waiting = 0;
   const save = () => {
     const content = new URLSearchParams(new FormData(form)), number = ++latest;
-    const send = () => ask(form.action, number, { method: "POST", body: content });
-    turn = turn.then(send).catch(() => tell("The workbench does not answer.", "bad"));
+    const send = () => {
+      content.set("edition", edition.value); /* of the answer to the change before */
+      return ask(form.action, number, { method: "POST", body: content });
+    };
+    waiting += 1;
+    turn = turn.then(send).catch(() => tell("The workbench does not answer.", "bad"))
+      .finally(() => { waiting -= 1; });
   };
+  /* Going on waits for what is being kept. */
+  form.addEventListener("submit", (event) => {
+    if (!waiting) return;
+    event.preventDefault();
+    turn.then(() => form.submit());
+  });
   const ask = async (place, number, how) => {
     const answer = await fetch(place, { ...how, headers: { Accept: "application/json" } });
     const told = await answer.json();
     if (!answer.ok) return tell(told.problem, "bad");
+    edition.value = told.edition;
     if (number !== latest) return null;
     document.getElementById("undo-button").disabled = !told.undo;
     tell(told.said, told.tone);
