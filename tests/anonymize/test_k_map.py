@@ -98,6 +98,18 @@ def test_people_outside_the_table_and_rows_outside_the_population() -> None:
     assert fewest(release, people, ["age", "sex"]) >= 3
 
 
+@pytest.mark.parametrize("method", [m for m in METHODS if m not in ("relaxed", "best")])
+@pytest.mark.parametrize("demand", [{}, {"k": 3}, {"sensitive": ["ill"], "l": 2}])
+def test_sets_that_overlap_hide_among_people(method: str, demand: dict[str, Any]) -> None:
+    """Few rows among more people, so that groups of shared columns cannot grow with the people."""
+    people = population(1, 40)
+    table = people.slice(0, 9)
+    sets = [["age", "sex"], ["town", "sex"]]
+    release = sf.anonymize(table, qi=sets, k_map=5, population=people, method=method, **demand)
+    assert all(finding.holds for finding in release.findings)
+    assert all(fewest(release, people, names) >= 5 for names in sets)
+
+
 def test_several_sets_and_boundaries_with_people() -> None:
     people = population(2, 600)
     table = people.slice(0, 80)

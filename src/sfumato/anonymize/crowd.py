@@ -92,9 +92,9 @@ def with_people(problem: Problem, k: int) -> Problem:
             arrays.append(np.concatenate([codes, crowd.column(name)]))
             continue
         # people have no sensitive value: they are counted where no rule looks
-        offset = int(rules.offsets[problem.sensitive.index(name)])
-        filler = np.full(crowd.entries, nowhere - offset, dtype=np.int64)
-        arrays.append(np.concatenate([codes.astype(np.int64), filler]))
+        none = nowhere - int(rules.offsets[problem.sensitive.index(name)])
+        width = smallest_dtype(none + 1)
+        arrays.append(np.concatenate([codes.astype(width), np.full(crowd.entries, none, width)]))
     people = np.r_[np.zeros(problem.entries.entries, bool), np.ones(crowd.entries, bool)]
     who = np.where(people, PERSON, ROW).astype(np.uint8)
     import pyarrow as pa

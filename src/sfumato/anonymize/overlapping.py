@@ -204,14 +204,16 @@ def _best_size(problem: Problem, sets: Sets, solve: Solve) -> _Stages:
     The loss falls and rises again, up to small bumps, so that only some sizes are tried.
     """
     tried: dict[int, _Stages] = {}
+    own = problem.counts if problem.people is None else problem.counts[~problem.people]
+    rows = int(own.sum())
 
     def at(step: int) -> float:
         if step not in tried:
-            size = min(problem.rules.k * 2**step, problem.rows)
+            size = min(problem.rules.k * 2**step, rows)
             tried[step] = _Stages.of(problem, sets, size, solve)
         return tried[step].loss
 
-    low, high = 0, max(1, (problem.rows // problem.rules.k).bit_length())
+    low, high = 0, max(1, (rows // problem.rules.k).bit_length())
     while high - low > 2:
         middle = (low + high) // 2
         if at(middle) <= at(middle + 1):
@@ -226,7 +228,8 @@ def _merged(pieces: Codes, apart: Array | None) -> tuple[Merged, Array | None]:
     """Equal pieces as one entry, those in different groups of shared columns apart."""
     from sfumato.kernels import class_ids, group_sums, representatives
 
-    arrays, sizes = list(pieces.arrays), list(pieces.cardinalities)
+    arrays = list(pieces.arrays)
+    sizes = [int(codes.max(initial=0)) + 1 for codes in arrays]  # people have a code of their own
     if apart is not None:
         arrays.append(apart.astype(np.uint32))
         sizes.append(int(apart.max(initial=0)) + 1)
