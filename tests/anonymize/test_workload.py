@@ -83,9 +83,17 @@ def test_lines_that_do_not_parse_are_named_and_passed_over(tmp_path):
     found = QueryLog.read(path)
     assert len(found.queries) == 2
     assert [line for line, _ in found.skipped] == [5, 6]
-    (warning,) = found.warnings()
+    (warning,) = found.warnings(["age", "sex"])
     assert "2 queries were passed over (line 5: it does not parse" in warning
     assert "line 6: it is neither" in warning
+
+
+def test_columns_that_the_table_does_not_have_are_named():
+    found = log("agee >= 65 AND Sex = 'F'", "SELECT pay FROM t WHERE age > 3")
+    assert found.warnings(["age", "sex", "pay"]) == (
+        "the query log asks about `agee`, which the table does not have",
+    )
+    assert found.warnings(["agee", "age", "SEX", "pay"]) == ()
 
 
 def test_one_query_a_line_where_there_are_no_semicolons(tmp_path):

@@ -148,7 +148,7 @@ def test_boundaries_hierarchies_and_workload(hospital, tmp_path):
     assert "sex kept 0.000" in words
     assert "1 query was passed over (line 2: it does not parse" in words
     assert "Inferred hierarchies zip" in words
-    assert "1 queries, relative error" in words
+    assert "1 query, relative error" in words
 
 
 def test_pseudonyms(hospital, tmp_path):

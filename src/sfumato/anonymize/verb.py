@@ -142,7 +142,7 @@ def anonymize_draft(opened: Table, demand: Demand, budget: Budget) -> Draft:
     demand.check(opened)
     parts = solve(opened, demand, budget)
     draft = draft_of(opened, demand, parts)
-    told = (*_warnings(demand, draft), *_identifying(opened, demand), *draft.warnings)
+    told = (*_warnings(opened, demand, draft), *_identifying(opened, demand), *draft.warnings)
     return replace(draft, warnings=told)
 
 
@@ -214,7 +214,7 @@ def earlier_releases(opened: Table, output: str | Path) -> tuple[str, ...]:
     )
 
 
-def _warnings(demand: Demand, draft: Draft) -> tuple[str, ...]:
+def _warnings(opened: Table, demand: Demand, draft: Draft) -> tuple[str, ...]:
     found: list[str] = []
     if demand.target is not None and demand.target in demand.sensitive:
         found.append(
@@ -222,7 +222,7 @@ def _warnings(demand: Demand, draft: Draft) -> tuple[str, ...]:
             "the less private it is; what one demand wins the other loses"
         )
     if demand.workload is not None:
-        found += demand.workload.warnings()
+        found += demand.workload.warnings(opened.columns)
     if demand.boundaries is not None and draft.suppressed_rows:
         found.append(
             f"{draft.suppressed_rows:,} rows are left out: they cannot be blurred enough within "

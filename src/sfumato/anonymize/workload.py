@@ -193,14 +193,25 @@ class QueryLog:
                 queries.append(Query(conditions))
         return queries
 
-    def warnings(self) -> tuple[str, ...]:
-        """Which lines were not understood."""
-        if not self.skipped:
-            return ()
-        shown = "; ".join(f"line {line}: {reason}" for line, reason in self.skipped[:5])
-        more = f"; and {len(self.skipped) - 5} more" if len(self.skipped) > 5 else ""
-        noun = "query was" if len(self.skipped) == 1 else "queries were"
-        return (f"{len(self.skipped)} {noun} passed over ({shown}{more})",)
+    def warnings(self, columns: Sequence[str]) -> tuple[str, ...]:
+        """Which lines were not understood, and what they ask that a table of these has not."""
+        told = []
+        if self.skipped:
+            shown = "; ".join(f"line {line}: {reason}" for line, reason in self.skipped[:5])
+            more = f"; and {len(self.skipped) - 5} more" if len(self.skipped) > 5 else ""
+            noun = "query was" if len(self.skipped) == 1 else "queries were"
+            told.append(f"{len(self.skipped)} {noun} passed over ({shown}{more})")
+        if unknown := self._unknown(columns):
+            shown = ", ".join(f"`{name}`" for name in unknown[:5])
+            more = f" and {len(unknown) - 5} more" if len(unknown) > 5 else ""
+            told.append(f"the query log asks about {shown}{more}, which the table does not have")
+        return tuple(told)
+
+    def _unknown(self, columns: Sequence[str]) -> list[str]:
+        """Columns that queries name and the table does not have, in the order of the log."""
+        known = _matching(columns)
+        named = [n for query in self.queries for n in (*query.features, *query.selections)]
+        return [name for name in dict.fromkeys(named) if name.lower() not in known]
 
     def _predicates(self) -> Iterator[Predicate]:
         for query in self.queries:

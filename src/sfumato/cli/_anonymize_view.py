@@ -115,7 +115,8 @@ def _figures(release: Release) -> RenderableType:
     figures |= _of_the_method(release)
     asked = cost.get("queries")
     if asked and asked["answered"]:
-        figures[f"{asked['answered']} queries, relative error"] = (
+        noun = "query" if asked["answered"] == 1 else "queries"
+        figures[f"{asked['answered']:,} {noun}, relative error"] = (
             f"{asked['mean_relative_error']:.1%} on average, "
             f"{asked['median_relative_error']:.1%} median"
         )
