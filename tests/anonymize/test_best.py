@@ -12,9 +12,13 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from sfumato.anonymize import annealing
+from sfumato.anonymize._nearest import nearest_entries
+from sfumato.anonymize._pricing import begin, group_loss, grow_all
 from sfumato.anonymize.best import solve
 from sfumato.anonymize.demand import Demand, models_of
 from sfumato.anonymize.preparing import prepare
+from sfumato.anonymize.pricing import END, prices_of
+from sfumato.anonymize.space import positions_of
 from sfumato.budget import Budget
 from sfumato.hierarchy import Hierarchy
 
@@ -103,6 +107,34 @@ def test_parts_and_seeds_change_no_promise(seed, k):
     assert release.k >= k
     assert release.utility["ncp"] == pytest.approx(release.details["loss_after"])
     assert release.details["loss_after"] <= release.details["loss_before"] + 1e-12
+
+
+@given(seed=st.integers(0, 10**6), rows=st.integers(2, 80), wish=st.integers(1, 12))
+@settings(max_examples=40)
+def test_nearest_entries_lose_least_together(seed, rows, wish):
+    random = np.random.default_rng(seed)
+    table = small_table(random, rows).append_column("age", pa.array(random.integers(18, 60, rows)))
+    asked = Demand((("job", "town", "age"),), (), models_of((), k=2), "best", {}, TREES, True)
+    problem = prepare(sf.table(table), asked, Budget()).problem
+    prices, positions = prices_of(problem, "certainty"), positions_of(problem)
+    many = len(positions)
+    cut = int(random.integers(0, many + 1))
+    order, starts = random.permutation(many), np.array([0, cut, many])
+    near = np.full((many, wish), -1, dtype=np.int32)
+    nearest_entries(positions, order, starts, *prices, near)
+
+    memory = np.zeros((1, prices.head[-1, END]), dtype=np.int64)
+    for district in np.split(order, [cut]):
+        for entry in district:
+            lost = {}
+            for other in set(district) - {entry}:
+                begin(prices.head, prices.ints, memory, 0, positions, entry)
+                grow_all(prices.head, prices.ints, memory, 0, positions, other)
+                lost[int(other)] = group_loss(prices.head, prices.floats, memory, 0)
+            found = [int(other) for other in near[entry] if other >= 0]
+            assert len(found) == len(set(found)) == min(wish, len(lost))
+            least = sorted(lost.values())[: len(found)]
+            np.testing.assert_allclose([lost[other] for other in found], least, atol=1e-8)
 
 
 def test_a_seed_repeats_a_release():

@@ -9,7 +9,6 @@ rules.
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
 from sfumato.anonymize._classes import (
@@ -34,6 +33,7 @@ from sfumato.anonymize._classes import (
     take_back,
     undo,
 )
+from sfumato.anonymize._compiled import bare
 from sfumato.anonymize._moves import (
     LARGE,
     LEAST,
@@ -56,7 +56,7 @@ SLACK = 4.0
 """Repair goes on while the loss has grown by no more units than this beyond what may be kept."""
 
 
-@numba.njit(nogil=True, cache=True)
+@bare
 def _room(now, rows):  # type: ignore[no-untyped-def]
     """Whether so many more moves can be written down."""
     return (
@@ -65,7 +65,7 @@ def _room(now, rows):  # type: ignore[no-untyped-def]
     )
 
 
-@numba.njit(nogil=True, cache=True)
+@bare
 def _evacuate(world, now, group):  # type: ignore[no-untyped-def]
     """Close a class and settle its pieces elsewhere; whether all found a place."""
     if not _room(now, now.classes[group, SIZE] + 1):
@@ -77,7 +77,7 @@ def _evacuate(world, now, group):  # type: ignore[no-untyped-def]
     return True
 
 
-@numba.njit(nogil=True, cache=True)
+@bare
 def _price_of_closing(world, now, group):  # type: ignore[no-untyped-def]
     """What a small class would lose if each of its pieces joined a class that covers it."""
     pieces, price = now.pieces, 0.0
@@ -89,7 +89,7 @@ def _price_of_closing(world, now, group):  # type: ignore[no-untyped-def]
     return price
 
 
-@numba.njit(nogil=True, cache=True)
+@bare
 def _fill_up(world, now, group, k):  # type: ignore[no-untyped-def]
     """Fill a small class with spare pieces if that is cheaper than closing it; whether it was."""
     if not _room(now, k):
@@ -106,7 +106,7 @@ def _fill_up(world, now, group, k):  # type: ignore[no-untyped-def]
     return True
 
 
-@numba.njit(nogil=True, cache=True)
+@bare
 def _holds(world, now, group, rules, counts):  # type: ignore[no-untyped-def]
     """Whether a class satisfies all rules."""
     pieces, classes, sensitive = now.pieces, now.classes, world.sensitive
@@ -121,7 +121,7 @@ def _holds(world, now, group, rules, counts):  # type: ignore[no-untyped-def]
     return holds(classes[group, SIZE], counts, rules)
 
 
-@numba.njit(nogil=True, cache=True)
+@bare
 def _repair(world, now, rules, counts, limit):  # type: ignore[no-untyped-def]
     """Close or fill up every changed class that fails; whether all was put right."""
     classes, changed, at = now.classes, now.changed, 0
@@ -142,7 +142,7 @@ def _repair(world, now, rules, counts, limit):  # type: ignore[no-untyped-def]
     return True
 
 
-@numba.njit(nogil=True, cache=True)
+@bare
 def _relieve(world, now, k):  # type: ignore[no-untyped-def]
     """Let classes that were joined pass on what they can spare to cheaper ones that cover it."""
     pieces, classes, costs = now.pieces, now.classes, now.costs
@@ -161,7 +161,7 @@ def _relieve(world, now, k):  # type: ignore[no-untyped-def]
             member = following
 
 
-@numba.njit(nogil=True, cache=True)
+@bare
 def _tidy(world, now, rules, counts):  # type: ignore[no-untyped-def]
     """Last touches of a step; whether all changed classes hold."""
     classes = now.classes
@@ -177,7 +177,7 @@ def _tidy(world, now, rules, counts):  # type: ignore[no-untyped-def]
     return True
 
 
-@numba.njit(nogil=True, cache=True)
+@bare
 def _disturb(world, now, piece, k, unit, company):  # type: ignore[no-untyped-def]
     """Begin a step at a piece; whether there is anything to repair and to judge."""
     home = now.pieces[piece, HOME]
@@ -200,8 +200,8 @@ def _disturb(world, now, piece, k, unit, company):  # type: ignore[no-untyped-de
     return True
 
 
-@numba.njit(nogil=True, cache=True)
-def anneal(world, now, company, rules, turns, unit, heat, cooling):  # type: ignore[no-untyped-def]
+@bare
+def anneal(world, now, company, rules, counts, turns, unit, heat, cooling):  # type: ignore[no-untyped-def]
     """Take a step at each of these pieces in turn; returns by how much the loss has fallen.
 
     Parameters
@@ -214,7 +214,6 @@ def anneal(world, now, company, rules, turns, unit, heat, cooling):  # type: ign
         Loss in units that is kept with probability 1/e at first, and what that is multiplied by
         each turn.
     """
-    counts = np.zeros(rules.offsets[-1], np.int64)
     pieces, costs, gained = now.pieces, now.costs, 0.0
     for turn in range(turns.shape[0]):
         heat *= cooling

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numba
 import numpy as np
 
+from sfumato.anonymize._compiled import bare
 from sfumato.anonymize._pricing import begin, group_loss, grow_all
 from sfumato.anonymize.pricing import END, FIRST, KIND, LAST, SET, SLOT, TREE, WORD
 
@@ -119,7 +120,7 @@ class State(NamedTuple):
     chance: Any
 
 
-@numba.njit(nogil=True, cache=True)
+@bare
 def draw(chance):  # type: ignore[no-untyped-def]
     """A number in [0, 1) (xorshift64*, Vigna 2016); its state must not be zero."""
     state = chance[0]
@@ -130,7 +131,7 @@ def draw(chance):  # type: ignore[no-untyped-def]
     return ((state * np.uint64(0x2545F4914F6CDD1D)) >> np.uint64(11)) * 2.0**-53
 
 
-@numba.njit(nogil=True, cache=True)
+@bare
 def _enter(pieces, classes, piece, group):  # type: ignore[no-untyped-def]
     first = classes[group, HEAD]
     pieces[piece, AFTER] = first
@@ -142,7 +143,7 @@ def _enter(pieces, classes, piece, group):  # type: ignore[no-untyped-def]
     pieces[piece, HOME] = group
 
 
-@numba.njit(nogil=True, cache=True)
+@bare
 def _leave(pieces, classes, piece):  # type: ignore[no-untyped-def]
     group = pieces[piece, HOME]
     ahead, after = pieces[piece, AHEAD], pieces[piece, AFTER]
@@ -156,14 +157,14 @@ def _leave(pieces, classes, piece):  # type: ignore[no-untyped-def]
     pieces[piece, HOME] = -1
 
 
-@numba.njit(nogil=True, cache=True)
+@bare
 def _copy(target, at, source, origin):  # type: ignore[no-untyped-def]
     """Copy a memory; assigning one row of an array to another would copy it twice."""
     for slot in range(target.shape[1]):
         target[at, slot] = source[origin, slot]
 
 
-@numba.njit(nogil=True, cache=True)
+@bare
 def _index(world, memories, bits, group, on):  # type: ignore[no-untyped-def]
     """Enter a class in all rows of the index that it covers, or strike it out."""
     head, ints, starts, seats = world.head, world.ints, world.starts, world.seats
@@ -207,7 +208,7 @@ def shown(world, entry, groups, many):  # type: ignore[no-untyped-def]
     return memories
 
 
-@numba.njit(nogil=True, cache=True)
+@bare
 def populate(world, now, groups, many):  # type: ignore[no-untyped-def]
     """Open the first so many classes, put every piece into its own, and fill the index."""
     for group in range(many):
@@ -223,7 +224,7 @@ def populate(world, now, groups, many):  # type: ignore[no-untyped-def]
         _enter(now.pieces, now.classes, piece, groups[piece])
 
 
-@numba.njit(nogil=True, cache=True)
+@bare
 def begin_step(now):  # type: ignore[no-untyped-def]
     """From here on changes are written down."""
     count = now.count
@@ -232,7 +233,7 @@ def begin_step(now):  # type: ignore[no-untyped-def]
     now.change[0] = 0.0
 
 
-@numba.njit(nogil=True, cache=True)
+@bare
 def _remember(now, group):  # type: ignore[no-untyped-def]
     """Write down what a class was before the step, once."""
     classes, count = now.classes, now.count
@@ -246,7 +247,7 @@ def _remember(now, group):  # type: ignore[no-untyped-def]
     count[CHANGES] = at + 1
 
 
-@numba.njit(nogil=True, cache=True)
+@bare
 def move(now, piece, group):  # type: ignore[no-untyped-def]
     """Move a piece into a class that covers it."""
     pieces, classes, costs = now.pieces, now.classes, now.costs
@@ -263,7 +264,7 @@ def move(now, piece, group):  # type: ignore[no-untyped-def]
     now.change[0] += pieces[piece, ROWS] * (costs[group] - costs[home])
 
 
-@numba.njit(nogil=True, cache=True)
+@bare
 def take_back(now, moves):  # type: ignore[no-untyped-def]
     """Take back all moves but the first ones of this step."""
     pieces, classes, costs, moved = now.pieces, now.classes, now.costs, now.moved
@@ -275,7 +276,7 @@ def take_back(now, moves):  # type: ignore[no-untyped-def]
     now.count[MOVES] = moves
 
 
-@numba.njit(nogil=True, cache=True)
+@bare
 def open_class(world, now, mold):  # type: ignore[no-untyped-def]
     """Open a class that shows what a mold does; -1 where there is no room."""
     count = now.count
@@ -291,7 +292,7 @@ def open_class(world, now, mold):  # type: ignore[no-untyped-def]
     return group
 
 
-@numba.njit(nogil=True, cache=True)
+@bare
 def close_class(world, now, group):  # type: ignore[no-untyped-def]
     """Let nobody find a class any more; whoever is in it must move."""
     _remember(now, group)
@@ -299,7 +300,7 @@ def close_class(world, now, group):  # type: ignore[no-untyped-def]
     now.classes[group, OPEN] = 0
 
 
-@numba.njit(nogil=True, cache=True)
+@bare
 def reshape(world, now, group, mold):  # type: ignore[no-untyped-def]
     """Let a class show what a mold does."""
     _remember(now, group)
@@ -311,13 +312,13 @@ def reshape(world, now, group, mold):  # type: ignore[no-untyped-def]
     _index(world, now.memories, now.bits, group, True)
 
 
-@numba.njit(nogil=True, cache=True)
+@bare
 def copy_mold(now, mold, group):  # type: ignore[no-untyped-def]
     """Make a mold of what a class shows."""
     _copy(now.memories, mold, now.memories, group)
 
 
-@numba.njit(nogil=True, cache=True)
+@bare
 def keep(now):  # type: ignore[no-untyped-def]
     """End a step: classes it closed are free."""
     for at in range(now.count[CHANGES]):
@@ -327,7 +328,7 @@ def keep(now):  # type: ignore[no-untyped-def]
             now.count[FREE] += 1
 
 
-@numba.njit(nogil=True, cache=True)
+@bare
 def undo(world, now):  # type: ignore[no-untyped-def]
     """Go back to where the step began."""
     take_back(now, 0)

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 
 from sfumato.anonymize._classes import (
@@ -26,6 +25,7 @@ from sfumato.anonymize._classes import (
     move,
     reshape,
 )
+from sfumato.anonymize._compiled import bare
 from sfumato.anonymize._pricing import (
     begin,
     covers,
@@ -68,7 +68,7 @@ class Company(NamedTuple):
     losses: Any
 
 
-@numba.njit(nogil=True, cache=True)
+@bare
 def _lowest(word):  # type: ignore[no-untyped-def]
     """Number of the lowest bit of a word that is set."""
     bit, low = 0, word & (~word + np.uint64(1))
@@ -87,7 +87,7 @@ def _lowest(word):  # type: ignore[no-untyped-def]
     return bit
 
 
-@numba.njit(nogil=True, cache=True)
+@bare
 def cheapest_cover(world, now, entry, but, limit):  # type: ignore[no-untyped-def]
     """The class that covers an entry at the least cost below a limit, but not that one; or -1."""
     table, starts, seats, sieve = world.table, world.starts, world.seats, world.sieve
@@ -118,7 +118,7 @@ def cheapest_cover(world, now, entry, but, limit):  # type: ignore[no-untyped-de
     return found, best
 
 
-@numba.njit(nogil=True, cache=True)
+@bare
 def _cheapest_growth(world, now, piece, but, limit):  # type: ignore[no-untyped-def]
     """The class of somebody near that grows around a piece at the least price; or -1."""
     table, near, first = world.table, world.near, world.first
@@ -150,7 +150,7 @@ def _cheapest_growth(world, now, piece, but, limit):  # type: ignore[no-untyped-
     return found
 
 
-@numba.njit(nogil=True, cache=True)
+@bare
 def settle(world, now, piece, but):  # type: ignore[no-untyped-def]
     """Move a piece to where it hurts least, but not there; whether there is such a class."""
     entry = now.pieces[piece, ENTRY]
@@ -168,7 +168,7 @@ def settle(world, now, piece, but):  # type: ignore[no-untyped-def]
     return True
 
 
-@numba.njit(nogil=True, cache=True)
+@bare
 def spare_piece(world, now, group, k):  # type: ignore[no-untyped-def]
     """A piece near a class and covered by it that another class can spare at the least price."""
     table, near, first = world.table, world.near, world.first
@@ -196,7 +196,7 @@ def spare_piece(world, now, group, k):  # type: ignore[no-untyped-def]
     return found, best
 
 
-@numba.njit(nogil=True, cache=True)
+@bare
 def tighten(world, now, group):  # type: ignore[no-untyped-def]
     """Let a class show no more than it must."""
     head, ints, memories, table = world.head, world.ints, now.memories, world.table
@@ -212,7 +212,7 @@ def tighten(world, now, group):  # type: ignore[no-untyped-def]
         grow_all(head, ints, memories, mold, table, pieces[member, ENTRY])
 
 
-@numba.njit(nogil=True, cache=True)
+@bare
 def _candidates(world, now, piece, k, harm, noise, company):  # type: ignore[no-untyped-def]
     """Whoever is near a piece, and what is saved where it is; numbers of entries and pieces.
 
@@ -243,7 +243,7 @@ def _candidates(world, now, piece, k, harm, noise, company):  # type: ignore[no-
     return friends, many
 
 
-@numba.njit(nogil=True, cache=True)
+@bare
 def founders(world, now, piece, k, harm, noise, company):  # type: ignore[no-untyped-def]
     """Choose who founds a class with a piece, and make its mold; their number, 0 if too few.
 

@@ -7,9 +7,9 @@ what they do.
 
 from __future__ import annotations
 
-import numba
 import numpy as np
 
+from sfumato.anonymize._compiled import bare
 from sfumato.anonymize.pricing import (
     CAP,
     END,
@@ -38,7 +38,7 @@ __all__ = [
 ]
 
 
-@numba.njit(nogil=True, cache=True)
+@bare
 def _climb(head, ints, axis, node, low, high):  # type: ignore[no-untyped-def]
     """Lowest ancestor of a node, or itself, that covers these positions."""
     parent, first, last = head[axis, PARENT], head[axis, FIRST], head[axis, LAST]
@@ -47,13 +47,13 @@ def _climb(head, ints, axis, node, low, high):  # type: ignore[no-untyped-def]
     return node
 
 
-@numba.njit(nogil=True, cache=True)
+@bare
 def _span(head, floats, axis, low, high):  # type: ignore[no-untyped-def]
     base = head[axis, PRICE]
     return min(floats[head[axis, CAP]], floats[base + high] - floats[base + low])
 
 
-@numba.njit(nogil=True, cache=True)
+@bare
 def begin(head, ints, memories, group, table, entry):  # type: ignore[no-untyped-def]
     """Make a group's memory that of a single entry."""
     for axis in range(head.shape[0]):
@@ -71,7 +71,7 @@ def begin(head, ints, memories, group, table, entry):  # type: ignore[no-untyped
             memories[group, at + 1] = position
 
 
-@numba.njit(nogil=True, cache=True)
+@bare
 def grow(head, ints, memories, group, axis, position):  # type: ignore[no-untyped-def]
     """Let a position join a group on one axis; whether the group shows something else now."""
     at = head[axis, SLOT]
@@ -95,14 +95,14 @@ def grow(head, ints, memories, group, axis, position):  # type: ignore[no-untype
     return True
 
 
-@numba.njit(nogil=True, cache=True)
+@bare
 def grow_all(head, ints, memories, group, table, entry):  # type: ignore[no-untyped-def]
     """Let an entry join a group."""
     for axis in range(head.shape[0]):
         grow(head, ints, memories, group, axis, table[entry, axis])
 
 
-@numba.njit(nogil=True, cache=True)
+@bare
 def covers(head, ints, memories, group, table, entry):  # type: ignore[no-untyped-def]
     """Whether what a group shows is true of an entry."""
     for axis in range(head.shape[0]):
@@ -123,7 +123,7 @@ def covers(head, ints, memories, group, table, entry):  # type: ignore[no-untype
     return True
 
 
-@numba.njit(nogil=True, cache=True)
+@bare
 def loss_of(head, floats, memories, group, axis):  # type: ignore[no-untyped-def]
     """What a group loses on an axis."""
     at = head[axis, SLOT]
@@ -134,7 +134,7 @@ def loss_of(head, floats, memories, group, axis):  # type: ignore[no-untyped-def
     return _span(head, floats, axis, memories[group, at], memories[group, at + 1])
 
 
-@numba.njit(nogil=True, cache=True)
+@bare
 def group_loss(head, floats, memories, group):  # type: ignore[no-untyped-def]
     """What each row of a group loses, over all axes."""
     total = 0.0
@@ -143,7 +143,7 @@ def group_loss(head, floats, memories, group):  # type: ignore[no-untyped-def]
     return total
 
 
-@numba.njit(nogil=True, cache=True)
+@bare
 def loss_with(head, ints, floats, memories, group, axis, position):  # type: ignore[no-untyped-def]
     """What a group would lose on an axis if a position joined it."""
     at = head[axis, SLOT]
@@ -158,7 +158,7 @@ def loss_with(head, ints, floats, memories, group, axis, position):  # type: ign
     return _span(head, floats, axis, low, high)
 
 
-@numba.njit(nogil=True, cache=True)
+@bare
 def losses_with(head, ints, floats, memories, group, axis, table, entries, many, losses):  # type: ignore[no-untyped-def]
     """What a group would lose on an axis if any one of the first so many entries joined it."""
     if head[axis, KIND] != TREE:
@@ -180,7 +180,7 @@ def losses_with(head, ints, floats, memories, group, axis, table, entries, many,
         losses[i] = floats[price + node]
 
 
-@numba.njit(nogil=True, cache=True)
+@bare
 def _bits(word):  # type: ignore[no-untyped-def]
     """How many bits of a word are set."""
     word = word - ((word >> 1) & 0x5555555555555555)
@@ -191,7 +191,7 @@ def _bits(word):  # type: ignore[no-untyped-def]
     return (word + (word >> 32)) & 0x7F
 
 
-@numba.njit(nogil=True, cache=True)
+@bare
 def union_loss(head, ints, floats, memories, group, other):  # type: ignore[no-untyped-def]
     """What each row of two groups would lose if they were one."""
     total = 0.0

@@ -30,9 +30,9 @@ DISTRICT = 12_000
 """Least number of entries of a district within which neighbours are looked for."""
 NEIGHBOURS = 40
 """Entries that are near an entry, for groups of five and more rows."""
-PASSES = 12
+PASSES = 24
 """How often each piece has its turn."""
-HOT, COLD = 0.2, 0.05
+HOT, COLD = 0.15, 0.05
 """Heat of the first and of the last turn, in units."""
 UNIT = 2.5
 """How many times the average row an expensive row loses: the unit of what the search weighs."""
@@ -98,7 +98,7 @@ class Part:
             near,
             starts,
             seats,
-            np.argsort(-np.diff(starts), kind="stable"),
+            _sieve(table),
             *search.prices,
         )
 
@@ -127,6 +127,7 @@ class Part:
         problem = self.search.problem
         pieces = len(self.entry)
         company = self._company()
+        counts = np.zeros(int(problem.rules.offsets[-1]), dtype=np.int64)
         cooling = (COLD / HOT) ** (1 / max(PASSES * pieces, 1))
         unit = 0.0
         for turn in range(PASSES):
@@ -139,6 +140,7 @@ class Part:
                 now,
                 company,
                 problem.rules,
+                counts,
                 self.random.permutation(pieces),
                 unit,
                 HOT * cooling ** (turn * pieces),
@@ -199,6 +201,12 @@ class Part:
             total=np.zeros(friends),
             losses=np.zeros((len(self.world.head), friends)),
         )
+
+
+def _sieve(table: Array) -> Array:
+    """The axes, first those on which two entries seldom agree."""
+    agreeing = [(np.bincount(axis).astype(float) ** 2).sum() for axis in table.T]
+    return np.argsort(agreeing, kind="stable")
 
 
 def _seats(problem: Problem) -> tuple[Array, Array]:
