@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import sfumato as sf
+from accessibility import accessibility_issues, axe_or_skip
 from browser import Tab, browser_or_skip
 from planted import QI, RESULTS, assert_nothing_rare, people
 from sfumato.report import charts
@@ -101,6 +102,19 @@ def test_every_chart_is_drawn_alive(tab: Tab, page: Path, width: int, dark: bool
     assert tab.value("document.documentElement.scrollWidth") <= width
     assert tab.requests()[asked:] == [page.as_uri()]
     assert tab.complaints()[complained:] == []
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("width", [400, 1400])
+def test_people_of_all_abilities_can_read_it_alive(
+    tab: Tab, page: Path, width: int, dark: bool
+) -> None:
+    axe_or_skip()
+    tab.look(width=width, dark=dark)
+    tab.open(page.as_uri())
+    tab.wait("document.querySelector('.chart.drawn .live svg') !== null")
+    assert accessibility_issues(tab) == []
 
 
 @pytest.mark.browser

@@ -160,6 +160,45 @@ def test_an_empty_table_has_a_page() -> None:
         assert outline(page_html(page_of(made))).open == []
 
 
+def test_verdicts_stay_short_however_many_columns_there_are() -> None:
+    names = [f"a rather long name of column {at}" for at in range(60)]
+    wide = pa.table({name: [row % (at + 2) for row in range(400)] for at, name in enumerate(names)})
+    left_out = sf.anonymize(wide, k=5, qi=names[:20], identifiers=names[20:])
+    for page in (
+        table_page(findings_of(wide, qi=names)),
+        page_of(sf.scan(wide)),
+        page_of(left_out),
+    ):
+        assert len(page.verdict) < 900
+        assert page.verdict.count(names[0][:-2]) <= 12
+    assert names[59] in page_html(page_of(left_out)), "the record has all of them"
+
+
+def test_one_row_is_said_and_counted_as_one() -> None:
+    page = table_page(findings_of(people(rows=20, rare=False).slice(0, 1), qi=QI))
+    assert "1 of 1 people (100%) is the only one" in page.verdict
+    assert page.subtitle.endswith("1 row, 6 columns")
+    text = page_html(page)
+    assert "1 rows" not in text
+    assert not re.search(r">\d00m<", text), "half a row is no tick of an axis"
+
+
+def test_columns_of_rare_values_are_named_and_not_drawn() -> None:
+    rows = 900
+    codes = [f"code {row // 10 if row < 50 else 1000 + row}" for row in range(rows)]
+    table = pa.table({"code": codes, "age": [20 + row % 40 for row in range(rows)]})
+    page = page_of(sf.anonymize(table, k=5, qi=["code", "age"], method="kmember"))
+    (shapes,) = [s for s in page.sections if s.title == "Distributions before and after"]
+    assert "code" not in [figure.title for figure in shapes.figures]
+    assert any("Not drawn" in words and "code" in words for words in shapes.paragraphs)
+
+
+def test_every_measure_of_a_release_says_what_it_means() -> None:
+    page = page_of(RESULTS["mondrian"]())
+    (utility,) = [section for section in page.sections if section.title == "Utility"]
+    assert all(meaning for _, _, meaning in utility.grids[0].rows)
+
+
 def test_column_names_are_text_and_nothing_else() -> None:
     name = "<script>alert('x')</script>\"&"
     odd = people().rename_columns([name, *people().column_names[1:]])

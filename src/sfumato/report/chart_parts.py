@@ -33,7 +33,11 @@ ACCENT, WARNING, CALM, QUIET = "#0072B2", "#D55E00", "#009E73", "#999999"
 COLOURS = {ACCENT: "accent", WARNING: "bad", CALM: "good", QUIET: "quiet"}
 """What the page calls them."""
 WIDTH = 560
-ROWS = {"title": "rows", "labelExpr": "format(datum.value, '~s')", "tickCount": 4}
+ROWS = {
+    "title": "rows",
+    "labelExpr": "datum.value % 1 ? '' : format(datum.value, '~s')",
+    "tickCount": 4,
+}
 """An axis that counts rows."""
 
 

@@ -22,6 +22,8 @@ __all__ = [
 ]
 
 MOST_CURVES = 6
+MODELS = {"pitman": "Pitman", "zayatz": "Zayatz", "snb": "negative binomial (SNB)"}
+"""Models of uniqueness in a population, as people write them."""
 
 
 def population_summary(found: PopulationReport) -> Page:
@@ -83,7 +85,8 @@ def uniqueness_summary(found: PopulationUniqueness) -> Page:
     said = (
         "No model has a solution for this sample."
         if found.estimate is None
-        else f"{_people(found.estimate, found.universe)} are unique ({found.chosen})."
+        else f"{_people(found.estimate, found.universe)} are unique "
+        f"({MODELS.get(str(found.chosen), found.chosen)})."
     )
     return Page(
         title="Uniqueness in a population",
@@ -116,12 +119,16 @@ def _uniqueness(found: PopulationUniqueness) -> list[Figure]:
     for name, value in found.estimates.items():
         if value is not None:
             known = name == found.chosen and found.low is not None
-            label = f"all people, {name}" + (" (chosen)" if name == found.chosen else "")
+            label = f"all people, {MODELS.get(name, name)}" + (
+                " (chosen)" if name == found.chosen else ""
+            )
             rows.append((label, value, found.low if known else None, found.high if known else None))
     caption = (
         f"Rows alone in the sample, a fraction of {percent(found.sampling_fraction)}, and the "
         f"estimated share of people alone when everybody is looked at."
     )
+    if len(rows) > 2:
+        caption += " Each of the others is a model of what a sample says about everybody."
     if found.low is not None and found.confidence is not None:
         caption += f" The bar is the {percent(found.confidence)} interval of the chosen model."
     figures = [

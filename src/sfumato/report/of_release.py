@@ -17,7 +17,7 @@ from sfumato.report.comparing import Compared
 from sfumato.report.of_risk import findings_grid, risk_gauges
 from sfumato.report.page import Figure, Grid, Page, Section, Tone
 from sfumato.report.showable import common_values, counts_of, name_of, numeric_bins
-from sfumato.report.wording import percent, phrase, sentence
+from sfumato.report.wording import percent, phrase, sentence, shortened
 from sfumato.risks import Risk, risk_of_classes
 from sfumato.tables import Table, table
 
@@ -27,8 +27,26 @@ MOST_COLUMNS = 40
 """Columns whose cells are compared."""
 MOST_DISTRIBUTIONS = 8
 """Columns whose distributions are drawn."""
-NAMES = {"ncp": "normalized certainty penalty"}
-"""Measures by their full names."""
+ENOUGH = 0.2
+"""Share of the rows that the values of a picture must hold between them."""
+MEASURES = {
+    "ncp": ("normalized certainty penalty", "precision lost, 0 to 1; 0: every cell is exact"),
+    "information_loss": ("information loss", "how far cells were moved up their trees, summed"),
+    "granularity": ("granularity", "precision kept, 1 to 0; 1: every cell is exact"),
+    "non_uniform_entropy": (
+        "non-uniform entropy",
+        "like precision lost, but common values cost less to blur than rare ones",
+    ),
+    "discernibility": ("discernibility", "each row pays for those it cannot be told from"),
+    "weighted_discernibility": ("weighted discernibility", "the same, column by column"),
+    "average_class_size": ("average class size", "people who look alike, on average"),
+}
+"""Names and meanings of measures."""
+ATTACKERS = (
+    "The gauges show three attackers. The prosecutor knows that somebody is in the table, the "
+    "journalist does not; both are judged by the row that is easiest to find. The marketer matches "
+    "everybody, and is judged by the share of right matches."
+)
 
 
 def release_summary(found: Release) -> Page:
@@ -39,9 +57,10 @@ def release_summary(found: Release) -> Page:
         tone, verdict = "warn", "Not verified yet: the figures are those the method foresees."
     elif broken:
         tone = "bad"
-        verdict = "Do not publish it: " + "; ".join(finding.say for finding in broken) + "."
+        said = shortened("; ".join(finding.say for finding in broken), _lists(found))
+        verdict = f"Do not publish it: {said}."
     else:
-        promises = "; ".join(finding.say for finding in found.findings)
+        promises = shortened("; ".join(f.say for f in found.findings), _lists(found))
         verdict = f"The release keeps its promises. {promises[:1].upper()}{promises[1:]}."
     cost = found.utility.get("ncp")
     facts = [
@@ -59,6 +78,13 @@ def release_summary(found: Release) -> Page:
         tone=tone,
         facts=facts,
     )
+
+
+def _lists(found: Release) -> list[Sequence[str]]:
+    """Names that findings list: columns others may know, and those that were left out."""
+    sets = found.draft.quasi_identifiers if found.draft is not None else found.asked.get("qi")
+    dropped = [name for name, action in found.column_actions.items() if action == "dropped"]
+    return [*(sets or ()), dropped]
 
 
 def _title(found: Release) -> str:
@@ -141,7 +167,7 @@ def _protection(found: Release, compared: Compared) -> Section | None:
     k = int(asked) if isinstance(asked, int) and asked > 1 else 5
     words = (
         f"Before, {before.unique_rows:,} of {before.rows:,} rows stood alone with their "
-        f"{phrase(compared.known)}; afterwards {after.unique_rows:,} of {after.rows:,} do."
+        f"{phrase(compared.known, 6)}; afterwards {after.unique_rows:,} of {after.rows:,} do."
     )
     figures = [
         Figure(
@@ -157,7 +183,7 @@ def _protection(found: Release, compared: Compared) -> Section | None:
             charts.risk_curve("Share of rows by risk, before and after", compared.sizes),
         ),
     ]
-    return Section("What it protects", [words], figures)
+    return Section("What it protects", [words, ATTACKERS], figures)
 
 
 def _where(compared: Compared) -> Section | None:
@@ -182,15 +208,18 @@ def _where(compared: Compared) -> Section | None:
 def _shapes(compared: Compared) -> list[Section]:
     """Distributions before and after, of columns that changed, without values that few hold."""
     figures: list[Figure] = []
-    same = []
+    same, bare = [], []
     for name in compared.both:
         if not compared.is_small(name):
-            continue
-        if compared.fate(name).get("as it was") == 1:
+            bare.append(name)
+        elif compared.fate(name).get("as it was") == 1:
             same.append(name)
         elif len(figures) < MOST_DISTRIBUTIONS:
             figure = _shape(compared, name)
-            figures += [] if figure is None else [figure]
+            if figure is None:
+                bare.append(name)
+            else:
+                figures.append(figure)
     words = []
     if figures:
         words.append(
@@ -200,6 +229,8 @@ def _shapes(compared: Compared) -> list[Section]:
         )
     if same:
         words.append(f"Every cell of {phrase(same)} is as it was.")
+    if bare:
+        words.append(f"Not drawn, since hardly any value is held by many rows: {phrase(bare)}.")
     return [Section("Distributions before and after", words, figures)] if words else []
 
 
@@ -221,7 +252,7 @@ def _shape(compared: Compared, name: str) -> Figure | None:
     known = {text: n for text, n in held.items() if text is not None}
     released = compared.spread(name)
     shown, hidden = common_values(known, released)
-    if not shown:
+    if sum(share for _, share, _ in shown) < ENOUGH:
         return None
     more = f" {hidden:,} rarer values are not shown." if hidden else ""
     apart = _apart([(n, released[text]) for text, n in known.items()])
@@ -252,14 +283,15 @@ def _is_number(kind: pa.DataType) -> bool:
 def _cost(found: Release) -> list[Section]:
     """Utility figures, and the precision that each column lost."""
     numbers = [
-        (NAMES.get(name, name.replace("_", " ")), _number(value))
+        (named, _number(value), meaning)
         for name, value in found.utility.items()
         if isinstance(value, (int, float)) and not isinstance(value, bool)
+        for named, meaning in [MEASURES.get(name, (name.replace("_", " "), ""))]
     ]
     lost = release_picture(found)
     if not numbers and lost is None:
         return []
-    grids = [Grid(("measure", "value"), numbers, frozenset({1}))] if numbers else []
+    grids = [Grid(("measure", "value", "what it says"), numbers, frozenset({1}))] if numbers else []
     return [Section("Utility", figures=[] if lost is None else [lost], grids=grids)]
 
 

@@ -15,13 +15,15 @@ from sfumato.report import charts
 from sfumato.report.drawing import gauge
 from sfumato.report.page import Figure, Grid, Page, Section, Tone
 from sfumato.report.showable import name_of
-from sfumato.report.wording import percent, phrase
+from sfumato.report.wording import counted, percent, phrase
 from sfumato.tables import Table, table
 
 __all__ = ["TableFindings", "findings_of", "scan_page", "scan_summary", "table_page"]
 
 MOST_PAIRS = 14
 """Columns whose pairs are all measured; beyond that only the most identifying ones."""
+SAID = 6
+"""Names of columns that a verdict lists."""
 ROLES = {
     "identifier": "points at one person",
     "quasi-identifier": "others may know it",
@@ -86,8 +88,8 @@ def table_page(findings: TableFindings) -> Page:
     tone, verdict = _verdict(findings, below)
     return Page(
         title=name_of(found.table),
-        subtitle=f"Who can be found in this table, and by which columns · {sizes.rows:,} rows, "
-        f"{len(found.columns)} columns",
+        subtitle=f"Who can be found in this table, and by which columns · "
+        f"{counted(sizes.rows, 'row')}, {counted(len(found.columns), 'column')}",
         verdict=verdict,
         tone=tone,
         facts=(
@@ -115,9 +117,10 @@ def _verdict(findings: TableFindings, below: int) -> tuple[Tone, str]:
     if not sizes.rows:
         return "good", "The table has no rows: there is nobody to find."
     direct = found.with_role("identifier")
-    by = phrase(findings.qi)
+    by = phrase(findings.qi, SAID)
     if direct:
-        start = f"Do not release this table as it is: {phrase(direct)} can point at one person. "
+        named = phrase(direct, SAID)
+        start = f"Do not release this table as it is: {named} can point at one person. "
     elif below:
         start = "Do not release this table as it is. "
     else:
@@ -126,10 +129,11 @@ def _verdict(findings: TableFindings, below: int) -> tuple[Tone, str]:
         rest = f"At least {sizes.k} people look alike on {by}."
         return ("bad" if direct else "good"), start + rest
     if not sizes.unique_rows:
-        rest = f"{below:,} of {sizes.rows:,} people ({below / sizes.rows:.1%}) share"
+        rest = f"{below:,} of {sizes.rows:,} people ({percent(below / sizes.rows)}) share"
         return "bad", f"{start}{rest} their {by} with fewer than {findings.k - 1} others."
-    share = sizes.unique_rows / sizes.rows
-    alone = f"{sizes.unique_rows:,} of {sizes.rows:,} people ({share:.1%}) are the only one with"
+    share = percent(sizes.unique_rows / sizes.rows)
+    each = "is" if sizes.unique_rows == 1 else "are each"
+    alone = f"{sizes.unique_rows:,} of {sizes.rows:,} people ({share}) {each} the only one with"
     return "bad", f"{start}{alone} their {by}."
 
 
@@ -148,7 +152,7 @@ def ladder_of(found: Scan) -> list[Figure]:
     figure = Figure(
         "A few harmless columns are enough together",
         f"Each bar adds one column to those above it, each time the one that singles out most: "
-        f"with {len(last.columns)} of them {last.unique:.0%} of the rows stand alone.",
+        f"with {len(last.columns)} of them {percent(last.unique)} of the rows stand alone.",
         charts.ladder("Rows that stand alone, adding one column after the other", found.ladder),
     )
     return [figure]
@@ -161,15 +165,15 @@ def classes_of(sizes: ClassSizes, k: int) -> list[Figure]:
         Figure(
             "How many people look alike",
             f"Rows by the number of people who share all the values others may know. "
-            f"{below:,} rows ({below / sizes.rows:.1%}) have fewer than {k - 1} companions: each "
-            f"of these people is found with a chance above {1 / k:.0%}.",
+            f"{counted(below, 'row')} ({percent(below / sizes.rows)}) with fewer than {k - 1} "
+            f"companions: each of these people is found with a chance above {1 / k:.0%}.",
             charts.class_sizes("Rows by the size of their class", {"table": sizes}, k),
         ),
         Figure(
             "How exposed people are",
             f"A row's risk is one over the number of people alike; the line says how many rows "
-            f"carry at least that risk. The dotted line is a risk of 20%: {over:,} rows "
-            f"({over / sizes.rows:.1%}) lie above it.",
+            f"carry at least that risk. The dotted line is a risk of 20%; above it: "
+            f"{counted(over, 'row')} ({percent(over / sizes.rows)}).",
             charts.risk_curve("Share of rows by risk", {"table": sizes}),
         ),
     ]
@@ -184,7 +188,8 @@ def _by_what(findings: TableFindings) -> list[Section]:
             "Pairs of columns",
             f"The share of rows that stand alone by each pair of columns; on the diagonal each "
             f"column by itself, and a dot where it is almost nobody. The most telling: "
-            f"{phrase(tuple(dict.fromkeys(worst)))} with {findings.pairs[worst]:.1%}.",
+            f"{phrase(tuple(dict.fromkeys(worst)))} with "
+            f"{percent(findings.pairs[worst])}.",
             charts.pair_strength("Rows alone by pairs of columns", findings.pairs),
         )
     ]
@@ -248,7 +253,7 @@ def scan_summary(found: Scan) -> Page:
     strongest = max((*found.combinations, *found.ladder), key=lambda m: m.unique, default=None)
     said = []
     if direct:
-        said.append(f"{phrase(direct)} can point at one person.")
+        said.append(f"{phrase(direct, SAID)} can point at one person.")
     if found.rows and strongest is not None and strongest.unique_rows:
         said.append(
             f"{strongest.unique_rows:,} of {found.rows:,} rows ({percent(strongest.unique)}) stand "
@@ -256,7 +261,8 @@ def scan_summary(found: Scan) -> Page:
         )
     return Page(
         title=name_of(found.table),
-        subtitle=f"First look · {found.rows:,} rows, {len(found.columns)} columns",
+        subtitle=f"First look · {counted(found.rows, 'row')}, "
+        f"{counted(len(found.columns), 'column')}",
         verdict=" ".join(said) or "Nobody stands alone by the columns that others may know.",
         tone="bad" if said else "good",
         facts=(

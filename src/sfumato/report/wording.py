@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["amount", "percent", "phrase", "sentence"]
+__all__ = ["amount", "counted", "percent", "phrase", "sentence", "shortened"]
 
 
 def percent(share: float | None) -> str:
@@ -36,6 +36,31 @@ def phrase(names: Sequence[str], most: int = 12) -> str:
     if len(names) > most:
         return f"{', '.join(shown)} and {len(names) - most} more"
     return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
+
+
+def counted(number: int, thing: str) -> str:
+    """A number of things.
+
+    Examples
+    --------
+    >>> counted(1, "row"), counted(2500, "row")
+    ('1 row', '2,500 rows')
+    """
+    return f"{number:,} {thing}{'s' * (number != 1)}"
+
+
+def shortened(text: str, lists: Sequence[Sequence[str]], most: int = 6) -> str:
+    """A text in which long lists of names end with how many more there are.
+
+    Examples
+    --------
+    >>> shortened("left out: a, b, c, d", [["a", "b", "c", "d"]], most=2)
+    'left out: a, b and 2 more'
+    """
+    for names in lists:
+        if len(names) > most:
+            text = text.replace(", ".join(names), phrase(names, most))
+    return text
 
 
 def sentence(text: str) -> str:

@@ -61,9 +61,9 @@ def risk(project: Project, k: int) -> Page:
     below = sizes.rows_below(k)
     verdict = (
         f"{below:,} of {sizes.rows:,} people ({percent(below / sizes.rows)}) have fewer than "
-        f"{k - 1} others like them on {phrase(project.qi)}."
+        f"{k - 1} others like them on {phrase(project.qi, 6)}."
         if below
-        else f"Everybody has at least {k - 1} others like them on {phrase(project.qi)}."
+        else f"Everybody has at least {k - 1} others like them on {phrase(project.qi, 6)}."
     )
     return Page(
         title="Risk",
