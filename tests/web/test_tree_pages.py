@@ -238,6 +238,24 @@ def test_rare_values_are_shown_when_asked_for(towns: Editor) -> None:
     assert hidden == few == {"9999*"}
 
 
+def test_long_lists_are_cut_and_shown_whole_when_asked_for(tmp_path: Path) -> None:
+    (tmp_path / "many.csv").write_text(
+        "town,age\n" + "".join(f"town {row % 300},{row % 7}\n" for row in range(3600))
+    )
+    with running([tmp_path]) as bench:
+        bench.follow(bench.post("/open", table=str(tmp_path / "many.csv")))
+        (project,) = bench.workbench.projects.values()
+        place = f"/p/{project.number}/columns/0"
+        cut, whole = bench.get(place).text, bench.get(f"{place}?all=1").text
+        assert cut.count('class="label">town') == 250
+        assert "50 more" in cut
+        assert whole.count('class="label">town') == 300
+        root = project.outline("town").root
+        form = {"edition": project.edition, "do": "group", "label": "two", "pick": [0, 1]}
+        kept = bench.post(place, open=root, all=1, **form).text
+        assert kept.count('class="label">town') == 300, "what was asked for stays open"
+
+
 @pytest.mark.parametrize("method", ["mondrian", "lattice", "full-domain", "kmember"])
 def test_the_command_line_repeats_a_release_with_trees_and_limits(
     towns: Editor, method: str, tmp_path: Path

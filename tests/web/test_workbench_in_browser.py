@@ -164,6 +164,27 @@ def test_roles_by_drag_menu_and_keyboard(board: Page, bench: Running) -> None:
     expect(board.locator(".lane[data-role=quasi-identifier]")).to_contain_text("sex")
 
 
+def test_two_pages_of_one_table_do_not_undo_each_other(board: Page, bench: Running) -> None:
+    (project,) = bench.workbench.projects.values()
+    other = board.context.new_page()
+    other.goto(board.url)
+    board.get_by_label("Role of sex").select_option("other")
+    expect(board.locator("#undo-button")).to_be_enabled()
+    other.get_by_role("spinbutton", name="People alike").fill("9")
+    other.get_by_role("button", name="Save and explore").click()
+    expect(other.locator(".verdict")).to_contain_text("another page")
+    assert (project.choices.roles["sex"], project.choices.k) == ("other", 5)
+    other.get_by_role("link", name="Back").click()
+    expect(other.locator(".lane[data-role=other]")).to_contain_text("sex")
+
+    # Several changes in haste, and on at once: the page waits for what it is keeping.
+    board.get_by_role("spinbutton", name="People alike").fill("9")
+    board.get_by_label("Role of zip").select_option("other")
+    board.get_by_role("button", name="Save and explore").click()
+    board.wait_for_url("**/explore")
+    assert (project.choices.roles["zip"], project.choices.k) == ("other", 9)
+
+
 def test_roles_by_finger(board: Page) -> None:
     """A finger drags by the grip, and scrolls elsewhere."""
     page = board

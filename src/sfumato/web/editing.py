@@ -34,6 +34,7 @@ class Asked:
     opened: set[int] | None = None
     picked: tuple[int, ...] = ()
     with_rare: bool = False
+    with_all: bool = False
     named: frozenset[int] = frozenset()
     """Groups that were just given a name, and are shown even if few rows hold them."""
     problem: str = ""
@@ -56,8 +57,10 @@ class Editing:
 
     async def show(self, request: Request) -> Response:
         project, column = self._column(request)
-        rare = "rare" in request.query_params
-        return await self._page(request, project, column, Asked(with_rare=rare))
+        asked = Asked(
+            with_rare="rare" in request.query_params, with_all="all" in request.query_params
+        )
+        return await self._page(request, project, column, asked)
 
     async def change(self, request: Request) -> Response:
         project, column = self._column(request)
@@ -66,6 +69,7 @@ class Editing:
             opened=set(_numbers(form, "open")),
             picked=tuple(_numbers(form, "pick")),
             with_rare="rare" in form,
+            with_all="all" in form,
         )
         act = form.get("do", [""])[0]
         try:
@@ -130,7 +134,14 @@ class Editing:
             rows = [0] * len(outline.values)
         opened = opened_at_first(outline) if asked.opened is None else asked.opened
         with_rare = asked.with_rare or not sum(rows)
-        lines = lines_of(outline, rows, opened, with_rare=with_rare, named=asked.named)
+        lines = lines_of(
+            outline,
+            rows,
+            opened,
+            with_rare=with_rare,
+            with_all=asked.with_all,
+            named=asked.named,
+        )
         fragment = request.headers.get("x-part") == "tree"
         return page(
             "tree-part.html.j2" if fragment else "tree.html.j2",
@@ -143,6 +154,7 @@ class Editing:
             lines=lines,
             picked=set(asked.picked),
             with_rare=with_rare,
+            with_all=asked.with_all,
             problem=asked.problem,
             groups=[(line.node, line.label) for line in lines if line.is_group],
             heights=sorted(set(outline.heights.values()))[:-1],

@@ -13,7 +13,7 @@ __all__ = ["Line", "few_hold", "lines_of", "opened_at_first"]
 AT_FIRST = 40
 """Lines that are open when the page is first seen, about."""
 MOST_CHILDREN = 250
-"""Lines below one group."""
+"""Lines below one group, unless all are asked for."""
 
 
 @dataclass(frozen=True)
@@ -64,13 +64,15 @@ def lines_of(
     opened: set[int],
     *,
     with_rare: bool,
+    with_all: bool = False,
     named: frozenset[int] = frozenset(),
 ) -> list[Line]:
     """The lines of a tree.
 
     Nodes that fewer than ten rows hold are counted but not named, unless they are asked for or
-    were just `named` by the user.
+    were just `named` by the user. Long lists are cut unless `with_all` is asked for.
     """
+    most = len(rows) + len(outline.names) if with_all else MOST_CHILDREN
     total = max(1, sum(rows))
     held: dict[int, int] = {}
     below: dict[int, int] = {}
@@ -103,11 +105,11 @@ def lines_of(
             return
         children = outline.children[node]
         shown = [c for c in children if with_rare or held[c] >= RARE or c in named]
-        for child in shown[:MOST_CHILDREN]:
+        for child in shown[:most]:
             show(child, depth + 1)
         hidden = [c for c in children if c not in set(shown)]
-        if len(shown) > MOST_CHILDREN:
-            found.append(Line(depth + 1, values=len(shown) - MOST_CHILDREN))
+        if len(shown) > most:
+            found.append(Line(depth + 1, values=len(shown) - most))
         if hidden:
             few = sum(below[c] for c in hidden)
             found.append(Line(depth + 1, values=few, hidden=few, below=node))
