@@ -13,12 +13,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 
 from sfumato.anonymize._compiled import bare
-from sfumato.anonymize._pricing import begin, group_loss, grow_all
-from sfumato.anonymize.pricing import END, FIRST, KIND, LAST, SET, SLOT, TREE, WORD
+from sfumato.anonymize._pricing import group_loss
+from sfumato.anonymize.pricing import FIRST, KIND, LAST, SET, SLOT, TREE, WORD
 
 __all__ = [
     "State",
@@ -32,7 +31,6 @@ __all__ = [
     "open_class",
     "populate",
     "reshape",
-    "shown",
     "take_back",
     "undo",
 ]
@@ -190,22 +188,6 @@ def _index(world, memories, bits, group, on):  # type: ignore[no-untyped-def]
                 bits[row, word] |= bit
             else:
                 bits[row, word] &= ~bit
-
-
-@numba.njit(nogil=True, cache=True)
-def shown(world, entry, groups, many):  # type: ignore[no-untyped-def]
-    """What each of so many groups of pieces shows, as memories."""
-    head, ints, table = world.head, world.ints, world.table
-    memories = np.zeros((many, head[-1, END]), np.int64)
-    begun = np.zeros(many, np.bool_)
-    for piece in range(entry.shape[0]):
-        group = groups[piece]
-        if begun[group]:
-            grow_all(head, ints, memories, group, table, entry[piece])
-        else:
-            begin(head, ints, memories, group, table, entry[piece])
-            begun[group] = True
-    return memories
 
 
 @bare

@@ -7,6 +7,7 @@ what they do.
 
 from __future__ import annotations
 
+import numba
 import numpy as np
 
 from sfumato.anonymize._compiled import bare
@@ -34,6 +35,8 @@ __all__ = [
     "loss_of",
     "loss_with",
     "losses_with",
+    "memories_of",
+    "total_loss",
     "union_loss",
 ]
 
@@ -211,4 +214,33 @@ def union_loss(head, ints, floats, memories, group, other):  # type: ignore[no-u
             low = min(memories[group, at], memories[other, at])
             high = max(memories[group, at + 1], memories[other, at + 1])
             total += _span(head, floats, axis, low, high)
+    return total
+
+
+@numba.njit(nogil=True, cache=True)
+def memories_of(head, ints, table, entry, groups, many):  # type: ignore[no-untyped-def]
+    """What each of so many groups of pieces shows."""
+    memories = np.zeros((many, head[-1, END]), np.int64)
+    begun = np.zeros(many, np.bool_)
+    for piece in range(entry.shape[0]):
+        group = groups[piece]
+        if begun[group]:
+            grow_all(head, ints, memories, group, table, entry[piece])
+        else:
+            begin(head, ints, memories, group, table, entry[piece])
+            begun[group] = True
+    return memories
+
+
+@numba.njit(nogil=True, cache=True)
+def total_loss(head, ints, floats, table, entry, rows, groups, many):  # type: ignore[no-untyped-def]
+    """What all rows of so many groups of pieces lose, over all axes."""
+    memories = memories_of(head, ints, table, entry, groups, many)
+    sizes = np.zeros(many, np.int64)
+    for piece in range(entry.shape[0]):
+        sizes[groups[piece]] += rows[piece]
+    total = 0.0
+    for group in range(many):
+        if sizes[group] > 0:
+            total += sizes[group] * group_loss(head, floats, memories, group)
     return total

@@ -21,7 +21,7 @@ from sfumato.anonymize.problem import Problem
 if TYPE_CHECKING:
     from sfumato.anonymize.search import Search
 
-__all__ = ["Part", "parts"]
+__all__ = ["improve"]
 
 Array = npt.NDArray[Any]
 PART = 12_000
@@ -40,7 +40,22 @@ SEATS = 128
 """Most rows of the index for one axis."""
 
 
-def parts(problem: Problem, blocks: Blocks, seed: int) -> list[Blocks]:
+def improve(search: Search, seed: int, passes: int = PASSES) -> float:
+    """Anneal all parts of a grouping once; what was gained, summed over rows and columns.
+
+    With few passes the beginning is not hot: they repair what is there.
+    """
+    problem, gained = search.problem, 0.0
+    cut = _parts(problem, search.blocks, seed)
+    for done, blocks in enumerate(cut):
+        problem.budget.progress(f"improving, {done} of {len(cut)} parts", done / len(cut))
+        gained += _Part(search, blocks, seed).improve(passes)
+        if problem.budget.spent():
+            break
+    return gained
+
+
+def _parts(problem: Problem, blocks: Blocks, seed: int) -> list[Blocks]:
     """Cut the blocks into parts that are searched one after the other."""
     if len(blocks.order) <= 2 * PART:
         return [blocks] if len(blocks.order) else []
@@ -54,7 +69,7 @@ def parts(problem: Problem, blocks: Blocks, seed: int) -> list[Blocks]:
     return found
 
 
-class Part:
+class _Part:
     """A part of a grouping, ready to be annealed.
 
     Parameters
@@ -102,14 +117,14 @@ class Part:
             *search.prices,
         )
 
-    def improve(self) -> float:
+    def improve(self, passes: int) -> float:
         """Anneal the part; what was gained, summed over rows and columns.
 
         Stops early when the time is over or nothing can be gained.
         """
         budget = self.search.problem.budget
         best, best_groups, total = 0.0, self.groups, 0.0
-        for gained in self._passes():
+        for gained in self._passes(passes):
             total += gained
             if total > best:
                 best, best_groups = total, self.groups
@@ -120,7 +135,7 @@ class Part:
             self.search.groups[self.chosen] = base + best_groups
         return best
 
-    def _passes(self) -> Iterator[float]:
+    def _passes(self, passes: int) -> Iterator[float]:
         """Anneal pass by pass; what each gained."""
         from sfumato.anonymize._anneal import anneal
 
@@ -128,9 +143,10 @@ class Part:
         pieces = len(self.entry)
         company = self._company()
         counts = np.zeros(int(problem.rules.offsets[-1]), dtype=np.int64)
-        cooling = (COLD / HOT) ** (1 / max(PASSES * pieces, 1))
+        hot = min(HOT, COLD * passes)
+        cooling = (COLD / hot) ** (1 / max(passes * pieces, 1))
         unit = 0.0
-        for turn in range(PASSES):
+        for turn in range(passes):
             now, loss = self._state()
             unit = unit or UNIT * loss / max(int(self.rows.sum()), 1)
             if unit == 0.0:
@@ -143,7 +159,7 @@ class Part:
                 counts,
                 self.random.permutation(pieces),
                 unit,
-                HOT * cooling ** (turn * pieces),
+                hot * cooling ** (turn * pieces),
                 cooling,
             )
             self.groups = now.pieces[:, 2].copy()
@@ -154,14 +170,16 @@ class Part:
 
         Groups that show the same become one class.
         """
-        from sfumato.anonymize._classes import State, populate, shown
+        from sfumato.anonymize._classes import State, populate
+        from sfumato.anonymize._pricing import memories_of
 
         rules = self.search.problem.rules
         _, groups = np.unique(self.groups, return_inverse=True)
         many = int(groups.max(initial=-1)) + 1
-        memories = shown(self.world, self.entry, groups, many)
+        world = self.world
+        memories = memories_of(world.head, world.ints, world.table, self.entry, groups, many)
         kin = np.zeros(many, dtype=np.int64)
-        kin[groups] = self.world.kin[self.entry]
+        kin[groups] = world.kin[self.entry]
         memories, same = np.unique(np.c_[memories, kin], axis=0, return_inverse=True)
         groups, many = same.reshape(-1)[groups].astype(np.int64), len(memories)
         room = 64 * (2 + (many + many // 16) // 64)
@@ -174,7 +192,7 @@ class Part:
             classes=np.zeros((room, 7), dtype=np.int64),
             memories=np.concatenate([memories[:, :slots], np.zeros((room + 1 - many, slots), int)]),
             costs=np.zeros(room),
-            bits=np.zeros((int(self.world.seats.max(initial=0)) + 1, room // 64), dtype=np.uint64),
+            bits=np.zeros((int(world.seats.max(initial=0)) + 1, room // 64), dtype=np.uint64),
             free=np.zeros(room, dtype=np.int64),
             count=np.zeros(5, dtype=np.int64),
             change=np.zeros(1),
@@ -184,7 +202,7 @@ class Part:
             saved_costs=np.zeros(book),
             chance=self.random.integers(1, 2**63, size=1, dtype=np.uint64),
         )
-        populate(self.world, now, groups, many)
+        populate(world, now, groups, many)
         return now, float((now.classes[:, 0] * now.costs).sum())
 
     def _company(self) -> Any:

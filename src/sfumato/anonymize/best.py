@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.anonymize import mondrian
-from sfumato.anonymize.annealing import Part, parts
+from sfumato.anonymize.annealing import improve
 from sfumato.anonymize.blocks import Blocks, allowed_blocks
 from sfumato.anonymize.kmember import clustered_groups
 from sfumato.anonymize.lattice import descending_groups
@@ -43,7 +43,7 @@ def solve(problem: Problem) -> Solution:
     before, search = starts[start]
     after, rounds = before, 0
     while after > 0.0 and not problem.budget.spent():
-        gained = _round(search, after, rounds)
+        gained = improve(search, problem.seed + rounds) / _cells(problem)
         rounds += 1
         after -= gained
         if problem.budget.seconds is None or gained <= ENOUGH * after:
@@ -56,19 +56,6 @@ def solve(problem: Problem) -> Solution:
         "rounds": rounds,
     }
     return search.solution(details=details, stopped_by=problem.budget.stopped_by)
-
-
-def _round(search: Search, loss: float, number: int) -> float:
-    """Search all parts of the table once; by how much the loss has fallen."""
-    problem, gained = search.problem, 0.0
-    seed = problem.seed + number
-    cut = parts(problem, search.blocks, seed)
-    for done, blocks in enumerate(cut):
-        problem.budget.progress(f"improving, loss {loss - gained:.4f}", done / len(cut))
-        gained += Part(search, blocks, seed).improve() / _cells(problem)
-        if problem.budget.spent():
-            break
-    return gained
 
 
 def _starts(problem: Problem, blocks: Blocks, loss: str) -> dict[str, tuple[float, Search]]:

@@ -4,8 +4,7 @@ After Byun, Kamra, Bertino & Li 2006: a group starts from an entry far from the 
 the entry with which it loses least until it satisfies the rules; what remains joins the group it
 hurts least. Run inside the blocks that boundaries leave, it is GreedyCKA of Miller, Campan & Truta
 2008. Time grows with the square of the entries; large blocks are therefore cut into districts
-first, and what the borders cost is repaired by a sweep of local search over districts with other
-borders.
+first, and what the borders cost is repaired by a pass of `annealing` over parts with other borders.
 """
 
 from __future__ import annotations
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.anonymize.annealing import improve
 from sfumato.anonymize.blocks import Blocks, allowed_blocks
 from sfumato.anonymize.districts import districts
 from sfumato.anonymize.pricing import prices_of
@@ -45,8 +45,7 @@ def solve(problem: Problem) -> Solution:
         return grouped(problem, groups)
     problem.budget.progress("repairing borders")
     search = Search(problem, blocks, groups, loss)
-    search.look_around()
-    search.sweep()
+    improve(search, problem.seed, passes=1)
     return search.solution(details={"districts": cut})
 
 

@@ -13,7 +13,6 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.anonymize.blocks import Blocks
-from sfumato.anonymize.districts import districts
 from sfumato.anonymize.pricing import prices_of
 from sfumato.anonymize.problem import Problem, Solution
 from sfumato.anonymize.space import pieced, positions_of, sensitive_of
@@ -21,14 +20,10 @@ from sfumato.anonymize.space import pieced, positions_of, sensitive_of
 __all__ = ["Search"]
 
 Array = npt.NDArray[Any]
-NEIGHBOURS = 24
-"""Entries that a piece considers to be near."""
-DISTRICT = 1500
-"""Least number of entries of a district within which neighbours are looked for."""
 
 
 class Search:
-    """A grouping of pieces that can be improved: by sweeps, or part by part (see `annealing`).
+    """A grouping of pieces that can be improved: part by part (see `annealing`).
 
     Parameters
     ----------
@@ -51,41 +46,14 @@ class Search:
         self.entry, self.rows, self.first_piece = _pieces(problem, groups >= 0)
         _, dense = np.unique(groups[self.entry], return_inverse=True)
         self.groups: Array = dense.astype(np.int64)
-        self.sweeps = 0
-        self._near = np.full((len(self.table), NEIGHBOURS), -1, dtype=np.int64)
-
-    def look_around(self) -> None:
-        """Find neighbours anew, in districts that are cut differently each time."""
-        from sfumato.anonymize._nearest import nearest_entries
-
-        parts = districts(self.problem, self.blocks, DISTRICT, self.problem.seed + self.sweeps)
-        nearest_entries(self.table, parts.order, parts.starts, *self.prices, self._near)
-
-    def sweep(self) -> float:
-        """Try every group once; what was gained, summed over rows and columns."""
-        from sfumato.anonymize._search import sweep
-
-        gained = sweep(
-            self.table,
-            self.entry,
-            self.rows,
-            self.sensitive,
-            self.first_piece,
-            self._near,
-            self.prices,
-            self.problem.rules,
-            self.groups,
-        )
-        self.sweeps += 1
-        _, dense = np.unique(self.groups, return_inverse=True)
-        self.groups = dense.astype(np.int64)
-        return float(gained)
 
     def loss(self) -> float:
         """What all rows in groups lose together, over all columns."""
-        from sfumato.anonymize._search import total_loss
+        from sfumato.anonymize._pricing import total_loss
 
-        return float(total_loss(self.table, self.entry, self.rows, self.prices, self.groups))
+        many = int(self.groups.max(initial=-1)) + 1
+        pieces = (self.table, self.entry, self.rows, self.groups)
+        return float(total_loss(*self.prices, *pieces, many))
 
     def solution(self, **facts: Any) -> Solution:
         """The grouping as it is now; entries that were in no group are suppressed."""
