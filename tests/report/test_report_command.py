@@ -86,7 +86,7 @@ def test_bad_demands_are_refused_before_anything_is_written(
 def test_a_folder_that_is_not_there(people: Path, tmp_path: Path) -> None:
     done = sfumato("report", people, "-o", tmp_path / "nowhere" / "report.html")
     assert done.code in (2, 3)
-    assert "could not be written" in done.err
+    assert "does not exist" in done.err
 
 
 def _between_verdict_and_record(page: str) -> str:
@@ -197,3 +197,10 @@ def test_interactive_is_asked_for(people: Path, tmp_path: Path) -> None:
     assert "<script>" in output.read_text(encoding="utf-8")
     told = sfumato("report", "--help").out.replace("│", " ")
     assert "grows by about 1 MB" in " ".join(told.split())
+
+
+def test_a_report_never_replaces_what_it_is_about(people: Path) -> None:
+    done = sfumato("report", str(people), "-o", str(people), "--force")
+    assert done.code == 2
+    assert "it would be lost" in done.err
+    assert people.read_text() == TABLE

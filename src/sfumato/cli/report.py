@@ -83,8 +83,11 @@ def report(
     of a table a model of [bold]sfumato joint fit[/bold] may be given: how people fare by it, and
     who learned what.
     """
+    from sfumato.engines.writing import check_destination
     from sfumato.report import write_page
 
+    given = [str(place) for place in (run.source, released) if place]
+    check_destination(output, inputs=given, force=force)
     if str(run.source).endswith(".json"):
         page, names = _of_model(run, released, qi)
     elif released:
