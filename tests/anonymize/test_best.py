@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sfumato as sf
-from sfumato.anonymize import annealing
+from sfumato.anonymize import annealing, lattice
 from sfumato.anonymize._nearest import nearest_entries
 from sfumato.anonymize._pricing import begin, group_loss, grow_all
 from sfumato.anonymize.best import solve
@@ -162,6 +162,22 @@ def test_a_search_that_is_stopped_gives_the_best_so_far():
     rows = prepared.problem.counts if solution.rows is None else solution.rows
     sizes = np.bincount(solution.groups, weights=rows)
     assert sizes.min() >= 7
+
+
+def test_a_descent_out_of_time_visits_few_nodes(monkeypatch):
+    table = small_table(np.random.default_rng(8), 300)
+    monkeypatch.setattr(lattice, "WORK", 0)  # asks after every node
+    told = []
+    whole = lattice.solve(prepare(sf.table(table), demand(7), Budget()).problem)
+    budget = Budget(on_progress=lambda doing, share: told.append(share))
+    problem = prepare(sf.table(table), demand(7), budget).problem
+    budget.cancel()
+    told.clear()
+    hurried = lattice.solve(problem)
+    assert hurried.stopped_by == "cancelled"
+    assert whole.stopped_by is None
+    assert told == [0.0]
+    assert np.bincount(hurried.groups, weights=problem.counts).min() >= 7
 
 
 def demand(k):

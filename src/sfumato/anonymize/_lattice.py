@@ -43,8 +43,11 @@ def descend(  # type: ignore[no-untyped-def]
     prices,
     rules,
     groups,
+    group,
 ):
     """Visit lattice nodes in turn; groups of yet uncovered entries that hold are taken.
+
+    The first has the number `group`; returns that of the next.
 
     `nodes` are rows of levels; `marks[level_starts[axis, level] + position]` is a random number
     shared by the positions that look alike on that level, `base` one for what never may share a
@@ -63,7 +66,6 @@ def descend(  # type: ignore[no-untyped-def]
     sizes = np.empty(many, np.int64)
     name = np.empty(many, np.int64)
     counts = np.zeros(rules.offsets[-1], np.int64)
-    group = np.int64(0)
     left = np.int64(0)
     for i in range(many):
         left += weights[uncovered[i]]

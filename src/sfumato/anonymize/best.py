@@ -1,9 +1,9 @@
 """The best grouping that a given time finds: start from the best of the others, then improve.
 
-The start is the least lossy of lattice-descending recoding, Mondrian and, for tables of moderate
-size, k-member clustering. A search then founds, closes and rearranges classes under all rules and
-within all boundaries. Without a time limit it makes one round, with one it goes on round by round
-while that still gains something; whenever it is stopped, the best so far is the answer.
+The start is the least lossy of Mondrian, lattice-descending recoding and, where it does not take
+too long, k-member clustering. A search then founds, closes and rearranges classes under all rules
+and within all boundaries. Without a time limit it makes one round, with one it goes on round by
+round while that still gains something; whenever it is stopped, the best so far is the answer.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy.typing as npt
 from sfumato.anonymize import mondrian
 from sfumato.anonymize.annealing import improve
 from sfumato.anonymize.blocks import Blocks, allowed_blocks
-from sfumato.anonymize.kmember import clustered_groups
+from sfumato.anonymize.kmember import EXACT, clustered_groups
 from sfumato.anonymize.lattice import descending_groups
 from sfumato.anonymize.problem import Problem, Solution
 from sfumato.anonymize.search import Search
@@ -27,8 +27,11 @@ __all__ = ["solve"]
 
 ENOUGH = 5e-4
 """A round that gains a smaller share of the loss is the last one."""
+STARTING = 0.3
+"""Share of a time limit that may go into the start."""
 CLUSTERED = 8_000
-"""Entries up to which k-member clustering is one of the starts; its time grows with the square."""
+"""Entries up to which k-member clustering is one of the starts: its time grows with the square.
+Tables that are so large that it cuts them into districts have it as a start again."""
 
 
 def solve(problem: Problem) -> Solution:
@@ -72,12 +75,11 @@ def _starts(problem: Problem, blocks: Blocks, loss: str) -> dict[str, tuple[floa
 def _groupings(
     problem: Problem, blocks: Blocks, loss: str
 ) -> Iterator[tuple[str, npt.NDArray[Any]]]:
-    problem.budget.progress("descending the lattice")
-    yield "lattice", descending_groups(problem, blocks)
     problem.budget.progress("cutting")
-    plain = dataclasses.replace(problem, options={})
+    plain = dataclasses.replace(problem, options={}, budget=problem.budget.part(STARTING))
     yield "mondrian", mondrian.solve(plain).groups
-    if len(blocks.order) <= CLUSTERED:
+    yield "lattice", descending_groups(plain, blocks)
+    if not CLUSTERED < len(blocks.order) <= EXACT:
         problem.budget.progress("clustering")
         yield "kmember", clustered_groups(problem, blocks, loss)[0]
 

@@ -32,12 +32,20 @@ MOST_NODES = 20_000
 PASSES = 24
 """Steps in which the loss limit rises."""
 ROUNDING = 1e-9
+WORK = 5_000_000
+"""Entries looked at, summed over nodes, before somebody asks whether there is time left."""
+HURRIED = 16
+"""Nodes visited when there is none: some of those that are left, and the coarsest."""
 
 
 def solve(problem: Problem) -> Solution:
-    """Cover the rows from the finest node of the lattice to the coarsest."""
+    """Cover the rows from the finest node of the lattice to the coarsest.
+
+    When the time is over, only a few of the nodes that are left are visited.
+    """
     blocks = allowed_blocks(problem)
-    return grouped(problem, descending_groups(problem, blocks))
+    groups = descending_groups(problem, blocks)
+    return grouped(problem, groups, stopped_by=problem.budget.stopped_by)
 
 
 def descending_groups(problem: Problem, blocks: Blocks) -> Array:
@@ -58,20 +66,31 @@ def descending_groups(problem: Problem, blocks: Blocks) -> Array:
     names = random.integers(0, 2**63, size=blocks.count, dtype=np.uint64)
     base[blocks.order] = np.repeat(names, np.diff(blocks.starts))
     groups = np.full(len(table), -1, dtype=np.int64)
-    descend(
-        table,
-        problem.counts,
-        sensitive_of(problem),
-        blocks.order,
-        base,
-        nodes,
-        limits,
-        starts,
-        marks,
-        np.concatenate([price for column in prices for price in column]),
-        problem.rules,
-        groups,
-    )
+    sensitive = sensitive_of(problem)
+    flat = np.concatenate([price for column in prices for price in column])
+    uncovered, group, at = blocks.order, 0, 0
+    while at < len(nodes) and len(uncovered):
+        problem.budget.progress("descending the lattice", at / len(nodes))
+        turn = np.arange(at, min(at + 1 + WORK // len(uncovered), len(nodes)))
+        if problem.budget.spent():
+            turn = np.unique(np.linspace(at, len(nodes) - 1, HURRIED).astype(np.int64))
+        group = descend(
+            table,
+            problem.counts,
+            sensitive,
+            uncovered,
+            base,
+            nodes[turn],
+            limits[turn],
+            starts,
+            marks,
+            flat,
+            problem.rules,
+            groups,
+            group,
+        )
+        uncovered = uncovered[groups[uncovered] < 0]
+        at = int(turn[-1]) + 1
     return _placed(problem, table, blocks, groups)
 
 
