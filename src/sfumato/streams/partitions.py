@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.engines import sql
 from sfumato.engines.answers import as_declared
+from sfumato.engines.schema import columns_named
 from sfumato.streams.engine import StreamEngine
 from sfumato.streams.pairs import PairReservoir
 from sfumato.streams.rows import RowReservoir
@@ -72,7 +73,7 @@ class PartitionedStream(StreamEngine):
         if self._rows is not None:
             self._refuse("it has passed already")
         spark = self._spark
-        declared = spark._declared(names)
+        declared = columns_named(spark.schema(), names)
         with spark.guarded():
             frame = spark.session.sql(sql.text(sql.all_rows(spark.rows(), names), "spark"))
             found = frame.mapInArrow(draw, "part int, seen bigint, left binary, right binary")
@@ -84,7 +85,7 @@ class PartitionedStream(StreamEngine):
     def _empty(self, names: Sequence[str]) -> pa.Table:
         import pyarrow as pa
 
-        declared = self._spark._declared(names)
+        declared = columns_named(self._spark.schema(), names)
         return pa.schema([(column.name, column.type) for column in declared]).empty_table()
 
     def close(self) -> None:
