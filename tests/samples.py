@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 
 FOLDER = Path(os.environ.get("SFUMATO_DATA", Path(__file__).parents[2] / "shared" / "data"))
+ADULT_QI = ["sex", "age", "race", "marital-status", "education", "native-country", "workclass",
+            "occupation"]  # fmt: skip
+"""What others may know of the people in ``arx_adult.parquet``."""
 
 
 def sample_path(name: str) -> Path:

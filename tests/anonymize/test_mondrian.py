@@ -11,20 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sfumato as sf
-from samples import FOLDER, sample_path
+from samples import ADULT_QI, FOLDER, sample_path
 from sfumato.errors import ColumnError, ParameterError
 from sfumato.hierarchy import Hierarchy
-
-ADULT_QI = [
-    "sex",
-    "age",
-    "race",
-    "marital-status",
-    "education",
-    "native-country",
-    "workclass",
-    "occupation",
-]
 
 
 @st.composite

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sfumato as sf
-from samples import FOLDER, sample_path
+from samples import ADULT_QI, FOLDER, sample_path
 from sfumato.errors import ParameterError
 from sfumato.hierarchy import Hierarchy
 
@@ -23,16 +23,6 @@ JOBS = Hierarchy.from_levels(
 TOWNS = Hierarchy.from_levels(
     [list("abcdef"), ["west"] * 2 + ["mid"] * 2 + ["east"] * 2, ["*"] * 6]
 )
-ADULT_QI = [
-    "sex",
-    "age",
-    "race",
-    "marital-status",
-    "education",
-    "native-country",
-    "workclass",
-    "occupation",
-]
 
 
 @st.composite

@@ -6,14 +6,13 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import sfumato as sf
 from accessibility import accessibility_issues, axe_or_skip
-from browser import Tab, browser_or_skip
+from browser import Tab
 from planted import QI, RESULTS, assert_nothing_rare, people
 from sfumato.report import charts
 from sfumato.report.live import chart_data, script
@@ -70,17 +69,6 @@ def test_every_mark_says_what_its_axes_say() -> None:
     told = spec["layer"][0]["encoding"]["tooltip"]
     assert [entry["field"] for entry in told] == ["name", "share"]
     assert told[1] == {"field": "share", "title": "rows", "type": "quantitative", "format": ".3~p"}
-
-
-@pytest.fixture(scope="module")
-def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
-    browser = browser_or_skip(tmp_path_factory.mktemp("profile"))
-    try:
-        found = browser.tab()
-        found.offline()
-        yield found
-    finally:
-        browser.close()
 
 
 @pytest.mark.browser

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +10,7 @@ import pytest
 import sfumato as sf
 from accessibility import accessibility_issues, axe_or_skip
 from artefacts import keep
-from browser import Tab, browser_or_skip
+from browser import Tab
 from joint_studies import study
 from samples import sample_path
 from sfumato import secure
@@ -24,17 +23,6 @@ from sfumato.results import Result
 pytestmark = pytest.mark.browser
 
 VISIBLE = "[...document.querySelectorAll('figure svg')].filter(s => s.getClientRects().length)"
-
-
-@pytest.fixture(scope="module")
-def tab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tab]:
-    browser = browser_or_skip(tmp_path_factory.mktemp("profile"))
-    try:
-        found = browser.tab()
-        found.offline()
-        yield found
-    finally:
-        browser.close()
 
 
 @pytest.fixture(scope="module")
