@@ -16,7 +16,7 @@ import sfumato as sf
 from sfumato.budget import Budget
 from sfumato.errors import BudgetError, ParameterError
 from sfumato.web.choices import OFFERED, Choices
-from sfumato.web.jobs import Jobs
+from sfumato.web.jobs import Job, Jobs
 from workbench import Running, running
 
 TABLE = "name,age,sex,town,illness\n" + "".join(
@@ -225,6 +225,19 @@ def test_a_job_tells_how_far_it_is_and_what_went_wrong() -> None:
     assert refused.state == crashed.state == "failed"
     assert "k is too large" in str(refused.problem)
     assert "Rareflower" not in str(crashed.problem)
+
+
+def test_a_job_may_end_while_its_page_is_drawn(bench: Running) -> None:
+    class Hasty(Job):
+        def __getattribute__(self, name: str) -> object:
+            if name == "title":
+                job.state = "done"
+            return super().__getattribute__(name)
+
+    job = Hasty("1", "Work", "/there", state="running")
+    bench.workbench.jobs._jobs["1"] = job
+    answer = bench.get("/jobs/1")
+    assert (answer.status, answer.place) == (303, "/there")
 
 
 def test_choices_know_their_limits() -> None:

@@ -6,6 +6,7 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -144,7 +145,7 @@ class Workbench:
     # Jobs
 
     async def job(self, request: Request) -> Response:
-        job = self._job(request)
+        job = replace(self._job(request))  # as it is now: it may end while the page is drawn
         if job.state == "done":
             return to(job.after)
         return page("job.html.j2", job=job, back=_back(job.after))
