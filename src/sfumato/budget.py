@@ -14,7 +14,10 @@ from dataclasses import dataclass, field
 
 from sfumato.errors import ParameterError
 
-__all__ = ["Budget", "parse_memory", "parse_time"]
+__all__ = ["LEAST_MEMORY", "Budget", "checked_memory", "parse_memory", "parse_time"]
+
+LEAST_MEMORY = 64 * 2**20
+"""Bytes below which a limit means nothing: one batch of rows on its way takes as much."""
 
 Progress = Callable[[str, float | None], None]
 """Called with what is being done and the finished share in [0, 1] (None where it is unknown)."""
@@ -124,9 +127,23 @@ def parse_memory(text: str) -> int:
     match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([kmgt]?)i?b?\s*", text, re.IGNORECASE)
     if match is None:
         raise ParameterError(f"`{text}` is not a memory size", remedy="Write e.g. 512MB or 4GiB.")
-    size = int(float(match[1]) * _UNITS[match[2].lower()])
-    if size <= 0:
-        raise ParameterError("a memory limit must be larger than zero")
+    return checked_memory(int(float(match[1]) * _UNITS[match[2].lower()]))
+
+
+def checked_memory(size: int) -> int:
+    """Refuse a limit that no work could keep.
+
+    Examples
+    --------
+    >>> checked_memory(1024)
+    Traceback (most recent call last):
+    sfumato.errors.ParameterError: a memory limit of 1,024 bytes is too small. Give at least 64MB.
+    """
+    if size < LEAST_MEMORY:
+        raise ParameterError(
+            f"a memory limit of {size:,} bytes is too small",
+            remedy=f"Give at least {LEAST_MEMORY // 2**20}MB.",
+        )
     return size
 
 

@@ -177,3 +177,14 @@ def test_a_short_key_is_refused(tmp_path):
     key.write_text("short")
     with pytest.raises(InputError, match="5 bytes"):
         sf.anonymize(pa.table({"a": [1], "b": [2]}), qi=["a"], k=1, pseudonyms=["b"], key_file=key)
+
+
+def test_a_key_that_nothing_needs_is_refused(tmp_path):
+    (tmp_path / "secret.key").write_text("0123456789abcdef0123456789abcdef\n")
+    settings = tmp_path / "anonymize.toml"
+    settings.write_text('qi = ["a"]\nk = 1\nkey_file = "secret.key"\n')
+    table = pa.table({"a": [1], "b": [2]})
+    with pytest.raises(ParameterError, match=r"no column that becomes a pseudonym.*--pseudonyms"):
+        sf.anonymize(table, config=settings)
+    assert sf.anonymize(table, config=settings, pseudonyms=["b"]).k == 1
+    assert sf.anonymize(table, config=settings, columns={"b": {"pseudonym": True}}).k == 1

@@ -181,6 +181,11 @@ class Demand:
                 "pseudonyms need a secret key",
                 remedy="Name its file, e.g. --key-file secret.key (openssl rand -hex 32).",
             )
+        if self.key is not None and not self.pseudonyms:
+            raise ParameterError(
+                "a key file is given, and no column that becomes a pseudonym with it",
+                remedy="Name the columns, e.g. --pseudonyms patient_id, or leave the key file out.",
+            )
 
 
 def quasi_identifier_sets(

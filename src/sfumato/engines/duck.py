@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Literal
 import duckdb
 import numpy as np
 
-from sfumato.budget import Budget
+from sfumato.budget import LEAST_MEMORY, Budget
 from sfumato.engines import sql
 from sfumato.engines.answers import as_declared, codes_of
 from sfumato.engines.codes import Codes
@@ -37,7 +37,6 @@ __all__ = ["DuckEngine"]
 
 _ROWS = "rows"
 _MEGABYTE = 1 << 20
-_LEAST_MEMORY = 64 * _MEGABYTE
 _MEMORY_OF_A_THREAD = 128 * _MEGABYTE
 _MEMORY_OF_THE_REST = 256 * _MEGABYTE
 """What compiled loops, record batches on their way and DuckDB's own uncounted buffers take."""
@@ -290,7 +289,7 @@ class DuckEngine:
             }
             threads = self.threads
             if self.memory is not None:
-                limit = max(self.memory - _MEMORY_OF_THE_REST, self.memory // 2, _LEAST_MEMORY)
+                limit = max(self.memory - _MEMORY_OF_THE_REST, self.memory // 2, LEAST_MEMORY)
                 settings["memory_limit"] = f"{limit // _MEGABYTE}MiB"
                 most = max(1, limit // _MEMORY_OF_A_THREAD)
                 threads = most if threads is None else min(threads, most)

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from sfumato.budget import parse_memory
+from sfumato.budget import checked_memory, parse_memory
 from sfumato.errors import ParameterError, did_you_mean
 
 if TYPE_CHECKING:
@@ -73,9 +73,7 @@ def memory_in_bytes(memory: int | str | None) -> int | None:
     """
     if isinstance(memory, str):
         return parse_memory(memory)
-    if memory is not None and memory <= 0:
-        raise ParameterError("a memory limit must be larger than zero")
-    return memory
+    return None if memory is None else checked_memory(memory)
 
 
 def available_memory() -> int:
