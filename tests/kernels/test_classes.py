@@ -51,6 +51,29 @@ def test_histogram_with_and_without_weights(table, seed):
     assert histogram(arrays, cardinalities, weights) == sizes_of(rows, weights.tolist())
 
 
+@given(tables(columns=3), st.integers(0, 2**32 - 1))
+def test_sums_of_every_combination(table, seed):
+    arrays, cardinalities = table
+    if np.prod(cardinalities, dtype=float) > 1 << 20:
+        return
+    rows = rows_of(arrays) if arrays else []
+    weights = np.random.default_rng(seed).integers(1, 2**33, len(rows))
+    for given_weights in (None, weights):
+        expected = Counter()
+        for row, weight in zip(rows, weights.tolist(), strict=True):
+            expected[row] += 1 if given_weights is None else weight
+        sums = kernels.combination_sums(arrays, cardinalities, given_weights)
+        assert sums.shape == tuple(cardinalities)
+        found = {tuple(map(int, at)): int(sums[tuple(at)]) for at in np.argwhere(sums)}
+        assert found == expected
+
+
+def test_too_many_combinations_for_a_cell_each():
+    column = np.zeros(1, np.uint32)
+    with pytest.raises(OverflowError, match="too many"):
+        kernels.combination_sums((column, column), (1 << 20, 1 << 20))
+
+
 @given(tables(columns=3))
 def test_refining_by_one_column_is_the_classes_of_both(table):
     arrays, cardinalities = table

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from sfumato.kernels.classes import (
         class_ids,
+        combination_sums,
         refine,
         representatives,
         size_histogram,
@@ -45,6 +46,7 @@ __all__ = [
     "Partition",
     "class_ids",
     "cold",
+    "combination_sums",
     "group_distinct",
     "group_max",
     "group_min",
@@ -64,7 +66,14 @@ __all__ = [
 
 _HOMES = {
     **dict.fromkeys(
-        ("class_ids", "refine", "representatives", "size_histogram", "unseparated_pairs"),
+        (
+            "class_ids",
+            "combination_sums",
+            "refine",
+            "representatives",
+            "size_histogram",
+            "unseparated_pairs",
+        ),
         "classes",
     ),
     **dict.fromkeys(("cold", "warm"), "compiled"),

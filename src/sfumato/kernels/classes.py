@@ -15,7 +15,13 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.kernels.dense import MOST_CELLS, MOST_WEIGHED_CELLS, cell_histogram, number_cells
+from sfumato.kernels.dense import (
+    MOST_CELLS,
+    MOST_WEIGHED_CELLS,
+    cell_histogram,
+    cell_sums,
+    number_cells,
+)
 from sfumato.kernels.groups import group_sums
 from sfumato.kernels.histogram import Histogram, histogram_of
 from sfumato.kernels.keys import LARGEST_SPACE, Columns
@@ -24,6 +30,7 @@ from sfumato.kernels.scattered import count_keys, number_keys
 
 __all__ = [
     "class_ids",
+    "combination_sums",
     "fitting",
     "refine",
     "representatives",
@@ -188,6 +195,26 @@ def size_histogram(
         return histogram_of(count_keys(columns, workers))
     ids, count = class_ids(columns.arrays, columns.cardinalities, ordered=False, threads=threads)
     return histogram_of(group_sums(ids, count, weights))
+
+
+def combination_sums(
+    arrays: Sequence[CodeArray], cardinalities: Sequence[int], weights: Weights = None
+) -> npt.NDArray[np.int64]:
+    """Entries of every possible combination, or the sum of their weights, an axis a column.
+
+    For columns with few possible combinations: there is a cell for each.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> sex, age = np.array([1, 0, 1, 1], np.uint8), np.array([0, 2, 0, 1], np.uint8)
+    >>> combination_sums((sex, age), (2, 3)).tolist()
+    [[0, 0, 1], [2, 1, 0]]
+    """
+    columns = Columns.of(arrays, cardinalities)
+    if columns.space > MOST_CELLS:
+        raise OverflowError(f"{columns.space} combinations are too many to have a cell each")
+    return cell_sums(columns, weights).reshape(columns.cardinalities)
 
 
 def unseparated_pairs(

@@ -19,7 +19,7 @@ from sfumato.kernels.histogram import Histogram, histogram_of
 from sfumato.kernels.keys import BLOCK, Columns, fill_keys
 from sfumato.kernels.parallel import spans, together
 
-__all__ = ["MOST_CELLS", "MOST_WEIGHED_CELLS", "cell_histogram", "number_cells"]
+__all__ = ["MOST_CELLS", "MOST_WEIGHED_CELLS", "cell_histogram", "cell_sums", "number_cells"]
 
 MOST_CELLS = 1 << 27
 MOST_WEIGHED_CELLS = 1 << 22
@@ -111,6 +111,16 @@ def _weigh(addresses, widths, radices, start, stop, weights, table):  # type: ig
 
 
 @numba.njit(nogil=True, cache=True)
+def _count(addresses, widths, radices, start, stop, table):  # type: ignore[no-untyped-def]
+    keys = np.empty(BLOCK, np.uint32)
+    for at in range(start, stop, BLOCK):
+        end = min(stop, at + BLOCK)
+        fill_keys(addresses, widths, radices, at, end, keys)
+        for i in range(end - at):
+            table[keys[i]] += 1
+
+
+@numba.njit(nogil=True, cache=True)
 def _mark(addresses, widths, radices, start, stop, marks):  # type: ignore[no-untyped-def]
     keys = np.empty(BLOCK, np.uint32)
     for at in range(start, stop, BLOCK):
@@ -162,6 +172,16 @@ def cell_histogram(
         together(_count_in_lanes, calls)
         return histogram_of(lanes.sum(axis=(0, 1), dtype=np.uint32))
     return _byte_histogram(columns, parts)
+
+
+def cell_sums(columns: Columns, weights: npt.NDArray[np.int64] | None) -> npt.NDArray[np.int64]:
+    """Entries of every possible key, or the sum of their weights."""
+    sums = np.zeros(columns.space, np.int64)
+    if weights is None:
+        _count(*columns.layout, 0, columns.entries, sums)
+    else:
+        _weigh(*columns.layout, 0, columns.entries, weights, sums)
+    return sums
 
 
 def _byte_histogram(columns: Columns, parts: list[tuple[int, int]]) -> Histogram:

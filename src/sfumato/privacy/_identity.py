@@ -11,27 +11,28 @@ _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 
 @numba.njit(nogil=True, cache=True)
-def number_objects(addresses, slots, first, numbers):  # type: ignore[no-untyped-def]
+def number_objects(addresses, first, numbers):  # type: ignore[no-untyped-def]
     """Number objects in order of appearance; returns how many, or -1 where there are too many.
 
-    `slots` is a hash table of zeros, its length a power of two; `first` takes the place where each
-    object was first met.
+    `first` takes the place where each object was first met; its length is a power of two.
     """
-    mask = np.uint64(len(slots) - 1)
-    met = np.zeros(len(slots), np.int64)  # addresses beside the slots: one look finds most
+    slots = 2 * len(first)
+    shift = np.uint64(64)
+    while np.uint64(1) << (np.uint64(64) - shift) < slots:
+        shift -= np.uint64(1)
+    met = np.full(slots, -1, np.int64)  # where no object can be
+    number = np.empty(slots, numbers.dtype)
     found = 0
     for i in range(len(addresses)):
         address = addresses[i]
-        key = np.uint64(address) * _SPREAD
-        at = (key ^ (key >> np.uint64(32))) & mask
-        while met[at] != address or slots[at] == 0:
-            if slots[at] == 0:
+        at = (np.uint64(address) * _SPREAD) >> shift
+        while met[at] != address:
+            if met[at] == -1:
                 if found == len(first):
                     return -1
-                first[found] = i
+                met[at], number[at], first[found] = address, found, i
                 found += 1
-                slots[at], met[at] = found, address
                 break
-            at = (at + np.uint64(1)) & mask
-        numbers[i] = slots[at] - 1
+            at = (at + np.uint64(1)) & np.uint64(slots - 1)
+        numbers[i] = number[at]
     return found

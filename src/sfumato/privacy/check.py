@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ import pyarrow as pa
 
 from sfumato.errors import ColumnError, ParameterError, did_you_mean
 from sfumato.hierarchy.tree import Array
+from sfumato.privacy.classes import Classes
 from sfumato.privacy.histogram import ClassHistogram
 from sfumato.privacy.models import (
     AlphaK,
@@ -25,7 +25,7 @@ from sfumato.privacy.models import (
     Sensitivity,
 )
 from sfumato.privacy.rules import TOLERANCE, SensitiveColumn
-from sfumato.privacy.wildcards import Cells, matching_pairs, matching_rows
+from sfumato.privacy.wildcards import Cells, matching_rows
 from sfumato.results import Result
 
 __all__ = ["Check", "ModelFinding", "Population", "check"]
@@ -91,23 +91,6 @@ class Population:
     counts: Array | None = None
 
 
-@dataclass(frozen=True, eq=False)
-class _Classes:
-    """The classes of one set of quasi-identifiers."""
-
-    qi: tuple[str, ...]
-    ids: Array
-    sizes: Array
-    own_sizes: Array
-    cells: Cells | None = None
-
-    @cached_property
-    def pairs(self) -> tuple[Array, Array]:
-        """Classes that wildcards make alike, both ways, each class with itself too."""
-        assert self.cells is not None
-        return matching_pairs(self.cells, self.cells)
-
-
 def check(
     models: Sequence[Model],
     codes: Mapping[str, Any],
@@ -154,32 +137,39 @@ def check(
         weights = weights[weights > 0]
     sets = _sets(qi)
     _refuse_bad_columns(models, columns, sets)
+    values = values or {}
+    entries = len(next(iter(columns.values()), np.zeros(0)))
     sensitive = {
-        model.column: SensitiveColumn.of(
-            columns[model.column], weights, (values or {}).get(model.column)
+        model.column: (
+            columns[model.column],
+            max(_cardinality(columns[model.column]), len(values.get(model.column, ()))),
         )
         for model in models
         if not isinstance(model, (KAnonymity, KMap))
     }
-    findings = []
-    first: _Classes | None = None
-    for names in sets:
-        classes = _classes(columns, names, weights, wildcards)
-        first = first or classes
-        histograms = {
-            name: _histogram(classes, columns[name], column, weights)
-            for name, column in sensitive.items()
-        }
-        for model in models:
-            if isinstance(model, KMap):
-                findings.append(_k_map(model, classes, columns, wildcards, population))
-            else:
-                findings.append(_finding(model, classes, histograms, sensitive))
-    assert first is not None
-    entries = len(next(iter(columns.values()), np.zeros(0)))
+    counted = [
+        Classes(
+            names,
+            tuple(columns[name] for name in names),
+            tuple(_cardinality(columns[name]) for name in names),
+            entries,
+            weights,
+            sensitive,
+            tuple(wildcards.get(name, ()) for name in names) if wildcards and names else None,
+        )
+        for names in sets
+    ]
+    findings = tuple(
+        _k_map(model, classes, population)
+        if isinstance(model, KMap)
+        else _finding(model, classes, values)
+        for classes in counted
+        for model in models
+    )
+    first = counted[0]
     return Check(
         holds=all(finding.holds for finding in findings),
-        findings=tuple(findings),
+        findings=findings,
         rows=entries if weights is None else int(weights.sum()),
         classes=len(first.own_sizes),
         k=int(first.sizes.min()) if len(first.sizes) else None,
@@ -191,6 +181,10 @@ def _as_codes(array: Any) -> Array:
     """Codes in a width that the compiled loops take."""
     codes = np.asarray(array)
     return codes if codes.dtype.kind == "u" and codes.itemsize <= 4 else codes.astype(np.uint32)
+
+
+def _cardinality(codes: Array) -> int:
+    return int(codes.max()) + 1 if len(codes) else 0
 
 
 def _sets(qi: Sequence[str] | Sequence[Sequence[str]]) -> list[tuple[str, ...]]:
@@ -220,53 +214,12 @@ def _refuse_bad_columns(
             )
 
 
-def _classes(
-    columns: Mapping[str, Array],
-    names: tuple[str, ...],
-    weights: Array | None,
-    wildcards: Mapping[str, Sequence[int]] | None,
-) -> _Classes:
-    from sfumato.kernels import class_ids, group_sums
-
-    arrays = tuple(columns[name] for name in names)
-    entries = len(next(iter(columns.values()), np.zeros(0)))
-    ids, number = class_ids(
-        arrays, tuple(int(array.max(initial=0)) + 1 for array in arrays), entries=entries
-    )
-    sizes = group_sums(ids, number, weights)
-    ids = ids.astype(np.int64)
-    if not wildcards or not names:
-        return _Classes(names, ids, sizes, sizes)
-    representative = np.zeros(number, dtype=np.int64)
-    representative[ids] = np.arange(entries)
-    cells = Cells.of(
-        [array[representative] for array in arrays], [wildcards.get(name, ()) for name in names]
-    )
-    return _Classes(names, ids, matching_rows(cells, cells, sizes), sizes, cells)
-
-
-def _histogram(
-    classes: _Classes, codes: Array, column: SensitiveColumn, weights: Array | None
-) -> ClassHistogram:
-    number = len(classes.own_sizes)
-    plain = ClassHistogram.of(classes.ids, number, codes, len(column.counts), weights)
-    if classes.cells is None:
-        return plain
-    into, source = classes.pairs
-    return plain.merged(into, source, number)
-
-
-def _finding(
-    model: Model,
-    classes: _Classes,
-    histograms: Mapping[str, ClassHistogram],
-    sensitive: Mapping[str, SensitiveColumn],
-) -> ModelFinding:
+def _finding(model: Model, classes: Classes, values: Mapping[str, pa.Array]) -> ModelFinding:
     sizes = classes.sizes
     if isinstance(model, KAnonymity):
         return _report(model, classes, {"k": model.k}, {"k": _least(sizes)}, sizes >= model.k)
     assert not isinstance(model, KMap)
-    histogram = histograms[model.column]
+    histogram = classes.histograms[model.column]
     if isinstance(model, (DistinctDiversity, Sensitivity)):
         distinct = histogram.distinct
         if isinstance(model, DistinctDiversity):
@@ -287,31 +240,26 @@ def _finding(
     if isinstance(model, AlphaK):
         code = None
         if model.value is not None:
-            code = sensitive[model.column].code_of(model.value, model.column)
+            column = SensitiveColumn(histogram.total, values.get(model.column))
+            code = column.code_of(model.value, model.column)
         share = histogram.largest_share(code)
         fine = (share <= model.alpha + TOLERANCE) & (sizes >= model.k)
         measured_share = {"alpha": _most(share), "k": _least(sizes)}
         return _report(model, classes, {"alpha": model.alpha, "k": model.k}, measured_share, fine)
-    distance = _distance(model, histogram, sensitive[model.column])
+    distance = _distance(model, histogram, values.get(model.column))
     fine = distance <= model.t + TOLERANCE
     return _report(model, classes, {"t": model.t}, {"t": _most(distance)}, fine)
 
 
-def _distance(model: Closeness, histogram: ClassHistogram, column: SensitiveColumn) -> Array:
+def _distance(model: Closeness, histogram: ClassHistogram, values: pa.Array | None) -> Array:
     if model.distance == "equal":
         return histogram.distance_equal()
     if model.distance == "ordered":
         return histogram.distance_ordered()
-    return histogram.distance_tree(column.tree(model))
+    return histogram.distance_tree(SensitiveColumn(histogram.total, values).tree(model))
 
 
-def _k_map(
-    model: KMap,
-    classes: _Classes,
-    columns: Mapping[str, Array],
-    wildcards: Mapping[str, Sequence[int]] | None,
-    population: Population | None,
-) -> ModelFinding:
+def _k_map(model: KMap, classes: Classes, population: Population | None) -> ModelFinding:
     if population is None:
         raise ParameterError("k-map needs a population table", remedy="Give one, or ask for k.")
     for name in classes.qi:
@@ -320,19 +268,15 @@ def _k_map(
                 f"the population has no column `{name}`",
                 remedy=did_you_mean(name, population.codes),
             )
-    representative = np.zeros(len(classes.own_sizes), dtype=np.int64)
-    representative[classes.ids] = np.arange(len(classes.ids))
-    stars = [(wildcards or {}).get(name, ()) for name in classes.qi]
-    mine = Cells.of([columns[name][representative] for name in classes.qi], stars)
-    theirs = Cells.of([population.codes[name] for name in classes.qi], stars)
+    theirs = Cells.of([population.codes[name] for name in classes.qi], classes.stars)
     counts = np.ones(len(theirs)) if population.counts is None else population.counts
-    found = matching_rows(mine, theirs, counts)
+    found = matching_rows(classes.cells, theirs, counts)
     return _report(model, classes, {"k": model.k}, {"k": _least(found)}, found >= model.k)
 
 
 def _report(
     model: Model,
-    classes: _Classes,
+    classes: Classes,
     asked: dict[str, Any],
     measured: dict[str, Any],
     fine: Array,

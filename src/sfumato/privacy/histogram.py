@@ -32,8 +32,10 @@ class ClassHistogram:
         Where the entries of each class begin; one more at the end.
     value, count
         The values a class holds, ascending, and how many of its rows hold them.
-    total
-        Rows of the whole table that hold each value.
+    cardinality
+        How many values there may be.
+    unmerged
+        What this was before classes took in rows of one another; None where they never did.
 
     Examples
     --------
@@ -47,7 +49,8 @@ class ClassHistogram:
     start: Array
     value: Array
     count: Array
-    total: Array
+    cardinality: int
+    unmerged: ClassHistogram | None = None
 
     @classmethod
     def of(
@@ -56,30 +59,40 @@ class ClassHistogram:
         """From the class and the code of every row (or of entries that stand for several)."""
         keys = np.asarray(classes, dtype=np.int64) * cardinality
         keys += codes
-        found = cls._summed(keys, counts, n_classes, np.zeros(cardinality, dtype=np.int64))
-        total = np.bincount(found.value, weights=found.count, minlength=cardinality)
-        return replace(found, total=total.astype(np.int64))
+        return cls._summed(keys, counts, n_classes, cardinality)
 
     @classmethod
-    def _summed(cls, keys: Array, counts: Any, n_classes: int, total: Array) -> ClassHistogram:
+    def dense(cls, counts: Array) -> ClassHistogram:
+        """From counts of every class (a line each) and value (a column each)."""
+        return cls._of_cells(counts.ravel(), *counts.shape)
+
+    @classmethod
+    def _summed(cls, keys: Array, counts: Any, n_classes: int, cardinality: int) -> ClassHistogram:
         """From pairs of class and value, folded into one number each."""
-        cardinality = len(total)
         cells = n_classes * cardinality
         if cells <= max(4 * len(keys), 1 << 20):
             from sfumato.kernels import group_sums
 
-            dense = group_sums(keys, cells, counts)
-            found = np.flatnonzero(dense > 0)
-            count = dense[found]
-        else:
-            found, inverse = np.unique(keys, return_inverse=True)
-            count = np.bincount(inverse, weights=counts, minlength=len(found))
-            count = count.astype(np.int64, copy=False)
-            found, count = found[count > 0], count[count > 0]
+            return cls._of_cells(group_sums(keys, cells, counts), n_classes, cardinality)
+        found, inverse = np.unique(keys, return_inverse=True)
+        count = np.bincount(inverse, weights=counts, minlength=len(found))
+        count = count.astype(np.int64, copy=False)
+        return cls._of_keys(found[count > 0], count[count > 0], n_classes, cardinality)
+
+    @classmethod
+    def _of_cells(cls, cells: Array, n_classes: int, cardinality: int) -> ClassHistogram:
+        found = np.flatnonzero(cells > 0)
+        return cls._of_keys(found, cells[found], n_classes, cardinality)
+
+    @classmethod
+    def _of_keys(
+        cls, keys: Array, count: Array, n_classes: int, cardinality: int
+    ) -> ClassHistogram:
+        """From ascending pairs of class and value, folded into one number each."""
         ends = np.arange(n_classes + 1) * max(cardinality, 1)
-        start = np.searchsorted(found, ends)
-        value = found - np.repeat(ends[:-1], np.diff(start))
-        return cls(start, value, count, total)
+        start = np.searchsorted(keys, ends)
+        value = keys - np.repeat(ends[:-1], np.diff(start))
+        return cls(start, value, count, cardinality)
 
     def merged(self, into: Array, source: Array, n_classes: int) -> ClassHistogram:
         """New classes, each the union of old ones.
@@ -92,8 +105,9 @@ class ClassHistogram:
         length = np.diff(self.start)[source]
         first = np.cumsum(length) - length
         entry = np.repeat(self.start[source] - first, length) + np.arange(int(length.sum()))
-        keys = np.repeat(into, length) * len(self.total) + self.value[entry]
-        return self._summed(keys, self.count[entry], n_classes, self.total)
+        keys = np.repeat(into, length) * self.cardinality + self.value[entry]
+        merged = self._summed(keys, self.count[entry], n_classes, self.cardinality)
+        return replace(merged, unmerged=self.unmerged or self)
 
     @property
     def classes(self) -> int:
@@ -108,7 +122,16 @@ class ClassHistogram:
     @cached_property
     def sizes(self) -> Array:
         """Rows of each class."""
-        return self._sum(self.count).astype(np.int64)
+        before = np.zeros(len(self.count) + 1, dtype=np.int64)
+        np.cumsum(self.count, out=before[1:])
+        return np.diff(before[self.start])
+
+    @cached_property
+    def total(self) -> Array:
+        """Rows of the whole table that hold each value."""
+        whole = self.unmerged or self
+        rows = np.bincount(whole.value, weights=whole.count, minlength=self.cardinality)
+        return rows.astype(np.int64)
 
     @property
     def distinct(self) -> Array:
@@ -199,8 +222,7 @@ class ClassHistogram:
 
     def _excess(self) -> Iterator[tuple[slice, Array]]:
         """Share of each value in a class minus its share in the table, some classes at a time."""
-        cardinality = len(self.total)
-        step = max(1, _DENSE_CELLS // max(cardinality, 1))
+        step = max(1, _DENSE_CELLS // max(self.cardinality, 1))
         for begin in range(0, self.classes, step):
             end = min(self.classes, begin + step)
             excess = np.tile(-self._shares, (end - begin, 1))

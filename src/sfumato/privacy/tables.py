@@ -128,9 +128,8 @@ def _codes_of_objects(cells: Array, ordered: bool) -> Array | None:
 
     addresses = np.frombuffer(cells, np.intp)
     for most, width in _OBJECTS:
-        first, slots = np.empty(most, np.int64), np.zeros(2 * most, np.uint16)
-        numbers = np.empty(len(cells), width)
-        found = number_objects(addresses, slots, first, numbers)
+        first, numbers = np.empty(most, np.int64), np.empty(len(cells), width)
+        found = number_objects(addresses, first, numbers)
         if found >= 0:
             break
     else:
