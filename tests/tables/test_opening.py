@@ -435,7 +435,7 @@ def test_engines_and_limits_that_do_not_exist():
     with pytest.raises(ParameterError, match=r"no engine `duckbd`.*duckdb"):
         sf.table(PEOPLE, engine="duckbd")
     for little in (0, -5, 64 * 2**20 - 1, "1KB", "0.5MB", "63 MiB"):
-        with pytest.raises(ParameterError, match="too small. Give at least 64MB"):
+        with pytest.raises(ParameterError, match=r"too small\. Give at least 64MB"):
             sf.table(PEOPLE, memory=little)
     with pytest.raises(ParameterError, match="not a memory size"):
         sf.table(PEOPLE, memory="much")

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
-from sfumato.errors import ColumnError
+from sfumato.errors import ColumnError, SourceError
 
 ENGINES = ["memory", "duckdb"]
 
@@ -85,3 +85,12 @@ def test_fingerprint_of_several_files_depends_on_each(tmp_path):
     before = sf.table(tmp_path).fingerprint()
     pq.write_table(pa.table({"a": [7]}), tmp_path / "1.parquet")
     assert sf.table(tmp_path).fingerprint() != before
+
+
+@pytest.mark.parametrize("broken", ["1.parquet", "2.parquet"])
+def test_the_one_file_of_a_folder_that_is_not_parquet_is_named(tmp_path, broken):
+    for name in ("1.parquet", "2.parquet"):
+        pq.write_table(pa.table({"a": [1]}), tmp_path / name)
+    (tmp_path / broken).write_bytes(b"a\n1\n")
+    with pytest.raises(SourceError, match=broken):
+        sf.table(tmp_path)

@@ -1,6 +1,7 @@
 """Finding the files a path, folder or glob stands for, and telling what they are.
 
-What a file is, its first bytes say; its name only breaks ties between kinds of text.
+What a file is, its first bytes say. Its name breaks ties between kinds of text, and what is named
+Parquet or Arrow must be it: a damaged file is not taken for text.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Literal
 
 from sfumato.errors import SourceError, did_you_mean
 
-__all__ = ["FoundFiles", "Kind", "find_files", "kind_of"]
+__all__ = ["FoundFiles", "Kind", "find_files", "kind_of", "refuse_misnamed"]
 
 Kind = Literal["text", "parquet", "arrow", "arrow stream"]
 Compression = Literal["gzip", "zstd", "bz2", "lz4"]
@@ -32,6 +33,11 @@ _COMPRESSED: tuple[tuple[bytes, Compression], ...] = (
     (b"BZh", "bz2"),
     (b"\x04\x22\x4d\x18", "lz4"),
 )
+_PROMISED: dict[str, tuple[str, tuple[Kind, ...]]] = {
+    **dict.fromkeys((".parquet", ".pq"), ("Parquet", ("parquet",))),
+    **dict.fromkeys((".arrow", ".feather", ".ipc"), ("Arrow", ("arrow", "arrow stream"))),
+}
+"""Endings that promise a kind of file."""
 _KNOWN_OTHERS: tuple[tuple[bytes, str, str], ...] = (
     (b"PK\x03\x04", "a ZIP archive or Excel workbook", "Unpack it, or save the sheet as CSV."),
     (b"\xd0\xcf\x11\xe0", "an old Excel workbook", "Save the sheet as CSV."),
@@ -89,6 +95,27 @@ def kind_of(first: bytes, where: str) -> tuple[Kind, Compression | None]:
         if first.startswith(magic):
             raise SourceError(f"this is {what}, not a table", where=where, remedy=remedy)
     return "text", None
+
+
+def refuse_misnamed(name: str, kind: Kind, compression: Compression | None) -> None:
+    """Refuse a file that is not what the ending of its name says.
+
+    Examples
+    --------
+    >>> refuse_misnamed("people.parquet", "parquet", None)
+    >>> refuse_misnamed("people.parquet", "text", None)
+    Traceback (most recent call last):
+    sfumato.errors.SourceError: people.parquet: this is no Parquet file, though it is named so: ...
+    """
+    named, kinds = _PROMISED.get(Path(name).suffix.lower(), ("", ()))
+    if not named or (kind in kinds and compression is None):
+        return
+    told = f"{compression} compression" if compression else kind
+    raise SourceError(
+        f"this is no {named} file, though it is named so: it begins like {told}",
+        where=name,
+        remedy="Export it again if it is damaged, or rename it after what it is, e.g. to .csv.",
+    )
 
 
 def _parquet_below(folder: Path, given: str) -> tuple[Path, ...]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, BinaryIO
 from sfumato.engines.spool import PrivateFolder
 from sfumato.errors import SourceError
 from sfumato.tables.arrowfile import ArrowFile
-from sfumato.tables.files import find_files, kind_of
+from sfumato.tables.files import find_files, kind_of, refuse_misnamed
 from sfumato.tables.parquet import ParquetSource
 from sfumato.tables.temporary import TemporarySource, kept
 from sfumato.tables.textfile import TextFile
@@ -39,7 +39,8 @@ def open_path(given: str, opening: Opening) -> Source:
             with first.open("rb") as pipe:
                 return _open_stream(pipe, given, opening)
         return _open_file(first, given, opening)
-    kind, _ = kind_of(_beginning(first, given), given)
+    kind, compression = kind_of(_beginning(first, given), given)
+    refuse_misnamed(str(first), kind, compression)
     if kind != "parquet":
         raise SourceError(
             f"{len(found.paths)} files match, and only Parquet files are read together",
@@ -73,6 +74,7 @@ def _open_stream(stream: BinaryIO, name: str, opening: Opening) -> Source:
 def _open_file(path: Path, name: str, opening: Opening) -> Source:
     """One file, by what its first bytes say it is."""
     kind, compression = kind_of(_beginning(path, name), name)
+    refuse_misnamed(name, kind, compression)
     if compression is not None and _inner_kind(path, name, compression) != "text":
         import pyarrow as pa
 
