@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numba
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
@@ -14,7 +15,13 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from sfumato.errors import ParameterError
 from sfumato.secure import Ring, _aes, words
 from sfumato.secure.circuit import Builder
-from sfumato.secure.engine import CompiledEngine, PortableEngine, choose, warm_up
+from sfumato.secure.engine import (
+    CompiledEngine,
+    PortableEngine,
+    _said_when_compiling,
+    choose,
+    warm_up,
+)
 
 needs_aes = pytest.mark.skipif(
     not _aes.available(), reason="this processor has no AES instructions"
@@ -113,11 +120,20 @@ def test_without_the_instructions_the_portable_engine_is_chosen(monkeypatch):
         choose("aes-ni")
 
 
-def test_warming_up_says_so_and_loads_everything():
-    said = []
-    assert warm_up(said.append) > 0
-    assert "once on this machine" in said[0]
+def test_warming_up_loads_everything_and_says_nothing_once_it_is_compiled():
+    assert warm_up() > 0
     assert _aes.garble.signatures
+    said = []
+    warm_up(said.append)
+    assert not said
+
+
+def test_compiling_is_said_once():
+    said = []
+    with _said_when_compiling(said.append):
+        for number in (1, 1.5):
+            numba.njit(lambda x: x + 1)(number)
+    assert said == ["preparing compiled code (once on this machine, up to half a minute)"]
 
 
 LEFT = """

@@ -5,8 +5,9 @@ Both give the same bytes, so a party with the instructions and one without can w
 
 from __future__ import annotations
 
+import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Protocol
 
 import numpy as np
@@ -173,10 +174,8 @@ def warm_up(progress: Callable[[str], None] | None = None) -> float:
     Parameters
     ----------
     progress
-        Receives one line before the work starts.
+        Receives one line if anything must be compiled.
     """
-    if progress is not None:
-        progress("preparing compiled code (once on this machine, up to half a minute)")
     started = time.monotonic()
     from sfumato.secure.logarithm import log
     from sfumato.secure.scalar import scalar_product
@@ -189,8 +188,31 @@ def warm_up(progress: Callable[[str], None] | None = None) -> float:
             log(session, numbers, bits=10)
             scalar_product(session, np.ones(64, bool), ring=Ring.power_of_two(32))
 
-    together(party, party, program="warm-up")
+    with _said_when_compiling(progress):
+        together(party, party, program="warm-up")
     return time.monotonic() - started
+
+
+@contextlib.contextmanager
+def _said_when_compiling(progress: Callable[[str], None] | None) -> Iterator[None]:
+    """Say once that it takes a while, as soon as a kernel is not found on disk."""
+    if progress is None:
+        yield
+        return
+    from numba.core import event
+
+    left = [progress]
+
+    class FirstCompiled(event.Listener):  # type: ignore[misc]  # numba has no types
+        def on_start(self, event: object) -> None:
+            if left:
+                left.pop()("preparing compiled code (once on this machine, up to half a minute)")
+
+        def on_end(self, event: object) -> None:
+            """Nothing more to say."""
+
+    with event.install_listener("numba:compile", FirstCompiled()):
+        yield
 
 
 def _key(key: int) -> tuple[np.uint64, np.uint64]:
