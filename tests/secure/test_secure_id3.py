@@ -291,7 +291,7 @@ def test_other_columns_categories_or_holdings_stop_both_sides():
             lambda s, other=other: secure.id3(s, other, target="play"),
             words,
         )
-    for other, words in ((twice, "the owners of cells"), (fewer, "the number of rows")):
+    for other, words in ((twice, "whose each cell is"), (fewer, "the number of rows")):
         both_stop(
             lambda s: secure.id3(s, cells["alice"], target="play"),
             lambda s, other=other: secure.id3(s, other, target="play"),

@@ -51,7 +51,10 @@ def test_equal_settings_make_a_session():
     ("other", "words"),
     [
         (settings("alice"), "both sides say they are alice"),
-        (settings("bob", program="log"), "this side runs `.*`, the other something else"),
+        (
+            settings("bob", program="log", parameters={"numbers": 2}),
+            "the same thing: this side runs `.*`, the other something else. Agree",
+        ),
         (settings("bob", parameters={"target": "age"}), "parameters differ: target"),
         (settings("bob", parameters={}), "parameters differ: target"),
         (settings("bob", parameters={"target": "diagnosis", "x": 1}), "parameters differ: x"),

@@ -192,9 +192,9 @@ class Channel:
     def _lost(self, step: str, how: str) -> NoReturn:
         self._ended = True
         reason = self._reason_in_inbox()
-        if self.encrypted and not self.traffic.messages_received:
+        if self.encrypted and not self.traffic.messages_received and "certificate" not in how:
             # In TLS 1.3 a client learns only now that its certificate was refused.
-            how = f"{how}; if it says so, it refused this side's certificate"
+            how = f"{how}, perhaps because it refused this side's certificate"
         self.close()
         raise PeerError(
             f"the other party stopped: {reason}" if reason else f"the other party {how}",

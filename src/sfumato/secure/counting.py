@@ -150,7 +150,8 @@ class HeldCells:
         alices = self._mine if session.is_alice else ~self._mine
         owners = hashlib.sha256(np.packbits(alices).tobytes()).hexdigest()
         own = {"who holds what": "cells", "the number of rows": len(self._codes)}
-        agree(session, {**self.schema.digests(), **own, "the owners of cells": owners, **facts})
+        own["whose each cell is (one side has it, on the other it is empty)"] = owners
+        agree(session, {**self.schema.digests(), **own, **facts})
         return max(1, len(self._codes).bit_length())
 
     def everything(self) -> Part:

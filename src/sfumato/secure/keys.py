@@ -61,7 +61,14 @@ def make_keys(folder: Path | str, name: str, *, days: int = 730) -> KeyPaths:
         raise MissingExtraError("secure", "making certificates") from error
 
     home = Path(folder)
-    home.mkdir(parents=True, exist_ok=True)
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ParameterError(
+            f"no keys can be put here ({error.strerror})",
+            where=str(folder),
+            remedy="Name a folder of yours.",
+        ) from error
     certificate_path, key_path = home / f"{name}.crt", home / f"{name}.key"
     for path in (certificate_path, key_path):
         if path.exists():

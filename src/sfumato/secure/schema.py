@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from sfumato.errors import ColumnError, ParameterError, PeerError, did_you_mean
 
@@ -122,28 +122,47 @@ def pool_categories(
         Whether both sides must have the same columns.
     """
     here = {name: list(values) for name, values in mine.items()}
+    if same_columns:
+        # first the names alone: categories of a column that only one side has are never told
+        names = session.exchange_json("columns", list(here), limit=_LARGEST_MESSAGE)
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            _odd(session, "the other party named no columns")
+        _require_same_columns(session, here, names)
     told = [[name, values] for name, values in here.items()]
     theirs = session.exchange_json("categories", told, limit=_LARGEST_MESSAGE)
     session.note_learned("both", "which categories occur in the other's columns")
     if not isinstance(theirs, list) or not all(_is_column(entry) for entry in theirs):
-        session.channel.stop("it received a message that does not belong here")
-        raise PeerError("the other party told no categories", where="categories")
+        _odd(session, "the other party told no categories")
     there: dict[str, list[str]] = dict(theirs)
+    if same_columns:
+        _require_same_columns(session, here, there)
     first, second = (here, there) if session.is_alice else (there, here)
-    if same_columns and set(here) != set(there):
-        session.channel.stop("the two sides have different columns")
-        missing = [f"it lacks `{name}`" for name in here if name not in there]
-        more = len(set(there) - set(here))
-        missing += [f"it has {more} that are missing here"] if more else []
-        raise PeerError(
-            f"the other party has other columns: {', '.join(missing)}",
-            where="categories",
-            remedy="Name the common columns on both sides.",
-        )
     pooled = {}
     for name in dict.fromkeys([*first, *second]):
         pooled[name] = sorted({*first.get(name, ()), *second.get(name, ())}, key=_rank)
+    if not any(pooled.values()):
+        raise ParameterError("neither side has any rows", remedy="At least one side needs some.")
     return Schema.of(pooled)
+
+
+def _require_same_columns(session: Session, here: Iterable[str], there: Iterable[str]) -> None:
+    mine, theirs = dict.fromkeys(here), dict.fromkeys(there)
+    found = [f"it lacks `{name}`" for name in mine if name not in theirs]
+    # names of the other side's own columns are its affair: only how many there are is said
+    if more := len(theirs.keys() - mine.keys()):
+        found.append(f"it has {more} that this side lacks")
+    if found:
+        session.channel.stop("the two sides have different columns")
+        raise PeerError(
+            f"the other party has other columns: {', '.join(found)}",
+            where="columns",
+            remedy="Name the common columns on both sides (-c, -x).",
+        )
+
+
+def _odd(session: Session, what: str) -> NoReturn:
+    session.channel.stop("it received a message that does not belong here")
+    raise PeerError(what, where="categories")
 
 
 def _is_column(entry: Any) -> bool:

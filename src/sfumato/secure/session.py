@@ -408,7 +408,8 @@ def _differences(mine: dict[str, Any], theirs: Any) -> list[str]:
     if theirs.get("role") not in ("alice", "bob") or theirs["role"] == mine["role"]:
         found.append(f"both sides say they are {mine['role']}")
     if theirs.get("program") != mine["program"]:
-        found.append(f"this side runs `{mine['program']}`, the other something else")
+        # their parameters would differ too, and say nothing
+        return [*found, f"this side runs `{mine['program']}`, the other something else"]
     here, there = mine["parameters"], theirs.get("parameters")
     if not isinstance(there, dict):
         return [*found, "the other side sent no parameters"]

@@ -63,6 +63,12 @@ class TLS:
                 remedy="Make a new pair.",
             ) from error
         context.load_verify_locations(cadata=self._pinned())
+        if Path(self.peer_certificate).read_text().strip() in Path(self.certificate).read_text():
+            raise SourceError(
+                "this is this side's own certificate",
+                where=str(self.peer_certificate),
+                remedy="Ask the other party for its .crt file; each side makes a pair of its own.",
+            )
         return context
 
     def _pinned(self) -> bytes:
