@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -63,18 +64,19 @@ def view_logarithms(outcome: Outcome) -> RenderableType:
     """One line each."""
     found: Logarithms = outcome.found
     lines = [f"ln of sum {i}: {value:.6f}" for i, value in enumerate(found.logarithms, 1)]
-    return _with_costs(outcome, ["\n".join(lines), f"Each is off by at most {found.error:.1g}."])
+    bound = f"Each is off by at most {_rounded_up(found.error)}."
+    return _with_costs(outcome, ["\n".join(lines), bound])
 
 
 def view_tree(outcome: Outcome) -> RenderableType:
     """The tree, questions whose answers make no difference left out."""
     found: DecisionTree = outcome.found
-    lines = list(_branches(found, found.simplified().root, ""))
+    simple = found.simplified()
+    lines = list(_branches(found, simple.root, ""))
     if len(lines) > _MOST_LINES:
         more = len(lines) - _MOST_LINES
         lines = [*lines[:_MOST_LINES], f"… and {more:,} more lines: use -o FILE or --json"]
-    title = f"{found.target}, by {found.splits:,} questions, at most {found.depth} in a row"
-    return _with_costs(outcome, [title, "", "\n".join(lines)])
+    return _with_costs(outcome, [_title(found, simple), "", "\n".join(lines)])
 
 
 def view_net(outcome: Outcome) -> RenderableType:
@@ -85,6 +87,31 @@ def view_net(outcome: Outcome) -> RenderableType:
         for name in found.order
     ]
     return _with_costs(outcome, ["Columns, and which they depend on:", "", "\n".join(lines)])
+
+
+def _title(found: DecisionTree, simple: DecisionTree) -> str:
+    if not simple.splits:
+        title = f"{found.target}: no question makes a difference"
+    elif simple.splits == 1:
+        title = f"{found.target}, by 1 question"
+    else:
+        title = f"{found.target}, by {simple.splits:,} questions, at most {simple.depth} in a row"
+    left_out = found.splits - simple.splits
+    if left_out and simple.splits:
+        title += f" ({left_out:,} more make no difference and are left out here)"
+    return title
+
+
+def _rounded_up(bound: float) -> str:
+    """A bound in one digit that is still one.
+
+    Examples
+    --------
+    >>> _rounded_up(2.26e-5)
+    '3e-05'
+    """
+    digit = 10.0 ** math.floor(math.log10(bound))
+    return f"{math.ceil(bound / digit) * digit:.1g}"
 
 
 def _branches(tree: DecisionTree, node: Leaf | Split, indent: str) -> Iterator[str]:
@@ -119,7 +146,7 @@ def _with_costs(outcome: Outcome, lines: list[str]) -> RenderableType:
     written = [f"Written to {outcome.output}."] if outcome.output else []
     end = "Nothing else was shown to either side."
     shown = [Text(_printable(text)) for text in lines]
-    return Group(*shown, "", costs, *learned, *written, end)
+    return Group(*shown, "", costs, *learned, end, *written)
 
 
 def _printable(text: str) -> str:

@@ -112,7 +112,9 @@ def log(
     meeting: Meeting,
     number: Annotated[
         list[int],
-        typer.Option("--number", metavar="N", show_default=False, help="My part of a sum."),
+        typer.Option(
+            "--number", metavar="N", show_default=False, help="My part of a sum, at least 1."
+        ),
     ],
     output: Output = None,
     report: PageFile = None,
@@ -124,8 +126,12 @@ def log(
     """
     from sfumato import secure
 
-    if not all(0 <= n < 1 << (_LARGEST_SUM_BITS - 1) for n in number):
-        raise ParameterError(f"numbers are 0 to 2^{_LARGEST_SUM_BITS - 1}")
+    largest = (1 << (_LARGEST_SUM_BITS - 1)) - 1
+    if not all(1 <= part <= largest for part in number):
+        # a sum of nothing has no logarithm, and neither side can see that it is one
+        raise ParameterError(
+            "this is not a part of a sum", where="--number", remedy=f"Use 1 to {largest:,}."
+        )
     ring = secure.Ring.power_of_two(64)
 
     def compute(session: Session) -> Logarithms:
