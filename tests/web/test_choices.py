@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -52,8 +53,12 @@ def decisions(draw: st.DrawFn) -> Choices:
         c=draw(some),
         t=draw(st.none() | st.floats(0, 1)),
         t_distance=draw(st.sampled_from(DISTANCES)),
+        p=draw(st.none() | st.integers(1, 9)),
+        alpha=draw(st.none() | st.floats(0, 1)),
         method=draw(st.sampled_from(OFFERED)),
         suppression_limit=draw(st.none() | st.floats(0, 1)),
+        pseudonyms=tuple(draw(st.lists(st.sampled_from(columns), unique=True))),
+        key_file=draw(st.just("") | st.builds("/keys/{}.key".format, NAMES)),
         weights={name: draw(st.floats(0, 100)) for name in columns[:2]},
         trees={
             name: tree(draw(st.lists(labels, max_size=2, unique=True).filter(_unlike_values)))
@@ -81,9 +86,9 @@ def test_decisions_survive_their_files(choices: Choices) -> None:
         write_choices(choices, Path(folder), "people.csv")
         again = read_choices(Path(folder))
     assert again is not None
-    for name in ("roles", "k", "l", "l_kind", "c", "t", "t_distance", "method",
-                 "suppression_limit", "weights"):  # fmt: skip
-        assert getattr(again, name) == getattr(choices, name), name
+    for part in fields(Choices):
+        if part.name != "trees":
+            assert getattr(again, part.name) == getattr(choices, part.name), part.name
     assert {n: plain(t) for n, t in again.trees.items()} == {
         n: plain(t) for n, t in choices.trees.items()
     }
@@ -94,17 +99,18 @@ def test_decisions_survive_their_files(choices: Choices) -> None:
 def test_settings_survive_their_file(choices: Choices) -> None:
     if not choices.qi or choices.gap is not None:
         with pytest.raises(ParameterError):
-            choices.settings()
+            choices.rehearsed()
         return
-    wanted = choices.settings("trees")
+    wanted = choices.settings(Path())
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder) / "release.toml"
         place.write_text(wanted.to_toml(), encoding="utf-8")
         again = Settings.read(place)
-    told = again.to_dict()
-    if "hierarchies" in told:
-        told["hierarchies"] = Path(told["hierarchies"]).name
-    assert told == wanted.to_dict()
+    told, asked = again.to_dict(), wanted.to_dict()
+    for name in ("hierarchies", "key_file"):  # they lie beside the settings, wherever those are
+        if name in asked:
+            asked[name] = str(Path(folder) / asked[name])
+    assert told == asked
 
 
 @pytest.mark.parametrize(
@@ -114,6 +120,10 @@ def test_settings_survive_their_file(choices: Choices) -> None:
         ({"l": 2.5}, "whole number"),
         ({"l": 2, "l_kind": "recursive", "c": 0}, "a c of 0"),
         ({"t": 0.2, "t_distance": "hierarchical"}, "no tree of its own"),
+        ({"p": 2, "roles": {"age": "quasi-identifier"}}, "worth hiding"),
+        ({"alpha": 0.5, "roles": {"age": "quasi-identifier"}}, "worth hiding"),
+        ({"p": 6}, "larger than k"),
+        ({"alpha": 0.0}, "an α of 0"),
     ],
 )
 def test_demands_with_a_gap_are_told_in_words_of_the_page(
@@ -123,16 +133,32 @@ def test_demands_with_a_gap_are_told_in_words_of_the_page(
     choices = Choices(**{"roles": roles, **given})
     assert choices.gap is not None
     with pytest.raises(ParameterError, match=missing) as caught:
-        choices.settings()
+        choices.rehearsed()
     assert "--" not in str(caught.value)
+
+
+def test_pseudonyms_are_for_columns_that_would_be_left_out() -> None:
+    roles = {"id": "identifier", "name": "identifier", "age": "quasi-identifier"}
+    choices = Choices(roles, pseudonyms=("id", "age"))
+    made = choices.settings(Path("beside"))
+    assert (made.identifiers, made.pseudonyms) == (("name",), ("id",))
+    assert made.key_file == str(Path("beside/pseudonyms.key"))
+    elsewhere = replace(choices, key_file="/keys/mine.key").settings(Path("beside"))
+    assert elsewhere.key_file == "/keys/mine.key"
+    tried = choices.rehearsed()
+    assert (tried.identifiers, tried.pseudonyms, tried.key_file) == (("id", "name"), (), None)
 
 
 def test_recursive_diversity_needs_no_c() -> None:
     roles = {"age": "quasi-identifier", "illness": "sensitive"}
-    assert Choices(roles, l=2, l_kind="recursive").settings().c == 3
+    assert Choices(roles, l=2, l_kind="recursive").rehearsed().c == 3
 
 
-@pytest.mark.parametrize("written", ["k = 5.5", 'suppression_limit = "a"', "l = nan"])
+@pytest.mark.parametrize(
+    "written",
+    ["k = 5.5", 'suppression_limit = "a"', "l = nan", "p = 2.5", "p = true", "alpha = 2",
+     "pseudonyms = [1]", "pseudonyms = 1", "key_file = 1"],
+)  # fmt: skip
 def test_files_changed_by_hand_are_checked(written: str, tmp_path: Path) -> None:
     (tmp_path / "project.toml").write_text(written)
     with pytest.raises(SourceError, match="cannot be read"):

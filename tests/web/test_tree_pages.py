@@ -47,7 +47,7 @@ class Editor:
         known |= {label: at for at, label in enumerate(self.outline.values)}
         if isinstance(to := form.get("to"), str):
             form["to"] = known[to]
-        sent = {"edition": self.project.edition, **form, "do": act}
+        sent = {"edition": self.project.decided.edition, **form, "do": act}
         return self.bench.post(self.place, pick=[known[label] for label in picked], **sent)
 
     def of(self, column: str) -> Editor:
@@ -195,7 +195,8 @@ def test_columns_that_are_not_there(towns: Editor) -> None:
 def test_numbers_longer_than_any_are_no_nodes(towns: Editor, field: str) -> None:
     long = "9" * 5000
     form = {"do": "group", "label": "x", field: f"toggle:{long}" if field == "do" else long}
-    assert towns.bench.post(towns.place, edition=towns.project.edition, **form).status == 200
+    form["edition"] = str(towns.project.decided.edition)
+    assert towns.bench.post(towns.place, **form).status == 200
     assert towns.bench.get(f"{towns.place.rpartition('/')[0]}/{long}").status == 404
 
 
@@ -251,7 +252,7 @@ def test_long_lists_are_cut_and_shown_whole_when_asked_for(tmp_path: Path) -> No
         assert "50 more" in cut
         assert whole.count('class="label">town') == 300
         root = project.outline("town").root
-        form = {"edition": project.edition, "do": "group", "label": "two", "pick": [0, 1]}
+        form = {"edition": project.decided.edition, "do": "group", "label": "two", "pick": [0, 1]}
         kept = bench.post(place, open=root, all=1, **form).text
         assert kept.count('class="label">town') == 300, "what was asked for stays open"
 

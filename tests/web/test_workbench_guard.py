@@ -175,8 +175,8 @@ def test_names_and_labels_stay_text(bench: Running, tmp_path: Path) -> None:
     base = f"/p/{project.number}"
     roles = {"role-0": "quasi-identifier", "role-1": "quasi-identifier"}
     bench.follow(bench.post(f"{base}/configure", k=3, method="mondrian", **roles))
-    form = {"do": "group", "pick": [0], "label": "<script>x</script>", "edition": project.edition}
-    bench.post(f"{base}/columns/0", **form)
+    form = {"do": "group", "pick": [0], "label": "<script>x</script>"}
+    bench.post(f"{base}/columns/0", edition=project.decided.edition, **form)
     assert "<script>x</script>" in project.choices.trees[evil].names.values()
     bench.follow(bench.post(f"{base}/utility", k=3, method="mondrian"))
     for place in ("/", f"{base}/configure", f"{base}/columns/0", f"{base}/utility",

@@ -117,7 +117,7 @@ def test_from_demo_to_verified_release_in_under_ten_clicks(
         page.get_by_role("link", name="Download release.csv", exact=True).click()
     download.value.save_as(tmp_path / "taken.csv")
     (project,) = bench.workbench.projects.values()
-    assert sf.measure(str(tmp_path / "taken.csv"), list(project.qi)).k >= 5
+    assert sf.measure(str(tmp_path / "taken.csv"), list(project.choices.qi)).k >= 5
     own = f"http://127.0.0.1:{bench.port}/"
     assert [url for url in asked if not url.startswith(own)] == []
 
@@ -214,7 +214,7 @@ def test_roles_by_finger(board: Page) -> None:
 def test_a_tree_by_keyboard_and_pointer(board: Page, bench: Running) -> None:
     (project,) = bench.workbench.projects.values()
     card = board.locator(".card", has=board.get_by_text("ethnicity", exact=True))
-    card.get_by_role("link", name="how it is blurred").click()
+    card.get_by_role("link", name="blurred in sets").click()
     at(board, "How is ethnicity blurred?")
     keys = board.keyboard
     board.locator("[role=treeitem]").first.focus()

@@ -111,7 +111,7 @@ def test_bad_decisions_are_refused(bench: Running, opened: str, wrong: dict[str,
 
 def test_a_page_that_is_out_of_date_overwrites_nothing(bench: Running, opened: str) -> None:
     (project,) = bench.workbench.projects.values()
-    form = {"k": "5", "method": "mondrian", "edition": project.edition, **ROLES}
+    form = {"k": "5", "method": "mondrian", "edition": project.decided.edition, **ROLES}
     assert bench.post(f"{opened}/configure", **{**form, "k": "7"}).status == 303
     refused = bench.post(f"{opened}/configure", **{**form, "role-1": "other"})
     assert refused.status == 400
@@ -244,7 +244,7 @@ def test_choices_know_their_limits() -> None:
     with pytest.raises(ParameterError, match="out of range"):
         Choices(k=1)
     with pytest.raises(ParameterError, match="known to others"):
-        Choices({"age": "other"}).settings()
+        Choices({"age": "other"}).rehearsed()
 
 
 def test_the_same_work_is_not_begun_twice_and_ends_with_its_table(
@@ -281,7 +281,7 @@ def test_risk_follows_everything_that_must_hold(bench: Running, opened: str) -> 
     for model in ("k-anonymity", "l-diversity", "t-closeness"):
         assert model in page.text
     (project,) = bench.workbench.projects.values()
-    found = project.check_now(5)
+    found = project.check_now(project.choices)
     assert found is not None
     names = ["age", "sex", "town"]
     assert found.k == sf.measure(str(project.source), names).k
@@ -297,12 +297,12 @@ def test_risk_follows_everything_that_must_hold(bench: Running, opened: str) -> 
 def test_explore_follows_the_roles(bench: Running, opened: str) -> None:
     bench.follow(bench.post(f"{opened}/configure", k=5, method="mondrian", **ROLES))
     (project,) = bench.workbench.projects.values()
-    first = project.explore(Budget())
+    first = project.explore(project.choices, Budget())
     assert {name for m in first.combinations for name in m.columns} <= {"age", "sex", "town"}
     others = {**ROLES, "role-1": "other", "role-4": "quasi-identifier"}
     page = bench.follow(bench.post(f"{opened}/configure", k=5, method="mondrian", **others))
     assert "Who can be found?" in page.text
-    second = project.explore(Budget())
+    second = project.explore(project.choices, Budget())
     used = {name for m in second.combinations for name in m.columns}
     assert used == {"sex", "town", "illness"}
     for found in second.combinations:
@@ -351,7 +351,7 @@ def test_the_hierarchical_distance_takes_the_tree_of_its_column(
     form = {"k": 3, "t": 0.5, "t_distance": "hierarchical", "method": "mondrian"}
     refused = bench.follow(bench.post(f"{opened}/utility", **form))
     assert "no tree of its own" in refused.text
-    bench.post(f"{opened}/columns/4", do="build", way="flat", edition=project.edition)
+    bench.post(f"{opened}/columns/4", do="build", way="flat", edition=project.decided.edition)
     tried = bench.follow(bench.post(f"{opened}/utility", **form))
     assert "t = 0.5 hierarchical" in tried.text
     done = bench.follow(bench.post(f"{opened}/release"))

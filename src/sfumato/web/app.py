@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections import defaultdict
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -23,7 +24,7 @@ from sfumato.tables import table
 from sfumato.web.editing import Editing
 from sfumato.web.jobs import Job, Jobs
 from sfumato.web.pages import form_of, page, to
-from sfumato.web.project import Project
+from sfumato.web.project import Decided, Project
 from sfumato.web.shelf import Shelf
 from sfumato.web.steps import Steps
 from sfumato.web.uploads import Uploads
@@ -54,6 +55,7 @@ class Workbench:
         self.jobs = jobs or Jobs()
         self.uploads = uploads or Uploads()
         self.projects: dict[str, Project] = {}
+        self._opening: defaultdict[Path, asyncio.Lock] = defaultdict(asyncio.Lock)
         self.app = Starlette(
             routes=[
                 Route("/", self.home),
@@ -78,6 +80,7 @@ class Workbench:
 
     @asynccontextmanager
     async def _lifespan(self, app: Starlette) -> AsyncIterator[None]:
+        await run_in_threadpool(self.uploads.tidy)
         try:
             yield
         finally:
@@ -86,9 +89,8 @@ class Workbench:
     def close(self) -> None:
         """Stop all work, close all tables, and remove what was uploaded."""
         self.jobs.close()
-        for project in self.projects.values():
-            project.close()
-        self.projects.clear()
+        while self.projects:
+            self.projects.popitem()[1].close()
         self.uploads.close()
 
     # Tables
@@ -101,10 +103,11 @@ class Workbench:
     async def open(self, request: Request) -> Response:
         form = await form_of(request)
         place = await run_in_threadpool(self.shelf.table, form.get("table", [""])[0])
-        for old in self.projects.values():
-            if old.source == place:
-                return to(f"/p/{old.number}/configure")
-        return await self._open(place)
+        async with self._opening[place]:  # who clicks twice opens it once
+            for old in self.projects.values():
+                if old.source == place:
+                    return to(f"/p/{old.number}/configure")
+            return await self._open(place)
 
     async def upload(self, request: Request) -> Response:
         if request.headers.get("content-type") != "application/octet-stream":
@@ -119,7 +122,11 @@ class Workbench:
         from sfumato.demo import write_people
 
         place = self.uploads.place(DEMO)
-        await run_in_threadpool(write_people, place, DEMO_ROWS, 0)
+        try:
+            await run_in_threadpool(write_people, place, DEMO_ROWS, 0)
+        except BaseException:
+            self.uploads.remove(place)
+            raise
         return await self._open(place)
 
     async def _open(self, place: Path) -> Response:
@@ -211,15 +218,16 @@ class Workbench:
             raise HTTPException(404, "This table is not open any more.")
         return found
 
-    def ready(self, request: Request) -> Project:
-        """A project of which it is known what others may know."""
+    def ready(self, request: Request) -> tuple[Project, Decided]:
+        """A project of which it is known what others may know, and its decisions now."""
         project = self.project(request)
-        if not project.looked or not project.qi:
+        decided = project.decided
+        if not project.looked or not decided.choices.qi:
             raise ParameterError(
                 "no column is marked as known to others",
                 remedy="Mark at least one under Configure.",
             )
-        return project
+        return project, decided
 
     def _job(self, request: Request) -> Job:
         found = self.jobs.find(request.path_params["number"])

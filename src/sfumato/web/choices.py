@@ -25,6 +25,8 @@ __all__ = [
     "DISTANCES",
     "L_KINDS",
     "OFFERED",
+    "OWN_KEY",
+    "RELEASE_TREES",
     "ROLES",
     "Choices",
     "methods",
@@ -34,7 +36,7 @@ __all__ = [
 ]
 
 ROLES = ("quasi-identifier", "sensitive", "identifier", "other")
-"""Parts a column can play; identifiers are left out of a release."""
+"""Parts a column can play; identifiers are left out of a release, or replaced by pseudonyms."""
 L_KINDS = ("distinct", "entropy", "recursive")
 DISTANCES = ("", "equal", "ordered", "hierarchical")
 """Of t-closeness; by default numbers are ordered and all else is equally far apart."""
@@ -44,6 +46,10 @@ USUAL_C = 3
 """Of recursive diversity, where nobody says otherwise."""
 TREES = "hierarchies"
 """Folder of the trees beside a project file."""
+RELEASE_TREES = "release.hierarchies"
+"""Folder of the trees that a release was made with."""
+OWN_KEY = "pseudonyms.key"
+"""The key that a project makes for itself where no other is chosen."""
 
 
 def methods() -> dict[str, str]:
@@ -58,7 +64,7 @@ class Choices:
     Examples
     --------
     >>> mine = Choices({"age": "quasi-identifier", "name": "identifier"}, k=3)
-    >>> mine.qi, mine.settings().identifiers
+    >>> mine.qi, mine.rehearsed().identifiers
     (('age',), ('name',))
     """
 
@@ -69,18 +75,26 @@ class Choices:
     c: float | None = None
     t: float | None = None
     t_distance: str = ""
+    p: int | None = None
+    alpha: float | None = None
     method: str = "mondrian"
     suppression_limit: float | None = None
+    pseudonyms: tuple[str, ...] = ()
+    """Columns that get pseudonyms where they would be left out."""
+    key_file: str = ""
+    """The key that pseudonyms are made with; without one the project makes its own."""
     weights: Mapping[str, float] = field(default_factory=dict)
     trees: Mapping[str, Outline] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        _within("k", self.k, 2, 1_000_000)
-        if not isinstance(self.k, int):
-            raise ParameterError("k is not a whole number")
-        for name, least, most in (("l", 1, 1e6), ("c", 0, 1e6), ("t", 0, 1)):
-            if getattr(self, name) is not None:
-                _within(name, getattr(self, name), least, most)
+        for name, value, least, most in (
+            ("k", self.k, 2, 1e6), ("l", self.l, 1, 1e6), ("c", self.c, 0, 1e6),
+            ("t", self.t, 0, 1), ("p", self.p, 1, 1e6), ("α", self.alpha, 0, 1),
+        ):  # fmt: skip
+            if value is not None or name == "k":
+                _within(name, value, least, most)
+            if name in "kp" and not isinstance(value, int | None):
+                raise ParameterError(f"{name} is not a whole number")
         if self.suppression_limit is not None and not 0 <= self.suppression_limit <= 1:
             raise ParameterError(
                 "the share of rows that may be left out is out of range",
@@ -93,6 +107,9 @@ class Choices:
         _known("distance", self.t_distance, DISTANCES)
         for role in self.roles.values():
             _known("role", role, ROLES)
+        texts = isinstance(self.pseudonyms, tuple) and isinstance(self.key_file, str)
+        if not texts or not all(isinstance(name, str) for name in self.pseudonyms):
+            raise ParameterError("pseudonyms are not given as names of columns")
 
     def with_role(self, role: str) -> tuple[str, ...]:
         """Columns of a role."""
@@ -104,6 +121,16 @@ class Choices:
         return self.with_role("quasi-identifier")
 
     @property
+    def replaced(self) -> tuple[str, ...]:
+        """Columns whose values are replaced by pseudonyms."""
+        return tuple(name for name in self.with_role("identifier") if name in self.pseudonyms)
+
+    @property
+    def protects_sensitive(self) -> bool:
+        """Whether something is demanded about columns that are worth hiding."""
+        return any(value is not None for value in (self.l, self.t, self.p, self.alpha))
+
+    @property
     def demand(self) -> str:
         """What must hold, in the field's own words."""
         said = [f"k = {self.k}"]
@@ -113,63 +140,95 @@ class Choices:
         if self.t is not None:
             distance = f" {self.t_distance}" if self.t_distance else ""
             said.append(f"t = {self.t:g}{distance}")
+        if self.p is not None:
+            said.append(f"p = {self.p}")
+        if self.alpha is not None:
+            said.append(f"α = {self.alpha:g}")
         return ", ".join(said)
 
     @property
     def used_trees(self) -> dict[str, Outline]:
-        """Trees that a release needs: of columns others may know, and of the distance t is about.
-
-        One tree means that all columns others may know are blurred along trees; those that were
-        not made by hand are inferred.
-        """
+        """Trees that a release needs: of what others may know, and of the distance t is about."""
         wanted = set(self.qi)
         if self.t is not None and self.t_distance == "hierarchical":
             wanted |= set(self.with_role("sensitive"))
         return {name: tree for name, tree in self.trees.items() if name in wanted}
 
-    def settings(self, folder: str | None = None) -> Settings:
+    @property
+    def infers_trees(self) -> bool:
+        """Whether columns without a tree of their own get one that is inferred.
+
+        `anonymize` does so as soon as one tree is given, and for methods that climb trees only.
+        """
+        return bool(self.used_trees) or METHODS[self.method].needs_trees
+
+    def settings(self, folder: Path) -> Settings:
         """The same as settings of `anonymize`.
 
         Parameters
         ----------
         folder
-            Where the trees lie; without it they are handed over as they are.
+            Where the trees of the release and the project's own key lie.
         """
+        given = self._given()
+        dropped = [name for name in self.with_role("identifier") if name not in self.replaced]
+        if dropped:
+            given["identifiers"] = dropped
+        if self.replaced:
+            given["pseudonyms"] = list(self.replaced)
+            given["key_file"] = self.key_file or str(folder / OWN_KEY)
+        if self.used_trees:
+            given["hierarchies"] = str(folder / RELEASE_TREES)
+        return Settings.of(given)
+
+    def rehearsed(self) -> Settings:
+        """Settings that give the same figures and need no file.
+
+        Pseudonyms, which change no figure, are left out; trees are handed over as they are.
+        """
+        given = self._given()
+        if self.with_role("identifier"):
+            given["identifiers"] = list(self.with_role("identifier"))
+        if self.used_trees:
+            given["hierarchies"] = {n: tree.hierarchy for n, tree in self.used_trees.items()}
+        return Settings.of(given)
+
+    def _given(self) -> dict[str, Any]:
+        """All settings but those that need files."""
         if not self.qi:
             raise ParameterError(
                 "no column is marked as known to others",
                 remedy="Mark at least one on the first page.",
             )
         given: dict[str, Any] = {"qi": [list(self.qi)], "k": self.k, "method": self.method}
-        if self.with_role("identifier"):
-            given["identifiers"] = list(self.with_role("identifier"))
         given |= self._about_sensitive()
         weights = {n: w for n, w in self.weights.items() if n in self.qi and w != 1}
         if weights:
             given["weights"] = weights
         if self.method == "full-domain" and self.suppression_limit is not None:
             given["suppression_limit"] = self.suppression_limit
-        trees = self.used_trees
-        if trees:
-            given["hierarchies"] = folder or {n: tree.hierarchy for n, tree in trees.items()}
-        marks = {n: tree.mark_labels for n, tree in trees.items() if n in self.qi}
+        marks = {n: tree.mark_labels for n, tree in self.used_trees.items() if n in self.qi}
         if any(marks.values()):
             given["boundaries"] = {n: {"marks": list(m)} for n, m in marks.items() if m}
-        return Settings.of(given)
+        return given
 
     @property
     def gap(self) -> tuple[str, str] | None:
-        """What is missing before `l` and `t` mean something, and what to do about it."""
-        if self.l is None and self.t is None:
+        """What is missing before a demand means something, and what to do about it."""
+        if not self.protects_sensitive:
             return None
         hidden = self.with_role("sensitive")
         if not hidden:
-            what = "no column is marked as worth hiding, which l and t are about"
-            return what, "Put one there, or leave l and t empty."
+            what = "no column is marked as worth hiding, which l, t, p and α are about"
+            return what, "Put one there, or leave them empty."
         if self.l is not None and self.l_kind != "entropy" and self.l != int(self.l):
             return "the l that is asked for is no whole number", "Only entropy takes fractions."
         if self.l is not None and self.l_kind == "recursive" and self.c == 0:
             return "a c of 0 is not possible", "Give more, or leave it empty: then it is 3."
+        if self.p is not None and self.p > self.k:
+            return "p is larger than k", "So many different values do not fit into k rows."
+        if self.alpha == 0:
+            return "an α of 0 is not possible", "Give the largest share that one value may have."
         bare = [name for name in hidden if name not in self.trees]
         if self.t is not None and self.t_distance == "hierarchical" and bare:
             what = f"`{bare[0]}` has no tree of its own along which t could be measured"
@@ -177,7 +236,7 @@ class Choices:
         return None
 
     def _about_sensitive(self) -> dict[str, Any]:
-        if self.l is None and self.t is None:
+        if not self.protects_sensitive:
             return {}
         if self.gap is not None:
             what, remedy = self.gap
@@ -191,6 +250,9 @@ class Choices:
             given["t"] = self.t
             if self.t_distance:
                 given["t_distance"] = self.t_distance
+        for name, value in (("p", self.p), ("alpha", self.alpha)):
+            if value is not None:
+                given[name] = value
         return given
 
 
@@ -200,9 +262,8 @@ def write_choices(choices: Choices, folder: Path, source: str) -> None:
     lines = [f"table = {_text(source)}"]
     for part in fields(choices):
         value = getattr(choices, part.name)
-        if part.name not in ("roles", "weights", "trees") and value is not None:
-            written = _text(value) if isinstance(value, str) else repr(value)
-            lines.append(f"{part.name} = {written}")
+        if part.name not in ("roles", "weights", "trees") and value not in (None, ()):
+            lines.append(f"{part.name} = {_written(value)}")
     lines += ["", "[roles]"]
     lines += [f"{_text(name)} = {_text(role)}" for name, role in choices.roles.items()]
     if choices.weights:
@@ -240,6 +301,7 @@ def read_choices(folder: Path) -> Choices | None:
             )
             for name, tree in body.pop("trees", {}).items()
         }
+        body["pseudonyms"] = tuple(body.get("pseudonyms", ()))
         known = {part.name for part in fields(Choices)}
         return Choices(**{n: v for n, v in body.items() if n in known}, trees=trees)
     except (SfumatoError, OSError, ValueError, TypeError, KeyError, AttributeError) as error:
@@ -259,6 +321,12 @@ def _place(folder: Path, column: str) -> Path:
             f"a file cannot be named after column `{column}`", remedy="Rename the column first."
         )
     return place
+
+
+def _written(value: Any) -> str:
+    if isinstance(value, tuple):
+        return f"[{', '.join(_text(name) for name in value)}]"
+    return _text(value) if isinstance(value, str) else repr(value)
 
 
 def _text(text: str) -> str:

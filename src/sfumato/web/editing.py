@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from starlette.concurrency import run_in_threadpool
@@ -18,7 +18,7 @@ from sfumato.hierarchy import CALENDAR
 from sfumato.web import trees
 from sfumato.web.outline import Outline
 from sfumato.web.pages import Form, form_of, frame, page, whole
-from sfumato.web.project import Project
+from sfumato.web.project import Decided, Project
 from sfumato.web.treeview import few_hold, lines_of, opened_at_first
 
 if TYPE_CHECKING:
@@ -76,16 +76,6 @@ class Editing:
             if act.startswith("toggle:"):
                 assert asked.opened is not None
                 asked.opened ^= {_number(act)}
-            elif whole(form, "edition") != project.edition:
-                raise ParameterError(
-                    "this table's decisions changed meanwhile, and nothing was done",
-                    remedy="Look at the tree as it is now, and try again.",
-                )
-            elif act == "undo":
-                before = set(project.outline(column).names)
-                await run_in_threadpool(project.undo)
-                assert asked.opened is not None
-                asked.opened |= set(project.outline(column).names) - before
             else:
                 await run_in_threadpool(self._act, project, column, act, form, asked)
         except SfumatoError as error:
@@ -94,16 +84,27 @@ class Editing:
 
     def _act(self, project: Project, column: str, act: str, form: Form, asked: Asked) -> None:
         """Carry out one change."""
+        decided = project.decided
+        if whole(form, "edition") != decided.edition:
+            raise ParameterError(
+                "this table's decisions changed meanwhile, and nothing was done",
+                remedy="Look at the tree as it is now, and try again.",
+            )
         if act == "forget":
-            project.decide_tree(column, None)
+            _decide(project, decided, column, None)
             asked.opened, asked.picked = None, ()
             return
-        before = project.outline(column)
+        before = project.outline(column, decided.choices)
+        if act == "undo":
+            project.undo(decided.edition)
+            new = set(project.outline(column).names) - set(before.names)
+            asked.opened = (asked.opened or set()) | new
+            return
         rows = project.held(column).rows_of(before) if "few" in form else []
         for group in _numbers(form, "few"):  # picked without being named
             asked.picked += tuple(few_hold(before, rows, group))
         after = _made(project, column, act, form) or _changed(before, act, form, asked.picked)
-        project.decide_tree(column, after)
+        _decide(project, decided, column, after)
         if act in ("build", "read"):
             asked.opened, asked.picked = None, ()
         elif act in ("group", "move", "dissolve"):
@@ -125,7 +126,8 @@ class Editing:
     async def _page(
         self, request: Request, project: Project, column: str, asked: Asked
     ) -> Response:
-        outline = await run_in_threadpool(project.outline, column)
+        decided = project.decided
+        outline = await run_in_threadpool(project.outline, column, decided.choices)
         held = await run_in_threadpool(project.held, column)
         try:
             rows = await run_in_threadpool(held.rows_of, outline)
@@ -145,12 +147,12 @@ class Editing:
         fragment = request.headers.get("x-part") == "tree"
         return page(
             "tree-part.html.j2" if fragment else "tree.html.j2",
-            **frame(project, "configure"),
+            **frame(project, decided, "configure"),
             column=column,
             at=int(request.path_params["at"]),
             outline=outline,
-            own=column in project.choices.trees,
-            secret=project.choices.roles[column] == "sensitive",
+            own=column in decided.choices.trees,
+            secret=decided.choices.roles[column] == "sensitive",
             lines=lines,
             picked=set(asked.picked),
             with_rare=with_rare,
@@ -159,10 +161,11 @@ class Editing:
             groups=[(line.node, line.label) for line in lines if line.is_group],
             heights=sorted(set(outline.heights.values()))[:-1],
             missing=held.missing,
+            ordered=held.column.ordered,
             ways=trees.ways(held.column.kind),
             calendar=CALENDAR,
             siblings=[(n, c.name) for n, c in enumerate(project.columns)
-                      if project.choices.roles[c.name] == "quasi-identifier"],
+                      if decided.choices.roles[c.name] == "quasi-identifier"],
         )  # fmt: skip
 
     def _column(self, request: Request) -> tuple[Project, str]:
@@ -172,6 +175,14 @@ class Editing:
         if not project.looked or at is None or at >= len(names):
             raise HTTPException(404, "There is no such column.")
         return project, names[at]
+
+
+def _decide(project: Project, decided: Decided, column: str, outline: Outline | None) -> None:
+    """Give a column a tree, or none of its own."""
+    trees = {name: tree for name, tree in decided.choices.trees.items() if name != column}
+    if outline is not None:
+        trees[column] = outline
+    project.decide(replace(decided.choices, trees=trees), decided.edition)
 
 
 def _made(project: Project, column: str, act: str, form: Form) -> Outline | None:

@@ -99,7 +99,8 @@ class Jobs:
             work(job.budget)
         except SfumatoError as error:
             job.problem = str(error)
-            job.state = "cancelled" if job.budget.stopped_by == "cancelled" else "failed"
+            # Work that was told to stop may end with any refusal, whether it had heard or not.
+            job.state = "cancelled" if job.budget.spent() else "failed"
         except Exception as error:
             # What went wrong may quote cells: the page is told only the kind of it.
             job.problem = f"an unexpected problem ({type(error).__name__})"

@@ -14,7 +14,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from sfumato.errors import ParameterError
 from sfumato.report.page import Page
 from sfumato.report.writing import body_html
-from sfumato.web.project import Project
+from sfumato.web.project import Decided, Project
 
 __all__ = ["Form", "body", "form_of", "frame", "number_or_none", "page", "to", "whole"]
 
@@ -43,9 +43,10 @@ def page(template: str, *, status: int = 200, **context: Any) -> Response:
     return HTMLResponse(text, status)
 
 
-def frame(project: Project, step: str) -> dict[str, Any]:
-    """What the frame around a step shows."""
-    return {"project": project, "step": step, "steps": STEPS}
+def frame(project: Project, decided: Decided, step: str) -> dict[str, Any]:
+    """What a step and the frame around it show: all of it from one moment."""
+    return {"project": project, "decided": decided, "choices": decided.choices,
+            "step": step, "steps": STEPS}  # fmt: skip
 
 
 def to(place: str) -> Response:

@@ -6,9 +6,11 @@ release is written there too, with its certificate and the settings that repeat 
 
 from __future__ import annotations
 
+import os
 import secrets
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import cast
@@ -27,17 +29,42 @@ from sfumato.release.verify import Verification
 from sfumato.report.showable import counts_of
 from sfumato.tables import Table
 from sfumato.web.candidates import Candidate
-from sfumato.web.choices import Choices, read_choices, write_choices, write_trees
+from sfumato.web.choices import (
+    OWN_KEY,
+    RELEASE_TREES,
+    Choices,
+    read_choices,
+    write_choices,
+    write_trees,
+)
 from sfumato.web.outline import Outline
 from sfumato.web.trees import MOST_VALUES, Held, inferred
 
-__all__ = ["Project"]
+__all__ = ["Decided", "Project"]
 
 MOST_UNDO = 50
 MOST_CANDIDATES = 24
 QUICK = 2_000_000
 """Rows times columns that are counted while a page waits."""
-RELEASE_TREES = "release.hierarchies"
+
+
+Names = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Decided:
+    """The decisions of one moment: what is drawn from it agrees with itself."""
+
+    choices: Choices = field(default_factory=Choices)
+    edition: int = 0
+    """Grows with every decision, so that a page can tell that it is out of date."""
+    earlier: tuple[Choices, ...] = ()
+    """What undo goes back to, the last one first."""
+
+    @property
+    def can_undo(self) -> bool:
+        """Whether there is a decision to take back."""
+        return bool(self.earlier)
 
 
 @dataclass(eq=False)
@@ -45,27 +72,29 @@ class Project:
     """A table that is open.
 
     `kept` says whether its folder outlives the workbench; that of an uploaded table does not.
+
+    Pages and jobs use it from several threads at once. Whatever they read more than once, they
+    read from one `decided` (and from one tuple of candidates): those never change, and are
+    replaced as a whole by whoever holds `_changing`.
     """
 
     source: Path
     table: Table
     kept: bool = True
     number: str = field(default_factory=lambda: secrets.token_hex(6))
-    choices: Choices = field(default_factory=Choices)
+    decided: Decided = field(default_factory=Decided)
     columns: tuple[ColumnScan, ...] = ()
     """Empty until the first look."""
-    candidates: list[Candidate] = field(default_factory=list)
+    candidates: tuple[Candidate, ...] = ()
     released: tuple[Release, Verification] | None = None
-    edition: int = 0
-    """Grows with every decision, so that a page can tell that it is out of date."""
     busy: threading.Lock = field(default_factory=threading.Lock)
     """Held by the job that asks the table something: engines answer one question at a time."""
-    _deciding: threading.Lock = field(default_factory=threading.Lock)
+    _changing: threading.Lock = field(default_factory=threading.Lock)
+    _closed: bool = False
     _look: Look | None = None
-    _undo: list[Choices] = field(default_factory=list)
-    _sizes: dict[tuple[str, ...], ClassSizes] = field(default_factory=dict)
-    _scans: dict[tuple[str, ...], Scan] = field(default_factory=dict)
-    _entries: dict[tuple[str, ...], Codes] = field(default_factory=dict)
+    _sizes: dict[Names, ClassSizes] = field(default_factory=dict)
+    _scans: dict[tuple[Names, Names], Scan] = field(default_factory=dict)
+    _entries: tuple[Names, Codes] | None = None
     _held: dict[str, Held] = field(default_factory=dict)
     _inferred: dict[str, Outline] = field(default_factory=dict)
     _tried: int = 0
@@ -76,14 +105,9 @@ class Project:
         return self.source.parent / f"{self.source.name}.sfumato"
 
     @property
-    def qi(self) -> tuple[str, ...]:
-        """Columns others may know."""
-        return self.choices.qi
-
-    @property
-    def can_undo(self) -> bool:
-        """Whether there is a decision to take back."""
-        return bool(self._undo)
+    def choices(self) -> Choices:
+        """What is decided now."""
+        return self.decided.choices
 
     @property
     def looked(self) -> bool:
@@ -94,117 +118,133 @@ class Project:
 
     def look(self, budget: Budget) -> None:
         """First look; decisions of an earlier day come before guesses."""
-        with self.busy:
+        with self._asking():
             self._look = look_at(self.table, seed=0, budget=budget)
         budget.progress("guessing roles")
         columns = tuple(describe(facts, self._look) for facts in self._look.facts)
         kept = read_choices(self.folder) or self.choices
         roles = {column.name: kept.roles.get(column.name, column.role) for column in columns}
-        self.choices = replace(
+        found = replace(
             kept,
             roles=roles,
+            pseudonyms=tuple(name for name in kept.pseudonyms if name in roles),
             weights={name: weight for name, weight in kept.weights.items() if name in roles},
             trees={name: tree for name, tree in kept.trees.items() if name in roles},
         )
-        self.columns = columns
+        with self._changing:
+            self.decided = replace(self.decided, choices=found)
+            self.columns = columns
 
-    def decide(self, choices: Choices, edition: int | None = None) -> None:
+    def decide(self, choices: Choices, edition: int | None = None) -> Decided:
         """Take a decision; it is saved, and can be taken back.
 
         `edition` is that of the decisions it was made on, where a page asks about all of them:
         what was decided elsewhere meanwhile is not overwritten unseen.
         """
+        return self.alter(lambda _: choices, edition)
+
+    def alter(self, change: Callable[[Choices], Choices], edition: int | None = None) -> Decided:
+        """Change what is decided now, whatever that is; see `decide`."""
+        with self._changing:
+            before = self.decided
+            choices = change(before.choices)
+            self._check(choices)
+            if choices != before.choices:
+                _in_time(edition, before)
+                self._save(choices)
+                earlier = (before.choices, *before.earlier)[:MOST_UNDO]
+                self.decided = Decided(choices, before.edition + 1, earlier)
+            return self.decided
+
+    def undo(self, edition: int | None = None) -> None:
+        """Take the last decision back."""
+        with self._changing:
+            before = self.decided
+            _in_time(edition, before)
+            if before.earlier:
+                choices, *earlier = before.earlier
+                self._save(choices)
+                self.decided = Decided(choices, before.edition + 1, tuple(earlier))
+
+    def _check(self, choices: Choices) -> None:
+        """Refuse decisions about columns that the table does not have."""
         if set(choices.roles) != set(self.table.columns):
             raise ParameterError("the roles are not those of this table's columns")
-        if not set(choices.weights) | set(choices.trees) <= set(choices.roles):
-            raise ParameterError("there is a weight or a tree of a column that does not exist")
-        with self._deciding:
-            if choices != self.choices:
-                if edition not in (None, self.edition):
-                    raise ParameterError(
-                        "the decisions were changed on another page, and nothing was done",
-                        remedy="Load this page again to see them.",
-                    )
-                self._save(choices)
-                self._undo = [*self._undo[1 - MOST_UNDO :], self.choices]
-                self.choices = choices
-                self.edition += 1
-
-    def undo(self) -> None:
-        """Take the last decision back."""
-        with self._deciding:
-            if self._undo:
-                self._save(self._undo[-1])
-                self.choices = self._undo.pop()
-                self.edition += 1
+        named = {*choices.weights, *choices.trees, *choices.pseudonyms}
+        if not named <= set(choices.roles):
+            raise ParameterError("something was decided about a column that does not exist")
 
     # What is found
 
-    def class_sizes(self, budget: Budget | None = None) -> ClassSizes:
-        """Class sizes of the columns others may know; counted once."""
-        qi = self.qi
+    def class_sizes(self, qi: Names, budget: Budget | None = None) -> ClassSizes:
+        """Class sizes of columns; counted once."""
         if qi not in self._sizes:
-            with self.busy:
-                self._sizes[qi] = self.table.class_sizes(qi, budget)
+            with self._asking():
+                if qi not in self._sizes:  # nobody else counted them while this one waited
+                    self._sizes[qi] = self.table.class_sizes(qi, budget)
         return self._sizes[qi]
 
-    def sizes_now(self) -> ClassSizes | None:
+    def sizes_now(self, qi: Names) -> ClassSizes | None:
         """Class sizes where they are known, or counted in a moment."""
-        if not self.qi:
+        if not qi:
             return None
-        small = self._look is not None and self._look.rows * len(self.qi) <= QUICK
-        return self.class_sizes() if small or self.has_sizes() else None
+        small = self._look is not None and self._look.rows * len(qi) <= QUICK
+        return self.class_sizes(qi) if small or self.has_sizes(qi) else None
 
-    @property
-    def can_count_soon(self) -> bool:
+    def can_count_soon(self, qi: Names) -> bool:
         """Whether class sizes are missing that a page can wait for."""
-        return bool(self.qi) and not self.has_sizes() and self.table.engine.kind == "memory"
+        return bool(qi) and not self.has_sizes(qi) and self.table.engine.kind == "memory"
 
-    def has_sizes(self) -> bool:
+    def has_sizes(self, qi: Names) -> bool:
         """Whether class sizes are known without counting."""
-        return self.qi in self._sizes
+        return qi in self._sizes
 
-    def explore(self, budget: Budget) -> Scan:
+    def explore(self, choices: Choices, budget: Budget) -> Scan:
         """Which columns point at people together, given the roles; counted once for each."""
         assert self._look is not None
-        roles = self.choices.roles
         columns = tuple(
-            replace(column, role=cast("Role", roles[column.name])) for column in self.columns
+            replace(column, role=cast("Role", choices.roles[column.name]))
+            for column in self.columns
         )
-        qi = self.qi
-        if qi not in self._scans:
-            with self.busy:
+        deciding = _deciding(choices)
+        if deciding not in self._scans:
+            with self._asking():
                 found = combine(self.table, self._look, columns, budget=budget)
             if budget.stopped_by is not None:
                 raise BudgetError("the count was stopped")
-            self._scans[qi] = found
-        return replace(self._scans[qi], columns=columns)
+            self._scans[deciding] = found
+        return replace(self._scans[deciding], columns=columns)
 
-    def has_explored(self) -> bool:
+    def has_explored(self, choices: Choices) -> bool:
         """Whether the columns have been combined."""
-        return self.qi in self._scans
+        return _deciding(choices) in self._scans
 
-    def check_now(self, k: int) -> Check | None:
+    def check_now(self, choices: Choices) -> Check | None:
         """What the table as it is has of everything demanded; None where that takes longer."""
         from sfumato.anonymize.verb import demand_of
 
-        choices = replace(self.choices, k=k)
-        names = (*self.qi, *choices.with_role("sensitive"))
+        names = (*choices.qi, *choices.with_role("sensitive"))
         assert self._look is not None
-        if (choices.l is None and choices.t is None) or self._look.rows * len(names) > QUICK:
+        if not choices.protects_sensitive or self._look.rows * len(names) > QUICK:
             return None
-        demand = demand_of(self.table, choices.settings())
-        if names not in self._entries:
-            with self.busy:
-                self._entries = {names: self.table.classes(names)}
-        entries = self._entries[names]
+        demand = demand_of(self.table, choices.rehearsed())
+        entries = self._classes(names)
         return check(
             demand.models,
             {name: entries.column(name) for name in names},
-            self.qi,
+            choices.qi,
             counts=entries.counts,
             values={name: entries.values_of(name) for name in names},
         )
+
+    def _classes(self, names: Names) -> Codes:
+        """The classes of columns; those that were asked for last are kept."""
+        kept = self._entries
+        if kept is None or kept[0] != names:
+            with self._asking():
+                kept = (names, self.table.classes(names))
+            self._entries = kept
+        return kept[1]
 
     # Trees
 
@@ -218,25 +258,19 @@ class Project:
                     f"{MOST_VALUES:,} cannot be changed by hand",
                     remedy="Leave it to the method, or make its tree with `sfumato hierarchy`.",
                 )
-            with self.busy:
+            with self._asking():
                 values, counts = counts_of(self.table, column)
             self._held[column] = Held(self.table.column(column), values, counts)
         return self._held[column]
 
-    def outline(self, column: str) -> Outline:
+    def outline(self, column: str, choices: Choices | None = None) -> Outline:
         """The tree of a column: the one that was made, or the one that would be inferred."""
-        if column in self.choices.trees:
-            return self.choices.trees[column]
+        own = (choices or self.choices).trees.get(column)
+        if own is not None:
+            return own
         if column not in self._inferred:
             self._inferred[column] = inferred(self.held(column))
         return self._inferred[column]
-
-    def decide_tree(self, column: str, outline: Outline | None) -> None:
-        """Give a column a tree, or none of its own."""
-        trees = {name: tree for name, tree in self.choices.trees.items() if name != column}
-        if outline is not None:
-            trees[column] = outline
-        self.decide(replace(self.choices, trees=trees))
 
     # Releases
 
@@ -247,38 +281,42 @@ class Project:
         for choices in tried:
             if budget.spent():
                 raise BudgetError("the trial was stopped")
-            with self.busy:
-                release = anonymize(self.table, config=choices.settings(), budget=budget)
-            self._tried += 1
-            others = [old for old in self.candidates if old.choices != choices]
-            new = Candidate.of(self._tried, choices, release)
-            self.candidates = [*others, new][-MOST_CANDIDATES:]
+            with self._asking():
+                release = anonymize(self.table, config=choices.rehearsed(), budget=budget)
+            with self._changing:
+                self._tried += 1
+                others = [old for old in self.candidates if old.choices != choices]
+                new = Candidate.of(self._tried, choices, release)
+                self.candidates = (*others, new)[-MOST_CANDIDATES:]
 
     def release(self, budget: Budget) -> None:
         """Write the release, its certificate, its settings and its report; then verify it."""
         from sfumato.anonymize.verb import anonymize
         from sfumato.release.verify import verify
 
-        choices = self.choices
-        self._make_folder()
-        trees = self.folder / RELEASE_TREES
-        write_trees(choices.used_trees, trees)
-        output = self.folder / f"release{_ending(self.source)}"
-        with self.busy:
-            release = anonymize(
-                self.table,
-                config=choices.settings(str(trees)),
-                output=output,
-                force=True,
-                budget=budget,
-            )
+        with self._asking():
+            choices = self.choices
+            self._make_folder()
+            if choices.replaced and not choices.key_file:
+                _make_key(self.folder / OWN_KEY)
+            output = self.folder / f"release{_ending(self.source)}"
+            with _replacing(self.folder / RELEASE_TREES) as trees:
+                write_trees(choices.used_trees, trees)
+                release = anonymize(
+                    self.table,
+                    config=choices.settings(self.folder),
+                    output=output,
+                    force=True,
+                    budget=budget,
+                )
+            self.released = None  # what lies there is no longer what was shown
             # Paths in the file are relative to it, so that the folder can be moved.
-            write_text(self.folder / "release.toml", choices.settings(RELEASE_TREES).to_toml())
+            write_text(self.folder / "release.toml", choices.settings(Path()).to_toml())
             budget.progress("verifying what was written")
             checked = verify(str(output), budget=budget)
             budget.progress("drawing")
             release.report(self.folder / "release.html", force=True)
-        self.released = (release, checked)
+            self.released = (release, checked)
 
     def files(self) -> list[Path]:
         """What can be taken away: the release and what belongs to it."""
@@ -291,12 +329,28 @@ class Project:
         return [place for place in places if place.is_file()]
 
     def close(self) -> None:
-        """Let go of the table, as soon as nothing is asked of it any more."""
-        with self.busy:
-            self.candidates.clear()
+        """Let go of the table, as soon as nothing is asked of it any more.
+
+        Nothing is written afterwards, so that its folder can be removed.
+        """
+        with self._changing, self.busy:
+            self._closed = True
+            self.candidates = ()
             self.table.close()
 
+    @contextmanager
+    def _asking(self) -> Iterator[None]:
+        """The table for oneself."""
+        with self.busy:
+            self._require_open()
+            yield
+
+    def _require_open(self) -> None:
+        if self._closed:
+            raise SourceError("this table is not open any more", remedy="Open it again.")
+
     def _save(self, choices: Choices) -> None:
+        self._require_open()
         self._make_folder()
         write_choices(choices, self.folder, self.source.name)
 
@@ -318,3 +372,47 @@ def _ending(source: Path) -> str:
         if ending in source.suffixes:
             return ending
     return ".csv"
+
+
+def _make_key(place: Path) -> None:
+    """Make a key that only its owner can read, where there is none."""
+    try:
+        handle = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return
+    except OSError as error:
+        raise SourceError(
+            f"the key cannot be written ({error.strerror})",
+            where=str(place),
+            remedy="Choose a key that lies in a folder you named.",
+        ) from error
+    with os.fdopen(handle, "w", encoding="ascii") as file:
+        file.write(f"{secrets.token_hex(32)}\n")
+
+
+@contextmanager
+def _replacing(folder: Path) -> Iterator[Path]:
+    """A folder whose files are replaced; where nothing comes of it they are as they were."""
+    before = {place: place.read_bytes() for place in folder.glob("*.csv")}
+    try:
+        yield folder
+    except BaseException:
+        for place in folder.glob("*.csv"):
+            if place not in before:
+                place.unlink()
+        for place, content in before.items():
+            place.write_bytes(content)
+        raise
+
+
+def _deciding(choices: Choices) -> tuple[Names, Names]:
+    """The roles that decide which columns are combined."""
+    return choices.qi, choices.with_role("identifier")
+
+
+def _in_time(edition: int | None, now: Decided) -> None:
+    if edition not in (None, now.edition):
+        raise ParameterError(
+            "the decisions were changed on another page, and nothing was done",
+            remedy="Load this page again to see them.",
+        )

@@ -33,6 +33,7 @@ class Server:
                 f"port {port} cannot be used ({error.strerror})", remedy="Choose another --port."
             ) from error
         self.port: int = self._socket.getsockname()[1]
+        self._workbench = workbench
         self.guard = Guard(workbench.app, self.port)
         settings = uvicorn.Config(
             self.guard,
@@ -48,9 +49,14 @@ class Server:
 
     def run(self, ready: Callable[[str], None] = lambda link: None) -> None:
         """Serve until interrupted or told to stop; `ready` gets the link to open."""
-        self._socket.listen()  # whoever follows the link before the loop turns has to wait, no more
-        ready(self.guard.link)
-        self._server.run(sockets=[self._socket])
+        try:
+            self._socket.listen()  # whoever follows the link before the loop turns has to wait
+            ready(self.guard.link)
+            self._server.run(sockets=[self._socket])
+        finally:
+            # A server that is interrupted twice, or before it began, ends without having closed.
+            self._workbench.close()
+            self._socket.close()
 
     def stop(self) -> None:
         """End `run` from another thread."""

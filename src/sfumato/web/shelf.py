@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from sfumato.errors import SourceError
@@ -37,18 +38,28 @@ class Shelf:
     def tables(self) -> list[Path]:
         """What can be opened now, in order of names."""
         found = list(self._files)
-        for folder in self._folders:
-            inside = sorted(
-                place
-                for place in folder.iterdir()
-                # A link may lead elsewhere: only what really lies in the folder counts.
-                if place.name.endswith(ENDINGS)
-                and not place.name.startswith(".")
-                and place.is_file()
-                and place.resolve().parent == folder
-            )
-            found += [place for place in inside if place not in found]
+        found += [place for place in self._inside(ENDINGS) if place not in found]
         return found[:MOST]
+
+    def keys(self) -> list[Path]:
+        """Keys of pseudonyms that lie in the folders."""
+        return self._inside((".key",))[:MOST]
+
+    def _inside(self, endings: tuple[str, ...]) -> list[Path]:
+        """Files of the folders; one that cannot be read any more holds nothing."""
+        found: list[Path] = []
+        for folder in self._folders:
+            with suppress(OSError):
+                found += sorted(
+                    place
+                    for place in folder.iterdir()
+                    # A link may lead elsewhere: only what really lies in the folder counts.
+                    if place.name.endswith(endings)
+                    and not place.name.startswith(".")
+                    and place.is_file()
+                    and place.resolve().parent == folder
+                )
+        return found
 
     def table(self, name: str) -> Path:
         """The table of this name as the list shows it."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from starlette.concurrency import run_in_threadpool
@@ -18,7 +20,7 @@ from sfumato.web import views
 from sfumato.web.candidates import curve
 from sfumato.web.choices import DISTANCES, L_KINDS, ROLES, Choices, methods
 from sfumato.web.pages import Form, body, form_of, frame, number_or_none, page, to, whole
-from sfumato.web.project import RELEASE_TREES, Project
+from sfumato.web.project import Decided, Project
 
 if TYPE_CHECKING:
     from sfumato.web.app import Workbench
@@ -61,37 +63,45 @@ class Steps:
         project = self.bench.project(request)
         if not project.looked:
             return self.bench.look(project)
-        meter = await run_in_threadpool(views.meter, project)
-        return page("configure.html.j2", **frame(project, "configure"), roles=ROLES,
-                    meter=meter, **_offer())  # fmt: skip
+        decided = project.decided
+        meter = await run_in_threadpool(views.meter, project, decided.choices)
+        return page("configure.html.j2", **frame(project, decided, "configure"), roles=ROLES,
+                    meter=meter, blurred=views.blurred(project, decided.choices),
+                    more=project.can_count_soon(decided.choices.qi),
+                    **await self._offer(decided.choices))  # fmt: skip
 
     async def decide(self, request: Request) -> Response:
         project = self.bench.project(request)
         form = await form_of(request)
         if not project.looked:
             raise HTTPException(409, "This table has not been looked at yet.")
-        chosen = _decided(project, form)
+        keys = await run_in_threadpool(self.bench.shelf.keys)
         edition = whole(form, "edition") if "edition" in form else None
-        await run_in_threadpool(project.decide, chosen, edition)
+        decided = await run_in_threadpool(
+            project.alter, lambda now: _decided(project, now, form, keys), edition
+        )
         if "application/json" in request.headers.get("accept", ""):
-            return await self._meter(project)
-        return to(f"/p/{project.number}/{'explore' if project.qi else 'configure'}")
+            return await self._meter(project, decided)
+        return to(f"/p/{project.number}/{'explore' if decided.choices.qi else 'configure'}")
 
     async def meter(self, request: Request) -> Response:
-        project = self.bench.ready(request)
-        if project.can_count_soon:
-            await run_in_threadpool(project.class_sizes)
-        return await self._meter(project)
+        project, decided = self.bench.ready(request)
+        if project.can_count_soon(decided.choices.qi):
+            await run_in_threadpool(project.class_sizes, decided.choices.qi)
+        return await self._meter(project, decided)
 
-    async def _meter(self, project: Project) -> Response:
-        said, tone = await run_in_threadpool(views.meter, project)
+    async def _meter(self, project: Project, decided: Decided) -> Response:
+        choices = decided.choices
+        said, tone = await run_in_threadpool(views.meter, project, choices)
         return JSONResponse(
             {
                 "said": said,
                 "tone": tone,
-                "undo": project.can_undo,
-                "more": project.can_count_soon,
-                "edition": project.edition,
+                "undo": decided.can_undo,
+                "more": project.can_count_soon(choices.qi),
+                "edition": decided.edition,
+                "blurred": list(views.blurred(project, choices).values()),
+                "along": views.along(choices),
             }
         )
 
@@ -105,63 +115,69 @@ class Steps:
     # Explore and risk
 
     async def explore(self, request: Request) -> Response:
-        project = self.bench.ready(request)
-        if not project.has_explored():
+        project, decided = self.bench.ready(request)
+        choices = decided.choices
+        if not project.has_explored(choices):
             return self.bench.start(
-                "Looking for telling combinations", project, "explore", project.explore
+                "Looking for telling combinations",
+                project,
+                "explore",
+                lambda budget: project.explore(project.choices, budget),
             )
-        shown = await run_in_threadpool(lambda: body(views.explore(project)))
-        return page("explore.html.j2", **frame(project, "explore"), body=shown)
+        shown = await run_in_threadpool(lambda: body(views.explore(project, choices)))
+        return page("explore.html.j2", **frame(project, decided, "explore"), body=shown)
 
     async def risk(self, request: Request) -> Response:
-        project = self.bench.ready(request)
-        if not project.has_sizes():
+        project, decided = self.bench.ready(request)
+        choices = decided.choices
+        if not project.has_sizes(choices.qi):
             return self._count(project, "risk")
-        k = project.choices.k
-        shown = await run_in_threadpool(lambda: body(views.risk(project, k)))
-        return page("risk.html.j2", **frame(project, "risk"), body=shown, k=k)
+        shown = await run_in_threadpool(lambda: body(views.risk(project, choices)))
+        return page("risk.html.j2", **frame(project, decided, "risk"), body=shown)
 
     async def risk_figure(self, request: Request) -> Response:
-        project = self.bench.ready(request)
-        if not project.has_sizes():
+        project, decided = self.bench.ready(request)
+        if not project.has_sizes(decided.choices.qi):
             raise HTTPException(409, "Class sizes are not counted yet.")
         k = whole({"k": [request.query_params.get("k", "")]}, "k")
-        if not 2 <= k <= 1_000_000:
-            raise ParameterError("k is out of range", remedy="Give 2 or more.")
-        return HTMLResponse(await run_in_threadpool(lambda: body(views.risk(project, k))))
+        choices = replace(decided.choices, k=k)
+        return HTMLResponse(await run_in_threadpool(lambda: body(views.risk(project, choices))))
 
     async def keep_k(self, request: Request) -> Response:
-        project = self.bench.ready(request)
-        form = await form_of(request)
-        await run_in_threadpool(project.decide, replace(project.choices, k=whole(form, "k")))
+        project, _ = self.bench.ready(request)
+        k = whole(await form_of(request), "k")
+        await run_in_threadpool(project.alter, lambda now: replace(now, k=k))
         return to(f"/p/{project.number}/utility")
 
     # Utility
 
     async def utility(self, request: Request) -> Response:
-        project = self.bench.ready(request)
-        picture = await run_in_threadpool(curve, project.candidates, project.choices)
-        best = min(project.candidates, key=lambda c: c.lost, default=None)
-        return page("utility.html.j2", **frame(project, "utility"), picture=picture, best=best,
-                    range=RANGE, **_offer())  # fmt: skip
+        project, decided = self.bench.ready(request)
+        candidates = project.candidates
+        picture = await run_in_threadpool(curve, candidates, decided.choices)
+        best = min(candidates, key=lambda c: c.lost, default=None)
+        return page("utility.html.j2", **frame(project, decided, "utility"), picture=picture,
+                    candidates=candidates, best=best, range=RANGE,
+                    **await self._offer(decided.choices))  # fmt: skip
 
     async def try_out(self, request: Request) -> Response:
-        project = self.bench.ready(request)
+        project, decided = self.bench.ready(request)
         form = await form_of(request)
-        chosen = _demanded(project.choices, form)
-        tried = [chosen]
-        title = f"Trying {chosen.method} with {chosen.demand}"
+        keys = await run_in_threadpool(self.bench.shelf.keys)
         if form.get("range", [""])[0]:
+            chosen = _demanded(decided.choices, form, keys)
             tried = [replace(chosen, k=k) for k in RANGE]
             title = f"Trying {chosen.method} with k from {RANGE[0]} to {RANGE[-1]}"
         else:
-            await run_in_threadpool(project.decide, chosen)
+            decided = await run_in_threadpool(project.alter, lambda now: _demanded(now, form, keys))
+            tried = [decided.choices]
+            title = f"Trying {tried[0].method} with {tried[0].demand}"
         return self.bench.start(
             title, project, "utility", lambda budget: project.try_out(tried, budget)
         )
 
     async def use(self, request: Request) -> Response:
-        project = self.bench.ready(request)
+        project, _ = self.bench.ready(request)
         number = whole(await form_of(request), "candidate")
         for candidate in project.candidates:
             if candidate.number == number:
@@ -172,19 +188,26 @@ class Steps:
     # Release
 
     async def release(self, request: Request) -> Response:
-        project = self.bench.ready(request)
-        shown = None
-        if project.released is not None:
-            release, _ = project.released
+        project, decided = self.bench.ready(request)
+        shown, holds, released = None, False, project.released
+        if released is not None:
+            release, checked = released
+            holds = checked.holds
             shown = await run_in_threadpool(lambda: body(page_of(release)))
-        settings = await run_in_threadpool(
-            lambda: project.choices.settings(RELEASE_TREES).to_toml()
-        )
-        return page("release.html.j2", **frame(project, "release"), body=shown,
-                    settings=settings, files=project.files())  # fmt: skip
+        settings = decided.choices.settings(Path()).to_toml()
+        return page("release.html.j2", **frame(project, decided, "release"), body=shown,
+                    holds=holds, settings=settings, files=project.files())  # fmt: skip
 
     async def make_release(self, request: Request) -> Response:
-        project = self.bench.ready(request)
+        project, decided = self.bench.ready(request)
+        key = decided.choices.key_file
+        if decided.choices.replaced and key:
+            keys = await run_in_threadpool(self.bench.shelf.keys)
+            if key not in map(str, keys):  # a project may have been made elsewhere
+                raise ParameterError(
+                    "the key of the pseudonyms is not in the folders that were opened",
+                    remedy="Choose another under Configure, or name its folder.",
+                )
         return self.bench.start("Making the release", project, "release", project.release)
 
     async def file(self, request: Request) -> Response:
@@ -198,39 +221,48 @@ class Steps:
     def _count(self, project: Project, step: str) -> Response:
         def work(budget: Budget) -> None:
             budget.progress("counting who looks alike")
-            project.class_sizes(budget)
+            project.class_sizes(project.choices.qi, budget)
 
         return self.bench.start("Counting who looks alike", project, step, work)
 
+    async def _offer(self, choices: Choices) -> dict[str, Any]:
+        """What the form about privacy lets one choose."""
+        return {"methods": methods(), "l_kinds": L_KINDS, "distances": DISTANCES,
+                "along": views.along(choices),
+                "keys": await run_in_threadpool(self.bench.shelf.keys)}  # fmt: skip
 
-def _offer() -> dict[str, Any]:
-    """What the form about privacy lets one choose."""
-    return {"methods": methods(), "l_kinds": L_KINDS, "distances": DISTANCES}
 
-
-def _decided(project: Project, form: Form) -> Choices:
+def _decided(project: Project, now: Choices, form: Form, keys: Sequence[Path]) -> Choices:
     """The decisions of the first page; what it does not ask about stays."""
     names = project.table.columns
     roles = {name: form.get(f"role-{at}", [""])[0] for at, name in enumerate(names)}
+    pseudonyms = tuple(name for at, name in enumerate(names) if f"pseudonym-{at}" in form)
     weights = {}
     for at, name in enumerate(names):
         given = number_or_none(form, f"weight-{at}")
         if given is not None and given != 1:
             weights[name] = given
-    return _demanded(replace(project.choices, roles=roles, weights=weights), form)
+    chosen = replace(now, roles=roles, weights=weights, pseudonyms=pseudonyms)
+    return _demanded(chosen, form, keys)
 
 
-def _demanded(choices: Choices, form: Form) -> Choices:
+def _demanded(now: Choices, form: Form, keys: Sequence[Path]) -> Choices:
     """What must hold, and how to get there."""
     share = number_or_none(form, "suppression_limit")
+    key = form.get("key", [now.key_file])[0]
+    if key not in ("", now.key_file, *map(str, keys)):
+        raise ParameterError("this key is not in the folders that were opened")
     return replace(
-        choices,
+        now,
         k=whole(form, "k"),
         l=number_or_none(form, "l"),
         l_kind=form.get("l_kind", ["distinct"])[0],
         c=number_or_none(form, "c"),
         t=number_or_none(form, "t"),
         t_distance=form.get("t_distance", [""])[0],
+        p=whole(form, "p") if number_or_none(form, "p") is not None else None,
+        alpha=number_or_none(form, "alpha"),
         method=form.get("method", [""])[0],
         suppression_limit=None if share is None else share / 100,
+        key_file=key,
     )

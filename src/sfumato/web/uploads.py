@@ -8,8 +8,8 @@ import shutil
 from collections.abc import AsyncIterator
 from pathlib import Path
 
-from sfumato.engines.spool import PrivateFolder
 from sfumato.errors import EngineError, ParameterError
+from sfumato.web.refuge import Refuge, remove_abandoned
 from sfumato.web.shelf import ENDINGS
 
 __all__ = ["Uploads"]
@@ -26,7 +26,12 @@ class Uploads:
 
     def __init__(self, most: int = 2 << 30) -> None:
         self.most = most
-        self._folder: PrivateFolder | None = None
+        self._folder: Refuge | None = None
+
+    @staticmethod
+    def tidy() -> None:
+        """Remove what workbenches left behind that were killed."""
+        remove_abandoned()
 
     def place(self, name: str) -> Path:
         """Where a table of this name may be written; nothing of the name leads elsewhere."""
@@ -39,7 +44,7 @@ class Uploads:
         if len(plain.encode()) > 200:
             raise ParameterError("the name of the file is too long", remedy="Rename it.")
         if self._folder is None:
-            self._folder = PrivateFolder()
+            self._folder = Refuge()
         folder = self._folder.path / secrets.token_hex(8)
         folder.mkdir(mode=0o700)
         return folder / plain

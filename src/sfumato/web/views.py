@@ -11,23 +11,24 @@ from sfumato.report.drawing import gauge
 from sfumato.report.of_table import classes_of, scan_page
 from sfumato.report.page import Grid, Page, Section, Tone
 from sfumato.report.wording import percent, phrase, sentence
+from sfumato.web.choices import OFFERED, Choices
 from sfumato.web.project import Project
 
-__all__ = ["explore", "meter", "risk"]
+__all__ = ["along", "blurred", "explore", "meter", "risk"]
 
 
-def meter(project: Project) -> tuple[str, Tone]:
+def meter(project: Project, choices: Choices) -> tuple[str, Tone]:
     """One line about who can be found with the roles as they are."""
-    if not project.qi:
+    if not choices.qi:
         return (
             "Nothing is known to others yet: nobody can be found, and nothing is blurred.",
             "warn",
         )
-    if project.choices.gap is not None:
-        what, remedy = project.choices.gap
+    if choices.gap is not None:
+        what, remedy = choices.gap
         return f"{sentence(what)} {remedy}", "warn"
-    known = f"{len(project.qi)} column{'s' * (len(project.qi) > 1)}"
-    sizes = project.sizes_now()
+    known = f"{len(choices.qi)} column{'s' * (len(choices.qi) > 1)}"
+    sizes = project.sizes_now(choices.qi)
     if sizes is None:
         return (
             f"Others may know {known}. Who looks alike by them is not counted yet.",
@@ -35,7 +36,7 @@ def meter(project: Project) -> tuple[str, Tone]:
         )
     if not sizes.rows:
         return "The table has no rows: there is nobody to find.", "good"
-    k = project.choices.k
+    k = choices.k
     below = sizes.rows_below(k)
     if not below:
         return f"By these {known} everybody has at least {k - 1} others like them.", "good"
@@ -46,24 +47,65 @@ def meter(project: Project) -> tuple[str, Tone]:
     return f"{alone}, and {few}.", "bad"
 
 
-def explore(project: Project) -> Page:
+def blurred(project: Project, choices: Choices) -> dict[str, str]:
+    """How each column is blurred, or would be if others knew it, in words for its card."""
+    return {
+        column.name: _blurred(choices, column.name, project.table.column(column.name).ordered)
+        for column in project.columns
+    }
+
+
+def _blurred(choices: Choices, name: str, ordered: bool) -> str:
+    own = choices.trees.get(name)
+    if choices.method == "cells":
+        return "starred"
+    if own is not None:
+        limits = f", {len(own.marks)} limit{'s' * (len(own.marks) > 1)}" if own.marks else ""
+        return f"blurred by its own tree{limits}"
+    if choices.infers_trees:
+        return "blurred by an inferred tree"
+    return "blurred in ranges" if ordered else "blurred in sets"
+
+
+def along(choices: Choices) -> dict[str, str]:
+    """What each method makes of the trees that were made, where that is not plain."""
+    return {method: _along(replace(choices, method=method)) for method in OFFERED}
+
+
+def _along(choices: Choices) -> str:
+    bare = [name for name in choices.qi if name not in choices.trees]
+    if choices.method == "cells":
+        stars = "cells stars values and leaves the others exact: of trees only their limits count."
+        return stars if choices.used_trees else ""
+    if not bare or not choices.infers_trees:
+        return ""
+    if choices.method == "full-domain":
+        return f"full-domain climbs trees only: those of {phrase(bare, 4)} are inferred."
+    return (
+        f"{choices.method} blurs every column by a tree once one is in use, here "
+        f"{phrase(tuple(choices.used_trees), 3)}: those of {phrase(bare, 4)} are inferred, "
+        "not ranges or sets."
+    )
+
+
+def explore(project: Project, choices: Choices) -> Page:
     """Who can be found in the table, and by which columns."""
-    page = scan_page(project.explore(Budget()))
+    page = scan_page(project.explore(choices, Budget()))
     kept = [section for section in page.sections if section.title != "What to do next"]
     return replace(page, sections=kept)
 
 
-def risk(project: Project, k: int) -> Page:
+def risk(project: Project, choices: Choices) -> Page:
     """Class sizes against a k that can be moved: drawn from what has been counted already."""
-    sizes = project.class_sizes()
+    k, sizes = choices.k, project.class_sizes(choices.qi)
     if not sizes.rows:
         return Page("Risk", "", "The table has no rows: there is nobody to find.", "good")
     below = sizes.rows_below(k)
     verdict = (
         f"{below:,} of {sizes.rows:,} people ({percent(below / sizes.rows)}) have fewer than "
-        f"{k - 1} others like them on {phrase(project.qi, 6)}."
+        f"{k - 1} others like them on {phrase(choices.qi, 6)}."
         if below
-        else f"Everybody has at least {k - 1} others like them on {phrase(project.qi, 6)}."
+        else f"Everybody has at least {k - 1} others like them on {phrase(choices.qi, 6)}."
     )
     return Page(
         title="Risk",
@@ -81,13 +123,16 @@ def risk(project: Project, k: int) -> Page:
             gauge("average risk", sizes.classes / sizes.rows),
             gauge(f"rows below {k} alike", below / sizes.rows),
         ),
-        sections=[*_demanded(project, k), Section("Who looks alike", figures=classes_of(sizes, k))],
+        sections=[
+            *_demanded(project, choices),
+            Section("Who looks alike", figures=classes_of(sizes, k)),
+        ],
     )
 
 
-def _demanded(project: Project, k: int) -> list[Section]:
+def _demanded(project: Project, choices: Choices) -> list[Section]:
     """Everything that must hold, against the table as it is."""
-    found = project.check_now(k)
+    found = project.check_now(choices)
     if found is None:
         return []
     rows = [

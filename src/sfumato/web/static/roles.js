@@ -46,35 +46,57 @@ export function roles(form) {
     const content = new URLSearchParams(new FormData(form)), number = ++latest;
     const send = () => {
       content.set("edition", edition.value); /* of the answer to the change before */
-      return ask(form.action, number, { method: "POST", body: content });
+      return ask(form.action, { method: "POST", body: content }).then((told) => {
+        if (!told) return;
+        edition.value = told.edition;
+        if (number === latest) show(told);
+      });
     };
     waiting += 1;
     turn = turn.then(send).catch(() => tell("The workbench does not answer.", "bad"))
       .finally(() => { waiting -= 1; });
   };
-  /* Going on waits for what is being kept. */
-  form.addEventListener("submit", (event) => {
-    if (!waiting) return;
-    event.preventDefault();
-    turn.then(() => form.submit());
-  });
-  const ask = async (place, number, how) => {
+  const ask = async (place, how) => {
     const answer = await fetch(place, { ...how, headers: { Accept: "application/json" } });
     const told = await answer.json();
-    if (!answer.ok) return tell(told.problem, "bad");
-    edition.value = told.edition;
-    if (number !== latest) return null;
+    if (!answer.ok) tell(told.problem, "bad");
+    return answer.ok ? told : null;
+  };
+  /* Leaving the page, by whatever way, waits for what is being kept. */
+  const leave = (event, go) => {
+    if (!waiting) return;
+    event.preventDefault();
+    const settled = () => (waiting ? turn.then(settled) : go());
+    turn.then(settled);
+  };
+  document.addEventListener("submit", (event) => leave(event, () => event.target.submit()));
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest("a[href]");
+    if (link && !event.ctrlKey && !event.metaKey && !event.shiftKey) {
+      leave(event, () => { location.href = link.href; });
+    }
+  });
+
+  const show = (told) => {
     document.getElementById("undo-button").disabled = !told.undo;
     tell(told.said, told.tone);
-    if (told.more) count(number);
-    return null;
+    for (const card of form.querySelectorAll(".card")) {
+      card.querySelector(".known").textContent = told.blurred[card.dataset.column];
+    }
+    for (const note of form.querySelectorAll(".along")) note.textContent = told.along[note.dataset.method];
+    if (told.more) count();
   };
   /* What takes a moment to count is asked for apart, and told if nothing has changed since. */
-  const count = (number) => ask(`${form.action}/meter`, number, {});
+  const count = () => {
+    const number = latest;
+    ask(`${form.action}/meter`, {}).then((told) => {
+      if (told && number === latest && String(told.edition) === edition.value) tell(told.said, told.tone);
+    }).catch(() => {}); /* the page is being left, or the next change tells */
+  };
   const tell = (said, tone) => {
     const meter = document.getElementById("meter");
     meter.textContent = said;
     meter.className = tone;
   };
-  if ("more" in form.dataset) count(latest);
+  if ("more" in form.dataset) count();
 }

@@ -24,9 +24,23 @@ export function tree(place) {
     settle(true);
   };
 
-  const send = async (source, act, take = true) => {
+  /* One change after the other: each is about the tree that the one before left. */
+  let turn = Promise.resolve();
+  const send = (source, act, take = true) => {
     const content = new URLSearchParams(new FormData(source));
     if (act) content.set("do", act);
+    turn = turn.then(() => change(content, take)).catch(() => tell("The workbench does not answer."));
+  };
+  const tell = (said) => {
+    const problem = place.querySelector("#tree-problem");
+    problem.textContent = said;
+    problem.className = "verdict bad";
+  };
+  const change = async (content, take) => {
+    const now = new FormData(form());
+    content.set("edition", now.get("edition"));
+    content.delete("open");
+    for (const node of now.getAll("open")) content.append("open", node);
     const answer = await fetch(place.dataset.post, {
       method: "POST", body: content, headers: { "X-Part": "tree" },
     });

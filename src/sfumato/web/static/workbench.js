@@ -25,6 +25,8 @@ function follow(job) {
     events.close();
     location.reload();
   };
+  /* Leaving breaks the stream off: that is no reason to load the page again. */
+  addEventListener("beforeunload", () => events.close());
 }
 
 /* Redraws the risk while k moves; only the last answer counts. */
@@ -36,14 +38,15 @@ function slide(slider) {
     if (asking) asking.abort();
     asking = new AbortController();
     figure.classList.add("loading");
+    const { signal } = asking;
     try {
-      const answer = await fetch(`${slider.dataset.figure}?k=${slider.value}`, { signal: asking.signal });
-      if (answer.ok) {
-        figure.innerHTML = await answer.text();
-        figure.classList.remove("loading");
-      }
-    } catch (error) {
-      if (error.name !== "AbortError") throw error;
+      const answer = await fetch(`${slider.dataset.figure}?k=${slider.value}`, { signal });
+      const drawn = await answer.text();
+      if (!answer.ok || signal.aborted) return;
+      figure.innerHTML = drawn;
+      figure.classList.remove("loading");
+    } catch {
+      /* a later answer is on its way, or the page is being left */
     }
   });
 }
