@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from sfumato.errors import ParameterError
 
-__all__ = ["LEAST_MEMORY", "Budget", "checked_memory", "parse_memory", "parse_time"]
+__all__ = ["LEAST_MEMORY", "Budget", "checked_memory", "parse_memory", "parse_size", "parse_time"]
 
 LEAST_MEMORY = 64 * 2**20
 """Bytes below which a limit means nothing: one batch of rows on its way takes as much."""
@@ -117,17 +117,28 @@ class Budget:
 
 
 def parse_memory(text: str) -> int:
-    """Read a memory size as people write it.
+    """Read a memory limit as people write it.
 
     Examples
     --------
     >>> parse_memory("512MB"), parse_memory("4 GiB")
     (536870912, 4294967296)
     """
+    return checked_memory(parse_size(text))
+
+
+def parse_size(text: str) -> int:
+    """Read a number of bytes as people write it.
+
+    Examples
+    --------
+    >>> parse_size("512"), parse_size("1.5 kB")
+    (512, 1536)
+    """
     match = re.fullmatch(r"\s*([0-9]*\.?[0-9]+)\s*([kmgt]?)i?b?\s*", text, re.IGNORECASE)
     if match is None:
         raise ParameterError(f"`{text}` is not a memory size", remedy="Write e.g. 512MB or 4GiB.")
-    return checked_memory(int(float(match[1]) * _UNITS[match[2].lower()]))
+    return int(float(match[1]) * _UNITS[match[2].lower()])
 
 
 def checked_memory(size: int) -> int:

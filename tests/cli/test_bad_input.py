@@ -117,3 +117,49 @@ def test_demo_data_bad_usage(tmp_path, monkeypatch, arguments, code):
     done = sfumato("demo-data", *arguments)
     assert (done.code, done.out) == (code, "")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "anonymize people.csv -k 1 --qi age --config setings.toml",
+        "anonymize people.csv -k 1 --qi age --boundaries setings.toml",
+        "anonymize people.csv -k 1 --qi age --workload setings.toml",
+        "anonymize people.csv -k 1 --qi age --weights setings.toml",
+        "anonymize people.csv -k 1 --qi age --pseudonyms sex --key-file setings.toml",
+        "anonymize people.csv --k-map 1 --qi age --population peple.csv",
+        "anonymize people.csv -k 1 --qi age --hierarchies tres",
+        "population people.csv --universe 1e6 --hierarchies tres",
+        "hierarchy show setings.toml",
+        "hierarchy show --taxonomy setings.toml",
+        "verify people.csv --certificate setings.toml",
+        "verify people.csv -k 1 --qi age --key setings.toml",
+        "verify people.csv -k 1 --qi age --with peple.csv --row-key sex",
+        "risk people.csv --qi age --population peple.csv",
+        "report people.csv -o out.html --released peple.csv",
+        "safe-harbor people.csv --areas setings.toml",
+        "joint share people.csv -a setings.toml -o out.share",
+        "joint fit cox peple.csv -o model.json",
+        "joint score setings.toml people.csv",
+        "party id3 --rows people.csv --target sex --me alice --peer localhost:9 --plain "
+        "--schema setings.toml",
+        "party log --number 1 --me alice --peer localhost:9 --cert setings.toml "
+        "--key settings.toml --peer-cert settings.toml",
+        "measure peple.csv",
+    ],
+)
+def test_a_file_that_is_not_there_and_what_may_have_been_meant(tmp_path, monkeypatch, line):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "people.csv").write_text("age,sex\n20,F\n")
+    (tmp_path / "settings.toml").write_text("")
+    (tmp_path / "trees").mkdir()
+    before = sorted(tmp_path.rglob("*"))
+    done = sfumato(*line.split(" "))
+    message = " ".join(done.err.split())
+    assert (done.code, done.out) == (2, ""), message
+    assert "there is no such" in message
+    meant = {"setings.toml": "settings.toml", "tres": "trees", "peple.csv": "people.csv"}
+    (wrong,) = (word for word in line.split(" ") if word in meant)
+    assert f"{wrong}: " in message
+    assert f"Did you mean `{meant[wrong]}`?" in message
+    assert sorted(tmp_path.rglob("*")) == before

@@ -19,6 +19,7 @@ from sfumato.anonymize.registry import method as method_named
 from sfumato.anonymize.workload import QueryLog
 from sfumato.errors import InputError, ParameterError, SourceError, did_you_mean
 from sfumato.hierarchy import Boundaries
+from sfumato.reading import read_text
 
 __all__ = ["Settings"]
 
@@ -100,18 +101,23 @@ class Settings:
         Paths in the file are relative to it.
         """
         place = Path(path)
+        text = read_text(path, "the configuration")
         try:
-            text = place.read_text(encoding="utf-8")
             if place.suffix == ".json":
                 return cls._repeated(json.loads(text), str(path))
             content = tomllib.loads(text)
-        except OSError as error:
-            reason = (error.strerror or "it cannot be read").lower()
-            raise SourceError(f"the configuration: {reason}", where=str(path)) from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise SourceError(f"this is no TOML: {error}", where=str(path)) from None
+        except tomllib.TOMLDecodeError as error:
+            raise SourceError(
+                f"this is no TOML: {error}",
+                where=str(path),
+                remedy='Write e.g. k = 5 and qi = ["age", "sex"]; --write-config makes one.',
+            ) from None
         except (ValueError, KeyError, TypeError):
-            raise SourceError("this is no certificate of `anonymize`", where=str(path)) from None
+            raise SourceError(
+                "this is no certificate of `anonymize`",
+                where=str(path),
+                remedy="Give a TOML file, or the .certificate.json beside a release.",
+            ) from None
         for name in ("hierarchies", "boundaries", "workload", "key_file", "population"):
             if isinstance(content.get(name), str):
                 content[name] = str(place.parent / content[name])

@@ -15,8 +15,10 @@ from sfumato.anonymize.drafting import draft_of
 from sfumato.anonymize.solving import solve
 from sfumato.anonymize.workload import QueryLog
 from sfumato.budget import Budget
+from sfumato.errors import InputError
 from sfumato.hierarchy import Boundaries, Hierarchy, read_folder
 from sfumato.privacy import read_key
+from sfumato.reading import require_file
 from sfumato.release import Draft, Release, publish, rehearse
 from sfumato.release.certificate import certificate_path
 from sfumato.release.place import check_place
@@ -185,7 +187,7 @@ def demand_of(opened: Table, settings: Settings) -> Demand:
         },
         identifiers=tuple(dict.fromkeys((*settings.identifiers, *dropped))),
         pseudonyms=tuple(dict.fromkeys((*settings.pseudonyms, *hidden))),
-        key=None if settings.key_file is None else read_key(settings.key_file),
+        key=None if settings.key_file is None else _key(settings.key_file),
         stars_as_text=settings.suppressed_as == "text",
         population=None if settings.population is None else table(settings.population),
         seed=settings.seed,
@@ -271,6 +273,10 @@ def _trees(
         return dict(given)
     found = read_folder(given, opened.columns)
     return {name: tree for name, tree in found.items() if name in columns}
+
+
+def _key(path: str) -> bytes:
+    return read_key(require_file(path, "the key", kind=InputError))
 
 
 def _boundaries(

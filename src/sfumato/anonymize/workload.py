@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.errors import ParameterError, SourceError
+from sfumato.errors import ParameterError
 from sfumato.hierarchy import Ranges
+from sfumato.reading import read_text
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -111,13 +112,7 @@ class QueryLog:
         Queries end with a semicolon, or, where the file has none, with their line. Empty lines and
         those that begin with ``--`` or ``#`` are passed over.
         """
-        try:
-            lines = Path(path).read_text(encoding="utf-8").splitlines()
-        except OSError as error:
-            reason = (error.strerror or "it cannot be read").lower()
-            raise SourceError(f"the query log: {reason}", where=str(path)) from None
-        except UnicodeDecodeError:
-            raise SourceError("the query log is not UTF-8 text", where=str(path)) from None
+        lines = read_text(path, "the query log").splitlines()
         return cls._of(_statements(lines), str(path))
 
     @classmethod

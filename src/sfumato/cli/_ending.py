@@ -21,9 +21,11 @@ from typing import Any
 import typer
 
 from sfumato.errors import EngineError, SfumatoError, SourceError
+from sfumato.reading import unreadable
 
 __all__ = ["guarded"]
 
+_UNREADABLE = (errno.ENOENT, errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOTDIR)
 _SECONDS_TO_RETURN = 0.05
 """Time for a callback to return to the compiled code that called it."""
 
@@ -117,10 +119,11 @@ def _known(error: BaseException) -> SfumatoError | None:
     where = None if error.filename is None else str(error.filename)
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
         return EngineError("the disk is full", where=where, remedy="Free some space and try again.")
+    if where is not None and error.errno in _UNREADABLE:
+        reason, remedy = unreadable(where, error)
+        return SourceError(reason, where=where, remedy=remedy)
     reason = (error.strerror or type(error).__name__).lower()
-    if error.errno in (errno.ENOENT, errno.EACCES, errno.EISDIR, errno.ENOTDIR, errno.EEXIST):
-        return SourceError(reason, where=where)
-    return EngineError(reason, where=where)
+    return EngineError(reason, where=where, remedy="Check the disk, and try again.")
 
 
 def _unexpected(error: BaseException) -> SfumatoError:

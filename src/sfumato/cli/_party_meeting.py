@@ -14,6 +14,7 @@ import typer
 from sfumato.cli._places import parse_address
 from sfumato.cli._running import Run, table_verb, verb
 from sfumato.errors import ParameterError
+from sfumato.reading import require_file
 
 if TYPE_CHECKING:
     from sfumato.secure import Session
@@ -56,8 +57,12 @@ class Meeting:
                 remedy="Use --cert, --key and --peer-cert (`sfumato party keys` makes them), "
                 "or --plain between processes of one machine.",
             )
+        for path in filter(None, given):
+            require_file(path, "a certificate or key")
         if not 0 < self.timeout <= 86_400:
-            raise ParameterError("--timeout is a number of seconds, at most a day")
+            raise ParameterError(
+                "--timeout is a number of seconds, at most a day", remedy="Write e.g. --timeout 60."
+            )
 
     def meet(self, run: Run, program: str, parameters: Mapping[str, Any]) -> Session:
         """Make compiled code ready, then wait for the other party."""

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from enum import StrEnum
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.cli._running import Run
 from sfumato.errors import ColumnError, SourceError, did_you_mean
+from sfumato.reading import read_text
 
 if TYPE_CHECKING:
     from sfumato.secure import HeldCells, HeldRows, Schema, Session
@@ -18,6 +18,8 @@ __all__ = ["MISSING", "OwnTable", "Split", "read_schema"]
 
 MISSING = "(missing)"
 """The category of empty cells, where each side has whole rows."""
+
+_WRITTEN = 'Write e.g. {"sex": ["f", "m"], "stage": ["I", "II"]}'
 
 
 class Split(StrEnum):
@@ -32,11 +34,9 @@ def read_schema(path: str) -> Schema:
     from sfumato.secure import Schema
 
     try:
-        told = json.loads(Path(path).read_text(encoding="utf-8"))
-    except OSError as error:
-        raise SourceError(f"cannot be read ({error.strerror})", where=path) from error
+        told = json.loads(read_text(path, "the schema"))
     except ValueError as error:
-        raise SourceError("this is not JSON", where=path) from error
+        raise SourceError("this is not JSON", where=path, remedy=_WRITTEN) from error
     if not isinstance(told, dict) or not all(
         isinstance(values, list) and all(isinstance(value, str) for value in values)
         for values in told.values()
@@ -44,7 +44,7 @@ def read_schema(path: str) -> Schema:
         raise SourceError(
             "a schema names columns, each with a list of categories as text",
             where=path,
-            remedy='Write e.g. {"sex": ["f", "m"], "stage": ["I", "II"]}',
+            remedy=_WRITTEN,
         )
     return Schema.of(told)
 

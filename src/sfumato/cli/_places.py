@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from sfumato.errors import ParameterError
+from sfumato.reading import require_folder
 
 __all__ = ["new_file", "parse_address"]
 
@@ -32,6 +33,5 @@ def new_file(path: str, force: bool) -> Path:
         raise ParameterError(
             "the output exists already", where=path, remedy="Choose another name, or use --force."
         )
-    if not target.parent.is_dir():
-        raise ParameterError("there is no such folder", where=str(target.parent))
+    require_folder(target.parent, "the output", kind=ParameterError)
     return target

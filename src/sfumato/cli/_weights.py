@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from sfumato.errors import ParameterError, SourceError
+from sfumato.reading import read_text
 
 __all__ = ["Weights", "parse_weights"]
 
@@ -54,11 +55,11 @@ def _number(name: str, text: str, has_name: bool) -> float:
 
 def _from_file(path: Path) -> dict[str, float]:
     try:
-        content = tomllib.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError as error:
-        raise SourceError("there is no such file of weights", where=str(path)) from error
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise SourceError(f"the weights cannot be read ({error})", where=str(path)) from error
+        content = tomllib.loads(read_text(path, "the weights"))
+    except tomllib.TOMLDecodeError as error:
+        raise SourceError(
+            f"this is no TOML: {error}", where=str(path), remedy="Write e.g.\n[weights]\nage = 2"
+        ) from None
     table = content.get("weights", content)
     if not isinstance(table, dict) or not all(
         isinstance(weight, (int, float)) and not isinstance(weight, bool)

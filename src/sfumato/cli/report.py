@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sfumato.cli._options import Force, Seed, examples, new_app, split_columns
 from sfumato.cli._running import Run, table_verb
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, SourceError
+from sfumato.reading import require_file
 from sfumato.results import Result
 
 if TYPE_CHECKING:
@@ -112,8 +114,11 @@ def _of_model(run: Run, released: str | None, qi: list[str] | None) -> tuple[Pag
     from sfumato.report.registry import page_of
 
     if released or qi:
-        raise ParameterError("a model has no rows: --released and --qi are about a table")
-    return page_of(read_model(str(run.source))), ()
+        raise ParameterError(
+            "a model has no rows: --released and --qi are about a table",
+            remedy="Leave them out, or give the table.",
+        )
+    return page_of(read_model(require_file(str(run.source), "the model"))), ()
 
 
 def _of_release(run: Run, released: str, qi: list[str] | None) -> tuple[Page, tuple[str, ...]]:
@@ -124,9 +129,24 @@ def _of_release(run: Run, released: str, qi: list[str] | None) -> tuple[Page, tu
         raise ParameterError(
             "the certificate of a release says what others may know", remedy="Leave out --qi."
         )
+    _require_certified(released)
     found = certified_release(released, run.table, budget=run.budget)
     sets = found.asked.get("qi") or [found.details.get("published", ())]
     return release_page(found, run.table), tuple(sets[0])
+
+
+def _require_certified(released: str) -> None:
+    """Say what is missing: the release itself, or its certificate."""
+    from sfumato.release.certificate import certificate_path
+
+    if not Path(released).is_dir() and "://" not in released:
+        require_file(released, "the release")
+    if not certificate_path(released).is_file():
+        raise SourceError(
+            "no certificate lies beside it, so what it was to promise is not known",
+            where=released,
+            remedy="Give a release that Sfumato wrote, e.g. `sfumato anonymize … -o`.",
+        )
 
 
 def view(written: WrittenReport) -> RenderableType:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sfumato.cli._options import Force, Output, Seed, examples, new_app
 from sfumato.cli._running import Run, table_verb
-from sfumato.errors import ParameterError, SourceError
+from sfumato.errors import ParameterError
+from sfumato.reading import read_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -71,12 +71,15 @@ def safe_harbor(
     from sfumato.population.harbor import safe_harbor as make
     from sfumato.population.safe_harbor import RESTRICTED_AREAS, read_areas
 
+    restricted = RESTRICTED_AREAS
+    if areas is not None:
+        restricted = read_areas(read_text(areas, "the list of areas").splitlines())
     release = make(
         run.table,
         keep=run.columns(keep) or (),
         drop=run.columns(drop) or (),
         as_of=_day(as_of),
-        restricted_areas=RESTRICTED_AREAS if areas is None else read_areas(_lines(areas)),
+        restricted_areas=restricted,
         pad_zip=pad_zip,
         seed=seed,
         output=output,
@@ -93,13 +96,6 @@ def _day(text: str | None) -> dt.date | None:
         raise ParameterError(
             "the day on which ages are counted cannot be read", remedy="Write e.g. 2024-12-31."
         ) from error
-
-
-def _lines(path: str) -> list[str]:
-    try:
-        return Path(path).read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as error:
-        raise SourceError("the list of areas cannot be read", where=path) from error
 
 
 def view(release: Release) -> RenderableType:

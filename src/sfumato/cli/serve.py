@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from sfumato.budget import parse_memory
+from sfumato.budget import parse_size
 from sfumato.cli._ending import guarded
 from sfumato.cli._options import examples, new_app
-from sfumato.errors import MissingExtraError
+from sfumato.errors import MissingExtraError, ParameterError
 
 app = new_app()
 
@@ -47,7 +47,16 @@ def serve(
     folder, and removed when the workbench ends.
     """
     with guarded(as_json=False):
-        _serve(places or [Path()], port, parse_memory(upload_limit), browser)
+        _serve(places or [Path()], port, _upload_limit(upload_limit), browser)
+
+
+def _upload_limit(text: str) -> int:
+    size = parse_size(text)
+    if size <= 0:
+        raise ParameterError(
+            "an upload limit must be larger than zero", remedy="Write e.g. --upload-limit 2GB."
+        )
+    return size
 
 
 def _serve(places: list[Path], port: int, upload_limit: int, browser: bool) -> None:

@@ -11,6 +11,7 @@ from sfumato.cli._demands import Privacy, Subjects
 from sfumato.cli._options import examples, new_app
 from sfumato.cli._running import Run, table_verb
 from sfumato.errors import ParameterError
+from sfumato.reading import read_bytes, require_file
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -82,8 +83,8 @@ def verify(
     found = check(
         run.table,
         promises=promises,
-        certificate=certificate if certificate or promises else _beside(run),
-        key=None if key is None else key.read_bytes().strip(),
+        certificate=_certificate(run, certificate, bool(promises)),
+        key=None if key is None else read_bytes(key, "the key").strip(),
         others=[run.open(other) for other in others or ()],
         row_key=row_key,
         population=None if moved is None else run.open(moved),
@@ -94,11 +95,14 @@ def verify(
         raise typer.Exit(1)
 
 
-def _beside(run: Run) -> str:
+def _certificate(run: Run, named: str | None, has_promises: bool) -> str | None:
+    """The certificate that was named, else the one beside the table where nothing is asked."""
     from sfumato.release.certificate import certificate_path
 
+    if named is not None:
+        return require_file(named, "the certificate")
     assert run.source is not None
-    return str(certificate_path(run.source))
+    return None if has_promises else str(certificate_path(run.source))
 
 
 def _promises(run: Run, asked: dict[str, Any], wildcards: bool) -> list[Promise]:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import csv
 import io
-import os
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
+from sfumato.atomic import appearing
 from sfumato.errors import HierarchyError, did_you_mean
 from sfumato.hierarchy.hierarchy import Hierarchy
+from sfumato.reading import read_text, require_folder
 
 __all__ = ["parse_arx", "read_arx", "read_folder", "write_arx"]
 
@@ -27,14 +28,7 @@ def read_arx(path: str | Path) -> Hierarchy:
         If the file cannot be read, has lines of unequal depth, a value twice, two roots, or a
         label below two different labels; file and line are named.
     """
-    try:
-        text = Path(path).read_text(encoding="utf-8-sig")
-    except OSError as error:
-        reason = (error.strerror or "it cannot be read").lower()
-        raise HierarchyError(reason, where=str(path)) from None
-    except UnicodeDecodeError:
-        raise HierarchyError("this is no UTF-8 text", where=str(path)) from None
-    return parse_arx(text, where=str(path))
+    return parse_arx(read_text(path, "the hierarchy", kind=HierarchyError), where=str(path))
 
 
 def parse_arx(text: str, *, where: str | None = None) -> Hierarchy:
@@ -93,17 +87,9 @@ def write_arx(hierarchy: Hierarchy, path: str | Path) -> None:
                 where=str(path),
                 remedy="Rename one of them: this file form tells nodes apart by level and label.",
             )
-    place = Path(path)
-    unfinished = place.with_name(f".{place.name}.{os.getpid()}.tmp")
-    try:
-        with unfinished.open("w", encoding="utf-8", newline="") as file:
-            writer = csv.writer(file, delimiter=";", lineterminator="\n")
-            writer.writerows(zip(*(labels.to_pylist() for labels in levels), strict=True))
-        unfinished.replace(place)
-    except OSError as error:
-        unfinished.unlink(missing_ok=True)
-        reason = (error.strerror or "it cannot be written").lower()
-        raise HierarchyError(reason, where=str(path)) from None
+    with appearing(path) as unfinished, unfinished.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file, delimiter=";", lineterminator="\n")
+        writer.writerows(zip(*(labels.to_pylist() for labels in levels), strict=True))
 
 
 def read_folder(folder: str | Path, columns: Sequence[str]) -> dict[str, Hierarchy]:
@@ -114,9 +100,7 @@ def read_folder(folder: str | Path, columns: Sequence[str]) -> dict[str, Hierarc
     HierarchyError
         If the folder does not exist, or a file belongs to none of the columns.
     """
-    place = Path(folder)
-    if not place.is_dir():
-        raise HierarchyError("there is no such folder", where=str(folder))
+    place = require_folder(folder, "the hierarchies", kind=HierarchyError)
     found = {}
     for file in sorted(place.glob("*.csv")):
         if file.stem not in columns:

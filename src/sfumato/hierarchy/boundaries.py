@@ -22,6 +22,7 @@ from sfumato.hierarchy.published import Published
 from sfumato.hierarchy.ranges import Ranges
 from sfumato.hierarchy.sets import ValueSets
 from sfumato.hierarchy.tree import Array
+from sfumato.reading import read_text
 
 __all__ = ["Boundaries", "Limit", "maximum_allowed"]
 
@@ -129,13 +130,13 @@ class Boundaries:
     def read(cls, path: str | Path) -> Boundaries:
         """Read a TOML file with one table a column."""
         try:
-            content = tomllib.loads(Path(path).read_text(encoding="utf-8"))
-        except OSError as error:
+            content = tomllib.loads(read_text(path, "the boundaries"))
+        except tomllib.TOMLDecodeError as error:
             raise InputError(
-                (error.strerror or "cannot be read").lower(), where=str(path)
+                f"this is no TOML: {error}",
+                where=str(path),
+                remedy='Write e.g. [age] and below it max_width = 10, or marks = ["Midwest"].',
             ) from None
-        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-            raise InputError(f"this is no TOML: {error}", where=str(path)) from None
         for name, rule in content.items():
             if not isinstance(rule, dict):
                 raise InputError(

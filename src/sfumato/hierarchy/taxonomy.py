@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -12,8 +13,11 @@ import pyarrow as pa
 from sfumato.errors import HierarchyError
 from sfumato.hierarchy.hierarchy import Hierarchy
 from sfumato.hierarchy.tree import Tree
+from sfumato.reading import read_text
 
 __all__ = ["read_taxonomy", "taxonomy"]
+
+_ONE_A_LINE = "Write one pair a line, e.g. Lincoln,Midwest"
 
 
 def taxonomy(
@@ -81,19 +85,19 @@ def taxonomy(
 
 def read_taxonomy(path: str | Path, delimiter: str = ",") -> Hierarchy:
     """Read a file with one ``child,parent`` a line."""
+    text = read_text(path, "the taxonomy", kind=HierarchyError)
     try:
-        with Path(path).open(encoding="utf-8-sig", newline="") as file:
-            rows = list(csv.reader(file, delimiter=delimiter))
-    except OSError as error:
+        rows = list(csv.reader(io.StringIO(text), delimiter=delimiter))
+    except csv.Error as error:
         raise HierarchyError(
-            (error.strerror or "it cannot be read").lower(), where=str(path)
+            f"this is no text table: {error}", where=str(path), remedy=_ONE_A_LINE
         ) from None
-    except (csv.Error, UnicodeDecodeError) as error:
-        raise HierarchyError(f"this is no text table: {error}", where=str(path)) from None
     for line, row in enumerate(rows, 1):
         if len(row) != 2:
             raise HierarchyError(
-                f"line {line} has {len(row)} fields instead of child and parent", where=str(path)
+                f"line {line} has {len(row)} fields instead of child and parent",
+                where=str(path),
+                remedy=_ONE_A_LINE,
             )
     return taxonomy([(row[0], row[1]) for row in rows], where=str(path))
 

@@ -19,6 +19,7 @@ from typing import Any
 from sfumato._version import __version__
 from sfumato.atomic import write_text
 from sfumato.errors import PromiseError, SourceError
+from sfumato.reading import unreadable
 from sfumato.results import plain
 
 __all__ = ["FORMAT", "Certificate", "certificate_path"]
@@ -88,7 +89,10 @@ class Certificate:
                 remedy="Name it with --certificate, or say what to check (e.g. -k 5 --qi age,sex).",
             ) from error
         except (OSError, UnicodeDecodeError) as error:
-            raise SourceError("the certificate cannot be read", where=where) from error
+            reason, remedy = unreadable(path, error)
+            raise SourceError(
+                f"the certificate cannot be read: {reason}", where=where, remedy=remedy
+            ) from error
         try:
             body = json.loads(text)
         except json.JSONDecodeError as error:

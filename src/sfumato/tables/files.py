@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from sfumato.errors import SourceError, did_you_mean
+from sfumato.errors import SourceError
+from sfumato.reading import similar_names
 
 __all__ = ["FoundFiles", "Kind", "find_files", "kind_of", "refuse_misnamed"]
 
@@ -71,15 +72,23 @@ def find_files(given: str) -> FoundFiles:
             return FoundFiles(_parquet_below(path, given), path)
         if path.exists():
             if not path.is_file() and not path.is_fifo():
-                raise SourceError("this is not a regular file", where=given)
+                raise SourceError(
+                    "this is not a regular file", where=given, remedy="Name a file, folder or pipe."
+                )
             return FoundFiles((path,))
     except OSError as error:
-        raise SourceError(f"cannot be opened: {error.strerror}", where=given[:200]) from error
+        raise SourceError(
+            f"cannot be opened: {error.strerror}", where=given[:200], remedy="Check its name."
+        ) from error
     if glob.has_magic(given):
         matches = sorted(Path(p) for p in glob.glob(str(path), recursive=True) if Path(p).is_file())
         if matches:
             return FoundFiles(tuple(matches))
-        raise SourceError("no file matches this pattern", where=given)
+        raise SourceError(
+            "no file matches this pattern",
+            where=given,
+            remedy="Try it with `ls`, and keep it in quotes.",
+        )
     raise _missing(path, given)
 
 
@@ -136,14 +145,12 @@ def _parquet_below(folder: Path, given: str) -> tuple[Path, ...]:
 
 
 def _missing(path: Path, given: str) -> SourceError:
-    folder = path.parent
     if path.is_symlink():
-        return SourceError("this is a link that leads nowhere", where=given)
-    if not folder.is_dir():
-        return SourceError("there is no such file, nor its folder", where=given)
-    tables = [path.name for path in folder.iterdir() if path.suffix.lower() in _ENDINGS]
+        return SourceError(
+            "this is a link that leads nowhere", where=given, remedy="Name the file itself."
+        )
     return SourceError(
         "there is no such file",
         where=given,
-        remedy=did_you_mean(path.name, sorted(tables)) if tables else None,
+        remedy=similar_names(path, lambda beside: beside.suffix.lower() in _ENDINGS),
     )

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from sfumato.engines.spool import PrivateFolder
 from sfumato.errors import SourceError
+from sfumato.reading import unreadable
 from sfumato.tables.arrowfile import ArrowFile
 from sfumato.tables.files import find_files, kind_of, refuse_misnamed
 from sfumato.tables.parquet import ParquetSource
@@ -109,7 +110,8 @@ def _beginning(path: Path, name: str) -> bytes:
         with path.open("rb") as file:
             first = file.read(_BEGINNING)
     except OSError as error:
-        raise SourceError(f"cannot be read: {error.strerror}", where=name) from None
+        reason, remedy = unreadable(path, error)
+        raise SourceError(f"cannot be read: {reason}", where=name, remedy=remedy) from None
     if not first:
         raise SourceError("the file is empty", where=name, remedy="Export it again.")
     return first

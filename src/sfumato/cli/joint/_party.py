@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.cli._places import parse_address
 from sfumato.cli._running import Run
 from sfumato.errors import ParameterError
+from sfumato.reading import require_file
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -49,6 +50,8 @@ class Party:
             raise ParameterError("the coordinator uses --listen, all others --connect")
         if self.name in self.others:
             raise ParameterError(f"--party names `{self.name}`, which is this party itself")
+        for path in (self.certificate, self.key, *self.others.values()):
+            require_file(path, "a certificate or key")
         others = {name: Path(path) for name, path in self.others.items()}
         trust = Certificates(Path(self.certificate), Path(self.key), others)
         if self.listen:

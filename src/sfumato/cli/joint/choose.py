@@ -12,6 +12,7 @@ from sfumato.cli._places import new_file
 from sfumato.cli._running import Run, verb
 from sfumato.cli.joint._options import AgreementFile, OutputFile
 from sfumato.cli.joint._views import view_agreement
+from sfumato.reading import require_file
 
 __all__ = ["EXAMPLES", "choose"]
 
@@ -34,8 +35,8 @@ def choose(
     from sfumato.joint.reports import Agreed, read_seed_scores
 
     target = new_file(output, force)
-    agreed = read_agreement(agreement)
-    scored = [read_seed_scores(path, agreed.hash) for path in sources]
+    agreed = read_agreement(require_file(agreement, "the agreement"))
+    scored = [read_seed_scores(require_file(path, "the scores"), agreed.hash) for path in sources]
     best = choose_seed([entry.scores for entry in scored], [entry.rows for entry in scored])
     final = agreed.with_projection(seed=best)
     write_text(target, final.to_toml())

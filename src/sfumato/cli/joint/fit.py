@@ -16,6 +16,7 @@ from sfumato.cli.joint._options import OutputFile, text
 from sfumato.cli.joint._party import Party, fit_together
 from sfumato.cli.joint._views import view_fit
 from sfumato.errors import ParameterError
+from sfumato.reading import require_file
 
 __all__ = ["EXAMPLES", "fit"]
 
@@ -125,6 +126,8 @@ def fit(
     from sfumato.joint.reports import Fitted
 
     target = new_file(output, force)
+    if agreement is not None:
+        require_file(agreement, "the agreement")
     if exact:
         if agreement is None or len(sources) != 1:
             raise ParameterError("an exact fit needs --agreement, and one table: this party's own")
@@ -152,7 +155,7 @@ def fit(
             stratified=stratified,
         )
     else:
-        shares = [read_share(path) for path in sources]
+        shares = [read_share(require_file(path, "the share")) for path in sources]
         if agreement is not None and read_agreement(agreement).hash != shares[0].agreement.hash:
             raise ParameterError(
                 "the shares were made under another agreement than this one", where=agreement

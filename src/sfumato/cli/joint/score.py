@@ -16,6 +16,7 @@ from sfumato.cli.joint._options import text
 from sfumato.cli.joint._party import agreed_rows
 from sfumato.cli.joint._views import view_scores
 from sfumato.errors import ParameterError
+from sfumato.reading import require_file
 
 __all__ = ["EXAMPLES", "score"]
 
@@ -45,7 +46,7 @@ def score(
     from sfumato.joint import score as score_rows
 
     target = None if output is None else new_file(output, force)
-    fitted = read_model(model)
+    fitted = read_model(require_file(model, "the model"))
     found = score_rows(
         fitted, agreed_rows(run, fitted.agreement, outcome=False), at=at, threshold=threshold,
         where=str(run.source),

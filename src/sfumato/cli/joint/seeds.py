@@ -12,6 +12,7 @@ from sfumato.cli._places import new_file
 from sfumato.cli._running import Run, table_verb
 from sfumato.cli.joint._options import AgreementFile, OutputFile
 from sfumato.cli.joint._party import agreed_rows
+from sfumato.reading import require_file
 
 __all__ = ["EXAMPLES", "seeds"]
 
@@ -38,7 +39,7 @@ def seeds(
     from sfumato.joint.reports import SeedScores
 
     target = new_file(output, force)
-    agreed = read_agreement(agreement)
+    agreed = read_agreement(require_file(agreement, "the agreement"))
     table = agreed_rows(run, agreed)
     names = [f"{agreed.projection.seed}/{number}" for number in range(candidates)]
     scores = score_seeds(

@@ -17,6 +17,7 @@ from sfumato.cli.joint._options import AgreementFile, OutputFile, text
 from sfumato.cli.joint._party import agreed_rows
 from sfumato.cli.joint._views import view_share
 from sfumato.errors import ParameterError
+from sfumato.reading import require_file
 
 __all__ = ["EXAMPLES", "share"]
 
@@ -83,7 +84,7 @@ def share(
 
     target = new_file(output, force)
     side = None if report is None else new_file(report, force)
-    agreed = read_agreement(agreement)
+    agreed = read_agreement(require_file(agreement, "the agreement"))
     if decimals is not None:
         if rounding is not None:
             raise ParameterError("--rounding and --decimals say the same", remedy="Give one.")

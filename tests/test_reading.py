@@ -1,0 +1,84 @@
+"""Files and folders that users name: what is told when they are not there."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+import pytest
+
+from sfumato.errors import HierarchyError, SourceError
+from sfumato.reading import read_bytes, read_text, require_file, require_folder, unreadable
+
+
+@pytest.fixture
+def folder(tmp_path):
+    (tmp_path / "queries.sql").write_text("SELECT 1")
+    (tmp_path / "weights.toml").write_text("age = 1")
+    (tmp_path / "trees").mkdir()
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        (
+            "querys.sql",
+            r"the log: there is no such file\. Did you mean `queries\.sql`\?",
+        ),
+        ("QUERIES.SQL", r"Did you mean `queries\.sql`\?"),
+        ("x.toml", r"That folder holds `weights\.toml`\."),
+        ("nothing", r"Check its name; it was looked for in /"),
+        ("nowhere/queries.sql", r"There is no folder .*nowhere either: check the path\."),
+        ("queries.sql/inside", r"There is no folder .* either"),
+        ("trees", r"the log: this is a folder\. Name a file in it\."),
+        ("", r"this is a folder\. Name a file in it\."),
+        ("a\0b", r"this cannot be the name of a file"),
+        ("x" * 300, r"file name too long\. Check its name"),
+    ],
+)
+@pytest.mark.parametrize("act", [read_text, read_bytes, require_file])
+def test_a_missing_file_is_explained(folder, act, name, words):
+    with pytest.raises(SourceError, match=words):
+        act(os.path.join(folder, name), "the log")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("tree", r"there is no such folder\. Did you mean `trees`\?"),
+        ("weights.toml", r"this is a file\. Name the folder it is in\."),
+        ("nowhere/trees", r"There is no folder"),
+        ("others", r"Check its name"),
+    ],
+)
+def test_a_missing_folder_is_explained(folder, name, words):
+    with pytest.raises(HierarchyError, match=words):
+        require_folder(folder / name, "the trees", kind=HierarchyError)
+
+
+def test_what_is_there_is_read(folder):
+    (folder / "windows.sql").write_bytes(b"\xef\xbb\xbfSELECT\r\n1\r2")
+    assert read_text(folder / "windows.sql", "the log") == "SELECT\n1\n2"
+    assert read_bytes(folder / "queries.sql", "the log") == b"SELECT 1"
+    assert require_file(folder / "queries.sql", "the log") == str(folder / "queries.sql")
+    assert require_folder(folder / "trees", "the trees") == folder / "trees"
+
+
+def test_text_of_another_encoding_is_refused_without_quoting_it(folder):
+    (folder / "latin.sql").write_bytes("SELECT 'caf\xe9'".encode("latin-1"))
+    with pytest.raises(SourceError, match=r"not UTF-8 text, from byte 12 on\. Save it as UTF-8"):
+        read_text(folder / "latin.sql", "the log")
+
+
+def test_no_hidden_file_is_suggested(folder):
+    (folder / ".secret.sql").write_text("")
+    with pytest.raises(SourceError) as error:
+        read_text(folder / "secret.sql", "the log")
+    assert ".secret" not in str(error.value)
+
+
+def test_refused_rights_have_a_remedy():
+    assert unreadable("x", PermissionError(errno.EACCES, "Permission denied"))[0] == (
+        "permission denied"
+    )
