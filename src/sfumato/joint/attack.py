@@ -155,41 +155,26 @@ def _search(
     stop: tuple[int, int],
     nodes: int,
 ) -> tuple[Ints, NDArray[np.bool_], NDArray[np.bool_]]:
-    from sfumato.joint._attack_kernels import search_rows
+    from sfumato.joint._attack_kernels import Levels, Limits, Targets, search_rows
 
-    levels = len(order)
     size = centre.shape[1]
     rotation, pivot = _triangular(contributions, order, size)
-    begin = np.zeros(levels, dtype=np.int64)
-    count = np.array([len(contributions[g]) for g in order], dtype=np.int64)
-    begin[1:] = np.cumsum(count)[:-1]
-    plain = np.empty((int(count.sum()), size))
+    end = np.cumsum([len(contributions[g]) for g in order], dtype=np.int64)
+    begin = np.concatenate(([0], end[:-1]))
+    plain = np.empty((int(end[-1]), size))
     turned = np.empty_like(plain)
-    truth = np.empty((len(centre), levels), dtype=np.int64)
+    truth = np.empty((len(centre), len(order)), dtype=np.int64)
     for s, g in enumerate(order):
         rotated = contributions[g] @ rotation
         by_pivot = np.argsort(rotated[:, pivot[s]], kind="stable")
-        here = slice(begin[s], begin[s] + count[s])
+        here = slice(begin[s], end[s])
         truth[:, s] = begin[s] + np.argsort(by_pivot)[options[:, g]]
         plain[here] = contributions[g][by_pivot]
         turned[here] = rotated[by_pivot]
-    bounds = [_remaining(values, begin, count) for values in (turned, plain)]
-    hits, exhaustive, differs = search_rows(
-        begin,
-        count,
-        turned,
-        plain,
-        pivot,
-        *bounds[0],
-        *bounds[1],
-        centre @ rotation,
-        np.ascontiguousarray(centre),
-        half,
-        truth,
-        avoid_truth,
-        *stop,
-        nodes,
-    )
+    reach = [*_remaining(turned, begin, end), *_remaining(plain, begin, end)]
+    levels = Levels(begin, end, turned, plain, pivot, *reach)
+    targets = Targets(centre @ rotation, np.ascontiguousarray(centre), half, truth)
+    hits, exhaustive, differs = search_rows(levels, targets, Limits(avoid_truth, *stop, nodes))
     by_column = np.empty_like(differs)
     by_column[:, order] = differs
     return hits, exhaustive, by_column
@@ -216,12 +201,12 @@ def _triangular(
     return np.ascontiguousarray(rotation), np.minimum(starts, size - 1)
 
 
-def _remaining(values: Floats, begin: Ints, count: Ints) -> tuple[Floats, Floats]:
+def _remaining(values: Floats, begin: Ints, end: Ints) -> tuple[Floats, Floats]:
     """Least and greatest sum that the levels after each level can still contribute."""
     levels, size = len(begin), values.shape[1]
     low, high = np.zeros((levels, size)), np.zeros((levels, size))
     for s in range(levels - 2, -1, -1):
-        after = values[begin[s + 1] : begin[s + 1] + count[s + 1]]
+        after = values[begin[s + 1] : end[s + 1]]
         low[s] = low[s + 1] + after.min(axis=0)
         high[s] = high[s + 1] + after.max(axis=0)
     return low, high
