@@ -53,9 +53,9 @@ if TYPE_CHECKING:
     from sfumato.joint.projection import project as project
     from sfumato.joint.projection import random_matrix as random_matrix
     from sfumato.joint.projection import round_to as round_to
+    from sfumato.joint.publishing import ShareResult as ShareResult
+    from sfumato.joint.publishing import make_share as make_share
     from sfumato.joint.share import Share as Share
-    from sfumato.joint.share import ShareResult as ShareResult
-    from sfumato.joint.share import make_share as make_share
     from sfumato.joint.share import read_share as read_share
     from sfumato.joint.share import stack as stack
     from sfumato.joint.share import write_share as write_share
@@ -79,7 +79,8 @@ _HOME = {
     "metrics": ("auc", "concordance", "survived"),
     "model": ("JointModel", "Scores", "fit_shares", "read_model", "score", "write_model"),
     "projection": ("project", "random_matrix", "round_to"),
-    "share": ("Share", "ShareResult", "make_share", "read_share", "stack", "write_share"),
+    "publishing": ("ShareResult", "make_share"),
+    "share": ("Share", "read_share", "stack", "write_share"),
     "stratified": ("exact_stratified_cox",),
     "summing": ("SecureSum",),
     "tuning": ("choose_penalty", "choose_seed", "cross_validate", "score_seeds"),

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from sfumato.joint.evaluation import Evaluation
 from sfumato.joint.model import JointModel
-from sfumato.joint.share import ShareResult
+from sfumato.joint.publishing import ShareResult
 from sfumato.joint.traffic import SumReport
 from sfumato.report import charts, curves
 from sfumato.report.flow import gathering_svg

@@ -23,7 +23,7 @@ _HOMES = {
     "sfumato.cli._party_views.Outcome": "of_secure:outcome",
     "sfumato.joint.evaluation.Evaluation": "of_joint:evaluation",
     "sfumato.joint.model.JointModel": "of_joint:model",
-    "sfumato.joint.share.ShareResult": "of_joint:share",
+    "sfumato.joint.publishing.ShareResult": "of_joint:share",
     "sfumato.joint.traffic.SumReport": "of_joint:sums",
     "sfumato.population.attack.AttackResult": "of_people:attack",
     "sfumato.population.survey.PopulationReport": "of_people:population",
