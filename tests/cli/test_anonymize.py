@@ -10,6 +10,7 @@ import pytest
 
 import sfumato as sf
 from cli_tools import sfumato
+from sfumato.anonymize.registry import METHODS
 from sfumato.demo import people
 
 QI = ("--qi", "birth_date,sex,zip")
@@ -62,6 +63,17 @@ def test_the_page_fits_80_columns_and_tells_the_whole_story(hospital, tmp_path, 
         assert told in words, told
     assert "!" not in done.out
     assert sfumato("verify", out).code == 0
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_page_of_every_method(hospital, tmp_path, name):
+    column = "cost" if METHODS[name].home.startswith("sfumato.population") else "sex,zip"
+    out = tmp_path / "release.parquet"
+    done = sfumato(
+        "anonymize", hospital, "-k", 5, "--qi", column, *OUT, "--method", name, "-o", out, "-q"
+    )
+    assert (done.code, done.err) == (0, "")
+    assert "Written and verified" in done.out
 
 
 def test_no_value_held_by_few_is_printed(hospital):
@@ -228,8 +240,6 @@ def test_a_release_is_not_overwritten_unasked(hospital, tmp_path):
 
 
 def test_help_lists_every_method():
-    from sfumato.anonymize.registry import METHODS
-
     words = plain(sfumato("anonymize", "--help").out)
     for name in METHODS:
         assert f"{name}:" in words

@@ -127,9 +127,10 @@ def _of_the_method(release: Release) -> dict[str, str]:
     """What only some methods can say."""
     told, details = {}, release.details
     if "loss_before" in details and "start" in details:
+        rounds = f"{details['rounds']} round" + ("" if details["rounds"] == 1 else "s")
         told["search"] = (
             f"{details['loss_before']:.4f} by {details['start']}, "
-            f"{details['loss_after']:.4f} after {details['sweeps']} sweeps"
+            f"{details['loss_after']:.4f} after {rounds}"
         )
     if "several_sets" in details:
         told["sets that share columns"] = _several_sets(details["several_sets"])
