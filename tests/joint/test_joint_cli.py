@@ -160,8 +160,8 @@ def test_bad_inputs_end_with_code_2(tmp_path: Path) -> None:
             ],
             "this party itself",
         ),
-        (["joint", "score", tmp_path / "none.json", paths["A"]], "cannot be read"),
-        (["joint", "share", paths["A"], "-a", tmp_path / "no.toml", "-o", model], "cannot be read"),
+        (["joint", "score", tmp_path / "none.json", paths["A"]], "there is no such file"),
+        (["joint", "share", paths["A"], "-a", tmp_path / "no.toml", "-o", model], "no such file"),
     ):  # fmt: skip
         told = sfumato(*arguments)
         assert told.code == 2, told.err

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,6 +17,10 @@ from sfumato.cli.joint._party import Party, fit_together
 from sfumato.cli.joint._views import view_fit
 from sfumato.errors import ParameterError
 from sfumato.reading import require_file
+
+if TYPE_CHECKING:
+    from sfumato.joint import JointModel
+    from sfumato.joint.traffic import SumReport
 
 __all__ = ["EXAMPLES", "fit"]
 
@@ -122,52 +126,50 @@ def fit(
     regression tell two classes apart. With --exact no projection is used: every party runs the
     same command on its own table, and the result equals the fit of the pooled rows.
     """
-    from sfumato.joint import fit_shares, read_agreement, read_share, write_model
+    from sfumato.joint import write_model
     from sfumato.joint.reports import Fitted
 
     target = new_file(output, force)
     if agreement is not None:
         require_file(agreement, "the agreement")
+    weighed = dict(parse_weights(weights))
+    settings = {"penalty": penalty, "ties": ties.value, "horizon": horizon}
     if exact:
-        if agreement is None or len(sources) != 1:
-            raise ParameterError("an exact fit needs --agreement, and one table: this party's own")
-        run.source = sources[0]
-        found, session = fit_together(
-            run,
-            read_agreement(agreement),
-            Party(
-                name,
-                coordinator,
-                listen,
-                connect,
-                certificate,
-                key,
-                parse_pairs(party, "--party", "B=B.crt"),
-                min_parties,
-                timeout,
-            ),
-            model.value,
-            weight=dict(parse_weights(weights)).get(name or "", 1.0),
-            penalty=penalty,
-            ties=ties.value,
-            horizon=horizon,
-            min_group=min_group,
-            stratified=stratified,
+        others = parse_pairs(party, "--party", "B=B.crt")
+        here = Party(
+            name, coordinator, listen, connect, certificate, key, others, min_parties, timeout
+        )
+        settings |= {"min_group": min_group, "stratified": stratified}
+        weight = weighed.get(name or "", 1.0)
+        found, session = _fit_exactly(
+            run, sources, agreement, here, model.value, weight=weight, **settings
         )
     else:
-        shares = [read_share(require_file(path, "the share")) for path in sources]
-        if agreement is not None and read_agreement(agreement).hash != shares[0].agreement.hash:
-            raise ParameterError(
-                "the shares were made under another agreement than this one", where=agreement
-            )
-        found = fit_shares(
-            shares,
-            model.value,
-            weights=dict(parse_weights(weights)),
-            penalty=penalty,
-            ties=ties.value,
-            horizon=horizon,
-        )
+        found = _fit_shares(sources, agreement, model.value, weights=weighed, **settings)
         session = None
     write_model(found, target)
     run.show(Fitted.of(found, str(target), session), view_fit)
+
+
+def _fit_exactly(
+    run: Run, sources: list[str], agreement: str | None, party: Party, model: Any, **settings: Any
+) -> tuple[JointModel, SumReport]:
+    from sfumato.joint import read_agreement
+
+    if agreement is None or len(sources) != 1:
+        raise ParameterError("an exact fit needs --agreement, and one table: this party's own")
+    run.source = sources[0]
+    return fit_together(run, read_agreement(agreement), party, model, **settings)
+
+
+def _fit_shares(
+    sources: list[str], agreement: str | None, model: Any, **settings: Any
+) -> JointModel:
+    from sfumato.joint import fit_shares, read_agreement, read_share
+
+    shares = [read_share(require_file(path, "the share")) for path in sources]
+    if agreement is not None and read_agreement(agreement).hash != shares[0].agreement.hash:
+        raise ParameterError(
+            "the shares were made under another agreement than this one", where=agreement
+        )
+    return fit_shares(shares, model, **settings)
