@@ -17,7 +17,7 @@ from sfumato.errors import ParameterError
 from sfumato.reading import require_file
 
 if TYPE_CHECKING:
-    from sfumato.secure import Session
+    from sfumato.secure import TLS, Session
 
 __all__ = ["Me", "Meeting", "party_verb", "rows_verb"]
 
@@ -57,21 +57,26 @@ class Meeting:
                 remedy="Use --cert, --key and --peer-cert (`sfumato party keys` makes them), "
                 "or --plain between processes of one machine.",
             )
-        for path in filter(None, given):
+        for path in self.files:
             require_file(path, "a certificate or key")
         if not 0 < self.timeout <= 86_400:
             raise ParameterError(
                 "--timeout is a number of seconds, at most a day", remedy="Write e.g. --timeout 60."
             )
+        self._place()
+        if tls := self._tls():
+            tls.context(server=bool(self.listen))
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Certificates and key."""
+        return tuple(filter(None, (self.cert, self.key, self.peer_cert)))
 
     def meet(self, run: Run, program: str, parameters: Mapping[str, Any]) -> Session:
         """Make compiled code ready, then wait for the other party."""
         from sfumato import secure
 
         secure.warm_up(run.budget.progress)
-        tls = None
-        if self.cert and self.key and self.peer_cert:
-            tls = secure.TLS(Path(self.cert), Path(self.key), Path(self.peer_cert))
         address, meet = self._place()
         run.budget.progress("waiting for the other party")
         session = meet(
@@ -79,11 +84,16 @@ class Meeting:
             address,
             program=program,
             parameters=parameters,
-            tls=tls,
+            tls=self._tls(),
             timeout=self.timeout,
         )
         session.on_progress = run.budget.progress
         return session
+
+    def _tls(self) -> TLS | None:
+        from sfumato import secure
+
+        return secure.TLS(*map(Path, self.files)) if self.files else None
 
     def _place(self) -> tuple[tuple[str, int], Callable[..., Session]]:
         from sfumato import secure

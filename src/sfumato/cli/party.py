@@ -286,8 +286,9 @@ def _together(
     force: bool,
 ) -> Outcome:
     """Meet, compute, and write only after both sides have finished."""
-    target = None if output is None else new_file(output, force)
-    page = None if report is None else new_file(report, force)
+    taken = (run.source, *meeting.files)
+    target = None if output is None else new_file(output, force, *taken)
+    page = None if report is None else new_file(report, force, *taken, output)
     with meeting.meet(run, program, parameters) as session:
         found = compute(session)
     if target is not None:

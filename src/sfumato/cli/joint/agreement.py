@@ -101,7 +101,7 @@ def agreement(
     from sfumato.joint.agreement import Agreement, Outcome, Projection
     from sfumato.joint.reports import Agreed
 
-    target = new_file(output, force)
+    target = new_file(output, force, run.source)
     outcome = (
         Outcome(time, event, event_value, time_step, time_max, horizon, label, positive)
         if label is None

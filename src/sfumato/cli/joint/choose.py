@@ -34,7 +34,7 @@ def choose(
     from sfumato.joint import choose_seed, read_agreement
     from sfumato.joint.reports import Agreed, read_seed_scores
 
-    target = new_file(output, force)
+    target = new_file(output, force, agreement, *sources)
     agreed = read_agreement(require_file(agreement, "the agreement"))
     scored = [read_seed_scores(require_file(path, "the scores"), agreed.hash) for path in sources]
     best = choose_seed([entry.scores for entry in scored], [entry.rows for entry in scored])

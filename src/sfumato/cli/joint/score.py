@@ -45,7 +45,7 @@ def score(
     from sfumato.joint import read_model
     from sfumato.joint import score as score_rows
 
-    target = None if output is None else new_file(output, force)
+    target = None if output is None else new_file(output, force, run.source, model)
     fitted = read_model(require_file(model, "the model"))
     found = score_rows(
         fitted, agreed_rows(run, fitted.agreement, outcome=False), at=at, threshold=threshold,

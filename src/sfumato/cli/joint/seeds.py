@@ -38,7 +38,7 @@ def seeds(
     from sfumato.joint import encode, encode_outcome, read_agreement, score_seeds
     from sfumato.joint.reports import SeedScores
 
-    target = new_file(output, force)
+    target = new_file(output, force, run.source, agreement)
     agreed = read_agreement(require_file(agreement, "the agreement"))
     table = agreed_rows(run, agreed)
     names = [f"{agreed.projection.seed}/{number}" for number in range(candidates)]

@@ -82,8 +82,8 @@ def share(
     """
     from sfumato.joint import make_share, read_agreement, write_share
 
-    target = new_file(output, force)
-    side = None if report is None else new_file(report, force)
+    target = new_file(output, force, run.source, agreement)
+    side = None if report is None else new_file(report, force, run.source, agreement, output)
     agreed = read_agreement(require_file(agreement, "the agreement"))
     if decimals is not None:
         if rounding is not None:
