@@ -319,7 +319,8 @@ def test_nobody_comes(keys, rows):
         (["--schema", "none.json"], "none.json"),
         (["--schema", "few.json"], "is not in the schema"),
         (["--schema", "short.json"], "categories that the schema does not name"),
-        (["-o", "bob.csv"], "exists already"),
+        (["-o", "alice.parquet"], "exists already"),
+        (["-o", "bob.csv"], "it would be lost"),
         (["--min-rows", "0"], "--min-rows"),
     ],
 )

@@ -202,7 +202,8 @@ def fit_shares(
             )
         positive, known = survived(time, event, horizon)
         x, positive, row_weights = x[known], positive[known], row_weights[known]
-        notes.append(f"{int((~known).sum())} rows censored before the horizon were left out")
+        if left_out := int((~known).sum()):
+            notes.append(f"{left_out:,} rows censored before the horizon were left out")
     chosen = choose_penalty(x, (None, positive), seed=seed) if penalty is None else penalty
     if not chosen > 0:
         raise ParameterError("a classifier needs a positive penalty")
@@ -251,19 +252,12 @@ def score(
     require_rows(table.num_rows, where)
     if not 0 < threshold < 1:
         raise ParameterError("the threshold must lie between 0 and 1")
+    _check_moment(model, at)
     matrix = encode(table, model.agreement, where=where).matrix
     x = matrix if model.exact else project(matrix, model.agreement)
     if model.kind == "cox":
         fit = model.cox
-        if at is not None and not at >= 0:
-            raise ParameterError(
-                "the moment of survival must be a time, not below zero", remedy="E.g. --at 730."
-            )
         moment = (model.horizon if at is None else at) if len(fit.times) else None
-        if moment is None and at is not None:
-            raise ParameterError(
-                "a stratified model has no common survival curve", remedy="Leave --at out."
-            )
         alive = None if moment is None else fit.survival(x, [moment])[:, 0]
         return Scores(
             "cox", len(x), moment, fit.risk(x), alive, None if alive is None else alive >= threshold
@@ -271,6 +265,29 @@ def score(
     plane = MarginFit(model.coefficients, model.threshold, model.kind, 0.0, 0, False)
     values = plane.score(x)
     return Scores(model.kind, len(x), model.horizon, values, None, values > 0)
+
+
+def _check_moment(model: JointModel, at: float | None) -> None:
+    if at is None:
+        return
+    if model.kind != "cox":
+        raise ParameterError(
+            "a classifier knows its own horizon only", remedy="Leave --at out, or fit cox."
+        )
+    if not len(model.times):
+        raise ParameterError(
+            "a stratified model has no common survival curve", remedy="Leave --at out."
+        )
+    if not at >= 0:
+        raise ParameterError(
+            "the moment of survival must be a time, not below zero", remedy="E.g. --at 730."
+        )
+    longest = model.agreement.outcome.time_max
+    if longest is not None and at > longest:
+        raise ParameterError(
+            "nobody was observed as long as that, so survival is not known",
+            remedy=f"The agreed longest time is {longest:g}.",
+        )
 
 
 def auc_at(

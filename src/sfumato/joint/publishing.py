@@ -35,8 +35,10 @@ class ShareResult(Result):
     ----------
     institution, agreement
         Whose share it is, and the hash of the agreement.
-    rows, columns, dimensions
-        Rows, encoded columns n, and published numbers a row m̄.
+    rows, events
+        Rows, and how many of them have the agreed event (or the positive label).
+    columns, dimensions
+        Encoded columns n, and published numbers a row m̄.
     rounding
         Step of the published numbers; 0 is unrounded.
     chosen_by
@@ -56,6 +58,7 @@ class ShareResult(Result):
     institution: str
     agreement: str
     rows: int
+    events: int
     columns: int
     dimensions: int
     rounding: float
@@ -144,6 +147,7 @@ def make_share(
         institution=institution,
         agreement=agreement.hash,
         rows=table.num_rows,
+        events=int(outcome[1].sum()),
         columns=agreement.encoded,
         dimensions=agreement.projection.dimensions,
         rounding=step,

@@ -33,8 +33,9 @@ def view_share(found: Any) -> RenderableType:
         lines.add_row(name, f"{certain:.0%}", f"{min(widths):.0%}" if widths else "–")
     of = "all" if leak.attacked_rows == leak.rows else "a sample of"
     facts = [
-        f"Share of {found.institution}: {found.rows:,} rows, {found.dimensions} numbers a row "
-        f"rounded to {found.rounding:g} (chosen by {found.chosen_by}).",
+        f"Share of {found.institution}: {found.rows:,} rows, {found.events:,} of them with the "
+        f"event; {found.dimensions} numbers a row rounded to {found.rounding:g} (chosen by "
+        f"{found.chosen_by}).",
         f"Attacked {of} {leak.attacked_rows:,} rows: {leak.recovered_rows:,} recovered"
         + ("" if of == "all" else f", at most {leak.recovered_at_most:.2%} of all (95 %)")
         + f"; a guess is right for {leak.guessed:.1%}.",

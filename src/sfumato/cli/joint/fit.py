@@ -129,7 +129,7 @@ def fit(
     from sfumato.joint import write_model
     from sfumato.joint.reports import Fitted
 
-    target = new_file(output, force)
+    target = new_file(output, force, agreement, *sources)
     if agreement is not None:
         require_file(agreement, "the agreement")
     weighed = dict(parse_weights(weights))

@@ -46,6 +46,8 @@ def score(
     from sfumato.joint import score as score_rows
 
     target = None if output is None else new_file(output, force, run.source, model)
+    if target is not None and target.suffix not in (".csv", ".parquet"):
+        raise ParameterError("scores are written as .csv or .parquet", where=str(target))
     fitted = read_model(require_file(model, "the model"))
     found = score_rows(
         fitted, agreed_rows(run, fitted.agreement, outcome=False), at=at, threshold=threshold,
@@ -64,8 +66,6 @@ def _write_scores(found: Any, target: Path) -> None:
 
     columns = {"score": found.score, "survival": found.survival, "positive": found.positive}
     table = pa.table({name: column for name, column in columns.items() if column is not None})
-    writers = {".parquet": pq.write_table, ".csv": csv.write_csv}
-    if target.suffix not in writers:
-        raise ParameterError("scores are written as .csv or .parquet", where=str(target))
+    write = csv.write_csv if target.suffix == ".csv" else pq.write_table
     with appearing(target) as unfinished:
-        writers[target.suffix](table, unfinished)
+        write(table, unfinished)
