@@ -64,7 +64,8 @@ def test_an_address_has_a_host_and_a_port(text):
         ["joint", "agreement", "people.csv", "-o", "people.csv"],
         ["joint", "share", "people.csv", "-a", "study.toml", "-o", "people.csv"],
         ["joint", "share", "people.csv", "-a", "study.toml", "-o", "study.toml"],
-        ["joint", "share", "people.csv", "-a", "study.toml", "-o", "x", "--report", "x"],
+        ["joint", "share", "people.csv", "-a", "study.toml", "-o", "x.parquet", "--report",
+         "x.parquet"],
         ["joint", "seeds", "people.csv", "-a", "study.toml", "-o", "people.csv"],
         ["joint", "choose", "a.json", "b.json", "-a", "study.toml", "-o", "b.json"],
         ["joint", "fit", "cox", "a.json", "b.json", "-o", "b.json"],
@@ -98,3 +99,9 @@ def test_party_looks_at_certificates_and_address_before_the_table(tmp_path, opti
     assert done.code == 2
     assert "this side's own certificate" in " ".join(done.err.split())
     assert "needs host:port" in sfumato(*words, option, "localhost", "--plain").err
+
+
+def test_a_share_is_named_as_what_it_is(tmp_path):
+    done = sfumato("joint", "share", "none.csv", "-a", "none.toml", "-o", tmp_path / "share.csv")
+    assert done.code == 2
+    assert "a share is a Parquet file" in " ".join(done.err.split())

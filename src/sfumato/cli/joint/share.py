@@ -83,6 +83,12 @@ def share(
     from sfumato.joint import make_share, read_agreement, write_share
 
     target = new_file(output, force, run.source, agreement)
+    if target.suffix != ".parquet":
+        raise ParameterError(
+            "a share is a Parquet file",
+            where=output,
+            remedy="Give it a name that ends in .parquet.",
+        )
     side = None if report is None else new_file(report, force, run.source, agreement, output)
     agreed = read_agreement(require_file(agreement, "the agreement"))
     if decimals is not None:
