@@ -95,6 +95,7 @@ def test_whole_numbers_name_the_same_category_however_written() -> None:
         (lambda: Projection("s", 1, width=0), "width"),
         (lambda: Projection("s", 1, rounding=-0.1), "rounding"),
         (lambda: agreed(projection=Projection("s", 4)), "not smaller than the 4"),
+        (lambda: agreed(columns=(Number("a", 0, 1, 1),)), "one alone cannot be hidden"),
         (lambda: agreed(columns=()), "no columns"),
         (lambda: agreed(columns=(Number("a", 0, 1, 1),) * 2), "named twice"),
         (lambda: agreed(outcome=Outcome(time="age", event="dead")), "outcome and predictor"),
@@ -120,6 +121,9 @@ def test_broken_files_are_refused(tmp_path: Path) -> None:
         read_agreement(path)
     path.write_text(agreed().to_toml().replace("step", "stepp", 2))
     with pytest.raises(InputError, match="stepp"):
+        read_agreement(path)
+    path.write_text(agreed().to_toml().replace("study", "studi = 1\nstudy", 1))
+    with pytest.raises(InputError, match="`studi` is not known. Did you mean `study`"):
         read_agreement(path)
     path.write_text(agreed().to_toml().replace('"number"', '"numbr"'))
     with pytest.raises(InputError, match="Did you mean `number`"):

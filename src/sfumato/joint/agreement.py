@@ -22,6 +22,7 @@ from sfumato.errors import InputError, ParameterError, SourceError, did_you_mean
 __all__ = ["Agreement", "Category", "Column", "Number", "Outcome", "Projection", "read_agreement"]
 
 FORMAT = 1
+_PARTS = ("format", "study", "outcome", "projection", "column")
 _MOST_OPTIONS = 100_000
 
 Floats = NDArray[np.float64]
@@ -232,7 +233,9 @@ class Agreement:
                 f"m̄ = {self.projection.dimensions} is not smaller than the {self.encoded} encoded "
                 "columns: the rows could be computed from the share",
                 where="[projection] dimensions",
-                remedy=f"Use at most {self.encoded - 1}.",
+                remedy=f"Use at most {self.encoded - 1}."
+                if self.encoded > 1
+                else "Agree on more columns: one alone cannot be hidden.",
             )
 
     @property
@@ -315,6 +318,9 @@ class Agreement:
                 where=where,
                 remedy="Write one with `sfumato joint agreement`.",
             )
+        for key in plain:
+            if key not in _PARTS:
+                raise InputError(f"`{key}` is not known. {did_you_mean(key, _PARTS)}", where=where)
         try:
             outcome = dict(plain["outcome"])
             projection = dict(plain["projection"])
