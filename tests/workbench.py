@@ -6,7 +6,7 @@ import http.client
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import urlencode, urlsplit
@@ -16,7 +16,28 @@ from sfumato.web.serving import Server
 from sfumato.web.shelf import Shelf
 from sfumato.web.uploads import Uploads
 
-__all__ = ["Answer", "Running", "running"]
+__all__ = ["PATIENCE", "Answer", "Running", "answered", "running"]
+
+PATIENCE = 300
+"""Seconds after which something is taken to hang: loops may have to be compiled first, and the
+machine may have other things to do."""
+
+
+def answered(
+    port: int, method: str, place: str, body: str | bytes | None, headers: Mapping[str, str]
+) -> tuple[http.client.HTTPResponse, str]:
+    """One request, and the answer with its text.
+
+    A server that refuses a body may answer, and hang up, before all of it is sent.
+    """
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
+    try:
+        with suppress(BrokenPipeError, ConnectionResetError):
+            connection.request(method, place, body, dict(headers))
+        answer = connection.getresponse()
+        return answer, answer.read().decode()
+    finally:
+        connection.close()
 
 
 @dataclass(frozen=True)
@@ -50,12 +71,8 @@ class Running:
     def enter(self) -> str:
         """The cookie of a browser that opened the link."""
         if self._cookie is None:
-            connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
-            connection.request("GET", self.path)
-            answer = connection.getresponse()
-            answer.read()
+            answer, _ = answered(self.port, "GET", self.path, None, {})
             self._cookie = str(answer.headers["set-cookie"]).partition(";")[0]
-            connection.close()
         return self._cookie
 
     def get(self, place: str) -> Answer:
@@ -79,16 +96,12 @@ class Running:
     ) -> Answer:
         headers = {"cookie": self.enter(), "origin": f"http://127.0.0.1:{self.port}"}
         headers |= more or {}
-        connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=60)
-        connection.request(method, place, body, headers)
-        answer = connection.getresponse()
-        text = answer.read().decode()
-        connection.close()
+        answer, text = answered(self.port, method, place, body, headers)
         return Answer(answer.status, text, answer.headers.get("location"))
 
-    def follow(self, answer: Answer, seconds: float = 60) -> Answer:
+    def follow(self, answer: Answer) -> Answer:
         """Go where an answer leads, through jobs, until there is a page."""
-        until = time.monotonic() + seconds
+        until = time.monotonic() + PATIENCE
         while answer.status == 303 and answer.place is not None:
             place = answer.place
             answer = self.get(place)
@@ -108,9 +121,9 @@ def running(places: Sequence[Path], uploads: Uploads | None = None) -> Iterator[
     thread = threading.Thread(target=server.run, args=(lambda link: ready.set(),))
     thread.start()
     try:
-        assert ready.wait(30)
+        assert ready.wait(PATIENCE)
         yield Running(workbench, server)
     finally:
         server.stop()
-        thread.join(30)
+        thread.join(PATIENCE)
         assert not thread.is_alive()

@@ -6,7 +6,11 @@ import shutil
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page, expect, sync_playwright
+
+from workbench import PATIENCE
+
+expect.set_options(timeout=PATIENCE * 1000)
 
 QUIET = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync",
          "--disable-component-update", "--disable-dev-shm-usage", "--no-first-run")  # fmt: skip
@@ -28,7 +32,7 @@ def chromium() -> Iterator[Browser]:
 def page(chromium: Browser) -> Iterator[Page]:
     """An empty page; whatever the browser complains about fails the test."""
     context = chromium.new_context(viewport={"width": 1400, "height": 900})
-    context.set_default_timeout(60_000)
+    context.set_default_timeout(PATIENCE * 1000)
     page = context.new_page()
     complaints: list[str] = []
     page.on("pageerror", lambda error: complaints.append(str(error)))

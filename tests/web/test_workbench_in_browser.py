@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,10 +14,9 @@ import sfumato as sf
 from accessibility import RUN, axe_or_skip
 from artefacts import keep
 from sfumato.demo import write_people
-from workbench import Running, running
+from workbench import PATIENCE, Running, running
 
 pytestmark = pytest.mark.browser
-expect.set_options(timeout=30_000)
 
 
 @pytest.fixture
@@ -122,46 +122,55 @@ def test_from_demo_to_verified_release_in_under_ten_clicks(
     assert [url for url in asked if not url.startswith(own)] == []
 
 
-def lane(page: Page, column: str) -> str:
-    """The lane that a column's card lies in."""
-    card = page.locator(".card", has=page.get_by_text(column, exact=True))
-    return str(card.evaluate("card => card.closest('.lane').dataset.role"))
+def card_of(page: Page, column: str) -> Locator:
+    return page.locator(".card", has=page.locator("strong").get_by_text(column, exact=True))
+
+
+def lies_in(page: Page, column: str, role: str) -> None:
+    """Wait until the card of a column lies in a lane."""
+    lane = page.locator(f".lane[data-role={role}]")
+    expect(lane.locator(card_of(page, column))).to_have_count(1)
+
+
+def kept(page: Page, edition: int) -> None:
+    """Wait until the page knows that so many decisions were kept."""
+    expect(page.locator("#roles [name=edition]")).to_have_value(str(edition))
 
 
 def test_roles_by_drag_menu_and_keyboard(board: Page, bench: Running) -> None:
     (project,) = bench.workbench.projects.values()
     meter = board.locator("#meter")
     before = meter.inner_text()
-    assert lane(board, "zip") == "quasi-identifier"
+    lies_in(board, "zip", "quasi-identifier")
 
-    board.locator(".card", has=board.get_by_text("zip", exact=True)).locator("strong").hover()
+    card_of(board, "zip").locator("strong").hover()
     board.mouse.down()
     target = board.locator(".lane[data-role=other]").bounding_box()
     assert target is not None
     board.mouse.move(target["x"] + 60, target["y"] + 80, steps=6)
-    assert board.locator(".lane.over").get_attribute("data-role") == "other"
+    expect(board.locator(".lane.over")).to_have_attribute("data-role", "other")
     keep("workbench/dragging.png", board.screenshot())
     board.mouse.up()
-    assert lane(board, "zip") == "other"
+    lies_in(board, "zip", "other")
     expect(meter).not_to_have_text(before)
     assert project.choices.roles["zip"] == "other"
 
     menu = board.get_by_label("Role of sex")
     menu.focus()
     menu.select_option("identifier")
-    assert lane(board, "sex") == "identifier"
+    lies_in(board, "sex", "identifier")
     expect(menu).to_be_focused()
     board.keyboard.press("Alt+ArrowLeft")
-    assert lane(board, "sex") == "sensitive"
+    lies_in(board, "sex", "sensitive")
     expect(menu).to_be_focused()
-    board.wait_for_function("!document.getElementById('undo-button').disabled")
-    board.get_by_role("button", name="Undo").click()
+    board.get_by_role("button", name="Undo").click()  # in haste: the page waits
+    lies_in(board, "sex", "identifier")
+    kept(board, 4)
     board.wait_for_load_state("load")
-    assert lane(board, "sex") == "identifier"
     board.locator("h1").click()
     board.keyboard.press("Control+z")
-    board.wait_for_url("**/configure")
-    expect(board.locator(".lane[data-role=quasi-identifier]")).to_contain_text("sex")
+    lies_in(board, "sex", "quasi-identifier")
+    kept(board, 5)
 
 
 def test_two_pages_of_one_table_do_not_undo_each_other(board: Page, bench: Running) -> None:
@@ -188,7 +197,6 @@ def test_two_pages_of_one_table_do_not_undo_each_other(board: Page, bench: Runni
 def test_roles_by_finger(board: Page) -> None:
     """A finger drags by the grip, and scrolls elsewhere."""
     page = board
-    card = page.locator(".card", has=page.get_by_text("zip", exact=True))
     session = page.context.new_cdp_session(page)
 
     def touch(kind: str, x: float, y: float) -> None:
@@ -205,15 +213,15 @@ def test_roles_by_finger(board: Page) -> None:
             touch("touchMove", at["x"] + (to["x"] + 60 - at["x"]) * step / 5, at["y"] + 8 + step)
         touch("touchEnd", 0, 0)
 
-    drag(card.locator("strong"))
-    assert lane(page, "zip") == "quasi-identifier"
-    drag(card.locator(".grip"))
-    assert lane(page, "zip") == "other"
+    drag(card_of(page, "ethnicity").locator("strong"))
+    drag(card_of(page, "zip").locator(".grip"))
+    lies_in(page, "zip", "other")
+    lies_in(page, "ethnicity", "quasi-identifier")
 
 
 def test_a_tree_by_keyboard_and_pointer(board: Page, bench: Running) -> None:
     (project,) = bench.workbench.projects.values()
-    card = board.locator(".card", has=board.get_by_text("ethnicity", exact=True))
+    card = card_of(board, "ethnicity")
     card.get_by_role("link", name="blurred in sets").click()
     at(board, "How is ethnicity blurred?")
     keys = board.keyboard
@@ -280,8 +288,10 @@ def test_a_tree_and_a_table_from_files(bench: Running, page: Page, tmp_path: Pat
     )  # fmt: skip
     at(page, "What may others know?")
     page.get_by_label("Role of town").select_option("quasi-identifier")
-    page.locator(".card", has=page.get_by_text("town", exact=True)).get_by_role("link").click()
+    card_of(page, "town").get_by_role("link").click()  # in haste: the page waits
     at(page, "How is town blurred?")
+    (project,) = bench.workbench.projects.values()
+    assert project.choices.roles["town"] == "quasi-identifier"
     page.locator("#tree-file").set_input_files(
         {
             "name": "town.csv",
@@ -323,9 +333,88 @@ def test_settings_depend_on_each_other_and_candidates_can_be_chosen(
     expect(board.get_by_role("link", name="On to the release")).to_contain_text("k = 5, l = 3")
 
 
+def test_more_demands_and_pseudonyms(board: Page, bench: Running, tmp_path: Path) -> None:
+    (project,) = bench.workbench.projects.values()
+    (tmp_path / "hospital.key").write_text("a key of the hospital, long enough\n")
+    expect(board.get_by_label("Values worth hiding, at least")).to_be_hidden()
+    board.reload()
+    board.get_by_text("More demands").click()
+    board.get_by_label("Values worth hiding, at least").fill("2")
+    board.get_by_label("Share of one value, at most").fill("0.8")
+    card_of(board, "patient_id").get_by_label("pseudonym").check()
+    board.get_by_label("made with the key").select_option(label=f"hospital.key in {tmp_path.name}")
+    kept(board, 4)
+    look(board, "demands")
+    no_issues(board, "demands")
+    board.get_by_role("button", name="Save and explore").click()
+    at(board, "Who can be found?")
+    choices = project.choices
+    assert (choices.p, choices.alpha, choices.replaced) == (2, 0.8, ("patient_id",))
+    assert choices.key_file == str(tmp_path / "hospital.key")
+    board.get_by_role("link", name="Release").click()
+    board.get_by_role("button", name="Make the release").click()
+    expect(board.locator("#verified")).to_have_attribute("data-holds", "yes")
+    folder = tmp_path / "people.csv.sfumato"
+    again = sf.anonymize(
+        str(tmp_path / "people.csv"), config=folder / "release.toml", output=tmp_path / "again.csv"
+    )
+    assert again.verified
+    assert (tmp_path / "again.csv").read_bytes() == (folder / "release.csv").read_bytes()
+
+
+def test_what_a_tree_means_for_the_others_is_told_at_once(board: Page) -> None:
+    note = board.locator(".along:visible")
+    method = board.get_by_label("Method")
+
+    def told(column: str, words: str | re.Pattern[str]) -> None:
+        link = card_of(board, column).get_by_role("link")
+        expect(link).to_have_text(words, use_inner_text=True)
+
+    told("zip", "blurred in sets")
+    expect(note).to_have_count(0)
+    method.select_option("full-domain")
+    expect(note).to_contain_text("full-domain climbs trees only")
+    told("zip", "blurred by inferred tree")
+    method.select_option("mondrian")
+    told("zip", "blurred in sets")
+    card_of(board, "ethnicity").get_by_role("link").click()
+    at(board, "How is ethnicity blurred?")
+    expect(board.locator(".origin")).to_contain_text("Once any column has a tree of its own")
+    board.get_by_role("button", name="Limit at").first.click()
+    expect(board.locator(".origin")).to_contain_text("Its own tree")
+    board.get_by_role("link", name="Done").click()
+    at(board, "What may others know?")
+    expect(note).to_contain_text("ethnicity has a tree of its own")
+    told("ethnicity", re.compile("^blurred by own tree"))
+    told("zip", "blurred by inferred tree")
+    look(board, "mixed-trees")
+    no_issues(board, "mixed-trees")
+    method.select_option("cells")
+    expect(note).to_contain_text("cells stars values")
+    told("zip", "starred")
+
+
+def test_changes_in_haste_come_one_after_the_other(board: Page, bench: Running) -> None:
+    """Keys are faster than answers: every change is about the tree that the one before left."""
+    (project,) = bench.workbench.projects.values()
+    card_of(board, "ethnicity").get_by_role("link").click()
+    at(board, "How is ethnicity blurred?")
+    items = board.locator("[role=treeitem]")
+    items.nth(1).focus()
+    with project._changing:  # answers have to wait
+        board.keyboard.press("m")
+        board.keyboard.press("ArrowDown")
+        board.keyboard.press("m")
+        board.keyboard.press("ArrowDown")
+        board.keyboard.press("m")
+    expect(board.locator(".line.marked")).to_have_count(3)
+    assert len(project.choices.trees["ethnicity"].marks) == 3
+    assert board.locator("#tree-problem").inner_text() == ""
+
+
 def test_everything_but_uploads_works_without_scripts(bench: Running, chromium: Browser) -> None:
     context = chromium.new_context(java_script_enabled=False)
-    context.set_default_timeout(60_000)
+    context.set_default_timeout(PATIENCE * 1000)
     try:
         page = context.new_page()
         page.goto(bench.server.guard.link)
@@ -337,17 +426,19 @@ def test_everything_but_uploads_works_without_scripts(bench: Running, chromium: 
         (project,) = bench.workbench.projects.values()
         assert project.choices.roles["doctor"] == "other"
         page.get_by_role("link", name="Configure").click()
-        card = page.locator(".card", has=page.get_by_text("ethnicity", exact=True))
-        card.get_by_role("link").click()
+        card_of(page, "ethnicity").get_by_role("link").click()
         page.get_by_label("Pick Asian").check()
         page.get_by_label("Pick Black").check()
         page.get_by_label("Name", exact=True).fill("together")
         page.get_by_role("button", name="Group", exact=True).click()
-        page.get_by_role("button", name="Limit at together").click()
+        limit = page.get_by_role("button", name="Limit at together")
+        limit.click()
+        expect(limit).to_have_attribute("aria-pressed", "true")
         assert project.choices.trees["ethnicity"].mark_labels == ("together",)
         page.get_by_role("button", name="Close together").click()
         expect(page.get_by_label("Pick Asian")).to_have_count(0)
         page.get_by_role("button", name="Undo").click()
+        expect(limit).to_have_attribute("aria-pressed", "false")
         assert project.choices.trees["ethnicity"].marks == frozenset()
         page.get_by_role("link", name="Release").click()
         page.get_by_role("button", name="Make the release").click()

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import gc
+import html
+import re
+import stat
 import threading
 import time
 import tomllib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +19,7 @@ import pytest
 import sfumato as sf
 from sfumato.budget import Budget
 from sfumato.errors import BudgetError, ParameterError
+from sfumato.web import views
 from sfumato.web.choices import OFFERED, Choices
 from sfumato.web.jobs import Job, Jobs
 from workbench import Running, running
@@ -331,16 +336,153 @@ def test_every_method_can_be_tried_and_compared(bench: Running, opened: str, met
         ({"l": 2, "l_kind": "recursive", "c": 9}, "l = 2 recursive"),
         ({"t": 0.4, "t_distance": "equal"}, "t = 0.4 equal"),
         ({"t": 0.4, "t_distance": "ordered"}, "t = 0.4 ordered"),
+        ({"p": 2}, "p = 2"),
+        ({"alpha": 0.9}, "α = 0.9"),
+        ({"l": 2, "p": 2, "alpha": 0.85}, "l = 2, p = 2, α = 0.85"),
     ],
 )
 def test_every_model_can_be_demanded(
-    bench: Running, opened: str, demand: dict[str, object], said: str
+    bench: Running, opened: str, demand: dict[str, object], said: str, tmp_path: Path
 ) -> None:
     bench.follow(bench.post(f"{opened}/configure", k=3, method="mondrian", **ROLES))
     page = bench.follow(bench.post(f"{opened}/utility", k=3, method="mondrian", **demand))
     assert f"mondrian, k = 3, {said}" in page.text
     done = bench.follow(bench.post(f"{opened}/release"))
     assert 'data-holds="yes"' in done.text
+    assert repeated(tmp_path) == (tmp_path / "people.csv.sfumato/release.csv").read_bytes()
+
+
+def repeated(tmp_path: Path) -> bytes:
+    """What the settings beside the release make of the table again."""
+    settings, again = tmp_path / "people.csv.sfumato/release.toml", tmp_path / "again.csv"
+    sf.anonymize(str(tmp_path / "people.csv"), config=settings, output=again, force=True)
+    return again.read_bytes()
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_pseudonyms_take_the_place_of_what_is_left_out(
+    bench: Running, opened: str, tmp_path: Path, own: bool
+) -> None:
+    secret = tmp_path / "mine.key"
+    secret.write_text("a secret that is long enough\n")
+    form = {"k": 5, "method": "mondrian", "pseudonym-0": 1, "key": "" if own else secret}
+    bench.follow(bench.post(f"{opened}/configure", **form, **ROLES))
+    page = bench.get(f"{opened}/configure").text
+    assert re.search(r'name="pseudonym-0" value="1" checked', page)
+    assert "mine.key in" in page
+    assert (" selected>mine.key in" in page) is not own
+    tried = bench.follow(bench.post(f"{opened}/utility", k=4, method="mondrian", key=form["key"]))
+    assert "mondrian, k = 4" in tried.text
+    folder = tmp_path / "people.csv.sfumato"
+    assert not (folder / "pseudonyms.key").exists(), "nothing is written by trying"
+    done = bench.follow(bench.post(f"{opened}/release"))
+    assert 'data-holds="yes"' in done.text
+    released = sf.table(str(folder / "release.csv"))
+    names = released.values("name").values[0].to_pylist()
+    assert len(names) == 400
+    assert all(re.fullmatch("[0-9a-f]{32}", name) for name in names)
+    assert repeated(tmp_path) == (folder / "release.csv").read_bytes()
+    key = folder / "pseudonyms.key"
+    assert key.exists() is own
+    if own:
+        assert stat.S_IMODE(key.stat().st_mode) == 0o600
+        assert bench.get(f"{opened}/release/files/pseudonyms.key").status == 404
+        before, content = (folder / "release.csv").read_bytes(), key.read_bytes()
+        bench.follow(bench.post(f"{opened}/release"))
+        assert (folder / "release.csv").read_bytes() == before, "the key stays the same"
+        assert content.decode().strip() not in done.text
+
+
+def test_keys_come_from_the_named_folders_alone(
+    bench: Running, opened: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    (project,) = bench.workbench.projects.values()
+    outside = tmp_path_factory.mktemp("elsewhere") / "outside.key"
+    outside.write_text("a secret that is long enough\n")
+    (tmp_path / "link.key").symlink_to(outside)
+    form = {"k": 5, "method": "mondrian", "pseudonym-0": 1, **ROLES}
+    for wrong in (outside, tmp_path / "link.key", tmp_path / "people.csv", "/etc/passwd"):
+        assert bench.post(f"{opened}/configure", **form, key=wrong).status == 400
+    assert project.choices.key_file == ""
+    assert "link.key" not in bench.get(f"{opened}/configure").text
+    # A project that was made elsewhere may name any file.
+    project.decide(replace(project.choices, key_file=str(outside), pseudonyms=("name",)))
+    assert "which is not here" in bench.get(f"{opened}/configure").text
+    refused = bench.post(f"{opened}/release")
+    assert refused.status == 400
+    assert "not in the folders that were opened" in refused.text
+    assert not (project.folder / "release.csv").exists()
+
+
+def test_a_key_that_is_too_short_is_told(bench: Running, opened: str, tmp_path: Path) -> None:
+    (tmp_path / "short.key").write_text("short")
+    form = {"k": 5, "method": "mondrian", "pseudonym-0": 1, "key": tmp_path / "short.key"}
+    bench.follow(bench.post(f"{opened}/configure", **form, **ROLES))
+    assert "at least 16 are needed" in bench.follow(bench.post(f"{opened}/release")).text
+
+
+def test_risk_shows_more_demands(bench: Running, opened: str) -> None:
+    demand = {"k": 5, "p": 2, "alpha": "0.9", "method": "mondrian", **ROLES}
+    bench.follow(bench.post(f"{opened}/configure", **demand))
+    page = bench.follow(bench.get(f"{opened}/risk")).text
+    for model in ("p-sensitive k-anonymity", "(α,k)-anonymity"):
+        assert model in page
+
+
+def test_what_trees_mean_is_said_beside_the_method(bench: Running, opened: str) -> None:
+    (project,) = bench.workbench.projects.values()
+    bench.follow(bench.post(f"{opened}/configure", k=5, method="mondrian", **ROLES))
+    notes = along(bench.get(f"{opened}/utility").text)
+    assert {method for method, says in notes.items() if says} == {"full-domain"}
+    assert (
+        notes["full-domain"]
+        == "full-domain climbs trees only: those of age, sex and town are inferred."
+    )
+    bench.post(f"{opened}/columns/3", do="build", way="order", fanout=2,
+               edition=project.decided.edition)  # fmt: skip
+    for step in ("configure", "utility"):
+        notes = along(bench.get(f"{opened}/{step}").text)
+        assert set(notes) == set(OFFERED)
+        assert notes["full-domain"].endswith("those of age and sex are inferred.")
+        assert "only their limits count" in notes["cells"]
+        for method in ("mondrian", "best", "lattice", "kmember"):
+            assert notes[method].startswith(f"{method}: town has a tree of its own")
+            assert "age and sex by inferred ones" in notes[method]
+
+
+@pytest.mark.parametrize("method", OFFERED)
+@pytest.mark.parametrize("made", [False, True])
+def test_what_cards_say_is_what_a_release_does(
+    bench: Running, opened: str, method: str, made: bool
+) -> None:
+    """The words about blurring are held against the values that are released."""
+    (project,) = bench.workbench.projects.values()
+    bench.follow(bench.post(f"{opened}/configure", k=5, method=method, **ROLES))
+    if made:
+        bench.post(f"{opened}/columns/3", do="build", way="order", fanout=2,
+                   edition=project.decided.edition)  # fmt: skip
+    said = views.blurred(project, project.choices)
+    done = bench.follow(bench.post(f"{opened}/release"))
+    assert 'data-holds="yes"' in done.text
+    inferred = project.released[0].details.get("inferred_hierarchies", {})  # type: ignore[index]
+    if method == "cells":
+        assert {said[name] for name in ("age", "sex", "town")} == {"starred"}
+        return
+    for name in ("age", "sex", "town"):
+        words = "ranges" if name == "age" else "sets"
+        if made and name == "town":
+            assert said[name] == "blurred by own tree"
+            assert name not in inferred
+        elif name in inferred:
+            assert said[name] == "blurred by inferred tree"
+        else:
+            assert said[name] == f"blurred in {words}"
+
+
+def along(page: str) -> dict[str, str]:
+    """What a page says beside each method about trees."""
+    found = re.findall(r'<p class="along"[^>]* data-method="([^"]*)">([^<]*)</p>', page)
+    return {method: html.unescape(says) for method, says in found}
 
 
 def test_the_hierarchical_distance_takes_the_tree_of_its_column(
@@ -373,7 +515,8 @@ def test_weights_decide_where_precision_is_kept(bench: Running, opened: str) -> 
 @pytest.mark.parametrize(
     "wrong",
     [{"l": "many"}, {"l": "0"}, {"t": "2"}, {"t": "nan"}, {"c": "-1"}, {"l_kind": "x"},
-     {"t_distance": "x"}, {"suppression_limit": "101"}, {"weight-1": "-1"}, {"weight-1": "inf"}],
+     {"t_distance": "x"}, {"suppression_limit": "101"}, {"weight-1": "-1"}, {"weight-1": "inf"},
+     {"p": "0"}, {"p": "1.5"}, {"p": "x"}, {"alpha": "1.1"}, {"alpha": "nan"}],
 )  # fmt: skip
 def test_demands_that_make_no_sense_are_refused(
     bench: Running, opened: str, wrong: dict[str, str]

@@ -31,7 +31,8 @@ __all__ = ["Refuge", "remove_abandoned"]
 
 PREFIX = "sfumato-uploads-"
 MARK = ".made-by-sfumato"
-ATTEMPTS = 10
+ATTEMPTS = 100
+"""To make a folder before somebody who tidies up takes it for an abandoned one."""
 
 
 class Refuge:
@@ -94,7 +95,7 @@ def _made() -> tuple[Path, int | None]:
                     file.write(_mark(handle, path.name))
                 return path, handle
             os.close(handle)
-    raise FileExistsError(errno.EBUSY, "others remove what is made")
+    raise OSError(errno.EBUSY, "others remove what is made")
 
 
 def _removed(path: Path, handle: int | None) -> None:

@@ -61,9 +61,9 @@ def _blurred(choices: Choices, name: str, ordered: bool) -> str:
         return "starred"
     if own is not None:
         limits = f", {len(own.marks)} limit{'s' * (len(own.marks) > 1)}" if own.marks else ""
-        return f"blurred by its own tree{limits}"
+        return f"blurred by own tree{limits}"
     if choices.infers_trees:
-        return "blurred by an inferred tree"
+        return "blurred by inferred tree"
     return "blurred in ranges" if ordered else "blurred in sets"
 
 
@@ -81,10 +81,11 @@ def _along(choices: Choices) -> str:
         return ""
     if choices.method == "full-domain":
         return f"full-domain climbs trees only: those of {phrase(bare, 4)} are inferred."
+    made = tuple(choices.used_trees)
+    have = "has a tree of its own" if len(made) == 1 else "have trees of their own"
     return (
-        f"{choices.method} blurs every column by a tree once one is in use, here "
-        f"{phrase(tuple(choices.used_trees), 3)}: those of {phrase(bare, 4)} are inferred, "
-        "not ranges or sets."
+        f"{choices.method}: {phrase(made, 3)} {have}, and then all columns are blurred by trees: "
+        f"{phrase(bare, 4)} by inferred ones, not in ranges or sets."
     )
 
 
