@@ -278,7 +278,7 @@ def test_missing_file(tmp_path):
     (tmp_path / "people.csv").write_bytes(CSV)
     with pytest.raises(SourceError, match=r"no such file.*Did you mean `people\.csv`"):
         sf.table(tmp_path / "poeple.csv")
-    with pytest.raises(SourceError, match="There is no folder .* either"):
+    with pytest.raises(SourceError, match=r"There is no folder .* either"):
         sf.table(tmp_path / "no" / "people.csv")
     with pytest.raises(SourceError, match="no file matches"):
         sf.table(str(tmp_path / "*.parquet"))

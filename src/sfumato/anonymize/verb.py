@@ -12,6 +12,7 @@ from sfumato.anonymize.actions import check_actions
 from sfumato.anonymize.config import Settings
 from sfumato.anonymize.demand import Demand, models_of, quasi_identifier_sets
 from sfumato.anonymize.drafting import draft_of
+from sfumato.anonymize.labels import label_warnings
 from sfumato.anonymize.solving import solve
 from sfumato.anonymize.workload import QueryLog
 from sfumato.budget import Budget
@@ -144,7 +145,12 @@ def anonymize_draft(opened: Table, demand: Demand, budget: Budget) -> Draft:
     demand.check(opened)
     parts = solve(opened, demand, budget)
     draft = draft_of(opened, demand, parts)
-    told = (*_warnings(opened, demand, draft), *_identifying(opened, demand), *draft.warnings)
+    told = (
+        *_warnings(opened, demand, draft),
+        *_identifying(opened, demand),
+        *label_warnings(parts),
+        *draft.warnings,
+    )
     return replace(draft, warnings=told)
 
 

@@ -10,9 +10,9 @@ import pyarrow as pa
 
 from sfumato.hierarchy.hierarchy import Hierarchy
 from sfumato.hierarchy.intervals import equal_frequency, intervals
-from sfumato.hierarchy.labels import ROOT, as_days, dates, flat, prefixes
+from sfumato.hierarchy.labels import as_days, dates, flat, prefixes
 from sfumato.hierarchy.ranges import numbers
-from sfumato.hierarchy.text import as_text
+from sfumato.hierarchy.text import STAR, as_text
 
 __all__ = ["infer"]
 
@@ -61,7 +61,7 @@ def infer(name: str, values: pa.Array, counts: Any = None) -> tuple[Hierarchy, s
     values = values.drop_null()
     kind = values.type
     if len(values) == 0:
-        return Hierarchy.from_levels([["null"], [ROOT]]), "no values but null"
+        return Hierarchy.from_levels([["null"], [STAR]]), "no values but null"
     if pa.types.is_boolean(kind):
         return flat(values), "yes or no: only * above"
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
@@ -137,4 +137,4 @@ def _dotted(codes: list[str]) -> Hierarchy:
         [code if len(p) < keep else ".".join(p[:keep]) + ".*" for code, p in parts.items()]
         for keep in range(deepest - 1, 0, -1)
     ]
-    return Hierarchy.from_levels([codes, *levels, [ROOT] * len(codes)])
+    return Hierarchy.from_levels([codes, *levels, [STAR] * len(codes)])

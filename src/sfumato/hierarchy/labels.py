@@ -11,17 +11,16 @@ import pyarrow.compute as pc
 
 from sfumato.errors import ColumnError, ParameterError
 from sfumato.hierarchy.hierarchy import Hierarchy
-from sfumato.hierarchy.text import as_text
+from sfumato.hierarchy.text import STAR, as_text, star_beside
 
 __all__ = ["CALENDAR", "dates", "flat", "neighbours", "ordered_groups", "prefixes"]
 
-ROOT = "*"
 CALENDAR = ("day", "month", "quarter", "year", "decade")
 """Levels of dates, finest first."""
 
 
 def flat(values: pa.Array) -> Hierarchy:
-    """Values and nothing but ``*`` above them.
+    """Values and nothing but ``*`` above them (``**`` where ``*`` is a value itself).
 
     Examples
     --------
@@ -31,7 +30,7 @@ def flat(values: pa.Array) -> Hierarchy:
     if pa.types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
     text = as_text(values.drop_null())
-    return Hierarchy.from_levels([text, pa.repeat(ROOT, len(text))])
+    return Hierarchy.from_levels([text, pa.repeat(star_beside(text.to_pylist()), len(text))])
 
 
 def prefixes(
@@ -54,8 +53,11 @@ def prefixes(
     """
     text = _text(values)
     codes = [item.zfill(digits) for item in text] if digits else text
-    if any(ROOT in code for code in codes):
-        raise ParameterError("values that hold a * cannot be masked with it")
+    if any(STAR in code for code in codes):
+        raise ParameterError(
+            "values that hold a * cannot be masked with it",
+            remedy="Write the tree yourself, or leave it out: values then become sets.",
+        )
     longest = max((len(code) for code in codes), default=1)
     kept = list(range(longest - 1, 0, -1)) if keep is None else list(keep)
     if any(length < 1 for length in kept) or any(np.diff(kept) >= 0):
@@ -64,10 +66,10 @@ def prefixes(
         )
     pairs = list(zip(text, codes, strict=True))
     levels = [
-        [item if len(c) <= length else c[:length] + ROOT * (len(c) - length) for item, c in pairs]
+        [item if len(c) <= length else c[:length] + STAR * (len(c) - length) for item, c in pairs]
         for length in kept
     ]
-    return Hierarchy.from_levels([text, *levels, [ROOT] * len(text)])
+    return Hierarchy.from_levels([text, *levels, [STAR] * len(text)])
 
 
 def dates(values: pa.Array, levels: Sequence[str] = CALENDAR[1:], name: str = "dates") -> Hierarchy:
@@ -109,7 +111,7 @@ def dates(values: pa.Array, levels: Sequence[str] = CALENDAR[1:], name: str = "d
         "decade": [f"{y[:-1]}0s" for y in year],
     }
     text = values.cast(pa.string()).to_pylist()
-    return Hierarchy.from_levels([text, *(texts[level] for level in levels), [ROOT] * len(text)])
+    return Hierarchy.from_levels([text, *(texts[level] for level in levels), [STAR] * len(text)])
 
 
 def as_days(values: pa.Array) -> pa.Array | None:
@@ -165,7 +167,7 @@ def ordered_groups(
                 raise ParameterError(f"level {at + 1} has {len(level)} groups, not as many names")
             names = list(labels[at])
         levels.append(np.repeat(np.array(names, dtype=object), last - first + 1).tolist())
-    return Hierarchy.from_levels([list(ordered), *levels, [ROOT] * len(ordered)])
+    return Hierarchy.from_levels([list(ordered), *levels, [star_beside(ordered)] * len(ordered)])
 
 
 def neighbours(values: pa.Array, fanout: int = 2) -> Hierarchy:

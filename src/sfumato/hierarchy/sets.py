@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from sfumato.errors import HierarchyError
 from sfumato.hierarchy.published import Published
-from sfumato.hierarchy.text import as_text
+from sfumato.hierarchy.text import as_text, braces_around, star_beside
 from sfumato.hierarchy.tree import Array
 
 __all__ = ["ValueSets"]
@@ -21,7 +21,9 @@ class ValueSets:
     """A column of categories, generalized to sets such as ``{Divorced, Widowed}``.
 
     Sets are given as one array of codes with the offset of each group in it; the codes of a group
-    are ascending and distinct. The set of all values is shown as ``*``.
+    are ascending and distinct. The set of all values is shown as ``*``. Where a value of the column
+    reads like a set or like ``*``, sets get one more brace and the star one more star than any
+    value has, so that no label can be taken for a value.
 
     Parameters
     ----------
@@ -37,6 +39,9 @@ class ValueSets:
     >>> shown = colour.published(offsets, members)
     >>> shown.array().to_pylist(), shown.loss[shown.codes].tolist()
     (['{green, red}', 'green'], [0.5, 0.0])
+    >>> odd = ValueSets(pa.array(["*", "{a, b}", "a", "b"]), "odd")
+    >>> odd.published([0, 4, 6, 7], [0, 1, 2, 3, 2, 3, 0]).array().to_pylist()
+    ['**', '{{a, b}}', '*']
     """
 
     kind: Literal["sets"] = "sets"
@@ -48,6 +53,8 @@ class ValueSets:
         self.name = name
         self.size = len(values)
         self._text: list[str | None] = as_text(values).to_pylist()
+        self.everything = star_beside(self._text)
+        self.braces = 1 + max((braces_around(text) for text in self._text if text), default=0)
         nulls = np.flatnonzero(np.asarray(values.is_null()))
         self.null_code: int | None = int(nulls[0]) if len(nulls) else None
 
@@ -113,20 +120,21 @@ class ValueSets:
             if end - begin == 1:
                 labels.append(self._text[by_text[ranks[begin]]])
             elif end - begin == self.size:
-                labels.append("*")
+                labels.append(self.everything)
             else:
-                labels.append("{" + ", ".join([texts[at] for at in ranks[begin:end]]) + "}")
+                inside = ", ".join([texts[at] for at in ranks[begin:end]])
+                labels.append("{" * self.braces + inside + "}" * self.braces)
         return labels
 
     def _read(self, text: str | None, code_of: dict[str | None, int]) -> list[int]:
         """Codes of one label, ascending; empty where the label is unknown."""
         if text in code_of:
             return [code_of[text]]
-        if text is None or text == "*":
+        if text is None or text == self.everything:
             return list(range(self.size))
-        if not (text.startswith("{") and text.endswith("}")):
+        if braces_around(text) != self.braces:
             return []
-        members = _members(text[1:-1])
+        members = _members(text[self.braces : -self.braces])
         if members is None or not all(member in code_of for member in members):
             return []
         return sorted({code_of[member] for member in members})

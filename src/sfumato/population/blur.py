@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Blurred", "Blurrer"]
 
-STAR = "*"
 FIRST_YEAR = 1900
 MOSTLY = 0.75
 """Share of numbers from which other text in a column is taken for a mistake."""
@@ -139,6 +138,13 @@ class Blurrer:
         }
         return [f"column `{self.name}`: {rows:,} dates lie {w}" for w, rows in odd.items() if rows]
 
+    @property
+    def _star(self) -> str:
+        """What stands for values that are not shown: never one of the column's own."""
+        from sfumato.hierarchy.text import as_text, star_beside
+
+        return star_beside(as_text(self.values).to_pylist())
+
     def to(self, distinct: int) -> Blurred:
         """The column with at most so many distinct values."""
         import pyarrow as pa
@@ -147,7 +153,7 @@ class Blurrer:
             return Blurred(self.name, np.arange(self.domain), self.values, "untouched")
         if distinct <= 1:
             everything = np.zeros(self.domain, np.int64)
-            return Blurred(self.name, everything, pa.array([STAR]), "suppressed")
+            return Blurred(self.name, everything, pa.array([self._star]), "suppressed")
         if self._bound is not None:
             return self._level(distinct)
         return self._quantiles(distinct) if self._ranges is not None else self._frequent(distinct)
@@ -187,7 +193,7 @@ class Blurrer:
         groups = np.full(self.domain, len(kept), np.int64)
         groups[kept] = np.arange(len(kept))
         labels = pa.concat_arrays(
-            [self.values.take(pa.array(kept)).cast(pa.string()), pa.array([STAR])]
+            [self.values.take(pa.array(kept)).cast(pa.string()), pa.array([self._star])]
         )
         action = f"the {len(kept)} most frequent values, the others starred"
         return Blurred(self.name, groups, labels, action)

@@ -1,9 +1,9 @@
 """What a released cell says about a person: which values of an outside table it may stand for.
 
-Understood are values, ``*`` and null (anything), ranges ``[20, 30)``, ``[20, 29]``, ``20-29``,
-``<20``, ``>=90``, ``90+`` (of a date: so many years ago), sets ``{Divorced, Widowed}``, masked
-codes ``021**`` and ``021``, parts of dates (``1987``, ``1987-03``, ``1987-Q1``, ``1980s``) and the
-nodes of a hierarchy.
+Understood are values, ``*`` (``**`` beside a value ``*``) and null (anything), ranges
+``[20, 30)``, ``[20, 29]``, ``20-29``, ``<20``, ``>=90``, ``90+`` (of a date: so many years ago),
+sets ``{Divorced, Widowed}``, masked codes ``021**`` and ``021``, parts of dates (``1987``,
+``1987-03``, ``1987-Q1``, ``1980s``) and the nodes of a hierarchy.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.errors import ColumnError
+from sfumato.hierarchy.text import braces_around
 from sfumato.population.postal import looks_postal, postal_text
 from sfumato.population.safe_harbor import RESTRICTED_AREAS
 
@@ -143,14 +144,16 @@ class _Reader:
 
     def places(self, text: str | None) -> Ints | tuple[int, int] | None:
         """Covered places, or (low, high) where they are one run; None if not understood."""
-        if text is None or text == "*":
+        if text is None:
             return 0, self.size - 1
-        if text in self.at:
+        if text in self.at:  # a value that is a star itself; all values have one more star
             return self.at[text], self.at[text]
+        if text and not text.strip("*"):
+            return 0, self.size - 1
         if text in self.leaves:
             return self._of(self.leaves[text])
-        if text.startswith("{") and text.endswith("}"):
-            members = set_members(text[1:-1])
+        if braces := braces_around(text):
+            members = set_members(text[braces:-braces])
             return None if members is None else self._of(members)
         if self.is_date and (part := _PART_OF_DATE.fullmatch(text)):
             return self._of_dates(part)
