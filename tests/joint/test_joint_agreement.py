@@ -123,7 +123,7 @@ def test_broken_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="stepp"):
         read_agreement(path)
     path.write_text(agreed().to_toml().replace("study", "studi = 1\nstudy", 1))
-    with pytest.raises(InputError, match="`studi` is not known. Did you mean `study`"):
+    with pytest.raises(InputError, match=r"`studi` is not known\. Did you mean `study`"):
         read_agreement(path)
     path.write_text(agreed().to_toml().replace('"number"', '"numbr"'))
     with pytest.raises(InputError, match="Did you mean `number`"):

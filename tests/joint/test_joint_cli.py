@@ -139,6 +139,30 @@ def test_bad_options_end_with_code_2(tmp_path: Path, more: list[object], words: 
     assert not (tmp_path / "clinicA.share.parquet").exists()
 
 
+def test_an_exact_fit_finds_its_own_mistakes_before_anybody_is_met(tmp_path: Path) -> None:
+    paths = clinics(tmp_path)
+    for name in "AB":
+        make_keys(tmp_path, name)
+    place = ["--coordinator", "B", "--connect", "127.0.0.1:9", "--name", "A", "--timeout", 0.1]
+    files = ["--certificate", tmp_path / "A.crt", "--key", tmp_path / "A.key"]
+    fit = ["joint", "fit", "cox", "--exact", "-o", tmp_path / "model.json", *place, *files]
+    fit += ["--party", f"B={tmp_path / 'B.crt'}", "--agreement", tmp_path / "study.toml"]
+    wild = pq.read_table(paths["A"])
+    at = wild.column_names.index("age")
+    pq.write_table(
+        wild.set_column(at, "age", pa.array([999] * len(wild))), tmp_path / "wild.parquet"
+    )
+    for more, code, words in (
+        ([tmp_path / "wild.parquet"], 2, "outside the agreed bounds"),
+        ([paths["A"], "--penalty", -1], 2, "penalty must not be negative"),
+        ([paths["A"], "--weights", "A=0"], 2, "weight"),
+        ([paths["A"]], 3, "nobody answers"),
+    ):
+        told = sfumato(*fit, *more)
+        assert told.code == code, told.err
+        assert words in " ".join(told.err.split())
+
+
 def test_bad_inputs_end_with_code_2(tmp_path: Path) -> None:
     paths = clinics(tmp_path)
     share(tmp_path, "A")
@@ -161,7 +185,10 @@ def test_bad_inputs_end_with_code_2(tmp_path: Path) -> None:
             "this party itself",
         ),
         (["joint", "score", tmp_path / "none.json", paths["A"]], "there is no such file"),
-        (["joint", "share", paths["A"], "-a", tmp_path / "no.toml", "-o", model], "no such file"),
+        (
+            ["joint", "share", paths["A"], "-a", "none.toml", "-o", tmp_path / "s.parquet"],
+            "no such file",
+        ),
     ):  # fmt: skip
         told = sfumato(*arguments)
         assert told.code == 2, told.err

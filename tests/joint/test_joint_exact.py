@@ -158,8 +158,10 @@ def test_a_party_without_events_may_take_part_in_a_stratified_fit() -> None:
     assert np.isfinite(done["c"].coefficients).all()
     with pytest.raises(InputError, match="censored"):
         exact_stratified_cox(Alone(), x, time, np.zeros(len(x), bool))
-    with pytest.raises(InputError, match="constant"):
-        exact_stratified_cox(Alone(), np.ones((len(x), 2)), time, event)
+    with pytest.raises(InputError, match="column `b` is constant"):
+        exact_stratified_cox(
+            Alone(), np.c_[x[:, 0], np.ones(len(x))], time, event, names=("a", "b")
+        )
     with pytest.raises(UnfinishedError, match="perfectly"):
         exact_stratified_cox(Alone(), -time[:, None], time, np.ones(len(x), bool))
 
@@ -372,8 +374,10 @@ def test_bad_input_is_refused() -> None:
     grid = {"time_step": 1.0, "time_max": 150.0}
     with pytest.raises(InputError, match="censored"):
         exact_cox(alone, x, time, np.zeros(50, bool), **grid)
-    with pytest.raises(InputError, match="constant"):
+    with pytest.raises(InputError, match="column 1 is constant"):
         exact_cox(alone, np.ones((50, 2)), time, event, **grid)
+    with pytest.raises(InputError, match="column `b` is constant"):
+        exact_cox(alone, np.c_[x[:, 0], np.ones(50)], time, event, **grid, names=("a", "b"))
     with pytest.raises(InputError, match="agreed maximum"):
         exact_cox(alone, x, time + 200, event, **grid)
     with pytest.raises(ParameterError, match="grid"):

@@ -14,9 +14,9 @@ least so many leave together.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,17 +24,16 @@ from numpy.typing import NDArray
 from sfumato.errors import InputError, ParameterError, PeerError, UnfinishedError
 from sfumato.joint.agreement import Agreement
 from sfumato.joint.cox import Ties, newton
-from sfumato.joint.encoding import encode, encode_outcome, require_rows
 from sfumato.joint.margin import Loss, loss_sums
-from sfumato.joint.metrics import survived
 from sfumato.joint.model import JointModel
+from sfumato.joint.own_rows import rows_to_fit
 from sfumato.joint.risk_sets import Site, grid_cells, merge_cells, revealed_groups
 from sfumato.joint.summing import Summing
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["ExactFit", "counted", "exact_cox", "exact_margin", "fit_exact"]
+__all__ = ["ExactFit", "check_pooled", "counted", "exact_cox", "exact_margin", "fit_exact"]
 
 Floats = NDArray[np.float64]
 
@@ -83,6 +82,7 @@ def exact_cox(
     ties: Ties = "efron",
     min_group: int = 1,
     max_iterations: int = 50,
+    names: Sequence[str] | None = None,
 ) -> ExactFit:
     """Fit the Cox model of everybody's rows together.
 
@@ -100,6 +100,8 @@ def exact_cox(
     min_group
         Merge neighbouring grid cells until at least so many people leave in each; 1 keeps the grid,
         and the fit equals the pooled one.
+    names
+        What the columns of x are called, where an error must name one.
 
     Examples
     --------
@@ -135,7 +137,8 @@ def exact_cox(
     death_weight = first[2 * count : 3 * count]
     total = int(leaving.sum())
     mean = first[3 * count : 3 * count + columns] / total
-    _check_pooled(deaths, first[3 * count + columns :] / total - mean**2, penalty)
+    variance = first[3 * count + columns :] / total - mean**2
+    check_pooled(int(deaths.sum()), variance, penalty, names)
 
     ends = merge_cells(leaving, deaths, min_group)
     cells = np.searchsorted(ends, cells)
@@ -274,57 +277,34 @@ def fit_exact(
     stratified
         Let every institution keep its own baseline hazard: nothing is revealed by time (Cox).
     """
-    require_rows(table.num_rows, where)
-    x = encode(table, agreement, where=where).matrix
-    time, event = encode_outcome(table, agreement, where=where)
-    horizon = agreement.outcome.horizon if horizon is None else horizon
-    common: dict[str, Any] = {
-        "kind": kind,
-        "agreement": agreement,
-        "exact": True,
-        "horizon": horizon,
-        "separated": False,
-    }
-    if kind == "cox":
-        if time is None:
-            raise InputError("a Cox model needs times", remedy="Fit `svm` or `logistic` instead.")
-        ridge = 0.0 if penalty is None else penalty
-        if not stratified and agreement.outcome.time_max is None:
-            raise InputError(
-                "the exact Cox fit needs `time_max` in the agreement: the grid of times ends there",
-                where="[outcome]",
-                remedy="Agree on one that no follow-up exceeds.",
-            )
-        if stratified:
-            from sfumato.joint.stratified import exact_stratified_cox
+    own = rows_to_fit(
+        table, agreement, kind, weight=weight, penalty=penalty, horizon=horizon,
+        stratified=stratified, where=where,
+    )  # fmt: skip
+    fit: ExactFit
+    if kind != "cox":
+        fit = exact_margin(summing, kind, own.x, own.event, nu=1.0 / own.penalty, weight=weight)
+    elif stratified:
+        from sfumato.joint.stratified import exact_stratified_cox
 
-            fit = exact_stratified_cox(
-                summing, x, time, event, weight=weight, penalty=ridge, ties=ties
-            )
-        else:
-            fit = exact_cox(
-                summing,
-                x,
-                time,
-                event,
-                time_step=agreement.outcome.time_step,
-                time_max=agreement.outcome.time_max or 0.0,
-                weight=weight,
-                penalty=ridge,
-                ties=ties,
-                min_group=min_group,
-            )
+        fit = exact_stratified_cox(
+            summing, own.x, own.time, own.event, weight=weight, penalty=own.penalty, ties=ties,
+            names=agreement.encoded_names,
+        )  # fmt: skip
     else:
-        positive = event
-        if time is not None:
-            if horizon is None:
-                raise ParameterError("a classifier of survival needs a horizon")
-            positive, known = survived(time, event, horizon)
-            x, positive = x[known], positive[known]
-        ridge = 1.0 if penalty is None else penalty
-        if not ridge > 0:
-            raise ParameterError("a classifier needs a positive penalty")
-        fit = exact_margin(summing, kind, x, positive, nu=1.0 / ridge, weight=weight)
+        fit = exact_cox(
+            summing,
+            own.x,
+            own.time,
+            own.event,
+            time_step=agreement.outcome.time_step,
+            time_max=agreement.outcome.time_max or 0.0,
+            weight=weight,
+            penalty=own.penalty,
+            ties=ties,
+            min_group=min_group,
+            names=agreement.encoded_names,
+        )
     notes = []
     if fit.revealed.get("alone"):
         notes.append(
@@ -339,11 +319,15 @@ def fit_exact(
         threshold=fit.threshold,
         times=fit.times,
         hazard=fit.hazard,
-        penalty=ridge,
+        penalty=own.penalty,
         iterations=fit.iterations,
         notes=tuple(notes),
         revealed=fit.revealed,
-        **common,
+        kind=kind,
+        agreement=agreement,
+        exact=True,
+        horizon=own.horizon,
+        separated=False,
     )
 
 
@@ -364,12 +348,15 @@ def counted(total: Floats) -> NDArray[np.int64]:
     return counts.astype(np.int64)
 
 
-def _check_pooled(deaths: NDArray[np.int64], variance: Floats, penalty: float) -> None:
-    if not deaths.any():
+def check_pooled(
+    events: int, variance: Floats, penalty: float, names: Sequence[str] | None
+) -> None:
+    """Refuse totals from which no model follows: no event at all, or a constant column."""
+    if not events:
         raise InputError("every row of every party is censored", remedy="Check the event column.")
     if penalty == 0 and (variance < 1e-14).any():
-        number = int(np.flatnonzero(variance < 1e-14)[0]) + 1
+        at = int(np.flatnonzero(variance < 1e-14)[0])
         raise InputError(
-            f"encoded column number {number} is constant over all parties' rows",
+            f"column {f'`{names[at]}`' if names else at + 1} is constant over all parties' rows",
             remedy="Leave it out of the agreement, or set a penalty.",
         )

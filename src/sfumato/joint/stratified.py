@@ -8,12 +8,14 @@ common survival curve, and differences between institutions are not learned from
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import InputError, ParameterError, UnfinishedError
 from sfumato.joint.cox import SortedRows, Ties, newton
-from sfumato.joint.exact import ExactFit, counted
+from sfumato.joint.exact import ExactFit, check_pooled, counted
 from sfumato.joint.summing import Summing
 
 __all__ = ["exact_stratified_cox"]
@@ -31,6 +33,7 @@ def exact_stratified_cox(
     penalty: float = 0.0,
     ties: Ties = "efron",
     max_iterations: int = 50,
+    names: Sequence[str] | None = None,
 ) -> ExactFit:
     """Fit the Cox model of everybody's rows, stratified by institution.
 
@@ -44,6 +47,8 @@ def exact_stratified_cox(
         Weight of this party's rows.
     penalty
         λ of the ridge penalty λ/2·‖w‖².
+    names
+        What the columns of x are called, where an error must name one.
 
     Examples
     --------
@@ -65,13 +70,7 @@ def exact_stratified_cox(
     )
     rows, events = counted(first[:2]).tolist()
     mean = first[2 : 2 + columns] / rows
-    if events == 0:
-        raise InputError("every row of every party is censored", remedy="Check the event column.")
-    if penalty == 0 and (first[2 + columns :] / rows - mean**2 < 1e-14).any():
-        raise InputError(
-            "an encoded column is constant over all parties' rows",
-            remedy="Leave it out of the agreement, or set a penalty.",
-        )
+    check_pooled(events, first[2 + columns :] / rows - mean**2, penalty, names)
     own = SortedRows(x, time, event, np.full(len(x), weight), ties) if event.any() else None
 
     def sums(w: Floats) -> tuple[float, Floats, Floats]:

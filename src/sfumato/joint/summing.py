@@ -157,7 +157,11 @@ class SecureSum:
             raise
         self._least = len(self._names) if min_parties is None else min_parties
         if len(self._names) < 3 and min_parties != 2:
-            self._fail("two parties", "with two parties each could compute the other's numbers")
+            self._fail(
+                "roster",
+                "with two parties each could compute the other's numbers",
+                remedy="Invite a third, or allow it on both sides: --min-parties 2.",
+            )
 
     @property
     def parties(self) -> tuple[str, ...]:
@@ -348,12 +352,12 @@ class SecureSum:
     def _tag(self, step: str) -> str:
         return f"{step} {self.epoch}.{self._number}"
 
-    def _fail(self, step: str, what: str) -> NoReturn:
+    def _fail(
+        self, step: str, what: str, remedy: str = "Agree on the settings, then start all again."
+    ) -> NoReturn:
         for link in self._links.values():
             link.stop("it met an error of its own")
-        raise PeerError(
-            what, where=f"step `{step}`", remedy="Agree on the settings, then start all again."
-        )
+        raise PeerError(what, where=f"step `{step}`", remedy=remedy)
 
 
 def until_complete(work: Callable[[], T]) -> T:

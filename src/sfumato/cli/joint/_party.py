@@ -35,14 +35,11 @@ class Party:
     min_parties: int | None
     timeout: float
 
-    def links(self) -> tuple[Any, Any]:
-        """The certificates, and the connections they vouch for."""
-        from sfumato.joint.links import Certificates, gather, join
-
+    def __post_init__(self) -> None:
         if not (self.name and self.coordinator and self.certificate and self.key and self.others):
             raise ParameterError(
-                "an exact fit needs --name, --coordinator, --certificate, --key and a --party for "
-                "each of the others"
+                "an exact fit needs --agreement, --name, --coordinator, --certificate, --key and "
+                "a --party for each of the others"
             )
         if bool(self.listen) == bool(self.connect) or (
             (self.name == self.coordinator) != bool(self.listen)
@@ -52,12 +49,22 @@ class Party:
             raise ParameterError(f"--party names `{self.name}`, which is this party itself")
         for path in (self.certificate, self.key, *self.others.values()):
             require_file(path, "a certificate or key")
+        self._address()
+
+    def links(self) -> tuple[Any, Any]:
+        """The certificates, and the connections they vouch for."""
+        from sfumato.joint.links import Certificates, gather, join
+
         others = {name: Path(path) for name, path in self.others.items()}
-        trust = Certificates(Path(self.certificate), Path(self.key), others)
+        trust = Certificates(Path(str(self.certificate)), Path(str(self.key)), others)
         if self.listen:
-            return trust, gather(parse_address(self.listen, "--listen"), trust, self.timeout)
-        address = parse_address(self.connect or "", "--connect")
-        return trust, join(address, self.coordinator, trust, self.timeout)
+            return trust, gather(self._address(), trust, self.timeout)
+        return trust, join(self._address(), str(self.coordinator), trust, self.timeout)
+
+    def _address(self) -> tuple[str, int]:
+        if self.listen:
+            return parse_address(self.listen, "--listen")
+        return parse_address(self.connect or "", "--connect")
 
 
 def fit_together(
@@ -65,9 +72,12 @@ def fit_together(
 ) -> tuple[JointModel, SumReport]:
     """Fit exactly with the other parties, who all run the same command; and what it cost."""
     from sfumato.joint import SecureSum, fit_exact
+    from sfumato.joint.own_rows import rows_to_fit
     from sfumato.joint.summing import until_complete
 
     table = agreed_rows(run, agreed)
+    alone = {name: settings[name] for name in ("weight", "penalty", "horizon", "stratified")}
+    rows_to_fit(table, agreed, model, where=str(run.source), **alone)
     run.budget.progress("waiting for the other parties")
     trust, links = party.links()
     common = {"agreement": agreed.hash, "model": model}
