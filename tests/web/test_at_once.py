@@ -6,6 +6,7 @@ Where threads meet is not left to chance: a test stops one of them at the moment
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -258,13 +259,17 @@ def test_a_table_can_be_closed_while_its_release_waits(
     bench.follow(bench.post(f"{base}/configure", k=5, method="mondrian", **FORM))
     with ThreadPoolExecutor(1) as pool:
         with project.busy:
-            job = bench.post(f"{base}/release").place
+            place = bench.post(f"{base}/release").place
+            (job,) = bench.workbench.jobs.running()
             closing = pool.submit(bench.post, f"{base}/close")
+            until = time.monotonic() + PATIENCE
+            while not job.budget.spent():  # by then the table is being closed
+                assert time.monotonic() < until
+                time.sleep(0.01)
         assert closing.result(PATIENCE).place == "/"
-    page = bench.get(str(job))
-    while 'id="job"' in page.text:
-        page = bench.get(str(job))
-    assert "Cancelled." in page.text
+    bench.workbench.jobs.close()
+    assert job.state == "cancelled"
+    assert "Cancelled." in bench.get(str(place)).text
     assert not project.source.parent.exists()
 
 

@@ -18,6 +18,7 @@ from urllib.parse import urlencode
 
 import pytest
 
+from sfumato.web.refuge import PREFIX
 from workbench import PATIENCE, answered
 
 REQUESTS, AT_ONCE, CANCELLED = 200, 50, 50
@@ -204,13 +205,13 @@ def test_what_a_killed_workbench_leaves_is_removed_by_the_next(tmp_path: Path) -
     temporary.mkdir()
     with serving(shelf, temporary) as killed, serving(shelf, temporary) as living:
         opened(killed)
-        (left,) = temporary.iterdir()
+        (left,) = temporary.glob(f"{PREFIX}*")
         opened(living)
-        (theirs,) = set(temporary.iterdir()) - {left}
+        (theirs,) = set(temporary.glob(f"{PREFIX}*")) - {left}
         killed.process.kill()
         killed.process.wait(PATIENCE)
         assert list(left.rglob("*.csv"))
         with serving(shelf, temporary) as following:
             assert following.ask("GET", "/")[0] == 200
-            assert list(temporary.iterdir()) == [theirs]
+            assert list(temporary.glob(f"{PREFIX}*")) == [theirs]
             assert list(theirs.rglob("*.csv"))
