@@ -71,7 +71,7 @@ def _search(
     Each set costs one pass over the rows that are not yet alone, and memory is one partition for
     each level of the search.
     """
-    from sfumato.quasi._kernels import search_below
+    from sfumato.quasi._depth_first import search_below
 
     width = len(codes.columns)
     if width > DEPTH_FIRST_COLUMNS:
@@ -101,7 +101,7 @@ def all_subsets(codes: Codes, budget: Budget) -> npt.NDArray[np.int64]:
     The number of pairs a set leaves together is the number of pairs whose *agree set* (the columns
     in which they agree) contains it: one table answers every β. Bit i stands for column i.
     """
-    from sfumato.quasi._kernels import search_below
+    from sfumato.quasi._depth_first import search_below
 
     width = len(codes.columns)
     if width > SUBSET_COLUMNS:

@@ -76,7 +76,7 @@ def minimal_hitting_sets(
     >>> minimal_hitting_sets(np.array([[True, True, False], [False, True, True]]))[0]
     [(1,), (0, 2)]
     """
-    from sfumato.quasi._kernels import hitting_sets
+    from sfumato.quasi._hitting import hitting_sets
 
     count, width = edges.shape
     if not count:
