@@ -146,3 +146,21 @@ def test_a_recoding_that_names_a_combination_twice(tmp_path: Path) -> None:
     with pytest.raises(EngineError, match="twice"):
         engine.stage(Recoding((Step(match),)), str(tmp_path / "out.csv"))
     assert list(tmp_path.iterdir()) == []
+
+
+def test_less_is_held_while_a_release_is_written(tmp_path: Path) -> None:
+    path = tmp_path / "people.parquet"
+    pq.write_table(pa.table({"age": [1, 2, 1]}), path)
+    engine = DuckEngine(ParquetSource([path], "people"), memory=512 << 20)
+
+    def limit() -> str:
+        return engine._open().sql("SELECT current_setting('memory_limit')").fetchall()[0][0]
+
+    assert limit() == "256.0 MiB"
+    with engine._sparing():
+        assert limit() == "102.0 MiB"
+    assert limit() == "256.0 MiB"
+    with pytest.raises(ZeroDivisionError), engine._sparing():
+        raise ZeroDivisionError
+    assert limit() == "256.0 MiB"
+    engine.close()

@@ -40,6 +40,8 @@ _MEGABYTE = 1 << 20
 _MEMORY_OF_A_THREAD = 128 * _MEGABYTE
 _MEMORY_OF_THE_REST = 256 * _MEGABYTE
 """What compiled loops, record batches on their way and DuckDB's own uncounted buffers take."""
+_MEMORY_OF_WRITING = 416 * _MEGABYTE
+"""The same while a release is written: its rows are read, recoded and packed at the same time."""
 
 _PARTS = (1, 8, 64, 512)
 """In how many parts classes are counted, one attempt after the other, as long as memory ends."""
@@ -237,6 +239,7 @@ class DuckEngine:
         with (
             self._uploaded(uploads),
             self._guarded(),
+            self._sparing(),
             watching(budget, connection.interrupt, "recoding", self.name),
             connection.sql(statement).to_arrow_reader(BATCH_ROWS) as reader,
         ):
@@ -299,6 +302,21 @@ class DuckEngine:
                 self._connection = duckdb.connect(":memory:", config=settings)
                 self._connection.execute("SET TimeZone = 'UTC'")
         return self._connection
+
+    @contextmanager
+    def _sparing(self) -> Iterator[None]:
+        """Hold less while others hold more: reading, recoding and packing go on at once."""
+        if self.memory is None:
+            yield
+            return
+        connection = self._open()
+        limit = max(self.memory - _MEMORY_OF_WRITING, self.memory // 5, LEAST_MEMORY)
+        (before,) = connection.execute("SELECT current_setting('memory_limit')").fetchall()[0]
+        connection.execute("SET memory_limit = ?", [f"{limit // _MEGABYTE}MiB"])
+        try:
+            yield
+        finally:
+            connection.execute("SET memory_limit = ?", [before])
 
     @contextmanager
     def _uploaded(self, tables: dict[str, pa.Table]) -> Iterator[None]:

@@ -112,6 +112,7 @@ class Spool:
             self._flush()
             self._guarded(self._writer.close)
             self._writer = None
+            _give_back()
 
     def table(self) -> pa.Table | None:
         """The rows if they are held in memory."""
@@ -213,3 +214,10 @@ def _as_spooled(batch: pa.RecordBatch, names: list[str], schema: pa.Schema) -> p
         array, wanted = batch.column(name), plain(schema.field(name).type)
         arrays.append(array if plain(array.type) == wanted else array.cast(wanted))
     return pa.RecordBatch.from_arrays(arrays, names=names)
+
+
+def _give_back() -> None:
+    """Let the system have what Arrow keeps for later: DuckDB allocates for itself."""
+    import pyarrow as pa
+
+    pa.default_memory_pool().release_unused()
