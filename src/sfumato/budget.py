@@ -62,9 +62,14 @@ class Budget:
 
     def __post_init__(self) -> None:
         if self.seconds is not None and not self.seconds >= 0:
-            raise ParameterError(f"a time budget of {self.seconds} s is not possible")
+            raise ParameterError(
+                f"a time budget of {self.seconds} s is not possible", remedy="Give zero or more."
+            )
         if self.memory is not None and self.memory <= 0:
-            raise ParameterError(f"a memory budget of {self.memory} bytes is not possible")
+            raise ParameterError(
+                f"a memory budget of {self.memory} bytes is not possible",
+                remedy=f"Give at least {LEAST_MEMORY // 2**20}MB.",
+            )
 
     @property
     def elapsed(self) -> float:

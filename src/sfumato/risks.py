@@ -109,7 +109,11 @@ def risk(
     names = opened.require(list(qi))
     for name in (weights, person):
         if name is not None and name in names:
-            raise ColumnError(f"`{name}` cannot be a quasi-identifier at the same time")
+            raise ColumnError(
+                f"`{name}` cannot be a quasi-identifier at the same time",
+                where=opened.name,
+                remedy="Take it out of --qi.",
+            )
     if weights is None and person is None and population is None:
         sizes = opened.class_sizes(names, budget)
         found = risk_of_classes(
@@ -270,12 +274,18 @@ def _found_in(
 
     people = population.classes(population.require(list(qi)))
     assert people.counts is not None
+    if not people.rows:
+        raise ParameterError(
+            "the population has no rows",
+            where=population.name,
+            remedy="Give a table of the people that the table was drawn from.",
+        )
     known = np.ones(people.entries, dtype=bool)
     translated = []
     for name in qi:
         mine, theirs = entries.values_of(name), people.values_of(name)
         if theirs.type != mine.type:
-            theirs = theirs.cast(mine.type)
+            theirs = _as_type(theirs, mine.type, name, population.name)
         code = np.asarray(pc.index_in(theirs, value_set=mine).fill_null(-1)).astype(np.int64)
         code = code[people.column(name).astype(np.int64)]
         known &= code >= 0
@@ -290,6 +300,18 @@ def _found_in(
     ids, groups = class_ids(joined, cardinalities, entries=number + int(known.sum()))
     rows = np.bincount(ids[number:], weights=people.counts[known], minlength=groups)
     return np.asarray(rows[ids[:number]])
+
+
+def _as_type(values: pa.Array, wanted: pa.DataType, name: str, where: str) -> pa.Array:
+    """The population's values as the table holds them."""
+    try:
+        return values.cast(wanted)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise ColumnError(
+            f"column `{name}` holds {values.type} where the table holds {wanted}",
+            where=where,
+            remedy="Write the column alike in both tables.",
+        ) from None
 
 
 def _class_numbers(entries: Codes, qi: tuple[str, ...]) -> tuple[Array, int]:
@@ -309,7 +331,11 @@ def _numbers(values: pa.Array, name: str) -> Array:
     """Sampling weights as numbers."""
     kind = values.type
     if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)):
-        raise ColumnError(f"weights must be numbers, not {kind}", where=f"column `{name}`")
+        raise ColumnError(
+            f"weights must be numbers, not {kind}",
+            where=f"column `{name}`",
+            remedy="Name a column of numbers.",
+        )
     weights = np.asarray(values.cast(pa.float64()).fill_null(np.nan))
     if not (np.isfinite(weights) & (weights > 0)).all():
         raise ColumnError(

@@ -142,7 +142,7 @@ def test_a_configuration_is_read_written_and_overridden(hospital, tmp_path):
     assert third["k"] >= 9
     refused = sfumato("anonymize", hospital, *QI, "-k", 5, "--write-config", config)
     assert refused.code == 2
-    assert "the file exists" in plain(refused.err)
+    assert "this file exists already" in plain(refused.err)
 
 
 def test_boundaries_hierarchies_and_workload(hospital, tmp_path):
@@ -275,3 +275,61 @@ def test_verify_checks_every_model_that_anonymize_promises(hospital, tmp_path):
         done = sfumato("verify", out, *QI, "--sensitive", "diagnosis", *stricter, "-q")
         assert done.code == 1, done.err
     assert "no quasi-identifiers" in sfumato("verify", out, "-p", 2, "-q").err
+
+
+@pytest.mark.parametrize("options", [[], ["--force"]])
+def test_settings_are_never_written_over_a_table(hospital, tmp_path, options):
+    table, out = tmp_path / "people.parquet", tmp_path / "out.csv"
+    table.write_bytes(hospital.read_bytes())
+    for place, words in [
+        (table, "it would be lost"),
+        (out, "would be one file"),
+        (tmp_path / "nowhere" / "x.toml", "does not exist"),
+    ]:
+        done = sfumato(
+            "anonymize", table, "-k", 5, *QI, *OUT, "-o", out, "--write-config", place, *options
+        )
+        assert (done.code, done.out) == (2, "")
+        assert words in plain(done.err)
+    assert table.read_bytes() == hospital.read_bytes()
+    assert list(tmp_path.iterdir()) == [table]
+
+
+def test_settings_are_written_with_the_release_or_not_at_all(hospital, tmp_path):
+    settings = tmp_path / "settings.toml"
+    line = ("anonymize", hospital, *OUT, "--write-config", settings)
+    assert sfumato(*line, "-k", 5, "--qi", "nope").code == 2
+    assert not settings.exists()
+    assert sfumato(*line, "-k", 5, *QI).code == 0
+    assert tomllib.loads(settings.read_text())["k"] == 5
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("-k 5 --qi zip --sensitive sex -l nan", "l = nan is no number. Give a number."),
+        ("-k 5 --qi zip --sensitive sex -l inf", "l = inf is no number"),
+        ("-k 5 --qi zip --sensitive sex -t nan", "t = nan is no number"),
+        ("-k 5 --qi zip --sensitive sex -t 1.5", "Give a t between 0 and 1"),
+        ("-k 5 --qi zip --sensitive sex --alpha nan", "alpha = nan is no number"),
+        ("-k 5 --qi zip --sensitive sex -l 2 --l-kind recursive --c inf", "c = inf is no number"),
+        ("-k 5 --qi zip --sensitive sex -t 0.2 --t-distance sex=", "Write e.g. sex=ordered"),
+        ("-k 5 --qi zip --qi zip", "given twice. Give every set once."),
+        ("-k 5 --qi zip,sex --qi sex,zip", "given twice"),
+        ("-k 5 --qi zip --format csv", "no output to write in it. Give -o FILE as well."),
+        ("-k 5 --qi zip -o x.csv --format parquet", "named csv and would be written as parquet"),
+        ("-k 5 --qi zip -o x.parquet --format csv", "named parquet and would be written as csv"),
+        ("-k 5 --qi zip -o postgresql://localhost/db#t", "not to a database. Write a file"),
+        ("-k 5 --qi zip --weights zip=-1", "zero or larger. Write e.g. zip = 2."),
+        ("-k 5 --qi zip --option relaxed=maybe", "must be true or false. It is text now."),
+        ("-k 5 --qi zip --method kmember --target sex", "It is an option of --method mondrian"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused_with_a_remedy(
+    hospital, tmp_path, monkeypatch, line, words
+):
+    monkeypatch.chdir(tmp_path)
+    done = sfumato("anonymize", hospital, *line.split(" "))
+    assert (done.code, done.out) == (2, ""), done.err
+    assert words in plain(done.err)
+    assert list(tmp_path.iterdir()) == []

@@ -138,7 +138,7 @@ def test_demo_data_bad_usage(tmp_path, monkeypatch, arguments, code):
         "risk people.csv --qi age --population peple.csv",
         "report people.csv -o out.html --released peple.csv",
         "safe-harbor people.csv --areas setings.toml",
-        "joint share people.csv -a setings.toml -o out.share",
+        "joint share people.csv -a setings.toml -o share.parquet",
         "joint fit cox peple.csv -o model.json",
         "joint score setings.toml people.csv",
         "party id3 --rows people.csv --target sex --me alice --peer localhost:9 --plain "
@@ -163,3 +163,22 @@ def test_a_file_that_is_not_there_and_what_may_have_been_meant(tmp_path, monkeyp
     assert f"{wrong}: " in message
     assert f"Did you mean `{meant[wrong]}`?" in message
     assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("measure people.csv -c age -x age", "asked for and excluded at the same time. Take it"),
+        ("measure people.csv --delimiter ;;", "Write e.g. --delimiter ';'"),
+        ("risk people.csv --qi age --population nobody.csv", "the population has no rows. Give"),
+        ("risk people.csv --qi age --population words.csv", "holds string where the table holds"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(tmp_path, monkeypatch, line, words):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "people.csv").write_text("age,sex\n20,F\n")
+    (tmp_path / "nobody.csv").write_text("age\n")
+    (tmp_path / "words.csv").write_text("age\nold\n")
+    done = sfumato(*line.split(" "))
+    assert (done.code, done.out) == (2, ""), done.err
+    assert words in " ".join(done.err.split())

@@ -42,7 +42,11 @@ def check_actions(table: Table, columns: Mapping[str, Mapping[str, Any]]) -> Non
         table.require([name])
         where = f"[columns.{name}]"
         if not isinstance(actions, Mapping):
-            raise ParameterError("a column's actions must be a table", where=where)
+            raise ParameterError(
+                "a column's actions must be a table",
+                where=where,
+                remedy=f"Write [columns.{name}] and below it e.g. top = 90.",
+            )
         for action in actions:
             if action not in ACTIONS:
                 raise ParameterError(
@@ -80,11 +84,15 @@ def _check_numbers(actions: Mapping[str, Any], numeric: Sequence[str], where: st
     for action in numeric:
         number = actions[action]
         if isinstance(number, bool) or not isinstance(number, (int, float)):
-            raise ParameterError(f"`{action}` must be a number", where=where)
+            raise ParameterError(
+                f"`{action}` must be a number", where=where, remedy=f"Write e.g. {action} = 5."
+            )
     if "round" in numeric and not actions["round"] > 0:
-        raise ParameterError("`round` must be larger than zero", where=where)
+        raise ParameterError(
+            "`round` must be larger than zero", where=where, remedy="Write e.g. round = 5."
+        )
     if "top" in numeric and "bottom" in numeric and actions["top"] < actions["bottom"]:
-        raise ParameterError("`top` is below `bottom`", where=where)
+        raise ParameterError("`top` is below `bottom`", where=where, remedy="Swap the two.")
 
 
 def described(actions: Mapping[str, Any]) -> str:
@@ -129,6 +137,7 @@ def new_values(values: pa.Array, actions: Mapping[str, Any], name: str) -> pa.Ar
         raise ParameterError(
             "after its recode the column holds text, which has no top, bottom or rounding",
             where=f"[columns.{name}]",
+            remedy="Recode to numbers, or name one of the actions.",
         )
     before = np.asarray(values.cast(pa.float64(), safe=False).fill_null(np.nan))
     numbers = before

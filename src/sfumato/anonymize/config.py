@@ -88,7 +88,8 @@ class Settings:
                     f"there is no setting `{name}`, and method "
                     f"`{given.get('method', cls.method)}` has no option `{name}`",
                     where=where,
-                    remedy=did_you_mean(name, [*sorted(known), *chosen.options]),
+                    remedy=_elsewhere(name)
+                    or did_you_mean(name, [*sorted(known), *chosen.options]),
                 )
         for name, value in options.items():
             _check_option(name, value, where)
@@ -131,6 +132,7 @@ class Settings:
             raise ParameterError(
                 f"this is the certificate of `{record['method']}`, which is no method of anonymize",
                 where=where,
+                remedy="Give the certificate of a release that `sfumato anonymize` made.",
             )
         if not isinstance(asked.get("hierarchies", ""), str):
             raise ParameterError(
@@ -219,7 +221,9 @@ def _checked(name: str, value: Any, where: str | None) -> Any:
         return tuple(_names(name, value, where))
     if name in _NUMBERS and value is not None:
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise ParameterError(f"`{name}` must be a number", where=where)
+            raise ParameterError(
+                f"`{name}` must be a number", where=where, remedy=f"Write e.g. {name} = 5."
+            )
         return _number(name, value, where)
     if name in _TABLES and not isinstance(value, Mapping):
         raise ParameterError(f"`{name}` must be a table", where=where, remedy=f"Write [{name}].")
@@ -230,7 +234,9 @@ def _checked(name: str, value: Any, where: str | None) -> Any:
     if name in _TEXTS and value is not None:
         allowed = _TEXTS[name]
         if not isinstance(value, (str, Path)):
-            raise ParameterError(f"`{name}` must be text", where=where)
+            raise ParameterError(
+                f"`{name}` must be text", where=where, remedy=f'Write e.g. {name} = "…".'
+            )
         if allowed is not None and value not in allowed:
             raise ParameterError(
                 f"`{name}` cannot be `{value}`",
@@ -249,8 +255,28 @@ def _number(name: str, value: float, where: str | None) -> float:
         raise ParameterError(
             f"`{name}` must be a whole number{', zero or larger' if name == 'seed' else ''}",
             where=where,
+            remedy=f"Write e.g. {name} = 5.",
         )
     return int(value)
+
+
+def _elsewhere(option: str) -> str | None:
+    """The methods that have an option."""
+    able = [name for name, one in METHODS.items() if option in one.options]
+    return f"It is an option of --method {' or '.join(able)}." if able else None
+
+
+def _found(value: Any) -> str:
+    """What kind of value was given, in the words of a TOML file."""
+    kinds = {
+        bool: "true or false",
+        str: "text",
+        Mapping: "a table",
+        list: "a list",
+        tuple: "a list",
+    }
+    known = (what for kind, what in kinds.items() if isinstance(value, kind))
+    return next(known, "a number" if isinstance(value, (int, float)) else type(value).__name__)
 
 
 def _check_option(name: str, value: Any, where: str | None) -> None:
@@ -264,7 +290,9 @@ def _check_kind(
     """Refuse a value of another type than a setting needs; true is no number."""
     types, what = kind
     if not isinstance(value, types) or (isinstance(value, bool) and bool not in types):
-        raise ParameterError(f"`{name}` must be {what}", where=where)
+        raise ParameterError(
+            f"`{name}` must be {what}", where=where, remedy=f"It is {_found(value)} now."
+        )
 
 
 def _names(name: str, value: Any, where: str | None) -> Sequence[str]:
@@ -295,7 +323,9 @@ def _weights(value: Mapping[str, Any], where: str | None) -> dict[str, float]:
         number = isinstance(weight, (int, float)) and not isinstance(weight, bool)
         if not number or not 0 <= weight < float("inf"):
             raise ParameterError(
-                f"the weight of `{name}` must be a number, zero or larger", where=where
+                f"the weight of `{name}` must be a number, zero or larger",
+                where=where,
+                remedy=f"Write e.g. {name} = 2.",
             )
     return {name: float(weight) for name, weight in value.items()}
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -99,7 +100,10 @@ class Demand:
                 "table is part of the population.",
             )
         if self.k_map and self.target is not None:
-            raise ParameterError("a target cannot be kept predictable together with k-map")
+            raise ParameterError(
+                "a target cannot be kept predictable together with k-map",
+                remedy="Leave one of them out.",
+            )
         if bool(self.k_map) != (self.population is not None):
             raise ParameterError(
                 "k-map looks people up in a population, and one of the two is missing",
@@ -209,7 +213,14 @@ def quasi_identifier_sets(
         return (tuple(str(name) for name in given),)
     sets = tuple(tuple(names) for names in given)
     if not all(sets):
-        raise ParameterError("one of the sets of quasi-identifiers is empty")
+        raise ParameterError(
+            "one of the sets of quasi-identifiers is empty",
+            remedy="Name its columns, or leave the set out.",
+        )
+    if len({frozenset(names) for names in sets}) < len(sets):
+        raise ParameterError(
+            "a set of quasi-identifiers is given twice", remedy="Give every set once."
+        )
     return sets
 
 
@@ -246,6 +257,14 @@ def models_of(
     if l_kind not in L_KINDS:
         raise ParameterError(
             f"there is no l-diversity `{l_kind}`", remedy=did_you_mean(l_kind, L_KINDS)
+        )
+    for name, value in (*wanted, ("c", c)):
+        if value is not None and not math.isfinite(value):
+            raise ParameterError(f"{name} = {value} is no number", remedy="Give a number.")
+    if t is not None and t > 1:
+        raise ParameterError(
+            f"t = {t:g} would always hold: no two distributions are farther apart than 1",
+            remedy="Give a t between 0 and 1, e.g. 0.2.",
         )
     _refuse_unused(sensitive, l, l_kind, c, t, t_distance)
     models: list[Model] = [] if k is None else [KAnonymity(k)]
@@ -285,7 +304,12 @@ def _refuse_unused(
         raise ParameterError(f"{l_kind} diversity needs l", remedy="Give it, e.g. -l 3.")
     if t is None and t_distance is not None:
         raise ParameterError("a distance is of t-closeness", remedy="Ask for it, e.g. -t 0.2.")
-    for name in t_distance if isinstance(t_distance, Mapping) else ():
+    for name, kind in t_distance.items() if isinstance(t_distance, Mapping) else ():
+        if not kind:
+            raise ParameterError(
+                f"no kind of distance is given for `{name}`",
+                remedy=f"Write e.g. {name}=ordered, or leave it out.",
+            )
         if name not in sensitive:
             raise ColumnError(
                 f"a distance is given for `{name}`, which is no sensitive column",

@@ -307,5 +307,8 @@ class _Lattice:
 def _tree(problem: Problem, name: str) -> BoundHierarchy:
     shape = problem.shapes[name]
     if not isinstance(shape, BoundHierarchy):
-        raise ParameterError(f"full-domain recoding needs a hierarchy for `{name}`")
+        raise ParameterError(
+            f"full-domain recoding needs a hierarchy for `{name}`",
+            remedy="Give one with --hierarchies FOLDER; `sfumato hierarchy make` begins it.",
+        )
     return shape

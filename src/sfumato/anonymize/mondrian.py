@@ -95,5 +95,8 @@ def _target(problem: Problem) -> tuple[np.ndarray[Any, Any], int] | None:
     if name is None:
         return None
     if name not in problem.entries.columns:
-        raise ParameterError(f"the target `{name}` is neither sensitive nor a quasi-identifier")
+        raise ParameterError(
+            f"the target `{name}` is neither sensitive nor a quasi-identifier",
+            remedy="Name it as one of them.",
+        )
     return problem.entries.column(name), len(problem.entries.values_of(name))

@@ -112,7 +112,10 @@ class OwnTable:
                 remedy=did_you_mean(unknown[0], schema.columns),
             )
         if lacking and self.split is Split.rows:
-            raise ColumnError(f"column `{lacking[0]}` of the schema is not in this table")
+            raise ColumnError(
+                f"column `{lacking[0]}` of the schema is not in this table",
+                remedy="Add it, or agree on a schema without it.",
+            )
         codes = np.full((self.rows, len(schema.columns)), -1, np.int64)
         for name, values in self.categories.items():
             at = schema.position(name)

@@ -13,7 +13,7 @@ from sfumato.budget import Budget, parse_memory, parse_time
 from sfumato.cli import _options
 from sfumato.cli._ending import guarded
 from sfumato.cli._progress import ProgressLine
-from sfumato.errors import EngineError
+from sfumato.errors import EngineError, ParameterError
 from sfumato.results import Result
 
 if TYPE_CHECKING:
@@ -64,13 +64,23 @@ class Run:
     def columns(self, given: Sequence[str] | None) -> tuple[str, ...] | None:
         """The columns that an option names, all known to the table; None if it was not used."""
         names = _options.split_columns(given, self.table.columns if given else ())
+        hidden = _options.split_columns(self.exclude) or []
+        for name in names or ():
+            if name in hidden:
+                raise ParameterError(
+                    f"column `{name}` is asked for and excluded at the same time",
+                    remedy="Take it out of --exclude.",
+                )
         return None if names is None else self.table.require(names)
 
     def show(self, result: Result, view: Callable[[Any], RenderableType]) -> None:
         """Print a result: as one JSON object, or as `view` draws it."""
         self.progress.close()
         if sys.stdout is None:
-            raise EngineError("standard output is closed, so there is no place for the answer")
+            raise EngineError(
+                "standard output is closed, so there is no place for the answer",
+                remedy="Send it to a file, e.g. > answer.txt.",
+            )
         if self.as_json:
             sys.stdout.write(result.to_json() + "\n")
         else:

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from sfumato.atomic import write_text
 from sfumato.cli._blurring import Blurring, Identifying
 from sfumato.cli._demands import Privacy, Subjects
 from sfumato.cli._options import Force, Output, examples, new_app, option
@@ -121,6 +122,10 @@ def anonymize(
     from sfumato.anonymize.verb import anonymize as make
     from sfumato.cli._anonymize_view import view
 
+    if writing.format is not None and writing.output is None:
+        raise ParameterError(
+            "a format is given, and no output to write in it", remedy="Give -o FILE as well."
+        )
     given = {
         **privacy.given(),
         **subjects.given(run.table.columns),
@@ -131,7 +136,7 @@ def anonymize(
     kept = Settings() if repeating.config is None else Settings.read(repeating.config)
     settings = kept.overridden(given)
     if repeating.write_config is not None:
-        _write(repeating.write_config, settings.to_toml(), writing.force)
+        _check_place(repeating.write_config, run, writing)
     release = make(
         run.table,
         config=settings,
@@ -140,6 +145,8 @@ def anonymize(
         force=writing.force,
         budget=run.budget,
     )
+    if repeating.write_config is not None:
+        write_text(repeating.write_config, settings.to_toml())
     run.show(release, view)
 
 
@@ -147,11 +154,15 @@ def _given(**values: object) -> dict[str, object]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _write(path: Path, text: str, force: bool) -> None:
-    from sfumato.atomic import write_text
+def _check_place(settings: Path, run: Run, writing: Writing) -> None:
+    """Refuse to write settings over the table, over its release, or over others unasked."""
+    from sfumato.engines.writing import check_destination
 
-    if path.exists() and not force:
+    taken = [place for place in (run.source, writing.output) if place is not None]
+    if writing.output is not None and Path(writing.output).absolute() == settings.absolute():
         raise ParameterError(
-            "the file exists", where=str(path), remedy="Choose another, or replace it with --force."
+            "the release and its settings would be one file",
+            where=str(settings),
+            remedy="Give them two names.",
         )
-    write_text(path, text)
+    check_destination(str(settings), inputs=taken, force=writing.force)

@@ -231,7 +231,9 @@ def _numbers(text: str | None, option: str, kind: Callable[[str], Any]) -> list[
     try:
         return [kind(part) for part in text.split(",")]
     except ValueError:
-        raise ParameterError(f"{option} needs numbers, e.g. {option} 3,2") from None
+        raise ParameterError(
+            f"{option} needs numbers", remedy=f"Write e.g. {option} 3,2."
+        ) from None
 
 
 def _listing(made: Made) -> RenderableType:

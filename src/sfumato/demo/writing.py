@@ -75,7 +75,9 @@ def _watched(
     done = 0
     for batch in batches:
         if budget.spent():
-            raise BudgetError(f"time ran out after {done:,} of {rows:,} people")
+            raise BudgetError(
+                f"time ran out after {done:,} of {rows:,} people", remedy="Allow more --time."
+            )
         budget.progress("making people", done / rows)
         done += batch.num_rows
         yield batch

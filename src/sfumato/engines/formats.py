@@ -53,6 +53,12 @@ def format_of(path: str, named: str | None = None) -> FileFormat:
             where=path,
             remedy=f"End it in .csv, .tsv, .parquet or .arrow. {did_you_mean(given, _KINDS)}",
         )
+    if named is not None and (said := _said_by(path)) not in (None, kind):
+        raise ParameterError(
+            f"the file is named {said} and would be written as {kind}",
+            where=path,
+            remedy="Leave out the format, or end the name otherwise.",
+        )
     if compression is not None and kind in ("parquet", "arrow"):
         raise ParameterError(
             f"{kind} files are compressed inside, not as a whole",
@@ -60,3 +66,11 @@ def format_of(path: str, named: str | None = None) -> FileFormat:
             remedy=f"Leave out the last ending: .{kind} is enough.",
         )
     return FileFormat(kind, compression)  # type: ignore[arg-type]
+
+
+def _said_by(path: str) -> str | None:
+    """The kind of file that a path's ending says, if it says one."""
+    parts = PurePath(path).name.lower().split(".")
+    if parts[-1] in _COMPRESSIONS:
+        parts.pop()
+    return _KINDS.get(parts[-1]) if len(parts) > 1 else None

@@ -60,7 +60,9 @@ class Lookup:
         self.ranged = step.first is not None
         if not self.ranged and len(chosen) != match.entries:
             raise EngineError(
-                "the recoding names the same combination of values twice", where=where
+                "the recoding names the same combination of values twice",
+                where=where,
+                remedy="Name every combination once, or give it ranges of rows.",
             )
         arrays = [
             values.take(pa.array(codes[chosen].astype(np.int64)))

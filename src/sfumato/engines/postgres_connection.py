@@ -103,7 +103,9 @@ class Server:
             )
         if state.startswith("42") and not isinstance(error, psycopg.errors.InsufficientPrivilege):
             return SourceError(
-                f"PostgreSQL does not understand this: {self._said(error)}", where=where
+                f"PostgreSQL does not understand this: {self._said(error)}",
+                where=where,
+                remedy="Check the names of schema, table and columns after the #.",
             )
         if isinstance(error, psycopg.errors.InsufficientPrivilege):
             return EngineError(

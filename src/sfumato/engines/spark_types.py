@@ -116,7 +116,9 @@ def _spark_type(type_: pa.DataType) -> tuple[pa.DataType, Any]:
         return _spark_type(type_.value_type)
     if t.is_decimal(type_):
         if type_.precision > 38:
-            raise ParameterError("Spark has no decimals of more than 38 digits")
+            raise ParameterError(
+                "Spark has no decimals of more than 38 digits", remedy="Make the column text."
+            )
         scale = max(type_.scale, 0)
         return pa.decimal128(type_.precision, scale), s.DecimalType(type_.precision, scale)
     if t.is_timestamp(type_):

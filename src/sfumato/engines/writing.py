@@ -156,7 +156,9 @@ class Writer:
             )
         except OSError as error:
             raise ParameterError(
-                f"cannot write here: {error.strerror}", where=str(path.parent)
+                f"cannot write here: {(error.strerror or str(error)).lower()}",
+                where=str(path.parent),
+                remedy="Write to a folder of yours that has space.",
             ) from error
         os.close(descriptor)
         return Path(name)
@@ -297,6 +299,7 @@ class FileStaged:
             raise EngineError(
                 f"the finished file could not be put in place: {error.strerror}",
                 where=self.destination,
+                remedy="Check that the folder may still be written to, then start again.",
             ) from error
         _sync(Path(self.destination).parent)
 
@@ -369,7 +372,9 @@ def _bare(schema: pa.Schema) -> pa.Schema:
     names = schema.names
     for at, name in enumerate(names):
         if name in names[:at]:
-            raise SourceError(f"the output would have two columns named `{name}`")
+            raise SourceError(
+                f"the output would have two columns named `{name}`", remedy="Rename one of them."
+            )
     return pa.schema([pa.field(field.name, plain(field.type)) for field in schema])
 
 

@@ -56,9 +56,15 @@ line the same number; pad short branches by repeating a label.
                 rows.append(row)
                 lines.append(reader.line_num)
     except csv.Error as error:
-        raise HierarchyError(f"line {reader.line_num} is malformed: {error}", where=where) from None
+        raise HierarchyError(
+            f"line {reader.line_num} is malformed: {error}",
+            where=where,
+            remedy="Close every quote; write a quote inside a label twice.",
+        ) from None
     if not rows:
-        raise HierarchyError("the hierarchy is empty", where=where)
+        raise HierarchyError(
+            "the hierarchy is empty", where=where, remedy="Write one line a value, e.g. Female;*"
+        )
     for row, line in zip(rows, lines, strict=True):
         if len(row) != len(rows[0]):
             raise HierarchyError(

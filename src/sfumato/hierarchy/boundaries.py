@@ -229,4 +229,8 @@ def _validate(name: str, rule: dict[str, Any], where: str | None) -> None:
     else:
         width = rule["max_width"]
         if isinstance(width, bool) or not isinstance(width, (int, float)) or not width >= 0:
-            raise ParameterError("max_width must be a number, zero or larger", where=place)
+            raise ParameterError(
+                "max_width must be a number, zero or larger",
+                where=place,
+                remedy="Write e.g. max_width = 10.",
+            )

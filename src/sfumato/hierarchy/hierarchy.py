@@ -76,7 +76,9 @@ class Hierarchy:
                 remedy="Give each value at least one more general label, e.g. `*`.",
             )
         if len(columns[0]) == 0:
-            raise HierarchyError("the hierarchy is empty", where=where)
+            raise HierarchyError(
+                "the hierarchy is empty", where=where, remedy="Give it at least one value."
+            )
         encoded = [column.dictionary_encode() for column in columns]
         codes = [np.asarray(level.indices) for level in encoded]
         _refuse_repeated_leaf(codes[0], line, where)

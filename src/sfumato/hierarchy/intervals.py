@@ -50,7 +50,9 @@ def intervals(
     [['[15, 20)', '[20, 25)', '[35, 40)'], ['[10, 20)', '[20, 30)', '[30, 40)']]
     """
     if sum(given is not None for given in (width, count, edges)) != 1:
-        raise ParameterError("intervals need exactly one of width, count and edges")
+        raise ParameterError(
+            "intervals need exactly one of width, count and edges", remedy="Give e.g. width 5."
+        )
     _refuse_fanout(fanout)
     points, kept = _points(values, name)
     finite = points[np.isfinite(points)]
@@ -59,7 +61,9 @@ def intervals(
     elif len(finite) == 0 or finite.min() == finite.max():
         levels = []
     elif not np.isfinite(float(finite.max()) - float(finite.min())):
-        raise ParameterError("the numbers are too far apart", where=f"column `{name}`")
+        raise ParameterError(
+            "the numbers are too far apart", where=f"column `{name}`", remedy="Give the edges."
+        )
     elif width is not None:
         levels = _aligned(points, float(width), fanout, values.type, name)
     else:
@@ -126,7 +130,9 @@ def _aligned(
 ) -> list[pa.Array]:
     """Intervals between multiples of a width, then of `fanout` times that width, …"""
     if not (width > 0 and np.isfinite(width)):
-        raise ParameterError(f"a width of {width:g} is not possible")
+        raise ParameterError(
+            f"a width of {width:g} is not possible", remedy="Give a number larger than zero."
+        )
     finite = points[np.isfinite(points)]
     lowest, highest = float(finite.min()), float(finite.max())
     levels: list[pa.Array] = []
@@ -144,6 +150,7 @@ def _aligned(
             raise ParameterError(
                 f"a width of {width:g} is lost among numbers of this size",
                 where=f"column `{name}`",
+                remedy="Give a larger width.",
             )
         used = np.unique(np.searchsorted(cuts, finite, "right"))
         if len(used) == 1:

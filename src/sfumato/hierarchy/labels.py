@@ -91,7 +91,8 @@ def dates(values: pa.Array, levels: Sequence[str] = CALENDAR[1:], name: str = "d
     unknown = [level for level in levels if level not in CALENDAR]
     if unknown or [lv for lv in CALENDAR if lv in levels] != list(levels):
         raise ParameterError(
-            "levels of dates must be some of " + ", ".join(CALENDAR) + ", in this order"
+            "levels of dates must be some of " + ", ".join(CALENDAR) + ", in this order",
+            remedy="Write e.g. month,year.",
         )
     if pa.types.is_dictionary(values.type):
         values = values.cast(values.type.value_type)
@@ -148,13 +149,17 @@ def ordered_groups(
     ['A … B', 'A … B', 'C … E', 'C … E', 'C … E']
     """
     if labels and len(labels) != len(sizes):
-        raise ParameterError("there must be names for every level of groups, or none")
+        raise ParameterError(
+            "there must be names for every level of groups, or none",
+            remedy="Name the groups of all levels.",
+        )
     first = np.arange(len(ordered))  # first value of each group of the level below
     levels: list[list[str]] = []
     for at, level in enumerate(sizes):
         if any(size < 1 for size in level) or sum(level) != len(first):
             raise ParameterError(
-                f"the sizes of level {at + 1} must be at least 1 and add up to {len(first)}"
+                f"the sizes of level {at + 1} must be at least 1 and add up to {len(first)}",
+                remedy="Count the groups of the level below again.",
             )
         first = first[np.cumsum([0, *level[:-1]])]
         last = np.append(first[1:], len(ordered)) - 1
@@ -164,7 +169,10 @@ def ordered_groups(
         ]
         if labels:
             if len(labels[at]) != len(level):
-                raise ParameterError(f"level {at + 1} has {len(level)} groups, not as many names")
+                raise ParameterError(
+                    f"level {at + 1} has {len(level)} groups, not as many names",
+                    remedy="Give every group one name.",
+                )
             names = list(labels[at])
         levels.append(np.repeat(np.array(names, dtype=object), last - first + 1).tolist())
     return Hierarchy.from_levels([list(ordered), *levels, [star_beside(ordered)] * len(ordered)])

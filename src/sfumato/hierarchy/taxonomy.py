@@ -48,11 +48,15 @@ def taxonomy(
                 remedy="Keep one parent a child.",
             )
         if child == parent:
-            raise HierarchyError(f"line {line} makes a node its own parent", where=where)
+            raise HierarchyError(
+                f"line {line} makes a node its own parent",
+                where=where,
+                remedy="Leave that line out.",
+            )
         if child not in parent_of:
             parent_of[child], line_of[child] = parent, line
     if not parent_of:
-        raise HierarchyError("the hierarchy is empty", where=where)
+        raise HierarchyError("the hierarchy is empty", where=where, remedy=_ONE_A_LINE)
     parents = dict.fromkeys(parent_of.values())
     roots = [label for label in parents if label not in parent_of]
     _refuse_cycles(parent_of, line_of, where)
@@ -110,7 +114,9 @@ def _refuse_cycles(parent_of: dict[str, str], line_of: dict[str, int], where: st
         while label in parent_of and label not in safe:
             if label in way:
                 raise HierarchyError(
-                    f"the node of line {line_of[label]} stands above itself", where=where
+                    f"the node of line {line_of[label]} stands above itself",
+                    where=where,
+                    remedy="Follow its parents, and correct the line that leads back.",
                 )
             way[label] = None
             label = parent_of[label]

@@ -26,6 +26,7 @@ __all__ = ["FORMAT", "Certificate", "certificate_path"]
 
 FORMAT = 1
 """Version of the certificate's form; raised when old readers would misread a new one."""
+_AGAIN = "Get it again from where it was made, or release the table again."
 
 
 def certificate_path(output: str | os.PathLike[str]) -> Path:
@@ -97,10 +98,16 @@ class Certificate:
             body = json.loads(text)
         except json.JSONDecodeError as error:
             raise PromiseError(
-                f"the certificate is not whole (line {error.lineno})", where=where
+                f"the certificate is not whole (line {error.lineno})",
+                where=where,
+                remedy=_AGAIN,
             ) from error
         if not isinstance(body, dict) or "certificate" not in body:
-            raise SourceError("this is not a certificate of Sfumato", where=where)
+            raise SourceError(
+                "this is not a certificate of Sfumato",
+                where=where,
+                remedy="Name the .certificate.json that lies beside the release.",
+            )
         if body["certificate"] != FORMAT:
             raise SourceError(
                 f"the certificate has form {body['certificate']}, this version reads form {FORMAT}",
@@ -110,11 +117,17 @@ class Certificate:
         digest, keyed = body.pop("digest", None), body.pop("hmac", None)
         canonical = _canonical(body)
         if digest != "sha256:" + hashlib.sha256(canonical).hexdigest():
-            raise PromiseError("the certificate was altered: its digest differs", where=where)
+            raise PromiseError(
+                "the certificate was altered: its digest differs", where=where, remedy=_AGAIN
+            )
         if key is not None:
             expected = "sha256:" + hmac.new(key, canonical, hashlib.sha256).hexdigest()
             if not isinstance(keyed, str) or not hmac.compare_digest(keyed, expected):
-                raise PromiseError("the certificate was not sealed with this key", where=where)
+                raise PromiseError(
+                    "the certificate was not sealed with this key",
+                    where=where,
+                    remedy="Check that it is the right key, and where the release came from.",
+                )
         return cls(body)
 
 

@@ -121,7 +121,10 @@ def _with_sensitive(joined: pa.Table, sensitive: Sequence[str], releases: int) -
         shown = [_name(name, at) for at in range(1, releases + 1)]
         shown = [column for column in shown if column in joined.column_names]
         if not shown:
-            raise ColumnError(f"no release shows the sensitive column `{name}`")
+            raise ColumnError(
+                f"no release shows the sensitive column `{name}`",
+                remedy="Leave it out of what is checked, or give a release that has it.",
+            )
         columns = [joined.column(column) for column in shown]
         if len({column.type for column in columns}) > 1:
             columns = [column.cast(pa.string()) for column in columns]

@@ -37,6 +37,11 @@ Make it first.
     """
     if opened.engine.kind in ("memory", "duckdb"):
         text = os.fspath(output)
+        if "://" in text:
+            raise ParameterError(
+                "rows of a file are written to a file, not to a database",
+                remedy="Write a file, e.g. -o out.parquet, and load that.",
+            )
         format_of(text, format)
         inputs = getattr(getattr(opened.engine, "source", None), "paths", ())
         check_destination(text, inputs=inputs, force=force)

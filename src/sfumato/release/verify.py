@@ -108,7 +108,11 @@ def replay(
         for recorded in record["promises"]:
             findings += _replayed(opened, dict(recorded), population, budget)
     except (KeyError, TypeError, ValueError) as error:
-        raise SourceError("the certificate lacks what it must say", where=str(place)) from error
+        raise SourceError(
+            "the certificate lacks what it must say",
+            where=str(place),
+            remedy="Get it again from where it was made, or release the table again.",
+        ) from error
     return findings
 
 

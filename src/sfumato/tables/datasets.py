@@ -73,7 +73,11 @@ class DatasetSource:
                 if batch.num_rows:
                     yield from with_plain_types(pa.Table.from_batches([batch])).to_batches()
         except (pa.ArrowException, OSError):
-            raise SourceError("the dataset could not be read", where=self.name) from None
+            raise SourceError(
+                "the dataset could not be read",
+                where=self.name,
+                remedy="Check that its files are still there and whole.",
+            ) from None
 
     def relation(self, connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
         """The dataset as DuckDB scans it."""

@@ -79,7 +79,9 @@ def layout_of(
     """
     if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
         raise ParameterError(
-            "a delimiter is one character, and neither a quote nor a line end", where=name
+            "a delimiter is one character, and neither a quote nor a line end",
+            where=name,
+            remedy="Write e.g. --delimiter ';', or leave it out to have it found.",
         )
     start = len(text) - len(text.lstrip("\ufeff\r\n"))
     above, text = text[:start], text[start:]

@@ -49,7 +49,10 @@ def open_query(
         relation = connection.sql(statements[0])
     except (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException) as error:
         # These speak about the query's own words, never about rows.
-        raise SourceError(f"the query is not understood: {error}") from None
+        raise SourceError(
+            f"the query is not understood: {error}",
+            remedy="Name files in quotes, e.g. SELECT age, sex FROM 'people.parquet'.",
+        ) from None
     except duckdb.Error as error:
         raise SourceError(
             f"the query cannot be run: {type(error).__name__}",

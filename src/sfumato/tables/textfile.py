@@ -302,7 +302,9 @@ class TextFile:
         except OSError as error:
             packed = f"this {self._compression} file is damaged or incomplete"
             raise SourceError(
-                f"cannot be read: {error.strerror}" if error.strerror else packed, where=self.name
+                f"cannot be read: {error.strerror}" if error.strerror else packed,
+                where=self.name,
+                remedy="Export it again, or check that the copy finished.",
             ) from None
 
     @contextmanager

@@ -110,7 +110,13 @@ def _places(original: pa.Table, released: pa.Table, key: str | None) -> Array:
         theirs = theirs.cast(mine.type)
     for column, which in ((mine, "original"), (theirs, "release")):
         if len(column.unique()) != len(column):
-            raise ColumnError(f"`{key}` does not tell all rows of the {which} apart")
+            raise ColumnError(
+                f"`{key}` does not tell all rows of the {which} apart",
+                remedy="Name a column that differs in every row.",
+            )
     if int(pc.sum(pc.is_in(theirs, value_set=mine)).as_py() or 0) != len(theirs):
-        raise InputError(f"the release has rows whose `{key}` is not in the original")
+        raise InputError(
+            f"the release has rows whose `{key}` is not in the original",
+            remedy="Give the table that the release was made from.",
+        )
     return np.asarray(pc.index_in(mine, value_set=theirs).fill_null(-1)).astype(np.int64)

@@ -130,7 +130,10 @@ def random_queries(
         Share of rows a query would select if columns were independent and values equally common.
     """
     if number < 1 or columns < 1 or not 0 < selectivity <= 1:
-        raise ParameterError("queries need a number, columns and a selectivity in (0, 1]")
+        raise ParameterError(
+            "queries need a number, columns and a selectivity in (0, 1]",
+            remedy="Give e.g. 1000 queries of 2 columns and selectivity 0.05.",
+        )
     generator = np.random.default_rng(seed)
     used = min(columns, len(view.columns))
     queries = []

@@ -47,7 +47,8 @@ class View:
         for name, shown in self.published.items():
             if name not in self.original or len(self.original[name]) != len(shown):
                 raise ColumnError(
-                    f"column `{name}` has not one original value for each released one"
+                    f"column `{name}` has not one original value for each released one",
+                    remedy="Give original codes and cells of the same rows.",
                 )
 
     @property
