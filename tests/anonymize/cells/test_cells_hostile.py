@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sfumato.anonymize.cells import candidates, patterns
+from sfumato.anonymize.cells import bounds, candidates, patterns
+from sfumato.anonymize.cells.exact import Optimum
 from sfumato.anonymize.verb import anonymize
 from sfumato.budget import Budget
 from sfumato.errors import ColumnError, InputError, ParameterError, SfumatoError
@@ -88,6 +89,7 @@ def test_a_marker_must_not_be_a_number_that_occurs() -> None:
         ({"weights": {"c0": 2e6}}, "not between 0 and"),
         ({"weights": {"c0": float("nan")}}, "weight"),
         ({"beta": float("nan")}, "beta is below 1"),
+        ({"beta": 1.8}, "the algorithm dr knows no beta"),
         ({"protected": ["c0", "c1", "c2"]}, "all quasi-identifiers are protected"),
     ],
 )
@@ -127,6 +129,16 @@ def test_what_was_cut_off_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     assert little.lower_bound is not None
     assert few.lower_bound <= few.suppressed_cells
     assert little.lower_bound <= little.suppressed_cells
+
+
+def test_an_optimum_that_was_asked_for_and_not_proven_is_said(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(bounds, "optimum", lambda *_: Optimum(None, 999_999, False))
+    table = random_table(400, 6, values=9)
+    found = anonymize(table, qi=table.column_names, k=3, method="cells", bound="exact")
+    assert found.details["bounds"]["exact"] == 1000
+    assert any("not proven within a minute" in said for said in found.details["cut_off"])
 
 
 @pytest.mark.parametrize("width", [7, 30])

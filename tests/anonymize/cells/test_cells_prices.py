@@ -50,6 +50,25 @@ def priced_tables(draw: st.DrawFn) -> tuple[CellTable, int]:
     return table, round(best_cost(rows, k, prices) * PRICE_UNIT)
 
 
+@pytest.mark.parametrize(
+    ("prices", "units", "payable"),
+    [
+        ([1, 1], 1, 1000),
+        ([1, 1], 2000, 2000),
+        ([1, 1], 120_096, 121_000),
+        ([1, 1.5], 1001, 1500),
+        ([3, 0], 3001, 6000),
+        ([3, NEVER], 1, 3000),
+        ([0, 0], 0, 0),
+    ],
+)
+def test_bounds_are_rounded_up_to_what_can_be_paid(
+    prices: list[float], units: int, payable: int
+) -> None:
+    table = table_of_codes(np.array([[0, 0], [0, 1]]), 2, np.array(prices))
+    assert table.payable(units) == payable
+
+
 @settings(max_examples=600)
 @given(priced_tables())
 def test_the_whole_search_and_all_bounds(given: tuple[CellTable, int]) -> None:

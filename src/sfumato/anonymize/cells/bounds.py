@@ -33,13 +33,15 @@ _SMALL = 4_000
 class Bound:
     """The best lower bound found, and all that were computed, in units.
 
-    `partition` is a solution that was found on the way, if any.
+    `partition` is a solution that was found on the way, if any. `unsolved` says that the optimum
+    was asked for and its solver ran out of time.
     """
 
     name: str
     units: int
     all: Mapping[str, int]
     partition: Partition | None = None
+    unsolved: bool = False
 
 
 def ascent(
@@ -91,7 +93,9 @@ def lower_bound(
     bounds = {"opt-lb": int(least @ table.counts)}
     if kind != "opt-lb" and (dual is not None or kind != "auto"):
         proven = bounds["opt-lb"]
-        bounds["lp"] = proven if dual is None else proven_by(table, patterns, dual, proven)
+        if dual is not None:
+            proven = table.payable(proven_by(table, patterns, dual, proven))
+        bounds["lp"] = proven
     solved = None
     small = table.entries * table.width <= _SMALL
     met = max(bounds.values()) >= cost
@@ -104,6 +108,12 @@ def lower_bound(
                 remedy="Ask for the bound `lp`.",
             )
     if solved is not None:
-        bounds["exact"] = solved.bound
+        bounds["exact"] = table.payable(solved.bound)
     name = max(bounds, key=lambda known: bounds[known])
-    return Bound(name, bounds[name], bounds, None if solved is None else solved.partition)
+    return Bound(
+        name,
+        bounds[name],
+        bounds,
+        partition=None if solved is None else solved.partition,
+        unsolved=kind == "exact" and solved is not None and not solved.proven,
+    )

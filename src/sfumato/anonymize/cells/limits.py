@@ -20,6 +20,7 @@ def cut_off(
     budget: Budget,
     *,
     program: bool,
+    unsolved: bool = False,
 ) -> tuple[str, ...]:
     """Sentences that say what was left out, none if nothing was.
 
@@ -29,6 +30,8 @@ def cut_off(
         Where the ascent to the linear program's bound ended, if it was made.
     program
         Whether it was asked for and left out because of the size of the table.
+    unsolved
+        Whether the solver that sought the optimum ran out of time.
     """
     said = []
     if not patterns.complete:
@@ -46,7 +49,12 @@ def cut_off(
     if program:
         said.append(
             "the lower bound is that of single rows: the linear program was left out on a table of "
-            "this size (--bound lp asks for it)"
+            "this size (--option bound=lp asks for it)"
+        )
+    if unsolved:
+        said.append(
+            "the optimum was asked for, and not proven within a minute: a faster machine may "
+            "prove more"
         )
     if dual is not None and not dual.candidates.complete:
         said.append(

@@ -82,6 +82,10 @@ class Choices:
             )
         if not float(chosen.beta) >= 1:
             raise ParameterError("beta is below 1", remedy="β = 1 keeps every candidate.")
+        if float(chosen.beta) != 1 and chosen.algorithm != "cf":
+            raise ParameterError(
+                f"the algorithm {chosen.algorithm} knows no beta", remedy="Use the algorithm cf."
+            )
         if chosen.wildcards and len(problem.rules.kinds):
             raise ParameterError(
                 "with stars as wildcards only k-anonymity can be asked",
@@ -120,7 +124,8 @@ def solve(problem: Problem) -> Solution:
     details = _details(table, patterns, choices, first, found, bound)
     program = dual is None and patterns.complete and choices.bound == "auto"
     program = program and not details["proven_optimum"] and not budget.spent()
-    details["cut_off"] = cut_off(table, patterns, dual, budget, program=program)
+    unsolved = bound.unsolved and not details["proven_optimum"]
+    details["cut_off"] = cut_off(table, patterns, dual, budget, program=program, unsolved=unsolved)
     shown = Loosened(found, found.starred(table), found.units(table), bound.units)
     if choices.wildcards:
         shown = _loosened(problem, table, found, possible, belongs)

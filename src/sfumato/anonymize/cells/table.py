@@ -81,6 +81,11 @@ class CellTable:
         """Columns that may be starred."""
         return np.flatnonzero(self.prices >= 0)
 
+    def payable(self, units: int) -> int:
+        """The least cost that can occur and is not below: costs are sums of prices."""
+        step = int(np.gcd.reduce(self.prices[self.prices > 0], initial=0))
+        return -(-units // step) * step if step else units
+
     @property
     def multipliers(self) -> npt.NDArray[np.uint64]:
         """Random odd numbers, one a column: the key of a row is a sum of products with them.

@@ -139,7 +139,9 @@ def fewest(
         return None
     bits = np.left_shift(np.int64(1), np.arange(m, dtype=np.int64))
     best = _shown(table, entry, starred.astype(np.int64) @ bits)
-    known = best.units if answer.status == 0 else max(0, int((answer.mip_dual_bound or 0.0) - 1))
+    known = best.units
+    if answer.status != 0:
+        known = table.payable(max(0, int((answer.mip_dual_bound or 0.0) - 1)))
     return Loosened(best.partition, best.starred, best.units, min(known, best.units))
 
 
