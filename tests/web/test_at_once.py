@@ -17,7 +17,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.budget import Budget
-from sfumato.errors import ParameterError, SfumatoError, SourceError
+from sfumato.errors import BudgetError, ParameterError, SfumatoError, SourceError
 from sfumato.web.choices import Choices
 from sfumato.web.jobs import Jobs
 from sfumato.web.project import Project
@@ -273,6 +273,23 @@ def test_a_table_can_be_closed_while_its_release_waits(
     assert not project.source.parent.exists()
 
 
+def test_work_that_was_cancelled_while_it_waited_does_nothing(project: Project) -> None:
+    budget = Budget()
+    budget.cancel()
+    works: list[Callable[[], object]] = [
+        lambda: project.look(budget),
+        lambda: project.class_sizes(project.choices.qi, budget),
+        lambda: project.explore(project.choices, budget),
+        lambda: project.try_out([project.choices], budget),
+        lambda: project.release(budget),
+    ]
+    for work in works:
+        with pytest.raises(BudgetError):
+            work()
+    assert not project.folder.exists()
+    assert project.candidates == ()
+
+
 def test_a_release_that_is_refused_leaves_the_one_before_it(project: Project) -> None:
     from sfumato.web.trees import inferred
 
@@ -307,6 +324,17 @@ def test_work_that_is_cancelled_may_end_as_it_likes() -> None:
     go_on.set()
     jobs.close()
     assert job.state == "cancelled"
+
+
+def test_work_that_is_being_cancelled_is_begun_anew(bench: Running, opened: Project) -> None:
+    place = f"/p/{opened.number}/release"
+    with opened.busy:  # work has to wait
+        first = bench.post(place).place
+        assert bench.post(place).place == first
+        bench.post(f"{first}/cancel")
+        second = bench.post(place)
+        assert second.place != first
+    assert 'data-holds="yes"' in bench.follow(second).text
 
 
 def test_an_end_before_the_beginning_leaves_nothing(

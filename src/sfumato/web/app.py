@@ -184,7 +184,8 @@ class Workbench:
         """Begin a job, and show the page that follows it."""
         after = f"/p/{project.number}/{step}"
         for running in self.jobs.running():
-            if (running.title, running.after) == (title, after):
+            same = (running.title, running.after) == (title, after)
+            if same and not running.budget.spent():
                 return to(f"/jobs/{running.number}")  # asked for twice: by a reload, or in haste
         return to(f"/jobs/{self.jobs.start(title, after, work).number}")
 

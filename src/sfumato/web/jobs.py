@@ -21,7 +21,7 @@ KEPT = 100
 
 @dataclass(eq=False)
 class Job:
-    """One piece of work; `number` names it, `changed` wakes those who watch it."""
+    """One piece of work; `number` names it."""
 
     number: str
     title: str

@@ -118,7 +118,7 @@ class Project:
 
     def look(self, budget: Budget) -> None:
         """First look; decisions of an earlier day come before guesses."""
-        with self._asking():
+        with self._asking(budget):
             self._look = look_at(self.table, seed=0, budget=budget)
         budget.progress("guessing roles")
         columns = tuple(describe(facts, self._look) for facts in self._look.facts)
@@ -179,7 +179,7 @@ class Project:
     def class_sizes(self, qi: Names, budget: Budget | None = None) -> ClassSizes:
         """Class sizes of columns; counted once."""
         if qi not in self._sizes:
-            with self._asking():
+            with self._asking(budget):
                 if qi not in self._sizes:  # nobody else counted them while this one waited
                     self._sizes[qi] = self.table.class_sizes(qi, budget)
         return self._sizes[qi]
@@ -208,7 +208,7 @@ class Project:
         )
         deciding = _deciding(choices)
         if deciding not in self._scans:
-            with self._asking():
+            with self._asking(budget):
                 found = combine(self.table, self._look, columns, budget=budget)
             if budget.stopped_by is not None:
                 raise BudgetError("the count was stopped")
@@ -279,9 +279,7 @@ class Project:
         from sfumato.anonymize.verb import anonymize
 
         for choices in tried:
-            if budget.spent():
-                raise BudgetError("the trial was stopped")
-            with self._asking():
+            with self._asking(budget):
                 release = anonymize(self.table, config=choices.rehearsed(), budget=budget)
             with self._changing:
                 self._tried += 1
@@ -294,7 +292,7 @@ class Project:
         from sfumato.anonymize.verb import anonymize
         from sfumato.release.verify import verify
 
-        with self._asking():
+        with self._asking(budget):
             choices = self.choices
             self._make_folder()
             if choices.replaced and not choices.key_file:
@@ -339,10 +337,12 @@ class Project:
             self.table.close()
 
     @contextmanager
-    def _asking(self) -> Iterator[None]:
-        """The table for oneself."""
+    def _asking(self, budget: Budget | None = None) -> Iterator[None]:
+        """The table for oneself, unless it was closed or the work cancelled while that waited."""
         with self.busy:
             self._require_open()
+            if budget is not None and budget.spent():
+                raise BudgetError("the work was stopped before it began")
             yield
 
     def _require_open(self) -> None:
