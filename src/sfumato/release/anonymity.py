@@ -75,7 +75,7 @@ class Anonymity:
         return Finding(
             check=self.kind,
             holds=not broken,
-            say="; ".join(_sentence(finding) for finding in broken or found),
+            say=_READING[self.wildcards] + "; ".join(map(_sentence, broken or found)),
             measured={"checks": found, "wildcards": self.wildcards, **self._reference()},
             remedy="Ask for less, allow more blurring, or leave columns out.",
         )
@@ -100,6 +100,9 @@ class Anonymity:
             else None,
         )
         return outcome.findings
+
+
+_READING = {False: "", True: "with stars that match anything, "}
 
 
 def _stars(values: pa.Array) -> list[int]:

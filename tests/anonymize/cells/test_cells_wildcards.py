@@ -120,7 +120,9 @@ def test_one_star_where_an_order_of_importance_uses_three() -> None:
     assert release.details["proven_optimum"]
     assert release.details["cost"] == 1
     assert all(finding.holds for finding in release.findings)
+    assert release.findings[0].say.startswith("with stars that match anything, k-anonymity on age")
     plain = anonymize(LOCAL, **asked)
+    assert plain.findings[0].say.startswith("k-anonymity on age")
     assert plain.suppressed_cells == plain.lower_bound == 2
 
 
