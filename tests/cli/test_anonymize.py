@@ -76,6 +76,16 @@ def test_the_page_of_every_method(hospital, tmp_path, name):
     assert "Written and verified" in done.out
 
 
+def test_a_proven_bound_is_told(hospital, tmp_path):
+    asked = ("anonymize", hospital, "-k", 5, "--qi", "sex,zip", *OUT, "--method", "best")
+    trees = tmp_path / "trees"
+    trees.mkdir()
+    done = sfumato(*asked, "--hierarchies", trees, "--option", "bound=lp", "-q")
+    assert done.code == 0, done.err
+    assert "proven no recoding with these trees loses less than 0." in plain(done.out)
+    assert sfumato(*asked, "--option", "bound=lp").code == 2
+
+
 def test_no_value_held_by_few_is_printed(hospital):
     done = sfumato("anonymize", hospital, "-k", 5, *QI, "--sensitive", "diagnosis", "-l", 2)
     table = pq.read_table(hospital)

@@ -3,7 +3,8 @@
 The start is the least lossy of Mondrian, lattice-descending recoding and, where it does not take
 too long, k-member clustering. A search then founds, closes and rearranges classes under all rules
 and within all boundaries. Without a time limit it makes one round, with one it goes on round by
-round while that still gains something; whenever it is stopped, the best so far is the answer.
+round while that still gains something; whenever it is stopped, the best so far is the answer. Where
+every column has a tree, it can be asked to prove how much less any recoding could lose.
 """
 
 from __future__ import annotations
@@ -20,13 +21,18 @@ from sfumato.anonymize.annealing import improve
 from sfumato.anonymize.blocks import Blocks, allowed_blocks
 from sfumato.anonymize.kmember import EXACT, clustered_groups
 from sfumato.anonymize.lattice import descending_groups
+from sfumato.anonymize.least_loss import least_loss, require_trees
 from sfumato.anonymize.problem import Problem, Solution
 from sfumato.anonymize.search import Search
+from sfumato.errors import ParameterError, did_you_mean
 
 __all__ = ["solve"]
 
 ENOUGH = 5e-4
 """A round that gains a smaller share of the loss is the last one."""
+BOUNDS = ("none", "lp")
+SEARCHING = 0.5
+"""Share of a time limit that is left to the search where a bound is asked too."""
 STARTING = 0.3
 """Share of a time limit that may go into the start."""
 CLUSTERED = 8_000
@@ -37,9 +43,21 @@ Tables that are so large that it cuts them into districts have it as a start aga
 def solve(problem: Problem) -> Solution:
     """Improve the best start until nothing gains or the time budget is spent.
 
-    Options: ``loss`` (``certainty`` or ``height``).
+    Options: ``loss`` (``certainty`` or ``height``); ``bound`` (``none``, or ``lp`` to prove how
+    little any recoding with these trees can lose: with a time limit, that takes half of it).
     """
-    loss = str(problem.options.get("loss", "certainty"))
+    bound = str(problem.options.get("bound", "none"))
+    if bound not in BOUNDS:
+        raise ParameterError(f"there is no bound `{bound}`", remedy=did_you_mean(bound, BOUNDS))
+    if bound == "none":
+        return _searched(problem)
+    require_trees(problem)
+    half = dataclasses.replace(problem, budget=problem.budget.part(SEARCHING))
+    return _bounded(problem, _searched(half))
+
+
+def _searched(problem: Problem) -> Solution:
+    loss = _loss(problem)
     blocks = allowed_blocks(problem)
     starts = _starts(problem, blocks, loss)
     start = min(starts, key=lambda name: starts[name][0])
@@ -59,6 +77,24 @@ def solve(problem: Problem) -> Solution:
         "rounds": rounds,
     }
     return search.solution(details=details, stopped_by=problem.budget.stopped_by)
+
+
+def _bounded(problem: Problem, found: Solution) -> Solution:
+    """The solution with a loss that no other undercuts."""
+    entry = np.arange(len(found.groups)) if found.entry is None else found.entry
+    kept = np.unique(entry[found.groups >= 0])
+    known = float(found.details["loss_after"])
+    least = least_loss(problem, kept, known * _cells(problem), _loss(problem))
+    if least is None:
+        why = "the time was over" if problem.budget.spent() else "the lattice of levels is large"
+        return dataclasses.replace(
+            found, warnings=(*found.warnings, f"no bound was proven: {why}; give more --time")
+        )
+    least /= _cells(problem)
+    gap = known / least - 1 if least else None
+    return dataclasses.replace(
+        found, lower_bound=least, details={**found.details, "proven_gap": gap}
+    )
 
 
 def _starts(problem: Problem, blocks: Blocks, loss: str) -> dict[str, tuple[float, Search]]:
@@ -82,6 +118,10 @@ def _groupings(
     if not CLUSTERED < len(blocks.order) <= EXACT:
         problem.budget.progress("clustering")
         yield "kmember", clustered_groups(problem, blocks, loss)[0]
+
+
+def _loss(problem: Problem) -> str:
+    return str(problem.options.get("loss", "certainty"))
 
 
 def _cells(problem: Problem) -> float:

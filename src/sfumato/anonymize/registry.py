@@ -88,7 +88,7 @@ METHODS: dict[str, Method] = {
     "best": Method(
         "sfumato.anonymize.best",
         "starts from the best of the others and improves it while the time lasts",
-        ("loss",),
+        ("loss", "bound"),
         blurs=True,
     ),
     "quantiles": Method(

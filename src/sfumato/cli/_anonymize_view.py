@@ -132,6 +132,8 @@ def _of_the_method(release: Release) -> dict[str, str]:
             f"{details['loss_before']:.4f} by {details['start']}, "
             f"{details['loss_after']:.4f} after {rounds}"
         )
+    if release.lower_bound is not None and "loss_after" in details:
+        told["proven"] = f"no recoding with these trees loses less than {release.lower_bound:.4f}"
     if "several_sets" in details:
         told["sets that share columns"] = _several_sets(details["several_sets"])
     if "levels" in details:

@@ -1,9 +1,9 @@
 """The linear-programming bound: prices of rows that prove how little any solution can pay.
 
-The prices are found by ascent on the dual over the closed candidates, with steps after Polyak that
-aim at the cost of the solution at hand. Whatever they are, they are then lowered in whole numbers
-until no group of k rows that could be made alike is priced above its cost; by weak duality their
-sum is a lower bound. That last walk looks at all patterns anew, not at the candidates.
+The prices are found by ascent over the closed candidates. Whatever they are, they are then lowered
+in whole numbers until no group of k rows that could be made alike is priced above its cost; by weak
+duality their sum is a lower bound. That last walk looks at all patterns anew, not at the
+candidates.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.anonymize.ascent import ascend
 from sfumato.anonymize.cells.candidates import MOST_PLACES, Candidates, closed_candidates
 from sfumato.anonymize.cells.patterns import Patterns
 from sfumato.anonymize.cells.table import CellTable
@@ -26,10 +27,6 @@ _FINE = 1 << 10
 """Prices of rows are whole numbers of this fraction of a unit."""
 
 _AT_ONCE = 64
-_MOMENTUM = 0.7
-_PATIENCE = 8
-_AIM = 0.95
-_FORGETTING = 0.1
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,42 +101,14 @@ def dual_of(
 
     At most half of the time that is left is used.
     """
-    from sfumato.anonymize.cells._ascent import dual_value
-
     budget = budget or Budget()
-    until = budget.elapsed + budget.remaining / 2
     room = MOST_PLACES if budget.memory is None else min(MOST_PLACES, budget.memory // 12)
     candidates = closed_candidates(table, room)
-    counts = table.counts.astype(np.float64)
-    stars = candidates.prices.astype(np.float64)
-    price = start.astype(np.float64)
-    best, best_price = float(counts @ price), price.copy()
-    slope, direction = np.empty(table.entries), np.zeros(table.entries)
-    opens, opened = np.zeros(len(candidates), dtype=np.bool_), np.zeros(len(candidates))
-    stride, idle = 1.0, 0
-    for step in range(steps):
-        budget.progress("bounding from below", step / steps)
-        if budget.spent() or budget.elapsed > until or stride < 1e-3:
-            break
-        facts = (table.counts, table.k, candidates.starts, candidates.members, stars)
-        value = dual_value(*facts, price, slope, opens)
-        opened += _FORGETTING * (opens - opened)
-        idle = 0 if value > best * (1 + 1e-4) else idle + 1
-        if value > best:
-            best, best_price = value, price.copy()
-        if idle >= _PATIENCE:
-            stride, idle = stride / 2, 0
-            price = best_price.copy()
-            direction[:] = 0.0
-            continue
-        direction = slope + _MOMENTUM * direction
-        length = float(direction @ (direction / counts))
-        if length == 0.0 or value >= cost:
-            break
-        # What is known to be possible is not yet the least: the steps aim a little lower.
-        aim = max(_AIM * cost, value + (1 - _AIM) * (cost - value))
-        price = price + stride * (aim - value) / length * (direction / counts)
-    return Dual(candidates, best_price, opened)
+    found = ascend(
+        table.counts, table.k, candidates.starts, candidates.members, candidates.prices, start,
+        cost, budget, steps,
+    )  # fmt: skip
+    return Dual(candidates, found.prices, found.opened)
 
 
 def certified(table: CellTable, patterns: Patterns, prices: npt.NDArray[Any]) -> int:
