@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import subprocess
 import sys
+from pathlib import Path
 
+import sfumato
 from sfumato import kernels
 
 
@@ -37,3 +40,25 @@ def test_after_warming_nothing_is_cold():
 
 def test_unknown_names_are_refused():
     assert not hasattr(kernels, "no_such_loop")
+
+
+def test_compiled_loops_order_by_merging():
+    """Numba names what it compiles by a number that starts anew in every process. In a cache that
+    several processes filled, its quicksort that sorts and its quicksort that orders can therefore
+    have one name, and the wrong one is called: a crash. So compiled loops order by merging only.
+    """
+    found = 0
+    for path in Path(sfumato.__file__).parent.rglob("*.py"):
+        for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(function, ast.FunctionDef) or not _compiled(function):
+                continue
+            for call in ast.walk(function):
+                if isinstance(call, ast.Call) and ast.unparse(call.func).endswith("argsort"):
+                    found += 1
+                    assert any(ast.unparse(k.value) == "'mergesort'" for k in call.keywords), path
+    assert found
+
+
+def _compiled(function: ast.FunctionDef) -> bool:
+    by = " ".join(ast.unparse(decorator) for decorator in function.decorator_list)
+    return "njit" in by or "bare" in by

@@ -35,7 +35,7 @@ def _telling_axes(table, members, head, ints, floats, memory):  # type: ignore[n
         for member in members:
             seen[table[member, axis]] = True
         spread[axis] /= np.log(2.0 + seen.sum())
-    return np.argsort(-spread)
+    return np.argsort(-spread, kind="mergesort")
 
 
 @numba.njit(nogil=True, cache=True)
@@ -153,7 +153,7 @@ def nearest_entries(table, order, starts, head, ints, floats, near):  # type: ig
         key = np.zeros(many)
         for z in range(columns):
             key = key * (firsts[z + 1] - firsts[z]) + (codes[:, z] - firsts[z])
-        sequence = np.argsort(key)
+        sequence = np.argsort(key, kind="mergesort")
         codes, members = codes[sequence], members[sequence]
         for i in range(many):
             place[members[i]] = i
