@@ -182,3 +182,32 @@ def test_what_cannot_be_meant_is_refused(tmp_path, monkeypatch, line, words):
     done = sfumato(*line.split(" "))
     assert (done.code, done.out) == (2, ""), done.err
     assert words in " ".join(done.err.split())
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("verify people.csv --wildcards", "a certificate says it for itself. Leave it out"),
+        ("verify people.csv -k 1 --qi age --key nobody.csv --certificate x", "there is no such"),
+        ("verify people.csv --key empty.key", "the key is empty. Name the file"),
+        ("verify people.csv -k 1 --qi age,sex --sensitive sex -l 1", "sensitive at the same time"),
+        ("hierarchy make people.csv -c age --width 5", "Say --kind intervals as well."),
+        ("hierarchy make people.csv -c age --kind flat --fanout 3", "--fanout has no effect"),
+        ("hierarchy make people.csv -c age --kind intervals", "Give one, e.g. --width 5"),
+        ("hierarchy make people.csv -c age -o people.csv", "Name a folder, e.g. -o hierarchies."),
+        ("hierarchy make age.csv -c age -o . --force", "this is the table being read"),
+        ("report people.csv -o report.pdf", "a report is an HTML file. Give it a name"),
+        ("report people.csv -o out.html --released people.csv", "no certificate lies beside it"),
+    ],
+)
+def test_what_has_no_effect_or_does_harm_is_refused(tmp_path, monkeypatch, line, words):
+    monkeypatch.chdir(tmp_path)
+    for name in ("people.csv", "age.csv"):
+        (tmp_path / name).write_text("age,sex\n20,F\n30,M\n")
+    (tmp_path / "nobody.csv").write_text("age\n")
+    (tmp_path / "empty.key").write_text("\n")
+    before = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    done = sfumato(*line.split(" "))
+    assert (done.code, done.out) == (2, ""), done.err
+    assert words in " ".join(done.err.split())
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -12,7 +12,8 @@ import typer
 
 from sfumato.cli._options import Columns, Force, examples, new_app
 from sfumato.cli._running import Run, table_verb, verb
-from sfumato.errors import ParameterError, SourceError
+from sfumato.engines.writing import check_destination
+from sfumato.errors import ParameterError
 from sfumato.results import Result
 
 if TYPE_CHECKING:
@@ -37,6 +38,17 @@ class Kind(StrEnum):
     dates = "dates"
     order = "order"
     flat = "flat"
+
+
+_USED_BY = {
+    "width": (Kind.intervals,),
+    "count": (Kind.intervals, Kind.frequency),
+    "edges": (Kind.intervals,),
+    "keep": (Kind.prefixes,),
+    "levels": (Kind.dates,),
+    "fanout": (Kind.intervals, Kind.frequency, Kind.order),
+}
+"""The ways of making a hierarchy that look at each option."""
 
 
 @app.command(
@@ -130,9 +142,15 @@ def make(
         ),
     ] = None,
     fanout: Annotated[
-        int,
-        typer.Option("--fanout", min=2, rich_help_panel=WAYS, help="Groups that become one."),
-    ] = 2,
+        int | None,
+        typer.Option(
+            "--fanout",
+            min=2,
+            show_default=False,
+            rich_help_panel=WAYS,
+            help="Groups that become one; 2 unless given.",
+        ),
+    ] = None,
     force: Force = False,
 ) -> None:
     """Make hierarchies from the values of a table.
@@ -147,9 +165,8 @@ def make(
     if names is None:
         raise ParameterError("no columns were named", remedy="Name some, e.g. -c age,zip")
     places = {name: None if folder is None else _place(folder, name) for name in names}
-    for place in places.values():
-        if place is not None and place.exists() and not force:
-            raise SourceError("the file exists", where=str(place), remedy="Replace with --force.")
+    if folder is not None:
+        _check_places(run, folder, places.values(), force)
     options = {
         "width": width,
         "count": count,
@@ -158,6 +175,7 @@ def make(
         "levels": None if levels is None else [part.strip() for part in levels.split(",")],
         "fanout": fanout,
     }
+    _refuse_unused(kind, options)
     made = []
     for name in names:
         found = run.table.values(name)
@@ -172,6 +190,29 @@ def make(
             write_arx(tree, place)
         told.append(describe(tree, name, reason, None if place is None else str(place)))
     run.show(Made(tuple(told)), _listing)
+
+
+def _check_places(run: Run, folder: Path, places: Iterable[Path | None], force: bool) -> None:
+    """Refuse to write over the table, or over other files unasked."""
+    if folder.exists() and not folder.is_dir():
+        raise ParameterError(
+            "this is a file, and hierarchies are written into a folder",
+            where=str(folder),
+            remedy="Name a folder, e.g. -o hierarchies.",
+        )
+    for place in places:
+        if place is not None and folder.is_dir():
+            check_destination(str(place), inputs=[str(run.source)], force=force)
+
+
+def _refuse_unused(kind: Kind, options: dict[str, Any]) -> None:
+    """Refuse options that the way chosen does not look at."""
+    for name, value in options.items():
+        if value is not None and kind not in _USED_BY[name]:
+            ways = " or ".join(f"--kind {way}" for way in _USED_BY[name])
+            raise ParameterError(
+                f"--{name} has no effect with --kind {kind}", remedy=f"Say {ways} as well."
+            )
 
 
 def _place(folder: Path, column: str) -> Path:
@@ -194,6 +235,7 @@ def _build(
     if kind is Kind.auto:
         return builders.infer(name, values, counts)
     asked = "as asked: " + kind.value
+    fanout = options["fanout"] or 2
     if kind is Kind.intervals:
         return (
             builders.intervals(
@@ -201,7 +243,7 @@ def _build(
                 width=options["width"],
                 count=options["count"],
                 edges=options["edges"],
-                fanout=options["fanout"],
+                fanout=fanout,
                 name=name,
             ),
             asked,
@@ -211,7 +253,7 @@ def _build(
             raise ParameterError("--kind frequency needs --count", remedy="E.g. --count 8")
         return (
             builders.equal_frequency(
-                values, counts, groups=options["count"], fanout=options["fanout"], name=name
+                values, counts, groups=options["count"], fanout=fanout, name=name
             ),
             asked,
         )
@@ -221,7 +263,7 @@ def _build(
         levels = options["levels"] or builders.CALENDAR[1:]
         return builders.dates(values, levels, name=name), asked
     if kind is Kind.order:
-        return builders.neighbours(values, options["fanout"]), asked
+        return builders.neighbours(values, fanout), asked
     return builders.flat(values), asked
 
 

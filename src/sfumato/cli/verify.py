@@ -10,7 +10,7 @@ import typer
 from sfumato.cli._demands import Privacy, Subjects
 from sfumato.cli._options import examples, new_app
 from sfumato.cli._running import Run, table_verb
-from sfumato.errors import ParameterError
+from sfumato.errors import ColumnError, ParameterError
 from sfumato.reading import read_bytes, require_file
 
 if TYPE_CHECKING:
@@ -78,13 +78,18 @@ def verify(
     from sfumato.release.verify import verify as check
 
     asked = {**privacy.given(), **subjects.given(run.table.columns)}
+    if wildcards and not asked:
+        raise ParameterError(
+            "--wildcards is about what is asked here; a certificate says it for itself",
+            remedy="Leave it out, or say what to check, e.g. -k 5 --qi age,sex.",
+        )
     moved = asked.pop("population") if set(asked) == {"population"} else None
     promises = _promises(run, asked, wildcards) if asked else []
     found = check(
         run.table,
         promises=promises,
         certificate=_certificate(run, certificate, bool(promises)),
-        key=None if key is None else read_bytes(key, "the key").strip(),
+        key=None if key is None else _key(key),
         others=[run.open(other) for other in others or ()],
         row_key=row_key,
         population=None if moved is None else run.open(moved),
@@ -93,6 +98,15 @@ def verify(
     run.show(found, view)
     if not found.holds:
         raise typer.Exit(1)
+
+
+def _key(path: Path) -> bytes:
+    key = read_bytes(path, "the key").strip()
+    if not key:
+        raise ParameterError(
+            "the key is empty", where=str(path), remedy="Name the file that holds the key."
+        )
+    return key
 
 
 def _certificate(run: Run, named: str | None, has_promises: bool) -> str | None:
@@ -122,6 +136,12 @@ def _promises(run: Run, asked: dict[str, Any], wildcards: bool) -> list[Promise]
         )
     for columns in (*names, sensitive):
         table.require(columns)
+        if columns is not sensitive and (both := set(columns) & set(sensitive)):
+            raise ColumnError(
+                f"column `{min(both)}` is a quasi-identifier and sensitive at the same time",
+                where=table.name,
+                remedy="Give it one part.",
+            )
     promises: list[Promise] = []
     if population is not None:
         people = run.open(population)

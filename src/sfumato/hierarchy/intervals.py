@@ -51,7 +51,8 @@ def intervals(
     """
     if sum(given is not None for given in (width, count, edges)) != 1:
         raise ParameterError(
-            "intervals need exactly one of width, count and edges", remedy="Give e.g. width 5."
+            "intervals need exactly one of width, count and edges",
+            remedy="Give one, e.g. --width 5 (width=5).",
         )
     _refuse_fanout(fanout)
     points, kept = _points(values, name)
@@ -140,7 +141,7 @@ def _aligned(
         first, last = np.floor(lowest / width), np.floor(highest / width) + 2
         if last - first > _MOST_INTERVALS:
             raise ParameterError(
-                f"a width of {width:g} makes {int(last - first):,} intervals",
+                f"a width of {width:g} makes {last - first:.3g} intervals",
                 where=f"column `{name}`",
                 remedy="Give a larger width.",
             )

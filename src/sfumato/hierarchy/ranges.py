@@ -225,7 +225,7 @@ def numbers(values: pa.Array, name: str) -> Array:
         raise ColumnError(
             f"ranges need numbers or dates, not {kind}",
             where=f"column `{name}`",
-            remedy="Give the column a hierarchy.",
+            remedy="Give the column another kind of hierarchy.",
         )
     return np.asarray(values.cast(pa.float64(), safe=False).fill_null(np.nan))
 

@@ -101,7 +101,8 @@ def replay(
     try:
         record = Certificate.read(place, key).body
     except PromiseError as error:
-        return [Finding("certificate", False, str(error), remedy="Release the table again.")]
+        told = error.what if error.where is None else f"{error.where}: {error.what}"
+        return [Finding("certificate", False, told, remedy=error.remedy)]
     findings = [Finding("certificate", True, "the certificate is whole and unaltered")]
     try:
         findings.append(_same_bytes(opened, record["output"]["fingerprint"]))
@@ -194,7 +195,7 @@ def _checked(promise: Promise, opened: Table, budget: Budget | None) -> Finding:
         return promise.check(opened, budget)
     except ColumnError as error:
         raise ColumnError(
-            f"the promise is about a column that is not there ({error.what})",
+            f"the promise cannot be checked: {error.what}",
             where=opened.name,
             remedy=error.remedy,
         ) from error
