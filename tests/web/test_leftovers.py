@@ -22,7 +22,7 @@ from sfumato.web.refuge import PREFIX
 from workbench import PATIENCE, answered
 
 REQUESTS, AT_ONCE, CANCELLED = 200, 50, 50
-ROUNDS, LITTLE = 4, 16 * 2**20
+ROUNDS, LITTLE = 12, 24 * 2**20
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/fd").exists(), reason="NOT TESTED for leftovers: there is no /proc here"
 )

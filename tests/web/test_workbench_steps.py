@@ -450,33 +450,28 @@ def test_what_trees_mean_is_said_beside_the_method(bench: Running, opened: str) 
             assert "age and sex by inferred ones" in notes[method]
 
 
-@pytest.mark.parametrize("method", OFFERED)
-@pytest.mark.parametrize("made", [False, True])
-def test_what_cards_say_is_what_a_release_does(
-    bench: Running, opened: str, method: str, made: bool
-) -> None:
-    """The words about blurring are held against the values that are released."""
+@pytest.mark.parametrize("method", ["mondrian", "lattice", "full-domain", "cells"])
+def test_what_cards_say_is_what_a_release_does(bench: Running, opened: str, method: str) -> None:
+    """The words about blurring are held against what was done to the columns."""
     (project,) = bench.workbench.projects.values()
-    bench.follow(bench.post(f"{opened}/configure", k=5, method=method, **ROLES))
-    if made:
-        bench.post(f"{opened}/columns/3", do="build", way="order", fanout=2,
-                   edition=project.decided.edition)  # fmt: skip
-    said = views.blurred(project, project.choices)
-    done = bench.follow(bench.post(f"{opened}/release"))
-    assert 'data-holds="yes"' in done.text
-    inferred = project.released[0].details.get("inferred_hierarchies", {})  # type: ignore[index]
-    if method == "cells":
-        assert {said[name] for name in ("age", "sex", "town")} == {"starred"}
-        return
-    for name in ("age", "sex", "town"):
-        words = "ranges" if name == "age" else "sets"
-        if made and name == "town":
-            assert said[name] == "blurred by own tree"
-            assert name not in inferred
-        elif name in inferred:
-            assert said[name] == "blurred by inferred tree"
-        else:
-            assert said[name] == f"blurred in {words}"
+    bench.post(f"{opened}/configure", k=5, method=method, **ROLES)
+    for made in (False, True):
+        if made:
+            bench.post(f"{opened}/columns/3", do="build", way="order", fanout=2,
+                       edition=project.decided.edition)  # fmt: skip
+        said = views.blurred(project, project.choices)
+        assert 'data-holds="yes"' in bench.follow(bench.post(f"{opened}/release")).text
+        assert project.released is not None
+        release, _ = project.released
+        for name in ("age", "sex", "town"):
+            if method == "cells":
+                assert said[name] == "starred"
+            elif made and name == "town":
+                assert said[name] == "blurred by own tree"
+            elif name in release.details.get("inferred_hierarchies", {}):
+                assert said[name] == "blurred by inferred tree"
+            else:
+                assert said[name] == f"blurred in {'ranges' if name == 'age' else 'sets'}"
 
 
 def along(page: str) -> dict[str, str]:

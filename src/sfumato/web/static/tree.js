@@ -44,6 +44,10 @@ export function tree(place) {
     const answer = await fetch(place.dataset.post, {
       method: "POST", body: content, headers: { "X-Part": "tree" },
     });
+    if (!answer.ok) {
+      location.reload(); /* the table was closed, say: the page tells */
+      return;
+    }
     const open = place.querySelector(".build").open;
     place.innerHTML = await answer.text();
     place.querySelector(".build").open ||= open;
