@@ -94,8 +94,12 @@ def _dearest_below(counts, need, starts, members, c, s, price, fill, gains):  # 
 def lower_classes(order, starts, sizes, counts, k, costs, price):  # type: ignore[no-untyped-def]
     """Lower prices until no class is overpriced; entries of class c are order[starts[c]:…]."""
     for c in range(len(sizes)):
-        if sizes[c] >= k:
-            lower_class(order[starts[c] : starts[c + 1]], counts, k, costs[c], price)
+        if sizes[c] < k:
+            continue
+        for at in range(starts[c], starts[c + 1]):
+            if price[order[at]] > costs[c]:  # else none of its rows is too dear
+                lower_class(order[starts[c] : starts[c + 1]], counts, k, costs[c], price)
+                break
 
 
 @numba.njit(nogil=True, cache=True)
