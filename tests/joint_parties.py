@@ -16,7 +16,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import sys
 import tempfile
 import time
@@ -25,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from ports import free_port
 from sfumato.errors import SfumatoError
 from sfumato.joint import SecureSum, fit_cox, summing
 from sfumato.joint.exact import exact_cox
@@ -109,9 +109,7 @@ def party(name: str, folder: Path, port: int, scenario: dict[str, Any]) -> list[
 
 def play(folder: Path, scenario: dict[str, Any]) -> dict[str, Any]:
     """Fork the parties; what each of them wrote, or how it ended."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = int(probe.getsockname()[1])
+    port = free_port()
     answers = Path(tempfile.mkdtemp(dir=folder))
     children = {}
     for name in scenario["names"]:

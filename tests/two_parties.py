@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ports import connected
 from sfumato.secure import Ring, Session, Shares, together
 
 P60 = (1 << 60) - 93
@@ -41,13 +42,6 @@ def residues(ring: Ring, numbers: Any) -> list[int]:
     return [int(v) % ring.modulus for v in np.asarray(numbers, dtype=object).reshape(-1)]
 
 
-def free_port() -> int:
-    """A port of the loopback interface that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 class Recorder:
     """A proxy on loopback that forwards and keeps every byte, and can cut the line."""
 
@@ -62,11 +56,7 @@ class Recorder:
 
     def _serve(self) -> None:
         inner, _ = self._server.accept()
-        for _ in range(400):
-            with contextlib.suppress(ConnectionRefusedError):
-                outer = socket.create_connection(("127.0.0.1", self._target))
-                break
-            threading.Event().wait(0.02)
+        outer = connected(self._target)
         ways = [("to", inner, outer), ("from", outer, inner)]
         threads = [threading.Thread(target=self._copy, args=way, daemon=True) for way in ways]
         for thread in threads:
@@ -131,7 +121,7 @@ for line in sys.stdin:
             return call
         Channel.send = dying(Channel.send)
         Channel._receive = dying(Channel._receive)
-    with secure.connect(role, ("127.0.0.1", int(port)), program=program, timeout=20) as session:
+    with secure.connect(role, ("127.0.0.1", int(port)), program=program, timeout=60) as session:
         PROGRAMS[program](session)
     os._exit(0)
 """

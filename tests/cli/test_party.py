@@ -18,9 +18,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from cli_tools import sfumato
+from ports import free_port
 from sfumato.cli._party_rows import MISSING
 from sfumato.secure import Schema, make_keys, plain_bayes_net, plain_id3
-from two_parties import free_port
 
 PROGRAM = [sys.executable, "-m", "sfumato", "party"]
 

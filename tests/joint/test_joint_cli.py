@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -18,6 +17,7 @@ import pytest
 
 from cli_tools import sfumato
 from joint_studies import study
+from ports import free_port
 from sfumato.cli._places import parse_address
 from sfumato.cli.joint._declarations import declared_columns, parse_pairs
 from sfumato.engines.schema import column_of
@@ -303,12 +303,6 @@ def test_keys_are_made_once(tmp_path: Path) -> None:
     again = sfumato("joint", "keys", "A", "--folder", tmp_path)
     assert again.code == 2
     assert "exists already" in again.err
-
-
-def free_port() -> int:
-    with socket.socket() as sock:
-        sock.bind(("127.0.0.1", 0))
-        return int(sock.getsockname()[1])
 
 
 def test_three_processes_over_tls_equal_the_pooled_fit(tmp_path: Path) -> None:

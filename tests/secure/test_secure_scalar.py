@@ -79,4 +79,4 @@ def test_vectors_of_different_lengths_are_noticed():
         return secure.scalar_product(session, mine, ring=Ring.power_of_two(16))
 
     with pytest.raises(PeerError):
-        secure.together(party, party, timeout=5)
+        secure.together(party, party, timeout=60)

@@ -131,9 +131,9 @@ def test_wrapping_shares_check_their_numbers():
         )
 
     with pytest.raises(ParameterError, match="outside 0 to 9"):
-        secure.together(lambda s: party(s, [10], 1), lambda s: party(s, [10], 1), timeout=5)
+        secure.together(lambda s: party(s, [10], 1), lambda s: party(s, [10], 1), timeout=60)
     with pytest.raises(ParameterError, match="announced"):
-        secure.together(lambda s: party(s, [1], 2), lambda s: party(s, [1], 2), timeout=5)
+        secure.together(lambda s: party(s, [1], 2), lambda s: party(s, [1], 2), timeout=60)
 
 
 def quick(ring, numbers, **how):

@@ -13,13 +13,14 @@ import pytest
 from scipy.stats import chisquare
 
 import sfumato.secure
+from ports import free_port
 from sfumato import secure
 from sfumato.secure import Ring, Session, Shares, base, extension, yao
 from sfumato.secure import session as session_module
 from sfumato.secure.arithmetic import cross_products
 from sfumato.secure.channel import Channel
 from sfumato.secure.engine import CompiledEngine
-from two_parties import P60, Recorder, Understudy, agree, everything, free_port, understudy
+from two_parties import P60, Recorder, Understudy, agree, everything, understudy
 
 SOURCES = sorted(Path(sfumato.secure.__file__).parent.glob("*.py"))
 

@@ -18,7 +18,7 @@ from sfumato.secure.session import Session
 def greet(*settings: dict) -> list[BaseException | Session]:
     """Two sessions with their own settings; what each side ended up with."""
     outcome: list = [None, None]
-    channels = [Channel(s, timeout=5) for s in socket.socketpair()]
+    channels = [Channel(s, timeout=60) for s in socket.socketpair()]
 
     def run(i):
         try:
@@ -96,10 +96,10 @@ def test_another_version_is_an_error_on_both_sides(monkeypatch):
 @pytest.mark.parametrize("answer", [b"{}", b"[1]", b"not json", b"[" * 60000, b'{"protocol": 1}'])
 def test_a_peer_that_speaks_another_language_is_refused(answer):
     one, other = socket.socketpair()
-    peer = Channel(other, timeout=5)
+    peer = Channel(other, timeout=60)
     peer.send("greeting", answer)
     with pytest.raises(PeerError):
-        Session(Channel(one, timeout=5), "alice", program="id3")
+        Session(Channel(one, timeout=60), "alice", program="id3")
     peer.close()
 
 
@@ -125,7 +125,7 @@ def test_parties_that_drift_apart_stop():
         return secure.log(session, secure.private(ring, [5]), bits=9)
 
     with pytest.raises(PeerError, match=r"another step|stopped"):
-        secure.together(alice, bob, timeout=5)
+        secure.together(alice, bob, timeout=60)
 
 
 def test_the_side_that_failed_explains_and_the_other_is_told_nothing_private():

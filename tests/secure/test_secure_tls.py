@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import datetime
-import socket
 import ssl
 import threading
 from pathlib import Path
 
 import pytest
 
+from ports import connected, free_port
 from sfumato import secure
 from sfumato.errors import ParameterError, PeerError, SourceError
-from two_parties import free_port
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +33,7 @@ def meet(alice: secure.TLS | None, bob: secure.TLS | None) -> list:
     def run(i, open_session, role, settings):
         try:
             with open_session(
-                role, ("127.0.0.1", port), program="greet", tls=settings, timeout=5
+                role, ("127.0.0.1", port), program="greet", tls=settings, timeout=60
             ) as session:
                 outcome[i] = (session.exchange("name", role.encode()), session.report())
         except Exception as error:
@@ -47,7 +46,7 @@ def meet(alice: secure.TLS | None, bob: secure.TLS | None) -> list:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(120)
     return outcome
 
 
@@ -83,7 +82,7 @@ def test_older_tls_is_refused(keys):
     def serve():
         try:
             secure.listen(
-                "alice", ("127.0.0.1", port), program="x", tls=tls(keys, "alice", "bob"), timeout=5
+                "alice", ("127.0.0.1", port), program="x", tls=tls(keys, "alice", "bob"), timeout=60
             )
         except PeerError as error:
             outcome.append(error)
@@ -95,15 +94,9 @@ def test_older_tls_is_refused(keys):
     context.load_verify_locations(keys / "alice.crt")
     context.load_cert_chain(keys / "bob.crt", keys / "bob.key")
     context.maximum_version = ssl.TLSVersion.TLSv1_2
-    for _ in range(100):
-        try:
-            plain = socket.create_connection(("127.0.0.1", port))
-            break
-        except ConnectionRefusedError:
-            threading.Event().wait(0.02)
-    with plain, pytest.raises(ssl.SSLError):
+    with connected(port) as plain, pytest.raises(ssl.SSLError):
         context.wrap_socket(plain)
-    thread.join(10)
+    thread.join(60)
     assert "no TLS 1.3 connection" in str(outcome[0])
 
 
