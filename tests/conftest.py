@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 
 import pytest
@@ -10,8 +11,14 @@ from hypothesis import HealthCheck, settings
 
 pytest_plugins = ["servers"]
 
+# Continuous integration tries the same examples every time: nothing fails there by chance. At home
+# new ones are tried, and what they find is kept.
 settings.register_profile(
-    "sfumato", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+    "sfumato",
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+    print_blob=True,
+    derandomize="CI" in os.environ,
 )
 settings.load_profile("sfumato")
 

@@ -18,6 +18,9 @@ from ports import connected
 from sfumato.secure import Ring, Session, Shares, together
 
 P60 = (1 << 60) - 93
+BY_CHANCE = 1e-12
+"""Below this a test of randomness fails: the numbers are the operating system's, so a thousand such
+tests fail by chance once in a billion runs."""
 _ODD = (101, P60, (1 << 64) - 59, (1 << 79) + 21, (1 << 128) - 159, (1 << 213) + 7)
 RINGS = [Ring.power_of_two(bits) for bits in (8, 17, 64, 65, 127, 128, 139, 256)]
 RINGS += [Ring.odd(m) for m in _ODD]

@@ -20,7 +20,7 @@ from sfumato.secure import session as session_module
 from sfumato.secure.arithmetic import cross_products
 from sfumato.secure.channel import Channel
 from sfumato.secure.engine import CompiledEngine
-from two_parties import P60, Recorder, Understudy, agree, everything, understudy
+from two_parties import BY_CHANCE, P60, Recorder, Understudy, agree, everything, understudy
 
 SOURCES = sorted(Path(sfumato.secure.__file__).parent.glob("*.py"))
 
@@ -58,7 +58,7 @@ def test_shares_of_a_product_are_uniform(ring, x):
 
     for share in secure.together(party, party):
         counts = np.bincount(share[:, 0].astype(int), minlength=ring.modulus)
-        assert chisquare(counts).pvalue > 1e-6
+        assert chisquare(counts).pvalue > BY_CHANCE
 
 
 @pytest.mark.parametrize("x", [1, 6, 7])
@@ -72,9 +72,9 @@ def test_shares_of_a_logarithm_are_uniform(x):
         return secure.log(session, mine, bits=4, terms=2).values[:, 0]
 
     for share in secure.together(party, party):
-        assert chisquare(np.bincount((share % 16).astype(int), minlength=16)).pvalue > 1e-6
+        assert chisquare(np.bincount((share % 16).astype(int), minlength=16)).pvalue > BY_CHANCE
         top = np.minimum((share >> np.uint64(56)).astype(int), 15)
-        assert chisquare(np.bincount(top, minlength=16)).pvalue > 1e-6
+        assert chisquare(np.bincount(top, minlength=16)).pvalue > BY_CHANCE
 
 
 def test_shared_inputs_are_uniform_on_both_sides():
@@ -85,7 +85,7 @@ def test_shared_inputs_are_uniform_on_both_sides():
         return secure.share(session, mine, ring=ring, owner="alice", n=5000).values[:, 0]
 
     for share in secure.together(party, party):
-        assert chisquare(np.bincount(share.astype(int), minlength=16)).pvalue > 1e-6
+        assert chisquare(np.bincount(share.astype(int), minlength=16)).pvalue > BY_CHANCE
 
 
 def test_circuit_outputs_are_shared_uniformly():
@@ -101,7 +101,7 @@ def test_circuit_outputs_are_shared_uniformly():
 
     for share in secure.together(party, party):
         for bits in share:
-            assert chisquare(np.bincount(bits, minlength=2)).pvalue > 1e-6
+            assert chisquare(np.bincount(bits, minlength=2)).pvalue > BY_CHANCE
 
 
 # Transcripts, recorded between two processes
@@ -210,7 +210,7 @@ def test_messages_look_random(monkeypatch):
     assert steps <= set(sent)
     for step in steps:
         counts = np.bincount(np.frombuffer(b"".join(sent[step]), np.uint8), minlength=256)
-        assert chisquare(counts).pvalue > 1e-6, step
+        assert chisquare(counts).pvalue > BY_CHANCE, step
 
 
 # Keys, tweaks and counters
