@@ -11,7 +11,7 @@ import sfumato
 from sfumato import errors
 
 SOURCES = Path(sfumato.__file__).parent
-ROOMS = ("anonymize", "demo", "engines", "hierarchy", "release", "tables", "utility")
+ROOMS = ("anonymize", "demo", "engines", "hierarchy", "quasi", "release", "tables", "utility")
 CLI = [f"cli/{path.name}" for path in sorted((SOURCES / "cli").glob("*.py"))]
 OWN = {name for name in errors.__all__ if name.endswith("Error")} - {"MissingExtraError"}
 

@@ -58,6 +58,12 @@ def check_destination(
         raise ParameterError(
             "the folder to write to does not exist", where=str(path.parent), remedy="Make it first."
         )
+    if not os.access(path.parent, os.W_OK | os.X_OK):
+        raise ParameterError(
+            "the folder cannot be written to",
+            where=str(path.parent),
+            remedy="Write to a folder of yours.",
+        )
     for given in inputs:
         with suppress(OSError):
             if os.path.samefile(given, path):

@@ -109,7 +109,7 @@ def join_attack(
     (1, 1, 0.8333333333333333)
     """
     if k < 1:
-        raise ParameterError("k must be at least 1")
+        raise ParameterError("k must be at least 1", remedy="Give -k 2 or more, e.g. -k 5.")
     if not on:
         raise ParameterError("name at least one column to join on", remedy="E.g. --on age,sex,zip.")
     trees = hierarchies or {}
@@ -195,7 +195,11 @@ def _weights(people: Codes, weight: str | None) -> Floats:
     try:
         numbers = np.asarray(values.cast("float64").fill_null(np.nan))
     except Exception as error:
-        raise ColumnError("weights must be numbers", where=f"column `{weight}`") from error
+        raise ColumnError(
+            "weights must be numbers",
+            where=f"column `{weight}`",
+            remedy="Name a column of numbers.",
+        ) from error
     if not ((numbers > 0) & np.isfinite(numbers)).all():
         raise ColumnError(
             "every weight must be a number larger than zero",
@@ -257,7 +261,10 @@ def _truth(
 
     for table, what in ((release, "the release"), (people, "the outside table")):
         if identity not in table.columns:
-            raise ColumnError(f"there is no column `{identity}` in {what}")
+            raise ColumnError(
+                f"there is no column `{identity}` in {what}",
+                remedy="Name a column that both tables have.",
+            )
     known = people.values_of(identity)
     same = pc.index_in(release.values_of(identity).cast(known.type), value_set=known)
     code = np.asarray(same.fill_null(-1)).astype(np.int64)[release.column(identity)]

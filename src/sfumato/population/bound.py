@@ -45,7 +45,9 @@ def uniqueness_bound(distinct: float, universe: float) -> float:
     """
     check_universe(universe)
     if not distinct >= 0:
-        raise ParameterError("a number of distinct values cannot be negative")
+        raise ParameterError(
+            "a number of distinct values cannot be negative", remedy="Give zero or more."
+        )
     if distinct <= universe:
         return distinct / (math.e * universe)
     return math.exp(-universe / distinct)

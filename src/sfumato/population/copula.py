@@ -138,7 +138,10 @@ def fit_copula(entries: Codes) -> GaussianCopula:
     """
     counts = np.ones(entries.entries) if entries.counts is None else entries.counts.astype(float)
     if counts.sum() < 2 or not entries.columns:
-        raise ParameterError("a model of the population needs columns and at least two rows")
+        raise ParameterError(
+            "a model of the population needs columns and at least two rows",
+            remedy="Give a table with more rows.",
+        )
     edges, ranks, gathered = [], [], []
     for array, values in zip(entries.arrays, entries.values, strict=True):
         shares = np.bincount(array, weights=counts, minlength=len(values)) / counts.sum()

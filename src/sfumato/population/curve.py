@@ -72,7 +72,11 @@ def privacy_utility_curve(
     weights = np.ones(len(x), np.int64) if counts is None else np.asarray(counts, dtype=np.int64)
     rows = int(weights.sum())
     if rows == 0 or not np.isfinite(x).all():
-        raise ColumnError("a curve needs finite numbers", where=f"column `{column}`")
+        raise ColumnError(
+            "a curve needs finite numbers",
+            where=f"column `{column}`",
+            remedy="Leave out rows without a number.",
+        )
     mean = np.average(x, weights=weights)
     whole = float((weights * (x - mean) ** 2).sum())
     points = []

@@ -7,7 +7,7 @@ from typing import Any
 
 from sfumato.budget import Budget
 from sfumato.engines.codes import Codes
-from sfumato.errors import ColumnError, ParameterError, SourceError
+from sfumato.errors import ColumnError, ParameterError, SourceError, did_you_mean
 from sfumato.hierarchy import Hierarchy, read_folder
 from sfumato.population.attack import AttackResult, join_attack
 from sfumato.tables import Table, table
@@ -63,7 +63,10 @@ def attack(
     columns = released.require(on)
     outside.require(on)
     if person is not None and person not in (*released.columns, *outside.columns):
-        raise ColumnError(f"neither table has a column `{person}`")
+        raise ColumnError(
+            f"neither table has a column `{person}`",
+            remedy=did_you_mean(person, [*released.columns, *outside.columns]),
+        )
     for needed, tables in ((identity, (released, outside)), (weight, (outside,))):
         for one in tables:
             one.require([] if needed is None else [needed])

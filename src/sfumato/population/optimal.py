@@ -70,7 +70,7 @@ def optimal_groups(
             remedy="Suppress infinities and NaN first, or use quantiles, which need only an order.",
         )
     if (x[1:] < x[:-1]).any():
-        raise ParameterError("values must be given in ascending order")
+        raise ParameterError("values must be given in ascending order", remedy="Sort them.")
     offsets = np.concatenate([[0], np.cumsum(weights)])
     check_k(k, int(offsets[-1]))
     if ties:

@@ -31,7 +31,7 @@ def check_promise(universe: float, k: int, beta: float) -> None:
     """Refuse k and β that cannot be promised in a universe of that size."""
     check_universe(universe)
     if k < 1:
-        raise ParameterError("k must be at least 1")
+        raise ParameterError("k must be at least 1", remedy="Give -k 2 or more, e.g. -k 5.")
     if k > universe:
         raise ParameterError(
             f"k = {k:,} is more than the {universe:,.0f} people of the universe",
@@ -144,7 +144,9 @@ def allot(
     """
     for name, domain in domains.items():
         if domain < 1:
-            raise ParameterError(f"column `{name}` must have at least one value")
+            raise ParameterError(
+                f"column `{name}` must have at least one value", remedy="Give 1 or more."
+            )
     weight = check_weights(domains, weights)
     level = _water_level(domains, weight, allowed)
     share = {name: min(domains[name], max(1.0, level * weight[name])) for name in domains}

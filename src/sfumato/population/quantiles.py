@@ -125,7 +125,7 @@ class Groups:
 def check_k(k: int, rows: int, column: str | None = None) -> None:
     """Refuse a k that no grouping of so many rows can have."""
     if k < 1:
-        raise ParameterError("k must be at least 1")
+        raise ParameterError("k must be at least 1", remedy="Give -k 2 or more, e.g. -k 5.")
     if k > rows:
         where = f"column `{column}`" if column else None
         raise ParameterError(
@@ -166,7 +166,7 @@ def quantile_groups(
     check_k(k, rows)
     most = rows // k if groups is None else min(groups, rows // k)
     if most < 1:
-        raise ParameterError("a column must keep at least one value")
+        raise ParameterError("a column must keep at least one value", remedy="Give 1 or more.")
     if not ties:
         return Groups(_even_cuts(rows, most), offsets)
     from sfumato.population._kernels import tied_groups

@@ -30,7 +30,7 @@ def sample_size(eps: float, delta: float) -> int:
     26492
     """
     if not (0 < eps < 1 and 0 < delta < 1):
-        raise ParameterError("ε and δ must lie between 0 and 1")
+        raise ParameterError("ε and δ must lie between 0 and 1", remedy="Give e.g. 0.01.")
     return math.ceil(math.log(2 / delta) / (2 * eps * eps))
 
 
@@ -55,7 +55,7 @@ class ValueReservoir:
 
     def __init__(self, size: int, seed: int | np.random.Generator = 0) -> None:
         if size < 1:
-            raise ParameterError("a sample needs at least one value")
+            raise ParameterError("a sample needs at least one value", remedy="Give 1 or more.")
         self.size = size
         self.seen = 0
         self._kept = np.empty(size)
@@ -159,7 +159,10 @@ def merge_small(
     [10.0]
     """
     if counts.sum() < k:
-        raise ParameterError(f"k = {k:,} is larger than the number of rows that have a value")
+        raise ParameterError(
+            f"k = {k:,} is larger than the number of rows that have a value",
+            remedy=f"Give at most {int(counts.sum()):,}.",
+        )
     kept: list[int] = []
     size = 0
     for i, count in enumerate(counts[:-1].tolist()):

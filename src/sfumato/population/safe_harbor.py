@@ -216,7 +216,11 @@ def _numbers(name: str, values: pa.Array) -> pa.Array:
     try:
         return values.cast(pa.float64(), safe=False)
     except pa.ArrowInvalid as error:
-        raise ColumnError("holds text among its numbers", where=f"column `{name}`") from error
+        raise ColumnError(
+            "holds text among its numbers",
+            where=f"column `{name}`",
+            remedy="Make the others null (--null TEXT), or drop the column.",
+        ) from error
 
 
 def _years(name: str, values: pa.Array) -> pa.Array:

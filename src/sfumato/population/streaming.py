@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.errors import ColumnError, ParameterError
+from sfumato.errors import ColumnError, ParameterError, did_you_mean
 from sfumato.population.reservoir import ValueReservoir, merge_small, sampled_cuts
 from sfumato.results import Result
 
@@ -75,7 +75,7 @@ def sampled_groups(
     (20000, True)
     """
     if k < 1:
-        raise ParameterError("k must be at least 1")
+        raise ParameterError("k must be at least 1", remedy="Give -k 2 or more, e.g. -k 5.")
     reservoir = ValueReservoir.for_ranks(eps, delta, seed)
     nulls = 0
     for batch in batches():
@@ -86,6 +86,7 @@ def sampled_groups(
         raise ParameterError(
             f"k = {k:,} is larger than the {reservoir.seen:,} rows that have a value",
             where=f"column `{column}`",
+            remedy="Give a smaller k.",
         )
     error = eps if reservoir.seen > reservoir.size else 0.0  # everything was kept: no error
     cuts = sampled_cuts(reservoir.values(), reservoir.seen, k, error)
@@ -146,7 +147,9 @@ def _numbers(batch: pa.RecordBatch, column: str) -> tuple[npt.NDArray[np.float64
 
     at = batch.schema.get_field_index(column)
     if at < 0:
-        raise ColumnError(f"there is no column `{column}`")
+        raise ColumnError(
+            f"there is no column `{column}`", remedy=did_you_mean(column, batch.schema.names)
+        )
     values = batch.column(at)
     missing = values.null_count
     found = numbers(values.drop_null() if missing else values, column)

@@ -40,7 +40,9 @@ class Question:
         if self.beta is not None and not 0 < self.beta <= 1:
             raise ParameterError(f"β = {self.beta:g} is out of range", remedy="Give 0 < β <= 1.")
         if self.by not in ("rows", "pairs"):
-            raise ParameterError(f"samples are of rows or pairs, not `{self.by}`")
+            raise ParameterError(
+                f"samples are of rows or pairs, not `{self.by}`", remedy="Write rows or pairs."
+            )
         for name in ("sample", "max_size"):
             value = getattr(self, name)
             if value is not None and value < 1:

@@ -115,7 +115,10 @@ def all_subsets(codes: Codes, budget: Budget) -> npt.NDArray[np.int64]:
     for top in range(width):
         budget.progress("measuring all column sets", (1 << top) / (1 << width))
         if budget.spent():
-            raise ParameterError("the time is too short to measure all column sets")
+            raise ParameterError(
+                "the time is too short to measure all column sets",
+                remedy="Allow more --time, or name fewer columns.",
+            )
         search_below(table, cardinalities, weights, top, 0, 0, 0, width, known, 0, every)
     rows = codes.rows
     every[0] = rows * (rows - 1) // 2, min(1, rows)

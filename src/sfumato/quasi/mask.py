@@ -163,7 +163,11 @@ def mask_draft(
     banned = {names.index(name) for name in opened.require(must_drop)}
     if banned & set(pinned):
         both = ", ".join(f"`{names[c]}`" for c in sorted(banned & set(pinned)))
-        raise ParameterError(f"{both} must be published and must be left out", where=opened.name)
+        raise ParameterError(
+            f"{both} must be published and must be left out",
+            where=opened.name,
+            remedy="Ask for one of the two.",
+        )
     choices = [c for c in range(len(names)) if c not in banned]
     how = _identifying(opened, demand, budget)
     if pinned and how.value(pinned) > how.limit:

@@ -129,7 +129,9 @@ def pair_indices(
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Independent pairs (i, j), i != j, each uniform over all pairs of row numbers."""
     if rows < 2:
-        raise ParameterError(f"a table of {rows} rows has no pairs of rows")
+        raise ParameterError(
+            f"a table of {rows} rows has no pairs of rows", remedy="Give a table with more rows."
+        )
     left = random.integers(0, rows, pairs)
     right = random.integers(0, rows - 1, pairs)
     return left, right + (right >= left)

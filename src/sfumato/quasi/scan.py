@@ -124,7 +124,7 @@ def scan(
     opened = table(source, budget=budget)
     shown = opened if columns is None else opened.select(columns)
     if not shown.columns:
-        raise ColumnError("the table has no columns", where=shown.name)
+        raise ColumnError("the table has no columns", where=shown.name, remedy="Name at least one.")
     look = look_at(shown, seed=seed, budget=budget)
     described = tuple(describe(facts, look) for facts in look.facts)
     return combine(shown, look, described, seed=seed, budget=budget)
