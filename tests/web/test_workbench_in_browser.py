@@ -194,6 +194,25 @@ def test_two_pages_of_one_table_do_not_undo_each_other(board: Page, bench: Runni
     assert (project.choices.roles["zip"], project.choices.k) == ("other", 9)
 
 
+def test_a_count_that_comes_late_does_not_put_the_page_back(
+    board: Page, bench: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tables that are not counted in a moment: the page goes on, and is told when it is done."""
+    (project,) = bench.workbench.projects.values()
+    monkeypatch.setattr("sfumato.web.project.QUICK", 0)
+    meter = board.locator("#meter")
+    with project.busy:  # counts have to wait
+        for edition, column in enumerate(("zip", "sex"), 1):
+            board.get_by_label(f"Role of {column}").select_option("other")
+            kept(board, edition)
+        expect(meter).to_contain_text("not counted yet")
+    expect(meter).to_contain_text("By these 9 columns")
+    board.get_by_label("Role of language").select_option("other")
+    kept(board, 3)
+    expect(meter).to_contain_text("By these 8 columns")
+    assert project.choices.roles["language"] == "other"
+
+
 def test_roles_by_finger(board: Page) -> None:
     """A finger drags by the grip, and scrolls elsewhere."""
     page = board
