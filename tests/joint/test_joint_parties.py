@@ -112,10 +112,10 @@ def test_two_of_four_leave_one_after_the_other(play: Play) -> None:
 
 @pytest.mark.parametrize("number", [0, 1, 4, 9])
 def test_a_party_that_stalls_is_given_up_and_nobody_else_with_it(play: Play, number: int) -> None:
-    told = play("ABCD", faults={"C": ["stall", number]}, timeout=1.5)
+    told = play("ABCD", faults={"C": ["stall", number]}, timeout=3.0)
     assert any("`C` left" in what or "time-out" in what for what in errors(told, "ABD"))
-    assert max(told["seconds"].values()) < 10
-    told = play("ABCD", faults={"C": ["stall", number]}, timeout=1.5, min_parties=2)
+    assert max(told["seconds"].values()) < 45
+    told = play("ABCD", faults={"C": ["stall", number]}, timeout=3.0, min_parties=2)
     if number == 0:  # nobody can go on before everybody's key is known
         errors(told, "ABD")
         return
@@ -145,7 +145,7 @@ def test_a_certificate_that_nobody_was_handed_is_refused(play: Play, who: str) -
 def test_nonsense_is_never_taken_for_a_model(play: Play, who: str) -> None:
     """Right frames with random content: everybody ends with an error of ours, nobody hangs."""
     for number in range(2 if who == "B" else 0, 12):
-        told = play(faults={who: ["nonsense", number]}, timeout=3.0)
+        told = play(faults={who: ["nonsense", number]}, timeout=20.0)
         for name in "ABC":
             assert told["found"][name].get("error", "") != "traceback", told["found"][name]
         ends = ["coefficients" in told["found"][name] for name in "ABC"]
