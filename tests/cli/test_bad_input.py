@@ -211,3 +211,37 @@ def test_what_has_no_effect_or_does_harm_is_refused(tmp_path, monkeypatch, line,
     assert (done.code, done.out) == (2, ""), done.err
     assert words in " ".join(done.err.split())
     assert {path: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ('k = 2\n[cut_weights]\nspread = "a"', "Give e.g. spread=1,priority=1,gain=0."),
+        ("k = 2\n[cut_weights]\nspread = nan", "Give e.g. spread=1,priority=1,gain=0."),
+        ('k = 2\n[cuts]\nage = "a"', "must be places among its values, from 0 to 1"),
+        ("k = 2\n[cuts]\nage = [7]", "must be places among its values, from 0 to 1"),
+        ("k = 2\n[cuts]\nagee = [1]", "`agee` has cuts but is no quasi-identifier. Did you mean"),
+        ("k = 1e300", "`k` is larger than any table"),
+        ("k_map = 2\npopulation = 5", 'Write e.g. population = "voters.parquet".'),
+        ("k = 2\n[columns.age]\ntop = nan", "`top` must be a number. Write e.g. top = 5."),
+        ("k = 2\nhierarchies = 5", "`hierarchies` must be a folder. It is a number now."),
+    ],
+)
+def test_settings_of_the_wrong_kind(tmp_path, monkeypatch, settings, words):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "people.csv").write_text("age,sex\n" + "20,F\n30,M\n" * 2)
+    (tmp_path / "a.toml").write_text(f'qi = ["age"]\n{settings}\n')
+    done = sfumato("anonymize", "people.csv", "--config", "a.toml")
+    assert (done.code, done.out) == (2, ""), done.err
+    assert words in " ".join(done.err.split())
+
+
+def test_people_are_not_told_apart_by_a_column_that_was_blurred(tmp_path):
+    (tmp_path / "people.csv").write_text("age,id\n20,1\n30,2\n")
+    (tmp_path / "release.csv").write_text("age,id\n20,1-2\n30,1-2\n")
+    done = sfumato(
+        "attack", tmp_path / "release.csv", tmp_path / "people.csv", "--on", "age",
+        "--identity", "id",
+    )  # fmt: skip
+    assert (done.code, done.out) == (2, "")
+    assert "Name a column that was released as it was." in " ".join(done.err.split())

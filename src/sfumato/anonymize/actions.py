@@ -6,6 +6,7 @@ method sees the new values, while the recoding that is carried out still looks f
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -54,6 +55,13 @@ def check_actions(table: Table, columns: Mapping[str, Mapping[str, Any]]) -> Non
                     where=where,
                     remedy=did_you_mean(action, ACTIONS),
                 )
+        for action in ("drop", "pseudonym"):
+            if not isinstance(actions.get(action, False), bool):
+                raise ParameterError(
+                    f"`{action}` must be true or false",
+                    where=where,
+                    remedy=f"Write {action} = true, without quotes.",
+                )
         final = [action for action in ("drop", "pseudonym") if actions.get(action)]
         if final and len([action for action in actions if actions[action]]) > 1:
             raise ParameterError(
@@ -78,12 +86,20 @@ def check_actions(table: Table, columns: Mapping[str, Mapping[str, Any]]) -> Non
                 where=where,
                 remedy=f'Write [columns.{name}.recode] and below it "old" = "new".',
             )
+        nested = (list, tuple, Mapping)
+        if any(isinstance(new, nested) for new in actions.get("recode", {}).values()):
+            raise ParameterError(
+                "a value can only be recoded to one value",
+                where=f"[columns.{name}.recode]",
+                remedy='Write e.g. "old" = "new".',
+            )
 
 
 def _check_numbers(actions: Mapping[str, Any], numeric: Sequence[str], where: str) -> None:
     for action in numeric:
         number = actions[action]
-        if isinstance(number, bool) or not isinstance(number, (int, float)):
+        usable = isinstance(number, (int, float)) and math.isfinite(number)
+        if isinstance(number, bool) or not usable:
             raise ParameterError(
                 f"`{action}` must be a number", where=where, remedy=f"Write e.g. {action} = 5."
             )

@@ -122,6 +122,12 @@ class Settings:
         for name in ("hierarchies", "boundaries", "workload", "key_file", "population"):
             if isinstance(content.get(name), str):
                 content[name] = str(place.parent / content[name])
+        if not isinstance(content.get("population", ""), str):
+            raise ParameterError(
+                "`population` must be a path",
+                where=str(path),
+                remedy='Write e.g. population = "voters.parquet".',
+            )
         return cls.of(content, str(path))
 
     @classmethod
@@ -210,6 +216,8 @@ _OPTIONS: dict[str, tuple[tuple[type, ...], str]] = {
     "protected": ((str, list, tuple), "a list of column names"),
 }
 """What an option of a method must be; those that are not listed are text."""
+_MOST_ROWS = 2**53
+"""No table has more rows; whole numbers beyond are no exact floats."""
 _NUMBERS = ("k", "l", "c", "t", "p", "alpha", "k_map", "seed")
 
 
@@ -251,6 +259,10 @@ def _number(name: str, value: float, where: str | None) -> float:
     """A number, whole where it counts something."""
     if name not in ("k", "p", "k_map", "seed"):
         return value
+    if name != "seed" and abs(value) > _MOST_ROWS:
+        raise ParameterError(
+            f"`{name}` is larger than any table", where=where, remedy=f"Write e.g. {name} = 5."
+        )
     if not float(value).is_integer() or (name == "seed" and value < 0):
         raise ParameterError(
             f"`{name}` must be a whole number{', zero or larger' if name == 'seed' else ''}",

@@ -17,6 +17,7 @@ from sfumato.anonymize.blocks import Blocks
 from sfumato.anonymize.problem import Problem
 from sfumato.anonymize.space import axes_of
 from sfumato.engines.codes import smallest_dtype
+from sfumato.errors import ParameterError
 from sfumato.hierarchy import Published, Ranges, ValueSets
 from sfumato.privacy import Rules
 
@@ -177,6 +178,18 @@ def _counted(problem: Problem, wanted: dict[str, Array]) -> Array:
     counted = []
     for name in problem.quasi_identifiers:
         marks = np.zeros(problem.shapes[name].size + 1, dtype=np.int64)
-        marks[np.asarray(wanted.get(name, ()), dtype=np.int64) + 1] = 1
+        marks[_places(wanted.get(name, ()), len(marks) - 1, name) + 1] = 1
         counted.append(np.cumsum(marks))
     return np.concatenate(counted)
+
+
+def _places(cuts: Any, size: int, name: str) -> Array:
+    """Cuts of a column as places among its values."""
+    places = np.asarray(cuts if np.ndim(cuts) else [cuts])
+    whole = len(places) == 0 or places.dtype.kind in "iu"
+    if places.ndim != 1 or not whole or ((places < 0) | (places >= size)).any():
+        raise ParameterError(
+            f"cuts of `{name}` must be places among its values, from 0 to {size - 1:,}",
+            remedy="Leave them out, and give a --workload that says where to cut.",
+        )
+    return places.astype(np.int64)

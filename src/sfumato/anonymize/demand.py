@@ -171,6 +171,7 @@ class Demand:
         for what, names in (
             ("a weight", tuple(self.weights)),
             ("a hierarchy", tuple(self.hierarchies)),
+            ("cuts", tuple(self.options.get("cuts") or ())),
             ("a boundary", () if self.boundaries is None else tuple(self.boundaries.columns)),
         ):
             for name in names:

@@ -71,7 +71,8 @@ def _mix(problem: Problem) -> np.ndarray[Any, np.dtype[np.float64]]:
     if "target" in problem.options:
         given["gain"] = 1.0
     for name, weight in dict(problem.options.get("cut_weights", {})).items():
-        if name not in METRICS or not weight >= 0:
+        number = isinstance(weight, (int, float)) and 0 <= weight < np.inf
+        if name not in METRICS or not number:
             raise ParameterError(
                 "the weights of the cut metrics could not be read",
                 remedy="Give e.g. spread=1,priority=1,gain=0.",

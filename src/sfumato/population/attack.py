@@ -257,6 +257,7 @@ def _truth(
     identity: str,
 ) -> npt.NDArray[np.bool_]:
     """Whether the true person of each released entry is among those it may stand for."""
+    import pyarrow as pa
     import pyarrow.compute as pc
 
     for table, what in ((release, "the release"), (people, "the outside table")):
@@ -266,7 +267,15 @@ def _truth(
                 remedy="Name a column that both tables have.",
             )
     known = people.values_of(identity)
-    same = pc.index_in(release.values_of(identity).cast(known.type), value_set=known)
+    shown = release.values_of(identity)
+    try:
+        shown = shown.cast(known.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise ColumnError(
+            f"column `{identity}` holds {shown.type} in the release and {known.type} outside",
+            remedy="Name a column that was released as it was.",
+        ) from None
+    same = pc.index_in(shown, value_set=known)
     code = np.asarray(same.fill_null(-1)).astype(np.int64)[release.column(identity)]
     owner = people.column(identity).astype(np.int64)
     by_owner = np.argsort(owner, kind="stable")
