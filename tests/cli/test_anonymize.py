@@ -152,7 +152,7 @@ def test_a_configuration_is_read_written_and_overridden(hospital, tmp_path):
     assert third["k"] >= 9
     refused = sfumato("anonymize", hospital, *QI, "-k", 5, "--write-config", config)
     assert refused.code == 2
-    assert "this file exists already" in plain(refused.err)
+    assert "exists already" in plain(refused.err)
 
 
 def test_boundaries_hierarchies_and_workload(hospital, tmp_path):
@@ -293,8 +293,9 @@ def test_settings_are_never_written_over_a_table(hospital, tmp_path, options):
     table.write_bytes(hospital.read_bytes())
     for place, words in [
         (table, "it would be lost"),
-        (out, "would be one file"),
-        (tmp_path / "nowhere" / "x.toml", "does not exist"),
+        (out, "it would be lost"),
+        (tmp_path / "out.csv.certificate.json", "it would be lost"),
+        (tmp_path / "nowhere" / "x.toml", "there is no such folder"),
     ]:
         done = sfumato(
             "anonymize", table, "-k", 5, *QI, *OUT, "-o", out, "--write-config", place, *options
@@ -343,3 +344,24 @@ def test_what_cannot_be_meant_is_refused_with_a_remedy(
     assert (done.code, done.out) == (2, ""), done.err
     assert words in plain(done.err)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "anonymize people.csv -k 1 --qi age --boundaries other.csv -o other.csv --force",
+        "anonymize people.csv --qi age --k-map 1 --population other.csv -o other.csv --force",
+        "anonymize people.csv -k 1 --qi age --workload other.csv -o other.csv --force",
+        "anonymize people.csv -k 1 --qi age --pseudonyms sex --key-file other.csv "
+        "--write-config other.csv --force",
+        "safe-harbor people.csv --areas other.csv -o other.csv --force",
+    ],
+)
+def test_nothing_that_is_read_is_written_over(tmp_path, monkeypatch, line):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "people.csv").write_text("age,sex\n20,F\n")
+    (tmp_path / "other.csv").write_text("age,sex\n20,F\n30,M\n")
+    done = sfumato(*line.split(" "))
+    assert (done.code, done.out) == (2, ""), done.err
+    assert "it would be lost. Choose another name." in plain(done.err)
+    assert (tmp_path / "other.csv").read_text() == "age,sex\n20,F\n30,M\n"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,8 +12,12 @@ from sfumato.atomic import write_text
 from sfumato.cli._blurring import Blurring, Identifying
 from sfumato.cli._demands import Privacy, Subjects
 from sfumato.cli._options import Force, Output, examples, new_app, option
+from sfumato.cli._places import new_file
 from sfumato.cli._running import Run, table_verb
 from sfumato.errors import ParameterError
+
+if TYPE_CHECKING:
+    from sfumato.anonymize.config import Settings
 
 app = new_app()
 
@@ -135,8 +139,7 @@ def anonymize(
     }
     kept = Settings() if repeating.config is None else Settings.read(repeating.config)
     settings = kept.overridden(given)
-    if repeating.write_config is not None:
-        _check_place(repeating.write_config, run, writing)
+    _check_places(run, settings, writing, repeating.write_config)
     release = make(
         run.table,
         config=settings,
@@ -154,15 +157,15 @@ def _given(**values: object) -> dict[str, object]:
     return {name: value for name, value in values.items() if value is not None}
 
 
-def _check_place(settings: Path, run: Run, writing: Writing) -> None:
-    """Refuse to write settings over the table, over its release, or over others unasked."""
-    from sfumato.engines.writing import check_destination
+def _check_places(run: Run, settings: Settings, writing: Writing, written: Path | None) -> None:
+    """Refuse to write over anything that this command reads or writes besides."""
+    from sfumato.release.certificate import certificate_path
 
-    taken = [place for place in (run.source, writing.output) if place is not None]
-    if writing.output is not None and Path(writing.output).absolute() == settings.absolute():
-        raise ParameterError(
-            "the release and its settings would be one file",
-            where=str(settings),
-            remedy="Give them two names.",
-        )
-    check_destination(str(settings), inputs=taken, force=writing.force)
+    named = (settings.population, settings.key_file, settings.boundaries, settings.workload)
+    read = [str(name) for name in named if isinstance(name, (str, Path))]
+    output = writing.output
+    if output is not None and "://" not in output:
+        new_file(output, True, *read)  # that it exists is looked at with its certificate
+        read += [output, str(certificate_path(output))]
+    if written is not None:
+        new_file(str(written), writing.force, run.source, *read)

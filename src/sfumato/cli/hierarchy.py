@@ -12,7 +12,6 @@ import typer
 
 from sfumato.cli._options import Columns, Force, examples, new_app
 from sfumato.cli._running import Run, table_verb, verb
-from sfumato.engines.writing import check_destination
 from sfumato.errors import ParameterError
 from sfumato.results import Result
 
@@ -194,6 +193,8 @@ def make(
 
 def _check_places(run: Run, folder: Path, places: Iterable[Path | None], force: bool) -> None:
     """Refuse to write over the table, or over other files unasked."""
+    from sfumato.engines.writing import check_destination
+
     if folder.exists() and not folder.is_dir():
         raise ParameterError(
             "this is a file, and hierarchies are written into a folder",

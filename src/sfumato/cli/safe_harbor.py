@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sfumato.cli._options import Force, Output, Seed, examples, new_app
+from sfumato.cli._places import new_file
 from sfumato.cli._running import Run, table_verb
 from sfumato.errors import ParameterError
 from sfumato.reading import read_text
@@ -71,6 +72,8 @@ def safe_harbor(
     from sfumato.population.harbor import safe_harbor as make
     from sfumato.population.safe_harbor import RESTRICTED_AREAS, read_areas
 
+    if output is not None:
+        new_file(output, True, areas)
     restricted = RESTRICTED_AREAS
     if areas is not None:
         restricted = read_areas(read_text(areas, "the list of areas").splitlines())
