@@ -14,22 +14,23 @@ import numpy as np
 
 from sfumato.budget import Budget
 from sfumato.engines.codes import Codes
-from sfumato.errors import ColumnError, ParameterError, SourceError
-from sfumato.hierarchy import Hierarchy, read_folder
+from sfumato.errors import ParameterError
+from sfumato.hierarchy import Hierarchy
 from sfumato.population.blur import Blurrer
 from sfumato.population.bound import check_universe
-from sfumato.population.column_sets import ColumnSet, Distinct, Domain, Judge, sizes_of
+from sfumato.population.column_sets import ColumnSet, Distinct, Domain, Judge
 from sfumato.population.copula import CopulaUniqueness, fit_copula
 from sfumato.population.curve import PrivacyUtilityCurve, privacy_utility_curve
 from sfumato.population.drafting import draft_plan
 from sfumato.population.harbor import direct_identifiers
 from sfumato.population.plan import check_promise, check_weights
 from sfumato.population.repair import Plan, Repair, cell_sizes, make_plan
+from sfumato.population.sample import quasi_identifiers, read_sample
 from sfumato.population.uniqueness import PopulationUniqueness, population_uniqueness
 from sfumato.release import Release, publish
 from sfumato.release.place import check_place
 from sfumato.results import Result
-from sfumato.tables import Table, table
+from sfumato.tables import table
 
 __all__ = ["PopulationReport", "population"]
 
@@ -142,56 +143,46 @@ def population(
     opened.require(keep)
     if output is not None:
         check_place(opened, output, format=format, force=force)
-    chosen, left_out = _quasi_identifiers(opened, qi, person, seed, budget)
+    chosen, left_out = quasi_identifiers(opened, qi, person, seed, budget)
     check_weights(chosen, weights)
-    entries = _entries(opened, chosen, person, budget)
-    sizes = sizes_of(entries)
-    if not sizes.rows:
-        raise SourceError(
-            "the table has no rows, which say nothing about a population",
-            where=opened.name,
-            remedy="Give a table with rows.",
-        )
-    people = float(sizes.rows) if given is None else given
-    check_universe(people, sizes.rows)
+    sample = read_sample(opened, chosen, person, domains, hierarchies, pad_zip, budget)
+    people = float(sample.rows) if given is None else given
+    check_universe(people, sample.rows)
     check_promise(people, k, beta)
-    blurrers = _blurrers(entries, _trees(hierarchies, opened), pad_zip)
-    declared = _declared(domains, blurrers)
-    known = {d.column: d.distinct for d in declared}
-    judge = Judge(entries, known, people, distinct, alpha)
+    judge = Judge(sample.entries, sample.known, people, distinct, alpha)
     budget.progress("column sets of the population", None)
     sets, complete = judge.quasi_identifiers(max_size)
     budget.progress("people unique in the population", None)
-    uniqueness = population_uniqueness(sizes, people, bootstrap=bootstrap, seed=seed)
-    copula = _copula(entries, people, seed)
+    uniqueness = population_uniqueness(sample.sizes, people, bootstrap=bootstrap, seed=seed)
+    copula = _copula(sample.entries, people, seed)
     budget.progress("plan", None)
     plan = make_plan(
-        entries,
-        blurrers,
+        sample.entries,
+        sample.blurrers,
         people,
         k,
         beta,
-        domains=known,
+        domains=sample.known,
         weights=weights,
         repair=repair,
         seed=seed,
         budget=budget,
     )
     report = PopulationReport(
-        rows=sizes.rows,
+        rows=sample.rows,
         universe=people,
-        sampling_fraction=sizes.rows / people,
+        sampling_fraction=sample.rows / people,
         alpha=alpha,
         counted_by=distinct,
-        domains=declared,
+        domains=sample.domains,
         whole=judge.of(chosen),
         sets=tuple(judge.of(names) for names in sets),
         complete=complete,
         uniqueness=uniqueness,
         copula=copula,
         plan=plan,
-        curves=_curves(blurrers),
-        warnings=(*left_out, *_too_small(declared, blurrers), *_warnings(blurrers, plan)),
+        curves=_curves(sample.blurrers),
+        warnings=(*left_out, *sample.too_small(), *_warnings(sample.blurrers, plan)),
     )
     if output is None:
         return report
@@ -201,7 +192,7 @@ def population(
         plan,
         repair,
         weights=weights or {},
-        foreseen=cell_sizes(entries, plan.blurred),
+        foreseen=cell_sizes(sample.entries, plan.blurred),
         identifiers=direct_identifiers(opened, others, seed, budget.unhurried()),
         warnings=report.warnings,
         seed=seed,
@@ -218,76 +209,6 @@ def _number(universe: float | str) -> float:
             "the universe must be a number of people or `table`",
             remedy="Write e.g. --universe 3e8.",
         ) from error
-
-
-def _quasi_identifiers(
-    opened: Table, qi: Sequence[str] | None, person: str | None, seed: int, budget: Budget
-) -> tuple[tuple[str, ...], list[str]]:
-    """The columns to judge, and a word about those left out."""
-    if qi is not None:
-        return opened.require(qi), []
-    others = [name for name in opened.columns if name != person]
-    named = direct_identifiers(opened, others, seed, budget)
-    chosen = tuple(name for name in others if name not in named)
-    if not chosen:
-        raise ColumnError(
-            "there are no columns to judge", where=opened.name, remedy="Name some with --qi."
-        )
-    said = []
-    if named:
-        columns = ", ".join(f"`{name}`" for name in named)
-        said.append(f"not judged, because they name people outright: {columns}")
-    return chosen, said
-
-
-def _entries(opened: Table, chosen: tuple[str, ...], person: str | None, budget: Budget) -> Codes:
-    """What is counted: rows, or for a person column each person once with each of her values."""
-    if person is None:
-        return opened.codes(chosen, budget)
-    (who,) = opened.require([person])
-    pairs = opened.classes([*chosen, who], None, budget).select(chosen)
-    return Codes(pairs.columns, pairs.arrays, pairs.values, None, pairs.entries)
-
-
-def _trees(given: str | Mapping[str, Hierarchy] | None, opened: Table) -> Mapping[str, Hierarchy]:
-    if given is None or isinstance(given, Mapping):
-        return given or {}
-    return read_folder(given, opened.columns)
-
-
-def _blurrers(entries: Codes, trees: Mapping[str, Hierarchy], pad: bool) -> dict[str, Blurrer]:
-    blurrers = {}
-    for name, array, values in zip(entries.columns, entries.arrays, entries.values, strict=True):
-        counts = np.bincount(array, weights=entries.counts, minlength=len(values))
-        blurrers[name] = Blurrer(name, values, counts.astype(np.int64), trees.get(name), pad=pad)
-    return blurrers
-
-
-def _declared(
-    domains: Mapping[str, int] | None, blurrers: Mapping[str, Blurrer]
-) -> tuple[Domain, ...]:
-    given = dict(domains or {})
-    for name, size in given.items():
-        if name not in blurrers:
-            raise ParameterError(f"a domain is declared for `{name}`, which is not looked at")
-        if size < 1:
-            raise ParameterError(f"the domain of `{name}` must have at least one value")
-    return tuple(
-        Domain(name, int(given[name]), "declared")
-        if name in given
-        else Domain(name, blurrer.domain, "observed")
-        for name, blurrer in blurrers.items()
-    )
-
-
-def _too_small(declared: Sequence[Domain], blurrers: Mapping[str, Blurrer]) -> list[str]:
-    """Domains below what the table shows: allowed, for coarser columns (the paper's figure 3)."""
-    return [
-        f"column `{domain.column}` is declared to have {domain.distinct:,} values but the table "
-        f"shows {blurrers[domain.column].domain:,}: f(D/n) is too small for it as it is"
-        for domain in declared
-        if domain.distinct < blurrers[domain.column].domain
-    ]
 
 
 def _copula(entries: Codes, people: float, seed: int) -> CopulaUniqueness | None:
