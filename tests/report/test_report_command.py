@@ -12,6 +12,7 @@ import pytest
 
 import sfumato as sf
 from cli_tools import sfumato
+from ports import free_port
 from sfumato.joint import (
     Agreement,
     Category,
@@ -24,7 +25,6 @@ from sfumato.joint import (
 )
 from sfumato.report.registry import page_of
 from sfumato.report.writing import page_html
-from two_parties import free_port
 
 TABLE = "age,sex,town\n" + "".join(
     f"{20 + row % 30},{'FM'[row % 2]},{'Aton' if row % 3 else 'Berg'}\n" for row in range(240)
