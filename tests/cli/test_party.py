@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import signal
@@ -18,6 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from cli_tools import sfumato
+from namespaces import two_hosts
 from ports import free_port
 from sfumato.cli._party_rows import MISSING
 from sfumato.secure import Schema, make_keys, plain_bayes_net, plain_id3
@@ -358,42 +358,18 @@ def test_a_hostile_category_cannot_steer_the_terminal():
 def test_two_hosts_in_two_network_namespaces(keys, rows):
     """The same command across a virtual cable, where the machine allows it."""
     folder, _ = rows
-    number = os.getpid() % 10_000
-    names = (f"sfumato-p{number}", f"sfumato-q{number}")
-    cable = f"type veth peer name sfq{number} netns {names[1]}"
-    commands = [
-        f"ip netns add {names[0]}",
-        f"ip netns add {names[1]}",
-        f"ip link add sfp{number} netns {names[0]} {cable}",
-        f"ip -n {names[0]} addr add 10.99.8.1/24 dev sfp{number}",
-        f"ip -n {names[1]} addr add 10.99.8.2/24 dev sfq{number}",
-        f"ip -n {names[0]} link set sfp{number} up",
-        f"ip -n {names[1]} link set sfq{number} up",
-    ]
-    try:
-        for command in commands:
-            done = subprocess.run(command.split(), capture_output=True, text=True, check=False)
-            if done.returncode:
-                pytest.skip(f"no network namespaces here: {done.stderr.strip()}")
-        outputs = []
+    with two_hosts() as (address, first, second):
         sides = [
             start(
-                "id3", "--me", me, place, "10.99.8.1:7000", *tls(keys, me, peer), "--rows",
-                folder / file, "--target", "ill", "--max-depth", 1, "--json",
-                prefix=["ip", "netns", "exec", name],
+                "id3", "--me", me, place, f"{address}:7000", *tls(keys, me, peer), "--rows",
+                folder / file, "--target", "ill", "--max-depth", 1, "--json", prefix=host,
             )
-            for me, peer, place, file, name in (
-                ("alice", "bob", "--listen", "alice.parquet", names[0]),
-                ("bob", "alice", "--peer", "bob.csv", names[1]),
+            for me, peer, place, file, host in (
+                ("alice", "bob", "--listen", "alice.parquet", first),
+                ("bob", "alice", "--peer", "bob.csv", second),
             )
         ]  # fmt: skip
         outputs = [ended(side) for side in sides]
-        assert [code for code, _, _ in outputs] == [0, 0], outputs
-        trees = [json.loads(out)["tree"] for _, out, _ in outputs]
-        assert trees[0] == trees[1]
-    except FileNotFoundError:
-        pytest.skip("no network namespaces here: the command `ip` is missing")
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            for name in names:
-                subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
+    assert [code for code, _, _ in outputs] == [0, 0], outputs
+    trees = [json.loads(out)["tree"] for _, out, _ in outputs]
+    assert trees[0] == trees[1]

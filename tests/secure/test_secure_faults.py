@@ -10,11 +10,13 @@ import sys
 import textwrap
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from namespaces import two_hosts
 from ports import connected, free_port
 from sfumato import secure
 from sfumato.errors import PeerError, SfumatoError
@@ -199,9 +201,8 @@ print(" ".join(f"{v:.4f}" for v in result), session.report().encrypted)
 """
 
 
-def start(script: Path, *arguments: str, namespace: str | None = None) -> subprocess.Popen[str]:
+def start(script: Path, *arguments: str, prefix: Sequence[str] = ()) -> subprocess.Popen[str]:
     source = Path(secure.__file__).parents[2]
-    prefix = ["ip", "netns", "exec", namespace] if namespace else []
     return subprocess.Popen(
         [*prefix, sys.executable, str(script), *arguments],
         stdout=subprocess.PIPE,
@@ -229,35 +230,10 @@ def test_two_processes_over_tls(tmp_path):
 
 
 def test_two_hosts_in_two_network_namespaces(tmp_path):
-    number = os.getpid() % 100_000
-    names = (f"sfumato-a{number}", f"sfumato-b{number}")
-    cable = f"type veth peer name sfb{number} netns {names[1]}"
-    commands = [
-        f"ip netns add {names[0]}",
-        f"ip netns add {names[1]}",
-        f"ip link add sfa{number} netns {names[0]} {cable}",
-        f"ip -n {names[0]} addr add 10.99.7.1/24 dev sfa{number}",
-        f"ip -n {names[1]} addr add 10.99.7.2/24 dev sfb{number}",
-        f"ip -n {names[0]} link set sfa{number} up",
-        f"ip -n {names[1]} link set sfb{number} up",
-    ]
-    try:
-        for command in commands:
-            done = subprocess.run(command.split(), capture_output=True, text=True, check=False)
-            if done.returncode:
-                pytest.skip(f"no network namespaces here: {done.stderr.strip()}")
-        script = keys_and_script(tmp_path)
-        alice = start(
-            script, "alice", "listen", "10.99.7.1", "7000", str(tmp_path), namespace=names[0]
-        )
-        bob = start(
-            script, "bob", "connect", "10.99.7.1", "7000", str(tmp_path), namespace=names[1]
-        )
+    script = keys_and_script(tmp_path)
+    with two_hosts() as (address, first, second):
+        alice = start(script, "alice", "listen", address, "7000", str(tmp_path), prefix=first)
+        bob = start(script, "bob", "connect", address, "7000", str(tmp_path), prefix=second)
         outputs = [p.communicate(timeout=120) for p in (alice, bob)]
-        assert [p.returncode for p in (alice, bob)] == [0, 0], outputs
-        assert outputs[0][0] == outputs[1][0] == "6.9078 0.6932 2.6391 True\n"
-    except FileNotFoundError:
-        pytest.skip("no network namespaces here: the command `ip` is missing")
-    finally:
-        for name in names:
-            subprocess.run(["ip", "netns", "del", name], capture_output=True, check=False)
+    assert [p.returncode for p in (alice, bob)] == [0, 0], outputs
+    assert outputs[0][0] == outputs[1][0] == "6.9078 0.6932 2.6391 True\n"
