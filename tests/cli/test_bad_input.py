@@ -245,3 +245,27 @@ def test_people_are_not_told_apart_by_a_column_that_was_blurred(tmp_path):
     )  # fmt: skip
     assert (done.code, done.out) == (2, "")
     assert "Name a column that was released as it was." in " ".join(done.err.split())
+
+
+@pytest.mark.parametrize(
+    "option", ["--delimiter ;", "--encoding utf-16", "--null ?", "--no-header"]
+)
+@pytest.mark.parametrize("name", ["people.parquet", ".", "people.arrow", "SELECT 1 AS a"])
+def test_what_is_said_of_text_files_is_not_ignored(tmp_path, monkeypatch, name, option):
+    monkeypatch.chdir(tmp_path)
+    table = pa.table({"age": [1, 2]})
+    pq.write_table(table, "people.parquet")
+    with pa.ipc.new_file("people.arrow", table.schema) as file:
+        file.write_table(table)
+    done = sfumato("measure", name, *option.split(" "))
+    assert (done.code, done.out) == (2, ""), done.err
+    assert "is about text files, and this is" in " ".join(done.err.split())
+    assert sfumato("measure", name, "--header").code == 0
+
+
+def test_a_table_beside_a_text_file_may_be_none(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    pq.write_table(pa.table({"age": [1, 2]}), "voters.parquet")
+    (tmp_path / "people.csv").write_text("age;sex\n1;F\n2;?\n")
+    line = "risk people.csv --qi age --delimiter ; --null ? --population voters.parquet --json"
+    assert sfumato(*line.split(" ")).json["rows"] == 2

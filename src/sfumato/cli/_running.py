@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import os
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, is_dataclass
@@ -44,7 +45,12 @@ class Run:
     def table(self) -> Table:
         """The table named on the command line, without the excluded columns."""
         assert self.source is not None
-        return self.open(self.source, exclude=_options.split_columns(self.exclude))
+        from sfumato.tables import table
+
+        hidden = _options.split_columns(self.exclude)
+        opened = table(self.source, exclude=hidden, budget=self.budget, **self.reading)
+        self._opened.append(opened)
+        return opened
 
     @cached_property
     def console(self) -> Console:
@@ -53,11 +59,17 @@ class Run:
 
         return Console(highlight=False, markup=False, emoji=False)
 
-    def open(self, source: str, exclude: Sequence[str] | None = None) -> Table:
-        """Open any table with the options of this run; it is closed when the run ends."""
+    def open(self, source: str) -> Table:
+        """Open another table with the options of this run; it is closed when the run ends.
+
+        What is said about text files is said of those among the tables.
+        """
         from sfumato.tables import table
 
-        opened = table(source, exclude=exclude, budget=self.budget, **self.reading)
+        reading = self.reading
+        if not _may_be_text(source):
+            reading = {name: reading[name] for name in ("engine",) if name in reading}
+        opened = table(source, budget=self.budget, **reading)
         self._opened.append(opened)
         return opened
 
@@ -91,6 +103,12 @@ class Run:
         """Close every table this run opened."""
         while self._opened:
             self._opened.pop().close()
+
+
+def _may_be_text(source: str) -> bool:
+    """Whether a table could be a text file, judged by its name."""
+    others = (".parquet", ".pq", ".arrow", ".feather", ".ipc")
+    return not (source.lower().endswith(others) or "://" in source or os.path.isdir(source))
 
 
 def verb(function: Callable[..., None]) -> Callable[..., None]:

@@ -38,6 +38,22 @@ class Opening:
     header: bool
     query: str | None
 
+    def refuse_text_options(self, name: str, kind: str) -> None:
+        """Refuse what is said about text files where the table is something else."""
+        given = {
+            "--delimiter (delimiter=…)": self.delimiter is not None,
+            "--encoding (encoding=…)": self.encoding is not None,
+            "--null (null_values=…)": bool(self.null_values),
+            "--no-header (header=False)": not self.header,
+        }
+        for option, used in given.items():
+            if used:
+                raise ParameterError(
+                    f"{option} is about text files, and this is {kind}",
+                    where=name,
+                    remedy="Leave it out.",
+                )
+
     def embedded(self, source: Source) -> Table:
         """A table of rows that this process reads; columns were chosen by the source."""
         return Table(embedded_engine(source, self.engine, self.memory, self.threads))
@@ -124,6 +140,8 @@ def table(
             "a query goes with the address of a database",
             remedy="To query files, give the query itself as the source.",
         )
+    if not isinstance(source, (str, os.PathLike)):
+        opening.refuse_text_options(type(source).__name__, "an object in memory")
     for recognise in _RECOGNISERS:
         opened = recognise(source, opening)
         if opened is not None:
@@ -154,8 +172,10 @@ def _text(source: Any, opening: Opening) -> Table | None:
     if given == "-":
         return opening.embedded(paths.open_standard_input(opening))
     if isinstance(source, str) and queries.is_postgres(source):
+        opening.refuse_text_options("the database", "a table of PostgreSQL")
         return opening.remote(queries.open_postgres(source, opening.query))
     if isinstance(source, str) and queries.is_query(source) and not os.path.exists(source):
+        opening.refuse_text_options("the query", "a query")
         return opening.embedded(
             queries.open_query(source, opening.memory, opening.columns, opening.exclude)
         )

@@ -48,6 +48,7 @@ def open_path(given: str, opening: Opening) -> Source:
             where=given,
             remedy="Name one file, or convert them to Parquet.",
         )
+    opening.refuse_text_options(given, "Parquet")
     return ParquetSource(found.paths, given, opening.columns, opening.exclude, found.root)
 
 
@@ -81,6 +82,8 @@ def _open_file(path: Path, name: str, opening: Opening) -> Source:
 
         with pa.input_stream(str(path), compression=compression) as unpacked:
             return _open_stream(unpacked, name, opening)
+    if kind != "text":
+        opening.refuse_text_options(name, f"a file of {kind.split()[0].capitalize()}")
     if kind == "parquet":
         return ParquetSource([path], name, opening.columns, opening.exclude)
     if kind == "text":
