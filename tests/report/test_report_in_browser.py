@@ -17,12 +17,23 @@ from sfumato import secure
 from sfumato.cli._party_views import Outcome
 from sfumato.joint import fit_shares, make_share
 from sfumato.report import write_page
+from sfumato.report.drawing import gauge
 from sfumato.report.of_table import findings_of, table_page
 from sfumato.results import Result
 
 pytestmark = pytest.mark.browser
 
 VISIBLE = "[...document.querySelectorAll('figure svg')].filter(s => s.getClientRects().length)"
+
+OUTSIDE = """[...document.querySelectorAll('svg.gauge, svg.flow .goal')].flatMap(frame => {
+  const svg = frame.closest('svg'), room = frame.getBoundingClientRect();
+  const texts = [...svg.querySelectorAll('text')].map(t => [t, t.getBoundingClientRect()]);
+  const own = frame === svg ? texts : texts.filter(([t, r]) => r.width && r.left > room.left &&
+    r.left < room.right && r.top > room.top && r.top < room.bottom);
+  return own.filter(([t, r]) => r.left < room.left - 1 || r.right > room.right + 1)
+    .map(([t]) => t.textContent);
+})"""
+"""Words that are wider than the gauge or the box in which they stand."""
 
 
 @pytest.fixture(scope="module")
@@ -54,7 +65,11 @@ def _joint() -> dict[str, Result]:
         for name in sorted(set(lung.institution))
     ]  # fmt: skip
     shares = [found.share for found in made if found.share is not None]
-    return {"share": made[0], "joint": fit_shares(shares, "cox", penalty=1.0)}
+    models = {
+        name: fit_shares(shares, kind, penalty=1.0, horizon=365)
+        for name, kind in (("joint", "cox"), ("classifier", "svm"))
+    }
+    return {"share": made[0], **models}
 
 
 def _party() -> Outcome:
@@ -91,6 +106,29 @@ def test_every_picture_is_drawn_and_fits(
         assert tab.requests()[asked:] == [place.as_uri()]
         keep(f"report/{name}-{width}{'-dark' if dark else ''}.png", tab.picture())
     assert tab.complaints() == []
+
+
+@pytest.mark.parametrize("width", [400, 1400])
+def test_no_word_leaves_its_gauge_or_box(
+    tab: Tab, reports: dict[str, Path], tmp_path: Path, width: int
+) -> None:
+    tab.look(width=width)
+    gauges = tmp_path / "gauges.html"
+    pairs = [(0.5764, 0.1412), (0.99999, 0.00001), (1.0, 0.2), (0.0123, 0.0099), (None, None)]
+    drawn = "".join(gauge("marketer", before, after) for before, after in pairs)
+    style = reports["table"].read_text(encoding="utf-8").partition("</style>")[0]
+    gauges.write_text(f"{style}</style><body>{drawn}</body>", encoding="utf-8")
+    for name, place in {**reports, "gauges": gauges}.items():
+        tab.open(place.as_uri())
+        assert tab.value(OUTSIDE) == [], name
+
+
+def test_a_table_of_two_columns_fits_a_telephone(tab: Tab, reports: dict[str, Path]) -> None:
+    tab.look(width=400)
+    tab.open(reports["classifier"].as_uri())
+    assert tab.value(
+        "[...document.querySelectorAll('.scroll')].every(s => s.scrollWidth <= s.clientWidth)"
+    )
 
 
 @pytest.mark.parametrize("dark", [False, True])

@@ -137,13 +137,16 @@ def gauge(label: str, value: float | None, after: float | None = None) -> str:
         parts = [_arc(52, 6, value), _arc(41, 10, after)]
         text, below = f"{percent(value)} → {percent(after)}", 82
         spoken = f"{label}: {percent(value)} before, {percent(after)} after the release"
-    size = 18 if after is None else 15
+    # bold figures are two thirds as wide as they are high, letters half; there is room for 116
+    size = 18 if after is None else min(15.0, 116 / (0.66 * len(text)))
+    small = min(10.5, 116 / (0.54 * len(label)))
     return (
         f'<svg class="gauge" viewBox="0 0 120 {below + 26}" role="img" '
         f'aria-label="{html.escape(spoken)}"><title>{html.escape(spoken)}</title>{"".join(parts)}'
-        f'<text x="60" y="{below}" text-anchor="middle" style="font-size:{size}px">'
+        f'<text x="60" y="{below}" text-anchor="middle" style="font-size:{size:.3g}px">'
         f"{html.escape(text)}</text>"
-        f'<text x="60" y="{below + 20}" text-anchor="middle" class="label">'
+        f'<text x="60" y="{below + 20}" text-anchor="middle" class="label" '
+        f'style="font-size:{small:.3g}px">'
         f"{html.escape(label)}</text></svg>"
     )
 

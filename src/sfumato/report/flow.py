@@ -18,7 +18,8 @@ MOST_MEMBERS = 12
 """Institutions drawn; of more the last box says how many."""
 _LINE = 17
 _LETTER = 7.4
-"""Height of a line, and about the width of a letter."""
+_BOLD_LETTER = 8.2
+"""Height of a line, and about the width of a letter, plain and bold."""
 
 
 @dataclass(frozen=True)
@@ -112,9 +113,10 @@ def _gathering(
     title: str,
 ) -> str:
     head, what = centre
+    heads = textwrap.wrap(head, int((room.goal - 26) / _BOLD_LETTER)) or [""]
     lines = _wrapped(what, room.goal - 26)
     step, high, top = 60, 46, 26.0
-    tall = 34 + _LINE * len(lines)
+    tall = 17 + _LINE * (len(heads) + len(lines))
     height = max(step * len(members), tall)
     near, far = room.box + 8, room.width - room.goal - 9
     target = top + height / 2
@@ -126,8 +128,8 @@ def _gathering(
         parts.append(_arrow(near, y + high / 2, far, target))
     x, y = room.width - room.goal - 1, target - tall / 2
     parts.append(_box(x, y, room.goal, tall, "", kind="box goal"))
-    parts.append(_text(x + 14, y + 22, head, strong=True))
-    parts += [_text(x + 14, y + 22 + _LINE * at, line) for at, line in enumerate(lines, 1)]
+    for at, line in enumerate([*heads, *lines]):
+        parts.append(_text(x + 14, y + 22 + _LINE * at, line, strong=at < len(heads)))
     return _svg(room, title, top + height + 8, parts)
 
 
