@@ -89,11 +89,11 @@ def report(
     from sfumato.report import write_page
 
     given = [str(place) for place in (run.source, released) if place]
+    check_destination(output, inputs=given, force=force)
     if not output.lower().endswith((".html", ".htm")):
         raise ParameterError(
             "a report is an HTML file", where=output, remedy="Give it a name that ends in .html."
         )
-    check_destination(output, inputs=given, force=force)
     if str(run.source).endswith(".json"):
         page, names = _of_model(run, released, qi)
     elif released:
