@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import InputError, ParameterError, PeerError, UnfinishedError
 from sfumato.joint.agreement import Agreement
+from sfumato.joint.climbing import TOLERANCE, climb
 from sfumato.joint.cox import Ties, newton
 from sfumato.joint.margin import Loss, loss_sums
 from sfumato.joint.model import JointModel
@@ -36,8 +37,6 @@ if TYPE_CHECKING:
 __all__ = ["ExactFit", "check_pooled", "counted", "exact_cox", "exact_margin", "fit_exact"]
 
 Floats = NDArray[np.float64]
-
-_TOLERANCE = 1e-10
 
 
 @dataclass(frozen=True)
@@ -160,36 +159,21 @@ def exact_cox(
         scalars = tie_scalars(sums[:groups], d0, deaths, death_weight, efron)
         return float(death_sum @ w - scalars[:, 0].sum()), scalars
 
-    w = np.zeros(columns)
-    value, scalars = likelihood(w)
-    length = 0.0
-    for iteration in range(1, max_iterations + 1):
+    def derivatives(scalars: Floats) -> tuple[Floats, Floats]:
         sums = summing.total("covariates", site.covariates(scalars, tied))
         gradient, hessian = site.assemble(sums, scalars, tied)
-        gradient += death_sum - penalty * w
-        hessian[np.diag_indices(columns)] += penalty
-        objective = value - penalty / 2 * length
-        step = summing.same("step", newton(gradient, hessian))
-        for _ in range(40):
-            moved = w + step
-            value, scalars = likelihood(moved)
-            mine = np.array([value, float(moved @ moved)])
-            value, length = summing.same("value", mine).tolist()
-            if value - penalty / 2 * length >= objective - 1e-11 * max(1.0, abs(objective)):
-                break
-            step = step / 2
-        w = moved
-        moving = float(np.abs(step).max()) / max(1.0, float(np.abs(w).max()))
-        if np.abs(w).max() > 200.0:
-            break
-        if moving <= _TOLERANCE:
-            times = np.asarray(ends[site.events] * time_step, dtype=np.float64)[::-1]
-            hazard = np.cumsum(scalars[::-1, 1]) * np.exp(-float(mean @ w))
-            return ExactFit(w, 0.0, times, hazard, iteration, total, value, revealed)
-    raise UnfinishedError(
-        "the Cox model has no finite maximum: some combination of columns orders the events "
-        "perfectly",
-        remedy="Start again with a penalty.",
+        return gradient + death_sum, hessian
+
+    top = climb(summing, columns, penalty, likelihood, derivatives, max_iterations)
+    return ExactFit(
+        coefficients=top.coefficients,
+        threshold=0.0,
+        times=np.asarray(ends[site.events] * time_step, dtype=np.float64)[::-1],
+        hazard=np.cumsum(top.aside[::-1, 1]) * np.exp(-float(mean @ top.coefficients)),
+        iterations=top.iterations,
+        rows=total,
+        log_likelihood=top.log_likelihood,
+        revealed=revealed,
     )
 
 
@@ -240,7 +224,7 @@ def exact_margin(
                 break
             step, slope = step / 2, slope / 2
         z, value, gradient, hessian = moved, after, gradient_after, hessian_after
-        if float(np.abs(step).max()) <= _TOLERANCE * max(1.0, float(np.abs(z).max())):
+        if float(np.abs(step).max()) <= TOLERANCE * max(1.0, float(np.abs(z).max())):
             empty = np.empty(0)
             told = {"numbers": float(numbers)}
             rows = int(counts.sum())

@@ -13,8 +13,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.errors import InputError, ParameterError, UnfinishedError
-from sfumato.joint.cox import SortedRows, Ties, newton
+from sfumato.errors import InputError, ParameterError
+from sfumato.joint.climbing import climb
+from sfumato.joint.cox import SortedRows, Ties
 from sfumato.joint.exact import ExactFit, check_pooled, counted
 from sfumato.joint.summing import Summing
 
@@ -73,43 +74,31 @@ def exact_stratified_cox(
     check_pooled(events, first[2 + columns :] / rows - mean**2, penalty, names)
     own = SortedRows(x, time, event, np.full(len(x), weight), ties) if event.any() else None
 
-    def sums(w: Floats) -> tuple[float, Floats, Floats]:
+    numbers = 1 + columns + len(upper[0])
+    revealed = 0
+
+    def likelihood(w: Floats) -> tuple[float, tuple[Floats, Floats]]:
+        nonlocal revealed
         if own is None:  # without an event this party's likelihood is constant
-            local = np.zeros(1 + columns + len(upper[0]))
+            local = np.zeros(numbers)
         else:
             value, risk, scalars = own.likelihood(w)
             gradient, hessian = own.derivatives(risk, scalars)
             local = np.concatenate(([value], gradient, hessian[upper]))
         total = summing.total("derivatives", local)
+        revealed += numbers
         full = np.zeros((columns, columns))
         full[upper] = total[1 + columns :]
-        return float(total[0]), total[1 : 1 + columns], full + np.triu(full, 1).T
+        return float(total[0]), (total[1 : 1 + columns], full + np.triu(full, 1).T)
 
-    w = np.zeros(columns)
-    value, gradient, hessian = sums(w)
-    length, revealed = 0.0, 1
-    for iteration in range(1, max_iterations + 1):
-        objective = value - penalty / 2 * length
-        ridge = penalty * np.eye(columns)
-        step = summing.same("step", newton(gradient - penalty * w, hessian + ridge))
-        for _ in range(40):
-            moved = w + step
-            value, gradient, hessian = sums(moved)
-            revealed += 1
-            told = summing.same("value", np.array([value, float(moved @ moved)]))
-            value, length = told.tolist()
-            if value - penalty / 2 * length >= objective - 1e-11 * max(1.0, abs(objective)):
-                break
-            step = step / 2
-        w = moved
-        if float(np.abs(w).max()) > 200.0:
-            break
-        if float(np.abs(step).max()) <= 1e-10 * max(1.0, float(np.abs(w).max())):
-            numbers = float(revealed * (1 + columns + len(upper[0])))
-            empty = np.empty(0)
-            return ExactFit(w, 0.0, empty, empty, iteration, rows, value, {"numbers": numbers})
-    raise UnfinishedError(
-        "the Cox model has no finite maximum: some combination of columns orders the events "
-        "perfectly",
-        remedy="Start again with a penalty.",
+    top = climb(summing, columns, penalty, likelihood, lambda aside: aside, max_iterations)
+    return ExactFit(
+        coefficients=top.coefficients,
+        threshold=0.0,
+        times=np.empty(0),
+        hazard=np.empty(0),
+        iterations=top.iterations,
+        rows=rows,
+        log_likelihood=top.log_likelihood,
+        revealed={"numbers": float(revealed)},
     )
