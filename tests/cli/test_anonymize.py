@@ -86,6 +86,15 @@ def test_a_proven_bound_is_told(hospital, tmp_path):
     assert sfumato(*asked, "--option", "bound=lp").code == 2
 
 
+def test_the_page_says_how_stars_are_read(hospital, tmp_path):
+    output = tmp_path / "release.parquet"
+    asked = ["anonymize", hospital, "-k", "3", "--qi", "sex,zip", "--method", "cells", "-o", output]
+    assert "stars match anything" not in sfumato(*asked).out
+    read = " ".join(sfumato(*asked, "--option", "wildcards=true", "--force").out.split())
+    assert "k-anonymity, stars match anything" in read
+    assert "with stars that match anything, k-anonymity" in sfumato("verify", output).out
+
+
 def test_no_value_held_by_few_is_printed(hospital):
     done = sfumato("anonymize", hospital, "-k", 5, *QI, "--sensitive", "diagnosis", "-l", 2)
     table = pq.read_table(hospital)

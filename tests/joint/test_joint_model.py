@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -109,6 +110,21 @@ def test_weights_of_institutions_matter() -> None:
     other = fit_shares(shares, penalty=1.0, weights={"A": 5.0})
     np.testing.assert_array_equal(plain.coefficients, same.coefficients)
     assert np.abs(plain.coefficients - other.coefficients).max() > 0.01
+
+
+@pytest.mark.parametrize(
+    ("part", "value"),
+    [("rows", -1), ("rows", 0), ("horizon", -5), ("horizon", 0), ("penalty", -1.0),
+     ("iterations", -1), ("times", -1.0), ("hazard", -1.0), ("kind", "tree")],
+)  # fmt: skip
+def test_numbers_that_no_fit_gives_are_refused(tmp_path: Path, part: str, value: Any) -> None:
+    path = tmp_path / "model.json"
+    write_model(fit_shares(shares_of(study("lung")), "cox", penalty=1.0), path)
+    plain = json.loads(path.read_text())
+    plain[part] = [value, *plain[part][1:]] if isinstance(plain[part], list) else value
+    path.write_text(json.dumps(plain))
+    with pytest.raises(InputError, match="no fit gives"):
+        read_model(path)
 
 
 def test_model_files_round_trip_and_are_checked(tmp_path: Path) -> None:

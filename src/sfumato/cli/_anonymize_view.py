@@ -65,11 +65,15 @@ def _headline(release: Release) -> RenderableType:
 def _promises(release: Release) -> Table:
     """One line for every model and set: asked, measured."""
     table = _table("promise", ("asked", "right"), ("measured", "right"), "on")
-    checks = [check for finding in release.findings for check in finding.measured.get("checks", ())]
-    for check in checks:
+    checks = [
+        (check, ", stars match anything" if finding.measured.get("wildcards") else "")
+        for finding in release.findings
+        for check in finding.measured.get("checks", ())
+    ]
+    for check, reading in checks:
         of = f" of {check.column}" if check.column else ""
         table.add_row(
-            f"{'✓' if check.holds else '✗'} {check.model}{of}",
+            f"{'✓' if check.holds else '✗'} {check.model}{of}{reading}",
             _numbers(check.asked),
             _numbers(check.measured),
             ", ".join(check.qi),

@@ -356,12 +356,15 @@ def read_model(path: str | Path) -> JointModel:
 def _is_proper(model: JointModel) -> bool:
     """Whether what was read from a file can be a fitted model at all."""
     curve = model.times.shape == model.hazard.shape and model.times.ndim == 1
+    curve = curve and bool((model.times >= 0).all() and (model.hazard >= 0).all())
     horizon = model.horizon is None or (
-        isinstance(model.horizon, (int, float)) and math.isfinite(model.horizon)
+        isinstance(model.horizon, (int, float)) and 0 < model.horizon < math.inf
     )
+    counts = model.rows > 0 and model.iterations >= 0 and 0 <= model.penalty < math.inf
     numbers = (model.coefficients, model.times, model.hazard, np.array([model.threshold]))
     known = model.kind in ("cox", "svm", "logistic")
-    return known and curve and horizon and all(np.isfinite(part).all() for part in numbers)
+    finite = all(np.isfinite(part).all() for part in numbers)
+    return known and curve and horizon and counts and finite
 
 
 def _rows(shares: Sequence[Share]) -> dict[str, int]:
