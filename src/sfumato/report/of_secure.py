@@ -83,7 +83,7 @@ def session_sections(found: SessionReport) -> list[Section]:
     work = Grid(
         ("work", "amount"),
         [
-            ("and gates", f"{found.and_gates:,}"),
+            ("AND gates", f"{found.and_gates:,}"),
             ("oblivious transfers", f"{found.oblivious_transfers:,}"),
             ("seconds waiting for the other side", f"{found.seconds_waiting:,.1f}"),
             ("engine", found.engine),
