@@ -20,7 +20,7 @@ from sfumato.joint.encoding import encode, require_rows
 from sfumato.joint.margin import MarginFit, fit_logistic, fit_svm
 from sfumato.joint.metrics import auc, concordance, survived
 from sfumato.joint.projection import project
-from sfumato.joint.share import Share, stack
+from sfumato.joint.share import Share, Stacked, stack
 from sfumato.joint.tuning import choose_penalty
 from sfumato.results import Result
 
@@ -159,76 +159,98 @@ def fit_shares(
     horizon
         Time that classifiers predict survival beyond; by default the agreement's.
     """
-    x, time, event, row_weights = stack(shares, weights)
-    agreement = shares[0].agreement
-    horizon = agreement.outcome.horizon if horizon is None else horizon
-    notes: list[str] = []
-    if kind == "cox":
-        if time is None:
-            raise InputError("a Cox model needs times", remedy="Fit `svm` or `logistic` instead.")
-        chosen = choose_penalty(x, (time, event), seed=seed) if penalty is None else penalty
-        fit = fit_cox(x, time, event, weights=row_weights, penalty=chosen, ties=ties)
-        if fit.separated:
-            notes.append(
-                "the projected columns order the events perfectly; the penalty was raised to "
-                f"{fit.penalty:g} to keep the coefficients finite"
-            )
-        reached = auc_at(time, event, -fit.risk(x), horizon)
-        return JointModel(
-            kind,
-            agreement,
-            False,
-            len(event),
-            _rows(shares),
-            fit.coefficients,
-            0.0,
-            fit.times,
-            fit.hazard,
-            horizon,
-            fit.penalty,
-            fit.iterations,
-            fit.separated,
-            concordance(time, event, fit.risk(x)),
-            reached,
-            tuple(notes),
-        )
-    if kind not in ("svm", "logistic"):
+    if kind not in ("cox", "svm", "logistic"):
         raise ParameterError(f"`{kind}` is not a model", remedy="Use cox, svm or logistic.")
-    positive = event
+    stacked = stack(shares, weights)
+    horizon = shares[0].agreement.outcome.horizon if horizon is None else horizon
+    if kind == "cox":
+        return _hazards(shares, stacked, penalty, ties, horizon, seed)
+    return _plane(shares, stacked, kind, penalty, horizon, seed)
+
+
+def _hazards(
+    shares: Sequence[Share],
+    stacked: Stacked,
+    penalty: float | None,
+    ties: Ties,
+    horizon: float | None,
+    seed: int,
+) -> JointModel:
+    """The Cox model of shares."""
+    x, time, event, weights = stacked
+    if time is None:
+        raise InputError("a Cox model needs times", remedy="Fit `svm` or `logistic` instead.")
+    chosen = choose_penalty(x, (time, event), seed=seed) if penalty is None else penalty
+    fit = fit_cox(x, time, event, weights=weights, penalty=chosen, ties=ties)
+    notes = []
+    if fit.separated:
+        notes.append(
+            "the projected columns order the events perfectly; the penalty was raised to "
+            f"{fit.penalty:g} to keep the coefficients finite"
+        )
+    return JointModel(
+        kind="cox",
+        agreement=shares[0].agreement,
+        exact=False,
+        rows=len(event),
+        institutions=_rows(shares),
+        coefficients=fit.coefficients,
+        threshold=0.0,
+        times=fit.times,
+        hazard=fit.hazard,
+        horizon=horizon,
+        penalty=fit.penalty,
+        iterations=fit.iterations,
+        separated=fit.separated,
+        concordance=concordance(time, event, fit.risk(x)),
+        auc=auc_at(time, event, -fit.risk(x), horizon),
+        notes=tuple(notes),
+    )
+
+
+def _plane(
+    shares: Sequence[Share],
+    stacked: Stacked,
+    kind: Kind,
+    penalty: float | None,
+    horizon: float | None,
+    seed: int,
+) -> JointModel:
+    """The plane between two classes of the rows of shares: labels, or survivors of the horizon."""
+    x, time, positive, weights = stacked
+    notes = []
     if time is not None:
         if horizon is None:
             raise ParameterError(
                 "a classifier of survival needs a horizon", remedy="Give one, e.g. 730 for 2 years."
             )
-        positive, known = survived(time, event, horizon)
-        x, positive, row_weights = x[known], positive[known], row_weights[known]
+        positive, known = survived(time, positive, horizon)
+        x, positive, weights = x[known], positive[known], weights[known]
         if left_out := int((~known).sum()):
             notes.append(f"{left_out:,} rows censored before the horizon were left out")
     chosen = choose_penalty(x, (None, positive), seed=seed) if penalty is None else penalty
     if not chosen > 0:
         raise ParameterError("a classifier needs a positive penalty")
-    plane = (fit_svm if kind == "svm" else fit_logistic)(
-        x, positive, nu=1.0 / chosen, weights=row_weights
-    )
+    fit = fit_svm if kind == "svm" else fit_logistic
+    plane = fit(x, positive, nu=1.0 / chosen, weights=weights)
     if plane.separated:
         notes.append("a plane separates the classes perfectly; the penalty alone keeps it finite")
     return JointModel(
-        kind,
-        agreement,
-        False,
-        len(positive),
-        _rows(shares),
-        plane.coefficients,
-        plane.threshold,
-        np.empty(0),
-        np.empty(0),
-        horizon,
-        chosen,
-        plane.iterations,
-        plane.separated,
-        None,
-        auc(positive, plane.score(x)),
-        tuple(notes),
+        kind=kind,
+        agreement=shares[0].agreement,
+        exact=False,
+        rows=len(positive),
+        institutions=_rows(shares),
+        coefficients=plane.coefficients,
+        threshold=plane.threshold,
+        times=np.empty(0),
+        hazard=np.empty(0),
+        horizon=horizon,
+        penalty=chosen,
+        iterations=plane.iterations,
+        separated=plane.separated,
+        auc=auc(positive, plane.score(x)),
+        notes=tuple(notes),
     )
 
 

@@ -17,9 +17,10 @@ from sfumato.errors import InputError, ParameterError, SourceError
 from sfumato.joint.agreement import Agreement
 from sfumato.joint.projection import projection_bounds
 
-__all__ = ["Share", "read_share", "stack", "write_share"]
+__all__ = ["Share", "Stacked", "read_share", "stack", "write_share"]
 
 Floats = NDArray[np.float64]
+Stacked = tuple[Floats, Floats | None, NDArray[np.bool_], Floats]
 
 _KEY = b"sfumato.share"
 
@@ -139,9 +140,7 @@ def _is_possible(share: Share) -> bool:
     return bool(((share.time >= 0) & np.isfinite(share.time) & (share.time <= last)).all())
 
 
-def stack(
-    shares: Sequence[Share], weights: Mapping[str, float] | None = None
-) -> tuple[Floats, Floats | None, NDArray[np.bool_], Floats]:
+def stack(shares: Sequence[Share], weights: Mapping[str, float] | None = None) -> Stacked:
     """Put shares of one agreement on top of each other.
 
     Returns
