@@ -140,13 +140,13 @@ LEFT = """
 import sys
 sys.path.insert(0, sys.argv[1])
 from sfumato import secure
-from sfumato.secure import _aes, _kernels
+from sfumato.secure import _aes, _numbers, _products
 from two_parties import PROGRAMS
 
 def compiled():
     return {
         (m.__name__, name): len(kernel.signatures)
-        for m in (_aes, _kernels)
+        for m in (_aes, _numbers, _products)
         for name, kernel in vars(m).items()
         if hasattr(kernel, "signatures")
     }

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import ParameterError
-from sfumato.secure import _kernels
+from sfumato.secure import _products
 from sfumato.secure.sharing import Limbs, Ring, Shares
 
 if TYPE_CHECKING:
@@ -79,16 +79,16 @@ def _offered(session: Session, ring: Ring, mine: Limbs, bits: int) -> Limbs:
     """Alice's share of the products."""
     n = len(mine)
     share = np.empty((n, ring.limbs), np.uint64)
-    size = _kernels.message_bytes(ring.bits, bits, not ring.is_power_of_two)
+    size = _products.message_bytes(ring.bits, bits, not ring.is_power_of_two)
     for part in _parts(n, bits):
         x = np.ascontiguousarray(mine[part])
         q = session.ot_sender.extend(len(x) * bits)
         zero, one = pads(session, q, ring.pad_words)
         message = np.empty(len(x) * size + _SPARE, np.uint8)
         if _is_short(ring):
-            _kernels.gilboa_send_short(zero, one, x, bits, ring.bits, message, share[part])
+            _products.gilboa_send_short(zero, one, x, bits, ring.bits, message, share[part])
         else:
-            _kernels.gilboa_send(
+            _products.gilboa_send(
                 zero, one, x, bits, ring.bits, message, share[part], *ring.kernel, ring.inverse
             )
         session.channel.send("products: corrections", message[:-_SPARE])
@@ -100,7 +100,7 @@ def _asked(session: Session, ring: Ring, mine: Limbs, bits: int) -> Limbs:
     """Bob's share of the products."""
     n = len(mine)
     share = np.empty((n, ring.limbs), np.uint64)
-    size = _kernels.message_bytes(ring.bits, bits, not ring.is_power_of_two)
+    size = _products.message_bytes(ring.bits, bits, not ring.is_power_of_two)
     parts = _parts(n, bits)
     choices = (ring.to_bits(mine[part], bits).reshape(-1) for part in parts)
     for part, (_, t) in zip(parts, session.ot_receiver.ahead(choices), strict=True):
@@ -110,9 +110,9 @@ def _asked(session: Session, ring: Ring, mine: Limbs, bits: int) -> Limbs:
         raw += bytes(_SPARE)
         message = np.frombuffer(raw, np.uint8)
         if _is_short(ring):
-            _kernels.gilboa_receive_short(chosen, y, bits, ring.bits, message, share[part])
+            _products.gilboa_receive_short(chosen, y, bits, ring.bits, message, share[part])
         else:
-            _kernels.gilboa_receive(
+            _products.gilboa_receive(
                 chosen, y, bits, ring.bits, message, share[part], *ring.kernel, ring.inverse
             )
         session.progress("products", part.stop / n)

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import ParameterError, PeerError
-from sfumato.secure import _kernels
+from sfumato.secure import _numbers
 
 if TYPE_CHECKING:
     from sfumato.secure.session import Session
@@ -202,13 +202,13 @@ class Ring:
     def add(self, x: Limbs, y: Limbs) -> Limbs:
         """x + y, element by element; a single element serves all."""
         out = np.empty((max(len(x), len(y)), self.limbs), np.uint64)
-        _kernels.add(x, y, out, *self.kernel)
+        _numbers.add(x, y, out, *self.kernel)
         return out
 
     def subtract(self, x: Limbs, y: Limbs) -> Limbs:
         """x - y, element by element; a single element serves all."""
         out = np.empty((max(len(x), len(y)), self.limbs), np.uint64)
-        _kernels.subtract(x, y, out, *self.kernel)
+        _numbers.subtract(x, y, out, *self.kernel)
         return out
 
     def negate(self, x: Limbs) -> Limbs:
@@ -220,7 +220,7 @@ class Ring:
     def multiply(self, x: Limbs, y: Limbs) -> Limbs:
         """x · y, element by element; a single y serves all."""
         out = np.empty((len(x), self.limbs), np.uint64)
-        _kernels.multiply(x, y, out, *self.kernel, self.inverse, self._square)
+        _numbers.multiply(x, y, out, *self.kernel, self.inverse, self._square)
         return out
 
     def times(self, x: Limbs, constant: int) -> Limbs:
@@ -230,7 +230,7 @@ class Ring:
     def sum(self, x: Limbs, group: int) -> Limbs:
         """Sums of consecutive groups."""
         out = np.empty((len(x) // group, self.limbs), np.uint64)
-        _kernels.sum_groups(x, group, out, *self.kernel)
+        _numbers.sum_groups(x, group, out, *self.kernel)
         return out
 
     def to_bits(self, elements: Limbs, used: int | None = None) -> NDArray[np.uint8]:

@@ -1,8 +1,6 @@
-"""Compiled loops on ring elements: numbers of up to 256 bits as rows of 64-bit limbs.
+"""Compiled products by oblivious transfer: what each side sends, receives and keeps as its share.
 
-A ring is passed as four values: `modulus` (limbs; unused for a power of two), `mask` (of the top
-limb), `odd` (whether the modulus is odd) and `inverse` (-modulus^-1 mod 2^64, for Montgomery's
-reduction). Everything is written for any number of limbs.
+Rings are passed as in `_numbers`.
 """
 
 from __future__ import annotations
@@ -12,177 +10,20 @@ from llvmlite import ir
 from numba import njit, types, uint64
 from numba.extending import intrinsic
 
+from sfumato.secure._numbers import add_limbs, montgomery_reduce, reduce_once, subtract_limbs
+
 __all__ = [
-    "add",
     "gilboa_receive",
     "gilboa_receive_short",
     "gilboa_send",
     "gilboa_send_short",
     "message_bytes",
-    "multiply",
-    "subtract",
-    "sum_groups",
     "vector_receive",
     "vector_send",
 ]
 
-_LOW = np.uint64(0xFFFFFFFF)
-_32 = np.uint64(32)
 _ONE = np.uint64(1)
 _ZERO = np.uint64(0)
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _product_high(a, b):  # type: ignore[no-untyped-def]
-    a0, a1, b0, b1 = a & _LOW, a >> _32, b & _LOW, b >> _32
-    middle = a1 * b0 + ((a0 * b0) >> _32)
-    other = a0 * b1 + (middle & _LOW)
-    return a1 * b1 + (middle >> _32) + (other >> _32)
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _reduce_once(x, carry, modulus):  # type: ignore[no-untyped-def]
-    """Subtract the modulus from x (with a carry above its top limb) if x is not below it."""
-    limbs = len(modulus)
-    if carry == _ZERO:
-        k = limbs - 1
-        while k >= 0 and x[k] == modulus[k]:
-            k -= 1
-        if k >= 0 and x[k] < modulus[k]:
-            return
-    borrow = _ZERO
-    for k in range(limbs):
-        t = x[k] - modulus[k]
-        under = uint64(x[k] < modulus[k])
-        x[k] = t - borrow
-        borrow = under | uint64(t < borrow)
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _add(x, y, out, modulus, mask, odd):  # type: ignore[no-untyped-def]
-    limbs = len(modulus)
-    carry = _ZERO
-    for k in range(limbs):
-        t = x[k] + y[k]
-        over = uint64(t < y[k])
-        s = t + carry
-        carry = over | uint64(s < t)
-        out[k] = s
-    if odd:
-        _reduce_once(out, carry, modulus)
-    else:
-        out[limbs - 1] &= mask
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _subtract(x, y, out, modulus, mask, odd):  # type: ignore[no-untyped-def]
-    limbs = len(modulus)
-    borrow = _ZERO
-    for k in range(limbs):
-        t = x[k] - y[k]
-        under = uint64(x[k] < y[k])
-        out[k] = t - borrow
-        borrow = under | uint64(t < borrow)
-    if odd:
-        if borrow:
-            carry = _ZERO
-            for k in range(limbs):
-                t = out[k] + modulus[k]
-                over = uint64(t < modulus[k])
-                s = t + carry
-                carry = over | uint64(s < t)
-                out[k] = s
-    else:
-        out[limbs - 1] &= mask
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _montgomery_reduce(wide, out, modulus, inverse):  # type: ignore[no-untyped-def]
-    """out = wide · 2^(-64·limbs) mod modulus, for wide < modulus · 2^(64·limbs); uses up wide."""
-    limbs = len(modulus)
-    top = _ZERO
-    for i in range(limbs):
-        factor = wide[i] * inverse
-        carry = _ZERO
-        for j in range(limbs):
-            low = factor * modulus[j]
-            high = _product_high(factor, modulus[j])
-            t = wide[i + j] + low
-            high += uint64(t < low)
-            s = t + carry
-            high += uint64(s < t)
-            wide[i + j] = s
-            carry = high
-        k = i + limbs
-        while carry and k < 2 * limbs:
-            t = wide[k] + carry
-            carry = uint64(t < carry)
-            wide[k] = t
-            k += 1
-        top += carry
-    for k in range(limbs):
-        out[k] = wide[limbs + k]
-    _reduce_once(out, top, modulus)
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _wide_product(x, y, wide):  # type: ignore[no-untyped-def]
-    limbs = len(x)
-    for k in range(2 * limbs):
-        wide[k] = _ZERO
-    for i in range(limbs):
-        carry = _ZERO
-        for j in range(limbs):
-            low = x[i] * y[j]
-            high = _product_high(x[i], y[j])
-            t = wide[i + j] + low
-            high += uint64(t < low)
-            s = t + carry
-            high += uint64(s < t)
-            wide[i + j] = s
-            carry = high
-        wide[i + limbs] = carry
-
-
-@njit(cache=True, nogil=True)
-def add(x, y, out, modulus, mask, odd):  # type: ignore[no-untyped-def]
-    """out = x + y; a single row on either side serves all."""
-    for i in range(len(out)):
-        _add(x[i % len(x)], y[i % len(y)], out[i], modulus, mask, odd)
-
-
-@njit(cache=True, nogil=True)
-def subtract(x, y, out, modulus, mask, odd):  # type: ignore[no-untyped-def]
-    """out = x - y; a single row on either side serves all."""
-    for i in range(len(out)):
-        _subtract(x[i % len(x)], y[i % len(y)], out[i], modulus, mask, odd)
-
-
-@njit(cache=True, nogil=True)
-def multiply(x, y, out, modulus, mask, odd, inverse, square):  # type: ignore[no-untyped-def]
-    """out = x · y; `square` is 2^(128·limbs) mod modulus. A single row of y serves all."""
-    limbs = len(modulus)
-    wide = np.empty(2 * limbs, np.uint64)
-    half = np.empty(limbs, np.uint64)
-    for i in range(len(out)):
-        _wide_product(x[i], y[i % len(y)], wide)
-        if odd:
-            _montgomery_reduce(wide, half, modulus, inverse)
-            _wide_product(half, square, wide)
-            _montgomery_reduce(wide, out[i], modulus, inverse)
-        else:
-            for k in range(limbs):
-                out[i, k] = wide[k]
-            out[i, limbs - 1] &= mask
-
-
-@njit(cache=True, nogil=True)
-def sum_groups(x, group, out, modulus, mask, odd):  # type: ignore[no-untyped-def]
-    """out[g] = sum of the g-th run of `group` rows of x."""
-    for g in range(len(out)):
-        out[g] = _ZERO
-        for i in range(g * group, (g + 1) * group):
-            _add(out[g], x[i], out[g], modulus, mask, odd)
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -206,7 +47,7 @@ def _pad(hashed, out, wide, modulus, mask, odd, inverse, entropy):  # type: igno
             wide[k] = hashed[k]
         else:
             wide[k] = hashed[k] & ((_ONE << np.uint64(entropy - first)) - _ONE)
-    _montgomery_reduce(wide, out, modulus, inverse)
+    montgomery_reduce(wide, out, modulus, inverse)
 
 
 @njit(cache=True, nogil=True)
@@ -248,16 +89,16 @@ def gilboa_send(  # type: ignore[no-untyped-def]
             row = i * used + j
             _pad(zero[row], p0, wide, modulus, mask, odd, inverse, entropy)
             _pad(one[row], p1, wide, modulus, mask, odd, inverse, entropy)
-            _subtract(p0, p1, part, modulus, mask, odd)
+            subtract_limbs(p0, p1, part, modulus, mask, odd)
             if odd:
-                _add(part, shifted, part, modulus, mask, odd)
-                _add(shifted, shifted, shifted, modulus, mask, odd)
+                add_limbs(part, shifted, part, modulus, mask, odd)
+                add_limbs(shifted, shifted, shifted, modulus, mask, odd)
                 size = (bits + 7) // 8
             else:
-                _add(part, x[i], part, modulus, mask, odd)
+                add_limbs(part, x[i], part, modulus, mask, odd)
                 size = (bits - j + 7) // 8
                 _shift_left(p0, j, mask)
-            _subtract(share[i], p0, share[i], modulus, mask, odd)
+            subtract_limbs(share[i], p0, share[i], modulus, mask, odd)
             spare = 0 if odd else 8 * size - (bits - j)
             _write(part, message, position, size, spare)
             position += size
@@ -283,11 +124,11 @@ def gilboa_receive(  # type: ignore[no-untyped-def]
             if (y[i, j >> 6] >> np.uint64(j & 63)) & _ONE:
                 _read(part, message, position, size)
                 if odd:
-                    _reduce_once(part, _ZERO, modulus)  # a peer may send anything
-                _add(pad, part, pad, modulus, mask, odd)
+                    reduce_once(part, _ZERO, modulus)  # a peer may send anything
+                add_limbs(pad, part, pad, modulus, mask, odd)
             if not odd:
                 _shift_left(pad, j, mask)
-            _add(share[i], pad, share[i], modulus, mask, odd)
+            add_limbs(share[i], pad, share[i], modulus, mask, odd)
             position += size
 
 
