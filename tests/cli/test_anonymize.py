@@ -334,8 +334,6 @@ def test_settings_are_written_with_the_release_or_not_at_all(hospital, tmp_path)
         ("-k 5 --qi zip --sensitive sex --alpha nan", "alpha = nan is no number"),
         ("-k 5 --qi zip --sensitive sex -l 2 --l-kind recursive --c inf", "c = inf is no number"),
         ("-k 5 --qi zip --sensitive sex -t 0.2 --t-distance sex=", "Write e.g. sex=ordered"),
-        ("-k 5 --qi zip --qi zip", "given twice. Give every set once."),
-        ("-k 5 --qi zip,sex --qi sex,zip", "given twice"),
         ("-k 5 --qi zip --format csv", "no output to write in it. Give -o FILE as well."),
         ("-k 5 --qi zip -o x.csv --format parquet", "named csv and would be written as parquet"),
         ("-k 5 --qi zip -o x.parquet --format csv", "named parquet and would be written as csv"),

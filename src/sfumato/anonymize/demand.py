@@ -218,10 +218,6 @@ def quasi_identifier_sets(
             "one of the sets of quasi-identifiers is empty",
             remedy="Name its columns, or leave the set out.",
         )
-    if len({frozenset(names) for names in sets}) < len(sets):
-        raise ParameterError(
-            "a set of quasi-identifiers is given twice", remedy="Give every set once."
-        )
     return sets
 
 
