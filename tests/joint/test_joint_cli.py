@@ -392,7 +392,8 @@ def test_who_presses_ctrl_c_ends_an_exact_fit_for_all(tmp_path: Path) -> None:
                 "--exact", "-a", str(tmp_path / "study.toml"), "--name", name, "--coordinator",
                 "A", "--listen" if name == "A" else "--connect", f"127.0.0.1:{port}",
                 "--certificate", str(keys[name].certificate), "--key", str(keys[name].key),
-                *others, "-o", str(tmp_path / f"{name}.json"), "--timeout", "8",
+                *others, "-o", str(tmp_path / f"{name}.json"),
+                "--timeout", "120" if name == "A" else "20",  # A waits while B is being started
             ],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
