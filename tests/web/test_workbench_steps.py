@@ -445,9 +445,7 @@ def test_what_trees_mean_is_said_beside_the_method(bench: Running, opened: str) 
         assert set(notes) == set(OFFERED)
         assert notes["full-domain"].endswith("those of age and sex are inferred.")
         assert "only their limits count" in notes["cells"]
-        for method in ("mondrian", "best", "lattice", "kmember"):
-            assert notes[method].startswith(f"{method}: town has a tree of its own")
-            assert "age and sex by inferred ones" in notes[method]
+        assert {method for method, says in notes.items() if says} == {"full-domain", "cells"}
 
 
 @pytest.mark.parametrize("method", ["mondrian", "lattice", "full-domain", "cells"])

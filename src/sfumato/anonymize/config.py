@@ -53,6 +53,7 @@ class Settings:
     population: Any = None
     method: str = "mondrian"
     hierarchies: Any = None
+    infer_hierarchies: bool = True
     boundaries: Any = None
     workload: Any = None
     identifiers: tuple[str, ...] = ()
@@ -233,6 +234,10 @@ def _checked(name: str, value: Any, where: str | None) -> Any:
                 f"`{name}` must be a number", where=where, remedy=f"Write e.g. {name} = 5."
             )
         return _number(name, value, where)
+    if name == "infer_hierarchies" and not isinstance(value, bool):
+        raise ParameterError(
+            f"`{name}` must be true or false", where=where, remedy=f"Write {name} = false."
+        )
     if name in _TABLES and not isinstance(value, Mapping):
         raise ParameterError(f"`{name}` must be a table", where=where, remedy=f"Write [{name}].")
     if name == "weights":

@@ -45,6 +45,7 @@ def anonymize(
     population: Any = None,
     method: str | None = None,
     hierarchies: str | Path | Mapping[str, Hierarchy] | None = None,
+    infer_hierarchies: bool | None = None,
     boundaries: str | Path | Mapping[str, Mapping[str, Any]] | Boundaries | None = None,
     weights: Mapping[str, float] | None = None,
     workload: str | Path | Sequence[str] | None = None,
@@ -82,7 +83,8 @@ def anonymize(
     method
         How to get there, ``mondrian`` unless given; see ``sfumato anonymize --help``.
     hierarchies
-        A folder of generalization trees (``<column>.csv``) or a mapping; missing ones are inferred.
+        A folder of generalization trees (``<column>.csv``) or a mapping; missing ones are inferred,
+        unless `infer_hierarchies` is false: then those columns become ranges and sets of values.
     boundaries
         A TOML file or mapping that says how far values may be blurred at most.
     weights
@@ -118,7 +120,8 @@ def anonymize(
         "qi": qi, "k": k, "sensitive": sensitive, "l": l, "l_kind": l_kind, "c": c, "t": t,
         "t_distance": t_distance, "p": p, "alpha": alpha, "k_map": k_map,
         "population": population, "method": method,
-        "hierarchies": hierarchies, "boundaries": boundaries, "weights": weights,
+        "hierarchies": hierarchies, "infer_hierarchies": infer_hierarchies,
+        "boundaries": boundaries, "weights": weights,
         "workload": workload, "columns": columns, "identifiers": identifiers,
         "pseudonyms": pseudonyms, "key_file": key_file, "suppressed_as": suppressed_as,
         "seed": seed,
@@ -182,7 +185,7 @@ def demand_of(opened: Table, settings: Settings) -> Demand:
         method=settings.method,
         options=settings.options,
         hierarchies={name: tree for name, tree in trees.items() if name not in settings.sensitive},
-        infer_trees=settings.hierarchies is not None,
+        infer_trees=settings.hierarchies is not None and settings.infer_hierarchies,
         boundaries=_boundaries(settings.boundaries),
         weights=settings.weights,
         workload=None if settings.workload is None else QueryLog.of(settings.workload),

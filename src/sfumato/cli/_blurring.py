@@ -119,6 +119,15 @@ class Blurring:
             "folder columns become ranges and sets of values.",
         ),
     ] = None
+    infer_hierarchies: Annotated[
+        bool | None,
+        typer.Option(
+            "--infer-hierarchies/--given-hierarchies",
+            show_default=False,
+            rich_help_panel=BLURRING,
+            help="Whether columns without a tree there get one, or become ranges and sets.",
+        ),
+    ] = None
     boundaries: Annotated[
         str | None,
         option(
@@ -139,6 +148,7 @@ class Blurring:
             "relaxed": self.relaxed,
             "workload": self.workload,
             "hierarchies": self.hierarchies,
+            "infer_hierarchies": self.infer_hierarchies,
             "boundaries": self.boundaries,
             **_options(self.options),
         }

@@ -156,11 +156,8 @@ class Choices:
 
     @property
     def infers_trees(self) -> bool:
-        """Whether columns without a tree of their own get one that is inferred.
-
-        `anonymize` does so as soon as one tree is given, and for methods that climb trees only.
-        """
-        return bool(self.used_trees) or METHODS[self.method].needs_trees
+        """Whether columns without a tree get one, since the method climbs trees only."""
+        return METHODS[self.method].needs_trees
 
     def settings(self, folder: Path) -> Settings:
         """The same as settings of `anonymize`.
@@ -178,7 +175,7 @@ class Choices:
             given["pseudonyms"] = list(self.replaced)
             given["key_file"] = self.key_file or str(folder / OWN_KEY)
         if self.used_trees:
-            given["hierarchies"] = str(folder / RELEASE_TREES)
+            given |= {"hierarchies": str(folder / RELEASE_TREES), "infer_hierarchies": False}
         return Settings.of(given)
 
     def rehearsed(self) -> Settings:
@@ -190,7 +187,8 @@ class Choices:
         if self.with_role("identifier"):
             given["identifiers"] = list(self.with_role("identifier"))
         if self.used_trees:
-            given["hierarchies"] = {n: tree.hierarchy for n, tree in self.used_trees.items()}
+            trees = {n: tree.hierarchy for n, tree in self.used_trees.items()}
+            given |= {"hierarchies": trees, "infer_hierarchies": False}
         return Settings.of(given)
 
     def _given(self) -> dict[str, Any]:

@@ -79,14 +79,7 @@ def _along(choices: Choices) -> str:
         return stars if choices.used_trees else ""
     if not bare or not choices.infers_trees:
         return ""
-    if choices.method == "full-domain":
-        return f"full-domain climbs trees only: those of {phrase(bare, 4)} are inferred."
-    made = tuple(choices.used_trees)
-    have = "has a tree of its own" if len(made) == 1 else "have trees of their own"
-    return (
-        f"{choices.method}: {phrase(made, 3)} {have}, and then all columns are blurred by trees: "
-        f"{phrase(bare, 4)} by inferred ones, not in ranges or sets."
-    )
+    return f"{choices.method} climbs trees only: those of {phrase(bare, 4)} are inferred."
 
 
 def explore(project: Project, choices: Choices) -> Page:
