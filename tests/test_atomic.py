@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import stat
+
 import pytest
 
 from sfumato.atomic import appearing, write_text
@@ -34,3 +37,16 @@ def test_an_error_leaves_what_was_there(tmp_path):
 def test_a_missing_folder_is_named(tmp_path):
     with pytest.raises(EngineError, match="could not be written"):
         write_text(tmp_path / "nowhere" / "notes.txt", "text")
+
+
+@pytest.mark.parametrize("mask", [0o022, 0o077, 0o027])
+def test_files_get_the_permissions_of_any_new_file(tmp_path, mask):
+    before = os.umask(mask)
+    try:
+        write_text(tmp_path / "notes.txt", "text")
+        (tmp_path / "other.txt").touch()
+        assert os.umask(mask) == mask
+    finally:
+        os.umask(before)
+    modes = {place.name: stat.S_IMODE(place.stat().st_mode) for place in tmp_path.iterdir()}
+    assert modes["notes.txt"] == modes["other.txt"] == 0o666 & ~mask

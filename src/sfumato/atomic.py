@@ -10,7 +10,7 @@ from pathlib import Path
 
 from sfumato.errors import EngineError
 
-__all__ = ["appearing", "write_text"]
+__all__ = ["appearing", "usual_mode", "write_text"]
 
 
 @contextmanager
@@ -37,7 +37,7 @@ def appearing(path: str | os.PathLike[str]) -> Iterator[Path]:
             yield unfinished
             with unfinished.open("rb") as written:
                 os.fsync(written.fileno())
-            unfinished.chmod(0o666 & ~_umask())
+            unfinished.chmod(usual_mode())
             os.replace(unfinished, target)
         except BaseException:
             unfinished.unlink(missing_ok=True)
@@ -56,7 +56,12 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
         unfinished.write_text(text, encoding="utf-8")
 
 
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+def usual_mode() -> int:
+    """The permissions that a new file of this process gets."""
+    try:  # asking the system would change them for a moment, for all threads
+        status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
+        return 0o666 & ~int(status.split("\nUmask:")[1].split()[0], 8)
+    except (OSError, IndexError):
+        mask = os.umask(0o077)
+        os.umask(mask)
+        return 0o666 & ~mask

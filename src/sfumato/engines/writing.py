@@ -17,6 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
+from sfumato.atomic import usual_mode
 from sfumato.engines.csvtext import header_line, lines
 from sfumato.engines.formats import FileFormat, format_of
 from sfumato.engines.protocol import BATCH_ROWS, Engine, Source
@@ -293,7 +294,7 @@ class FileStaged:
         self._forget_engine()
         check_destination(self.destination, force=force)
         try:
-            os.chmod(self.path, 0o666 & ~_umask())
+            os.chmod(self.path, usual_mode())
             if force:
                 os.replace(self.path, self.destination)
             else:
@@ -402,12 +403,6 @@ def _copied(table: pa.Table) -> pa.RecordBatch:
         pa.concat_arrays([*column.chunks, pa.nulls(0, column.type)]) for column in table.columns
     ]
     return pa.RecordBatch.from_arrays(arrays, schema=table.schema)
-
-
-def _umask() -> int:
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
 
 
 def _sync(path: Path) -> None:
