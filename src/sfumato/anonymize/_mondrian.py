@@ -84,7 +84,7 @@ def _runs(column, weights, low, high, sizes, runs):  # type: ignore[no-untyped-d
                 runs[0, found], runs[1, found] = low + position, sizes[position]
                 found += 1
         return found
-    order = np.argsort(column)
+    order = np.argsort(column, kind="mergesort")
     for i in order:
         if found == 0 or runs[0, found - 1] != column[i]:
             runs[0, found], runs[1, found] = column[i], 0
