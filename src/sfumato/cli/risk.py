@@ -30,7 +30,10 @@ def risk(
     qi: Annotated[
         list[str],
         typer.Option(
-            "--qi", metavar="A,B,…", show_default=False, help="Columns an attacker may know."
+            "--qi",
+            metavar="A,B,…",
+            show_default=False,
+            help="Columns an attacker may know, all together.",
         ),
     ],
     threshold: Annotated[
