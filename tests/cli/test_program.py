@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import importlib
 import json
@@ -16,6 +17,7 @@ import typer
 
 from cli_tools import sfumato
 from sfumato._version import __version__
+from sfumato.cli import _ending
 from sfumato.cli._ending import guarded
 from sfumato.cli._main import load
 from sfumato.cli._verbs import VERBS
@@ -168,12 +170,16 @@ def test_interrupted_work_leaves_nothing_behind(tmp_path, number, code):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
-    deadline = time.monotonic() + 60
-    while not os.listdir(tmp_path) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert os.listdir(tmp_path), "the work did not begin"
-    program.send_signal(number)
-    program.communicate(timeout=60)
+    try:
+        deadline = time.monotonic() + 60
+        while not os.listdir(tmp_path) and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert os.listdir(tmp_path), "the work did not begin"
+        program.send_signal(number)
+        program.wait(timeout=60)
+    finally:
+        program.kill()
+        program.communicate()
     assert program.returncode == code
     assert os.listdir(tmp_path) == []
 
@@ -193,6 +199,36 @@ def test_an_interruption_that_a_library_disguises(monkeypatch, people):
     done = sfumato("measure", people)
     assert (done.code, done.out, done.err) == (130, "", "sfumato: Interrupted.\n")
     assert signal.getsignal(signal.SIGINT) is before
+
+
+def test_an_interruption_that_a_library_swallows(monkeypatch, people):
+    def swallow(*arguments, **options):
+        with contextlib.suppress(KeyboardInterrupt):
+            os.kill(os.getpid(), signal.SIGTERM)
+            time.sleep(60)
+        time.sleep(60)  # somebody cleared the error, and the work goes on
+
+    monkeypatch.setattr(measure_module, "measure", swallow)
+    started = time.monotonic()
+    done = sfumato("measure", people)
+    assert (done.code, done.err) == (143, "sfumato: Interrupted.\n")
+    assert time.monotonic() - started < 50
+
+
+def test_who_is_interrupted_may_clean_up(monkeypatch, people):
+    cleaned = []
+
+    def tidy(*arguments, **options):
+        try:
+            os.kill(os.getpid(), signal.SIGINT)
+            time.sleep(60)
+        finally:
+            time.sleep(3 * _ending._SECONDS_TO_HEED)
+            cleaned.append("all of it")
+
+    monkeypatch.setattr(measure_module, "measure", tidy)
+    assert sfumato("measure", people).code == 130
+    assert cleaned == ["all of it"]
 
 
 def test_progress_is_silent_for_quick_work_and_speaks_on_standard_error(monkeypatch, capsys):

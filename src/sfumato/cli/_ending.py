@@ -12,7 +12,6 @@ import os
 import signal
 import sys
 import threading
-from _thread import interrupt_main
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType, TracebackType
@@ -28,6 +27,8 @@ __all__ = ["guarded"]
 _UNREADABLE = (errno.ENOENT, errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOTDIR)
 _SECONDS_TO_RETURN = 0.05
 """Time for a callback to return to the compiled code that called it."""
+_SECONDS_TO_HEED = 1.0
+"""After this time a signal that nobody is heeding was swallowed."""
 
 
 @contextmanager
@@ -57,9 +58,10 @@ def guarded(*, as_json: bool) -> Iterator[None]:
 class _Signals:
     """Turns Ctrl-C and termination into an exception, so that all that is held is let go.
 
-    Libraries may turn that exception into one of their own; `received` remembers the truth. It
-    cannot pass through compiled code that called back into Python either: where it was lost on the
-    way, the signal is delivered again, until it arrives where it can be heeded.
+    Libraries may turn that exception into one of their own; `received` remembers the truth. They
+    may also swallow it, and it cannot pass through compiled code that called back into Python:
+    where it was lost on the way, the signal is delivered again, until it arrives where it can be
+    heeded.
     """
 
     def __init__(self) -> None:
@@ -67,6 +69,7 @@ class _Signals:
         self._before: dict[signal.Signals, Any] = {}
         self._unraisable: Callable[[Any], Any] = sys.unraisablehook
         self._again: threading.Timer | None = None
+        self._over = False
 
     def __enter__(self) -> _Signals:
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -85,6 +88,7 @@ class _Signals:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._over = True
         if self._again is not None:
             self._again.cancel()
         sys.unraisablehook = self._unraisable
@@ -93,6 +97,7 @@ class _Signals:
 
     def _stop(self, number: int, frame: FrameType | None) -> None:
         self.received = number
+        self._remind(_SECONDS_TO_HEED)
         raise KeyboardInterrupt
 
     def _lost(self, lost: Any) -> None:
@@ -101,9 +106,32 @@ class _Signals:
             self._unraisable(lost)
             return
         # not at once: the signal would arrive in this very function, and be lost again
-        self._again = threading.Timer(_SECONDS_TO_RETURN, interrupt_main, (self.received,))
+        self._remind(_SECONDS_TO_RETURN)
+
+    def _remind(self, seconds: float) -> None:
+        """Deliver the signal again after some time."""
+        if self._again is not None:
+            self._again.cancel()
+        self._again = threading.Timer(seconds, self._deliver)
         self._again.daemon = True
         self._again.start()
+
+    def _deliver(self) -> None:
+        """Runs beside the main thread, and lets it clean up in peace."""
+        if self._over or self.received is None:
+            return
+        main = threading.main_thread().ident
+        assert main is not None
+        if _handles_an_exception(main):
+            self._remind(_SECONDS_TO_HEED)
+        else:  # a true signal, which also wakes it where it sleeps
+            signal.pthread_kill(main, self.received)
+
+
+def _handles_an_exception(thread: int) -> bool:
+    """Whether it is inside of an ``except`` or ``finally`` that an exception led to."""
+    handled = sys._current_exceptions().get(thread)
+    return handled not in (None, (None, None, None))  # the latter before Python 3.12
 
 
 def _known(error: BaseException) -> SfumatoError | None:
