@@ -16,11 +16,18 @@ from sfumato.web.serving import Server
 from sfumato.web.shelf import Shelf
 from sfumato.web.uploads import Uploads
 
-__all__ = ["PATIENCE", "Answer", "Running", "answered", "running"]
+__all__ = ["PATIENCE", "PEOPLE", "PEOPLE_ROWS", "Answer", "Running", "answered", "running"]
 
 PATIENCE = 300
 """Seconds after which something is taken to hang: loops may have to be compiled first, and the
 machine may have other things to do."""
+
+PEOPLE_ROWS = 400
+PEOPLE = "name,age,sex,town,illness\n" + "".join(
+    f"person{row},{20 + row * 7 % 40},{'FM'[row % 2]},{('Aton', 'Berg', 'Cove')[row % 3]},"
+    f"{('flu', 'none')[row % 5 == 0]}\n"
+    for row in range(PEOPLE_ROWS)
+)
 
 
 def answered(

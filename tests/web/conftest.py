@@ -1,19 +1,28 @@
-"""A browser for the workbench: Debian's chromium, driven by Playwright."""
+"""A workbench with one small table, and a browser for it: Debian's chromium, by Playwright."""
 
 from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from workbench import PATIENCE
+from workbench import PATIENCE, PEOPLE, Running, running
 
 expect.set_options(timeout=PATIENCE * 1000)
 
 QUIET = ("--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-sync",
          "--disable-component-update", "--disable-dev-shm-usage", "--no-first-run")  # fmt: skip
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Running]:
+    """A running workbench beside ``people.csv``."""
+    (tmp_path / "people.csv").write_text(PEOPLE)
+    with running([tmp_path]) as found:
+        yield found
 
 
 @pytest.fixture(scope="module")

@@ -21,14 +21,8 @@ from sfumato.errors import BudgetError, ParameterError, SfumatoError, SourceErro
 from sfumato.web.choices import Choices
 from sfumato.web.jobs import Jobs
 from sfumato.web.project import Project
-from workbench import PATIENCE, Running, running
+from workbench import PATIENCE, PEOPLE, PEOPLE_ROWS, Running, running
 
-ROWS = 300
-TABLE = "name,age,sex,town,illness\n" + "".join(
-    f"person{row},{20 + row * 7 % 40},{'FM'[row % 2]},{('Aton', 'Berg', 'Cove')[row % 3]},"
-    f"{('flu', 'none')[row % 5 == 0]}\n"
-    for row in range(ROWS)
-)
 ROLES = {"name": "identifier", "age": "quasi-identifier", "sex": "quasi-identifier",
          "town": "quasi-identifier", "illness": "sensitive"}  # fmt: skip
 FORM = {f"role-{at}": role for at, role in enumerate(ROLES.values())}
@@ -37,19 +31,12 @@ FORM = {f"role-{at}": role for at, role in enumerate(ROLES.values())}
 @pytest.fixture
 def project(tmp_path: Path) -> Iterator[Project]:
     source = tmp_path / "people.csv"
-    source.write_text(TABLE)
+    source.write_text(PEOPLE)
     found = Project(source, sf.table(str(source)))
     found.look(Budget())
     found.decide(replace(found.choices, roles=ROLES))
     yield found
     found.close()
-
-
-@pytest.fixture
-def bench(tmp_path: Path) -> Iterator[Running]:
-    (tmp_path / "people.csv").write_text(TABLE)
-    with running([tmp_path]) as found:
-        yield found
 
 
 @pytest.fixture
@@ -253,7 +240,7 @@ def test_a_table_can_be_closed_while_its_release_waits(
     bench: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    bench.follow(bench.upload("people.csv", TABLE.encode()))
+    bench.follow(bench.upload("people.csv", PEOPLE.encode()))
     (project,) = bench.workbench.projects.values()
     base = f"/p/{project.number}"
     bench.follow(bench.post(f"{base}/configure", k=5, method="mondrian", **FORM))
@@ -301,7 +288,7 @@ def test_a_release_that_is_refused_leaves_the_one_before_it(project: Project) ->
     made = {place: place.read_bytes() for place in files}
     assert any(place.name == "town.csv" for place in made)
     age = {"age": inferred(project.held("age"))}
-    project.decide(replace(project.choices, trees=age, k=ROWS + 1))
+    project.decide(replace(project.choices, trees=age, k=PEOPLE_ROWS + 1))
     with pytest.raises(SfumatoError, match="larger than the table"):
         project.release(Budget())
     assert {place: place.read_bytes() for place in made} == made
@@ -343,5 +330,5 @@ def test_an_end_before_the_beginning_leaves_nothing(
     """The server is told to stop before it has begun to serve."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     with running([]) as bench:
-        bench.workbench.uploads.place("people.csv").write_bytes(TABLE.encode())
+        bench.workbench.uploads.place("people.csv").write_bytes(PEOPLE.encode())
     assert list(tmp_path.iterdir()) == []

@@ -9,7 +9,6 @@ import stat
 import threading
 import time
 import tomllib
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -22,13 +21,8 @@ from sfumato.errors import BudgetError, ParameterError
 from sfumato.web import views
 from sfumato.web.choices import OFFERED, Choices
 from sfumato.web.jobs import Job, Jobs
-from workbench import Running, running
+from workbench import PEOPLE, PEOPLE_ROWS, Running
 
-TABLE = "name,age,sex,town,illness\n" + "".join(
-    f"person{row},{20 + row * 7 % 40},{'FM'[row % 2]},{('Aton', 'Berg', 'Cove')[row % 3]},"
-    f"{('flu', 'none')[row % 5 == 0]}\n"
-    for row in range(400)
-)
 ROLES = {
     "role-0": "identifier",
     "role-1": "quasi-identifier",
@@ -36,13 +30,6 @@ ROLES = {
     "role-3": "quasi-identifier",
     "role-4": "sensitive",
 }
-
-
-@pytest.fixture
-def bench(tmp_path: Path) -> Iterator[Running]:
-    (tmp_path / "people.csv").write_text(TABLE)
-    with running([tmp_path]) as found:
-        yield found
 
 
 @pytest.fixture
@@ -290,7 +277,7 @@ def test_risk_follows_everything_that_must_hold(bench: Running, opened: str) -> 
     assert found is not None
     names = ["age", "sex", "town"]
     assert found.k == sf.measure(str(project.source), names).k
-    rows = [line.split(",")[1:] for line in TABLE.splitlines()[1:]]
+    rows = [line.split(",")[1:] for line in PEOPLE.splitlines()[1:]]
     illnesses: dict[tuple[str, ...], set[str]] = {}
     for *known, illness in rows:
         illnesses.setdefault(tuple(known), set()).add(illness)
@@ -379,7 +366,7 @@ def test_pseudonyms_take_the_place_of_what_is_left_out(
     assert 'data-holds="yes"' in done.text
     released = sf.table(str(folder / "release.csv"))
     names = released.values("name").values[0].to_pylist()
-    assert len(names) == 400
+    assert len(names) == PEOPLE_ROWS
     assert all(re.fullmatch("[0-9a-f]{32}", name) for name in names)
     assert repeated(tmp_path) == (folder / "release.csv").read_bytes()
     key = folder / "pseudonyms.key"
@@ -523,7 +510,7 @@ def test_demands_that_make_no_sense_are_refused(
 
 
 def test_several_tables_at_once_do_not_mix(bench: Running, opened: str, tmp_path: Path) -> None:
-    (tmp_path / "others.csv").write_text(TABLE.replace("town", "city"))
+    (tmp_path / "others.csv").write_text(PEOPLE.replace("town", "city"))
     bench.follow(bench.post("/open", table=str(tmp_path / "others.csv")))
     first, second = bench.workbench.projects.values()
     bench.post(f"/p/{second.number}/configure", k=9, method="lattice", **ROLES)

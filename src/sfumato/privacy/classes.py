@@ -7,8 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 
-import numpy as np
-
 from sfumato.hierarchy.tree import Array
 from sfumato.privacy.histogram import ClassHistogram
 from sfumato.privacy.wildcards import Cells, matching_pairs, matching_rows
@@ -38,6 +36,7 @@ class Classes:
 
     Examples
     --------
+    >>> import numpy as np
     >>> sex, illness = np.array([1, 0, 1], np.uint8), np.array([0, 0, 1], np.uint8)
     >>> classes = Classes(("sex",), (sex,), (2,), 3, sensitive={"illness": (illness, 2)})
     >>> classes.sizes.tolist(), classes.histograms["illness"].distinct.tolist()
@@ -53,19 +52,12 @@ class Classes:
     wildcards: tuple[Sequence[int], ...] | None = None
 
     @cached_property
-    def ids(self) -> Array:
-        """The class of each entry."""
-        return self._numbered[0].astype(np.int64)
-
-    @cached_property
     def own_sizes(self) -> Array:
         """Rows of each class."""
-        for histogram in self._plain.values():
-            return histogram.sizes
         from sfumato.kernels import group_sums
 
-        ids, number = self._numbered
-        return group_sums(ids, number, self.weights)
+        known = next(iter(self._plain.values()), None)
+        return group_sums(*self._numbered, self.weights) if known is None else known.sizes
 
     @cached_property
     def sizes(self) -> Array:
@@ -77,8 +69,9 @@ class Classes:
     @cached_property
     def cells(self) -> Cells:
         """The quasi-identifiers of each class."""
-        first = np.zeros(len(self.own_sizes), dtype=np.int64)
-        first[self.ids] = np.arange(self.entries)
+        from sfumato.kernels import representatives
+
+        first = representatives(*self._numbered)
         return Cells.of([array[first] for array in self.arrays], self.stars)
 
     @property
