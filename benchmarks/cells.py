@@ -81,13 +81,13 @@ def measured(codes: Any, k: int) -> dict[str, Any]:
     begins where it points to. Its seconds are those of all three; those of LP are the ascent's and
     the proof's.
     """
-    from sfumato.anonymize.cells.bounds import ascent, lower_bound
-    from sfumato.anonymize.cells.cover import approx_cf, approx_fq
-    from sfumato.anonymize.cells.direct import approx_dr, opt_lb
-    from sfumato.anonymize.cells.forest import approx_gr
-    from sfumato.anonymize.cells.patterns import patterns_of
-    from sfumato.anonymize.cells.search import improved
-    from sfumato.anonymize.cells.table import PRICE_UNIT, table_of_codes
+    from sfumato.anonymization.cells.bounds import ascent, lower_bound
+    from sfumato.anonymization.cells.cover import approx_cf, approx_fq
+    from sfumato.anonymization.cells.direct import approx_dr, opt_lb
+    from sfumato.anonymization.cells.forest import approx_gr
+    from sfumato.anonymization.cells.patterns import patterns_of
+    from sfumato.anonymization.cells.search import improved
+    from sfumato.anonymization.cells.table import PRICE_UNIT, table_of_codes
     from sfumato.budget import Budget
 
     table, budget = table_of_codes(codes, k), Budget()
@@ -128,7 +128,7 @@ def measured(codes: Any, k: int) -> dict[str, Any]:
 
 def code_digest() -> str:
     """A digest of the code measured: figures are those of one version."""
-    from sfumato.anonymize.cells import method
+    from sfumato.anonymization.cells import method
 
     room = Path(method.__file__).parent
     parts = [path.read_bytes() for path in sorted(room.glob("*.py"))]
@@ -159,8 +159,8 @@ def figures() -> None:
 
 def by_group_bys(codes: Any, k: int) -> int:
     """APPROX-DR with one polars group-by a pattern: the number of stars."""
-    from sfumato.anonymize.cells.patterns import patterns_of
-    from sfumato.anonymize.cells.table import PRICE_UNIT, table_of_codes
+    from sfumato.anonymization.cells.patterns import patterns_of
+    from sfumato.anonymization.cells.table import PRICE_UNIT, table_of_codes
 
     patterns = patterns_of(table_of_codes(codes, k))
     names = [f"c{c}" for c in range(codes.shape[1])]
@@ -179,8 +179,8 @@ def by_group_bys(codes: Any, k: int) -> int:
 
 def comparisons() -> Any:
     """The direct approximation against group-bys of polars."""
-    from sfumato.anonymize.cells.direct import approx_dr
-    from sfumato.anonymize.cells.table import table_of_codes
+    from sfumato.anonymization.cells.direct import approx_dr
+    from sfumato.anonymization.cells.table import table_of_codes
 
     codes = adult()
     found = []
@@ -208,7 +208,7 @@ def comparisons() -> Any:
 
 def arx_example() -> dict[str, Any]:
     """ARX's own example, k = 5, from the file to the verified release."""
-    from sfumato.anonymize.verb import anonymize
+    from sfumato.anonymization.verb import anonymize
 
     path = str(DATA / "arx_adult.parquet")
     names = [name for name in pl.read_parquet_schema(path) if name != "salary-class"]
@@ -252,7 +252,7 @@ def _named(name: str, facts: dict[str, Any]) -> dict[str, Any]:
 
 def released(table: Any) -> dict[str, Any]:
     """A release at k = 5 with all defaults: what it cost and what it says about itself."""
-    from sfumato.anonymize.verb import anonymize
+    from sfumato.anonymization.verb import anonymize
 
     # The kernel starts a new peak when told so.
     Path("/proc/self/clear_refs").write_text("5")

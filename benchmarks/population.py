@@ -58,8 +58,8 @@ def one_column() -> list[Comparison]:
     """A million values, k = 100: quantiles and the three costs."""
     import pandas as pd
 
-    from sfumato.population.optimal import COSTS, grouping_cost, optimal_groups
-    from sfumato.population.quantiles import quantile_mask
+    from sfumato.populations.optimal import COSTS, grouping_cost, optimal_groups
+    from sfumato.populations.quantiles import quantile_mask
 
     values = np.random.default_rng(1).lognormal(size=MILLION)
     frame = pd.Series(values)
@@ -111,7 +111,7 @@ def masked_columns() -> Comparison:
     """The paper's table: 250,000 rows, 10 columns, k = 10,000 (the paper: 100 seconds)."""
     import pandas as pd
 
-    from sfumato.population.quantiles import quantile_mask
+    from sfumato.populations.quantiles import quantile_mask
 
     random = np.random.default_rng(2)
     columns = [random.normal(size=250_000) for _ in range(10)]
@@ -141,7 +141,7 @@ def attacked() -> Comparison:
     import pyarrow as pa
 
     from sfumato.engines.codes import Codes
-    from sfumato.population.attack import join_attack
+    from sfumato.populations.attack import join_attack
 
     random = np.random.default_rng(3)
     names = ("age", "zip", "income", "children")
@@ -190,7 +190,7 @@ def attacked() -> Comparison:
 
 def sampled() -> dict[str, float]:
     """100 million values in one pass: CPU seconds and growth of memory in MiB."""
-    from sfumato.population.reservoir import ValueReservoir
+    from sfumato.populations.reservoir import ValueReservoir
 
     eps, delta = 0.001, 0.01
     warm = ValueReservoir(10)
@@ -216,7 +216,7 @@ def sampled() -> dict[str, float]:
 
 def figures() -> dict[str, list[tuple[int, float]]]:
     """Figures 4 to 6: CPU seconds against rows, columns and groups."""
-    from sfumato.population.quantiles import quantile_mask
+    from sfumato.populations.quantiles import quantile_mask
 
     random = np.random.default_rng(5)
     column = random.normal(size=250_000)

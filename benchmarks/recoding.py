@@ -40,11 +40,11 @@ from benchmarks.runner import (
     peer_environment,
     report,
 )
-from sfumato.anonymize.demand import Demand, models_of
-from sfumato.anonymize.preparing import prepare
-from sfumato.anonymize.problem import Problem
-from sfumato.anonymize.registry import method
-from sfumato.anonymize.views import group_view
+from sfumato.anonymization.demand import Demand, models_of
+from sfumato.anonymization.preparing import prepare
+from sfumato.anonymization.problem import Problem
+from sfumato.anonymization.registry import method
+from sfumato.anonymization.views import group_view
 from sfumato.budget import Budget
 from sfumato.hierarchy import BoundHierarchy, Ranges, read_folder
 from sfumato.utility import View, certainty_penalty

@@ -17,11 +17,11 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import sfumato as sf
-from sfumato.anonymize.demand import Demand, models_of
-from sfumato.anonymize.preparing import prepare
-from sfumato.anonymize.problem import Problem, Solution
-from sfumato.anonymize.registry import method
-from sfumato.anonymize.views import group_view
+from sfumato.anonymization.demand import Demand, models_of
+from sfumato.anonymization.preparing import prepare
+from sfumato.anonymization.problem import Problem, Solution
+from sfumato.anonymization.registry import method
+from sfumato.anonymization.views import group_view
 from sfumato.budget import Budget
 from sfumato.hierarchy import Boundaries, Hierarchy, flat
 from sfumato.utility import discernibility, weighted_discernibility

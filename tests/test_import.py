@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import subprocess
 import sys
+from pathlib import Path
 
 HEAVY = ("numba", "pyarrow", "pyspark", "sklearn", "scipy", "pandas", "polars", "duckdb", "ibis")
 
@@ -39,17 +41,35 @@ def test_public_names_all_resolve():
     assert set(sfumato.__all__) <= set(dir(sfumato))
 
 
-def test_a_verb_stays_a_verb_when_the_room_of_its_name_is_imported():
-    """`sfumato.population` is a function and a package; whoever says `sf.` means the function."""
+def test_what_is_loaded_lazily_is_what_type_checkers_see():
     import importlib
+
+    import sfumato
+
+    tree = ast.parse(Path(sfumato.__file__).read_text("utf-8"))
+    block = next(n for n in tree.body if isinstance(n, ast.If) and "TYPE_CHECKING" in ast.dump(n))
+    static = {
+        alias.name: node.module
+        for node in block.body
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert {*static, "__version__"} == set(sfumato.__all__)
+    for name, home in static.items():
+        value = getattr(sfumato, name)
+        if home == "sfumato":
+            assert value is importlib.import_module(f"sfumato.{name}")
+        else:
+            assert value is getattr(importlib.import_module(home), name), name
+
+
+def test_no_module_has_the_name_of_a_verb():
     import pkgutil
 
     import sfumato
 
     rooms = {module.name for module in pkgutil.iter_modules(sfumato.__path__)}
-    for name in rooms.intersection(sfumato.__all__):
-        importlib.import_module(f"sfumato.{name}")
-        assert callable(getattr(sfumato, name)), name
+    assert not rooms.intersection(sfumato._HOMES)
 
 
 def test_unknown_name_is_an_attribute_error():

@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import sfumato as sf
-from sfumato.anonymize.config import Settings
-from sfumato.anonymize.solving import solve
-from sfumato.anonymize.verb import demand_of
+from sfumato.anonymization.config import Settings
+from sfumato.anonymization.solving import solve
+from sfumato.anonymization.verb import demand_of
 from sfumato.hierarchy import Ranges
 
 HERE = Path(__file__).parent

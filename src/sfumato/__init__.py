@@ -1,43 +1,73 @@
 """Sfumato: find who can be found in a table, blur it just enough, and prove that it worked.
 
-Verbs are loaded on first use, so that importing the package is quick.
+Everything below is loaded on first use, so that importing the package is quick; type checkers see
+the imports.
 """
 
 from __future__ import annotations
 
 import importlib
-import sys
-from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sfumato._version import __version__
 
+if TYPE_CHECKING:
+    from sfumato import demo, errors, hierarchy, joint, secure
+    from sfumato.anonymization.verb import anonymize
+    from sfumato.budget import Budget
+    from sfumato.hierarchy import Hierarchy
+    from sfumato.populations.harbor import safe_harbor
+    from sfumato.populations.joining import attack
+    from sfumato.populations.survey import population
+    from sfumato.quasi.key import minimum_key
+    from sfumato.quasi.mask import mask
+    from sfumato.quasi.measure import measure
+    from sfumato.quasi.minimal import minimal_keys
+    from sfumato.quasi.scan import scan
+    from sfumato.quasi.uniques import uniques
+    from sfumato.quasi.violations import violations
+    from sfumato.release import Release
+    from sfumato.release.verify import verify
+    from sfumato.risks import risk
+    from sfumato.tables import Table
+    from sfumato.tables.opening import table
+
 _HOMES = {
-    "Budget": "sfumato.budget",
-    "anonymize": "sfumato.anonymize.verb",
-    "Table": "sfumato.tables",
-    "attack": "sfumato.population.joining",
-    "mask": "sfumato.quasi.mask",
-    "measure": "sfumato.quasi.measure",
-    "minimal_keys": "sfumato.quasi.minimal",
-    "minimum_key": "sfumato.quasi.key",
-    "population": "sfumato.population.survey",
-    "risk": "sfumato.risks",
-    "safe_harbor": "sfumato.population.harbor",
-    "scan": "sfumato.quasi.scan",
-    "table": "sfumato.tables",
-    "uniques": "sfumato.quasi.uniques",
-    "verify": "sfumato.release.verify",
-    "violations": "sfumato.quasi.violations",
+    "Budget": "budget",
+    "Hierarchy": "hierarchy",
+    "Release": "release",
+    "Table": "tables",
+    "anonymize": "anonymization.verb",
+    "attack": "populations.joining",
+    "mask": "quasi.mask",
+    "measure": "quasi.measure",
+    "minimal_keys": "quasi.minimal",
+    "minimum_key": "quasi.key",
+    "population": "populations.survey",
+    "risk": "risks",
+    "safe_harbor": "populations.harbor",
+    "scan": "quasi.scan",
+    "table": "tables.opening",
+    "uniques": "quasi.uniques",
+    "verify": "release.verify",
+    "violations": "quasi.violations",
 }
 """Where each public name lives."""
+_ROOMS = ("demo", "errors", "hierarchy", "joint", "secure")
+"""Modules that are public as they are."""
 
 __all__ = [
     "Budget",
+    "Hierarchy",
+    "Release",
     "Table",
     "__version__",
     "anonymize",
     "attack",
+    "demo",
+    "errors",
+    "hierarchy",
+    "joint",
     "mask",
     "measure",
     "minimal_keys",
@@ -46,6 +76,7 @@ __all__ = [
     "risk",
     "safe_harbor",
     "scan",
+    "secure",
     "table",
     "uniques",
     "verify",
@@ -54,23 +85,14 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name in _ROOMS:
+        return importlib.import_module(f"sfumato.{name}")
     if name not in _HOMES:
         raise AttributeError(f"module 'sfumato' has no attribute {name!r}")
-    value = getattr(importlib.import_module(_HOMES[name]), name)
+    value = getattr(importlib.import_module(f"sfumato.{_HOMES[name]}"), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
     return sorted(__all__)
-
-
-class _Package(ModuleType):
-    """Keeps a verb in place when the room of the same name is imported after it or before it."""
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        if not (name in _HOMES and isinstance(value, ModuleType)):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package

@@ -148,8 +148,8 @@ def _mondrian(rows: Array, k: int, weights: Array | None, gain: float, y: Any) -
     """The part of each row."""
     import pyarrow as pa
 
-    from sfumato.anonymize.mondrian import solve
-    from sfumato.anonymize.problem import Problem
+    from sfumato.anonymization.mondrian import solve
+    from sfumato.anonymization.problem import Problem
     from sfumato.engines.codes import Codes
     from sfumato.hierarchy import Ranges
     from sfumato.kernels import class_ids

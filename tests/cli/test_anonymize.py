@@ -10,7 +10,7 @@ import pytest
 
 import sfumato as sf
 from cli_tools import sfumato
-from sfumato.anonymize.registry import METHODS
+from sfumato.anonymization.registry import METHODS
 from sfumato.demo import people
 
 QI = ("--qi", "birth_date,sex,zip")
@@ -67,7 +67,7 @@ def test_the_page_fits_80_columns_and_tells_the_whole_story(hospital, tmp_path, 
 
 @pytest.mark.parametrize("name", METHODS)
 def test_the_page_of_every_method(hospital, tmp_path, name):
-    column = "cost" if METHODS[name].home.startswith("sfumato.population") else "sex,zip"
+    column = "cost" if METHODS[name].home.startswith("sfumato.populations") else "sex,zip"
     out = tmp_path / "release.parquet"
     done = sfumato(
         "anonymize", hospital, "-k", 5, "--qi", column, *OUT, "--method", name, "-o", out, "-q"

@@ -10,9 +10,9 @@ import pyarrow as pa
 import sfumato as sf
 from sfumato.demo import people
 from sfumato.engines.protocol import Engine
-from sfumato.population.harbor import safe_harbor_draft
-from sfumato.population.safe_harbor import RESTRICTED_AREAS
-from sfumato.population.streaming import sampled_groups
+from sfumato.populations.harbor import safe_harbor_draft
+from sfumato.populations.safe_harbor import RESTRICTED_AREAS
+from sfumato.populations.streaming import sampled_groups
 from sfumato.tables import Table
 
 QI = ["sex", "birth_date", "zip"]

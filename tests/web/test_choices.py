@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.anonymize.config import Settings
+from sfumato.anonymization.config import Settings
 from sfumato.errors import ParameterError, SourceError
 from sfumato.hierarchy import flat
 from sfumato.web.choices import (

@@ -17,7 +17,7 @@ from sfumato.cli._running import Run, table_verb
 from sfumato.errors import ParameterError
 
 if TYPE_CHECKING:
-    from sfumato.anonymize.config import Settings
+    from sfumato.anonymization.config import Settings
 
 app = new_app()
 
@@ -26,7 +26,7 @@ WRITING = "Writing the release"
 
 def _methods() -> str:
     """The methods with a line each, for the help text."""
-    from sfumato.anonymize.registry import METHODS
+    from sfumato.anonymization.registry import METHODS
 
     lines = [f"[bold]{name}[/bold]: {method.says}." for name, method in METHODS.items()]
     return "[bold]Methods[/bold]\n\n" + "\n\n".join(f"  {line}" for line in lines)
@@ -122,8 +122,8 @@ def anonymize(
     broken, nothing is published. Beside the output lies its certificate, which `sfumato verify`
     replays. Without -o nothing is written: the answer says what would be.
     """
-    from sfumato.anonymize.config import Settings
-    from sfumato.anonymize.verb import anonymize as make
+    from sfumato.anonymization.config import Settings
+    from sfumato.anonymization.verb import anonymize as make
     from sfumato.cli._anonymize_view import view
 
     if writing.format is not None and writing.output is None:

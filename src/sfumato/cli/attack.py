@@ -12,7 +12,7 @@ from sfumato.cli._running import Run, verb
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from sfumato.population.attack import AttackResult
+    from sfumato.populations.attack import AttackResult
 
 app = new_app()
 NOT_K_MAP = 1
@@ -70,7 +70,7 @@ def attack(
     Ranges, sets, stars, masked codes, parts of dates and the nodes of hierarchies are understood.
     With true identities in both tables it is also counted how many guesses would be right.
     """
-    from sfumato.population.joining import attack as join
+    from sfumato.populations.joining import attack as join
 
     released, outside = run.open(release), run.open(people)
     found = join(

@@ -16,7 +16,7 @@ from sfumato.errors import ParameterError
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from sfumato.population.survey import PopulationReport
+    from sfumato.populations.survey import PopulationReport
     from sfumato.release import Release
 
 app = new_app()
@@ -134,7 +134,7 @@ def population(
     that every row matches at least k people with probability 1-β; with -o the columns are blurred
     accordingly and the release is verified and written.
     """
-    from sfumato.population.survey import population as survey
+    from sfumato.populations.survey import population as survey
 
     report = survey(
         run.table,

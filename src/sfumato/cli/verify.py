@@ -121,8 +121,8 @@ def _certificate(run: Run, named: str | None, has_promises: bool) -> str | None:
 
 def _promises(run: Run, asked: dict[str, Any], wildcards: bool) -> list[Promise]:
     """What the options demand of the table."""
-    from sfumato.anonymize.demand import models_of, quasi_identifier_sets
-    from sfumato.population.k_map import MatchesPopulation
+    from sfumato.anonymization.demand import models_of, quasi_identifier_sets
+    from sfumato.populations.k_map import MatchesPopulation
     from sfumato.release.anonymity import Anonymity
 
     table = run.table

@@ -58,11 +58,11 @@ class Promise(Protocol):
 
 _HOMES = {
     "anonymity": "sfumato.release.anonymity:Anonymity",
-    "k-map": "sfumato.population.k_map:MatchesPopulation",
-    "few-values": "sfumato.population.promises:FewValues",
-    "matches-people": "sfumato.population.promises:MatchesPeople",
+    "k-map": "sfumato.populations.k_map:MatchesPopulation",
+    "few-values": "sfumato.populations.promises:FewValues",
+    "matches-people": "sfumato.populations.promises:MatchesPeople",
     "ratio-at-most": "sfumato.release.promise:RatioAtMost",
-    "safe-harbor-forms": "sfumato.population.promises:SafeHarborForms",
+    "safe-harbor-forms": "sfumato.populations.promises:SafeHarborForms",
     "without-columns": "sfumato.release.promise:WithoutColumns",
 }
 """Where each kind of promise lives."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sfumato.population.attack import AttackResult
-from sfumato.population.survey import PopulationReport
-from sfumato.population.uniqueness import PopulationUniqueness
+from sfumato.populations.attack import AttackResult
+from sfumato.populations.survey import PopulationReport
+from sfumato.populations.uniqueness import PopulationUniqueness
 from sfumato.report import charts, curves
 from sfumato.report.drawing import gauge
 from sfumato.report.page import Figure, Grid, Page, Section

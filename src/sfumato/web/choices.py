@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from sfumato.anonymize.config import Settings
-from sfumato.anonymize.registry import METHODS
+from sfumato.anonymization.config import Settings
+from sfumato.anonymization.registry import METHODS
 from sfumato.atomic import write_text
 from sfumato.errors import ParameterError, SfumatoError, SourceError
 from sfumato.hierarchy import read_arx, write_arx

@@ -221,7 +221,7 @@ class Project:
 
     def check_now(self, choices: Choices) -> Check | None:
         """What the table as it is has of everything demanded; None where that takes longer."""
-        from sfumato.anonymize.verb import demand_of
+        from sfumato.anonymization.verb import demand_of
 
         names = (*choices.qi, *choices.with_role("sensitive"))
         assert self._look is not None
@@ -276,7 +276,7 @@ class Project:
 
     def try_out(self, tried: Sequence[Choices], budget: Budget) -> None:
         """Rehearse releases and keep their figures for comparison; nothing is written."""
-        from sfumato.anonymize.verb import anonymize
+        from sfumato.anonymization.verb import anonymize
 
         for choices in tried:
             with self._asking(budget):
@@ -289,7 +289,7 @@ class Project:
 
     def release(self, budget: Budget) -> None:
         """Write the release, its certificate, its settings and its report; then verify it."""
-        from sfumato.anonymize.verb import anonymize
+        from sfumato.anonymization.verb import anonymize
         from sfumato.release.verify import verify
 
         with self._asking(budget):

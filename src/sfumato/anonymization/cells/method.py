@@ -1,0 +1,284 @@
+"""Cell suppression as a method of `anonymize`: the fewest stars, and how many fewer there could be.
+
+Values stay as they are; some cells become stars. The solution carries the price of its stars, a
+proven lower bound of what any solution must pay, and the gap between the two.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Any, Self
+
+import numpy as np
+
+from sfumato.anonymization.cells.algorithms import ALGORITHMS, start
+from sfumato.anonymization.cells.bounds import BOUNDS, Bound, ascent, lower_bound
+from sfumato.anonymization.cells.direct import opt_lb, possible_entries
+from sfumato.anonymization.cells.limits import cut_off
+from sfumato.anonymization.cells.partition import Partition, spread_over
+from sfumato.anonymization.cells.patterns import Patterns, patterns_of
+from sfumato.anonymization.cells.search import IMPROVEMENTS, improved
+from sfumato.anonymization.cells.table import PRICE_UNIT, CellTable, cell_table
+from sfumato.anonymization.cells.wildcards import Loosened, fewest, loosened
+from sfumato.anonymization.problem import Problem, Solution
+from sfumato.errors import ColumnError, ParameterError, did_you_mean
+
+__all__ = ["Choices", "solve"]
+
+
+@dataclass(frozen=True)
+class Choices:
+    """What the user may choose.
+
+    Parameters
+    ----------
+    algorithm
+        One of `ALGORITHMS`: ``dr`` unless told otherwise.
+    beta
+        For ``cf``: only candidates that star less than m/β columns (and the whole table); the
+        guarantee is β times weaker and the search faster.
+    improve
+        ``none``, ``local`` (local search from where the linear program points to) or ``milp``
+        (then some neighbourhoods are solved exactly).
+    bound
+        ``opt-lb`` (every row pays its cheapest candidate), ``lp`` (prices from linear
+        programming), ``exact`` (the optimum, for small tables) or ``auto``.
+    protected
+        Columns that are never starred.
+    marker
+        Text of a suppressed cell in text columns.
+    wildcards
+        Whether a star matches any value, as in sdcMicro and μ-Argus: fewer stars are needed, and
+        they protect less.
+    """
+
+    algorithm: str = "dr"
+    beta: float = 1.0
+    improve: str = "local"
+    bound: str = "auto"
+    protected: tuple[str, ...] = ()
+    marker: str = "*"
+    wildcards: bool = False
+
+    @classmethod
+    def of(cls, problem: Problem) -> Self:
+        """The options of a problem, checked."""
+        known = {field.name for field in fields(cls)}
+        chosen = cls(**{n: v for n, v in problem.options.items() if n in known and v is not None})
+        for name, offered in (
+            ("algorithm", ALGORITHMS),
+            ("improve", IMPROVEMENTS),
+            ("bound", BOUNDS),
+        ):
+            if getattr(chosen, name) not in offered:
+                raise ParameterError(
+                    f"there is no {name} `{getattr(chosen, name)}`",
+                    remedy=did_you_mean(str(getattr(chosen, name)), offered),
+                )
+        if not chosen.marker:
+            raise ParameterError(
+                "the marker of suppressed cells is empty",
+                remedy="Give some text that occurs in no column.",
+            )
+        if not float(chosen.beta) >= 1:
+            raise ParameterError("beta is below 1", remedy="β = 1 keeps every candidate.")
+        if float(chosen.beta) != 1 and chosen.algorithm != "cf":
+            raise ParameterError(
+                f"the algorithm {chosen.algorithm} knows no beta", remedy="Use the algorithm cf."
+            )
+        if chosen.wildcards and len(problem.rules.kinds):
+            raise ParameterError(
+                "with stars as wildcards only k-anonymity can be asked",
+                remedy="Leave out the other models, or let a star be a value of its own.",
+            )
+        if chosen.wildcards and chosen.marker != "*":
+            raise ParameterError(
+                "with stars as wildcards the marker is `*`: whoever checks the release must know "
+                "what matches anything",
+                remedy="Leave the marker out, or let a star be a value of its own.",
+            )
+        return chosen
+
+
+def solve(problem: Problem) -> Solution:
+    """Star as few cells as possible so that every row looks like enough others.
+
+    Options: see `Choices`.
+    """
+    choices = Choices.of(problem)
+    _require_unused_marker(problem, choices.marker)
+    whole, belongs = cell_table(problem)
+    possible = _possible(problem, whole, choices)
+    table = whole if possible.all() else whole.take(possible)
+    budget = problem.budget
+    patterns = patterns_of(table, budget=budget)
+    first = start(table, patterns, choices.algorithm, float(choices.beta), budget)
+    least = opt_lb(table, patterns, budget)
+    dual = None
+    if choices.improve != "none" or choices.bound != "opt-lb":
+        dual = ascent(table, patterns, least, first, choices.bound, budget)
+    found = improved(table, patterns, first, choices.improve, problem.seed, budget, dual, least)
+    bound = lower_bound(table, patterns, choices.bound, least, dual, found, budget)
+    if bound.partition is not None and bound.partition.units(table) < found.units(table):
+        found = bound.partition
+    details = _details(table, patterns, choices, first, found, bound)
+    program = dual is None and patterns.complete and choices.bound == "auto"
+    program = program and not details["proven_optimum"] and not budget.spent()
+    unsolved = bound.unsolved and not details["proven_optimum"]
+    details["cut_off"] = cut_off(table, patterns, dual, budget, program=program, unsolved=unsolved)
+    shown = Loosened(found, found.starred(table), found.units(table), bound.units)
+    if choices.wildcards:
+        shown = _loosened(problem, table, found, possible, belongs)
+        details |= _wild_details(shown)
+    stars = int((shown.partition.sizes() * shown.starred.sum(axis=1)).sum())
+    details["starred_share"] = stars / max(1, table.rows * len(problem.quasi_identifiers))
+    if table is not whole:
+        within = _within(shown.partition, possible, whole)
+        shown = replace(shown, partition=within)
+    return _solution(problem, choices, whole, belongs, shown, details)
+
+
+def _loosened(
+    problem: Problem, table: CellTable, found: Partition, possible: Any, belongs: Any
+) -> Loosened:
+    """The stars that are still needed when a star matches anything."""
+    loose = loosened(table, found)
+    # Which cells are missing is the same for all entries of a combination.
+    first = np.unique(belongs, return_index=True)[1][possible]
+    blank = np.zeros(table.codes.shape, dtype=np.bool_)
+    for at, name in enumerate(problem.quasi_identifiers):
+        nulls = problem.entries.values_of(name).is_null().to_numpy(zero_copy_only=False)
+        blank[:, at] = nulls[problem.entries.column(name)[first]]
+    best = fewest(table, blank, problem.budget)
+    if best is None:
+        return loose
+    return best if best.units <= loose.units else replace(loose, bound=best.bound)
+
+
+def _wild_details(shown: Loosened) -> dict[str, Any]:
+    """What changes when stars match anything: bounds for stars as values are none then."""
+    bound = shown.bound
+    return {
+        "wildcards": True,
+        "cost": shown.units / PRICE_UNIT,
+        "bounds": {} if bound is None else {"exact": bound / PRICE_UNIT},
+        "bound": None if bound is None else "exact",
+        "proven_gap": shown.units / bound - 1.0 if bound else None if shown.units else 0.0,
+        "proven_optimum": shown.units == bound,
+    }
+
+
+def _possible(problem: Problem, whole: CellTable, choices: Choices) -> Any:
+    """Entries that can be in a group at all."""
+    possible = possible_entries(whole)
+    if possible.any():
+        return possible
+    if not _in_sight(problem, choices):
+        raise ParameterError(
+            "the demand cannot be met: even one class of all rows does not satisfy it",
+            remedy="Ask for a smaller k or l, or a larger t.",
+        )
+    raise ParameterError(
+        f"no row can be kept: {_in_sight(problem, choices)} must not be starred, and on that every "
+        "row looks like too few others",
+        remedy="Protect fewer columns, widen the boundaries, or ask for less.",
+    )
+
+
+def _in_sight(problem: Problem, choices: Choices) -> str:
+    """The columns that must not be starred, or not everywhere, as a list to read."""
+    given = choices.protected
+    protected = {given} if isinstance(given, str) else set(given)
+    names = [n for n in problem.quasi_identifiers if n in protected or n in problem.limits]
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def _details(
+    table: CellTable,
+    patterns: Patterns,
+    choices: Choices,
+    first: Partition,
+    found: Partition,
+    bound: Bound,
+) -> dict[str, Any]:
+    units = found.units(table)
+    proven = 1.0 if not units else units / bound.units if bound.units else None
+    # Stars that satisfy more rules satisfy k-anonymity, so its bound holds for them all the more.
+    told = {"bound_of": "k-anonymity alone"} if len(table.rules.kinds) else {}
+    return {
+        **told,
+        "algorithm": choices.algorithm,
+        "improve": choices.improve,
+        "cost": units / PRICE_UNIT,
+        "cost_before_improvement": first.cost(table),
+        "bounds": {name: value / PRICE_UNIT for name, value in bound.all.items()},
+        "bound": bound.name,
+        "proven_gap": None if proven is None else proven - 1.0,
+        "proven_optimum": units == bound.units,
+        "patterns": len(patterns),
+        "all_patterns": patterns.complete,
+    }
+
+
+def _within(found: Partition, possible: Any, whole: CellTable) -> Partition:
+    """The partition of some entries as one of all; the others are left out."""
+    kept, out = np.flatnonzero(possible), np.flatnonzero(~possible)
+    entry = np.concatenate([kept[found.entry], out])
+    rows = np.concatenate([found.rows, whole.counts[out]])
+    group = np.concatenate([found.group, np.full(len(out), -1)])
+    order = np.argsort(entry, kind="stable")
+    return Partition(entry[order], rows[order], group[order])
+
+
+def _solution(
+    problem: Problem,
+    choices: Choices,
+    whole: CellTable,
+    belongs: Any,
+    shown: Loosened,
+    details: dict[str, Any],
+) -> Solution:
+    found, starred = shown.partition, shown.starred
+    pieces = spread_over(found, belongs, problem.counts)
+    undivided = len(pieces.entry) == problem.entries.entries
+    warnings = []
+    if found.left_out:
+        warnings.append(
+            f"{found.left_out:,} rows were left out: {_in_sight(problem, choices)} must not be "
+            "starred, and on that they look like too few others"
+        )
+    warnings += details["cut_off"]
+    if choices.wildcards:
+        warnings.append(
+            "a star is read as matching any value, so rows that stay as they were may be alone in "
+            "sight: an adversary who does not share that reading still finds them"
+        )
+    return Solution(
+        groups=pieces.group.astype(np.int32),
+        starred={
+            name: np.ascontiguousarray(starred[:, at])
+            for at, name in enumerate(problem.quasi_identifiers)
+        },
+        entry=None if undivided else pieces.entry,
+        rows=None if undivided else pieces.rows,
+        lower_bound=None if shown.bound is None else shown.bound / PRICE_UNIT,
+        details=details,
+        stopped_by=problem.budget.stopped_by,
+        warnings=tuple(warnings),
+    )
+
+
+def _require_unused_marker(problem: Problem, marker: str) -> None:
+    """A star must not look like a value that was there before."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for name in problem.quasi_identifiers:
+        values = problem.entries.values_of(name)
+        if not (pa.types.is_string(values.type) or pa.types.is_large_string(values.type)):
+            continue
+        if pc.any(pc.equal(values, marker)).as_py():
+            raise ColumnError(
+                f"column `{name}` already contains the text that marks suppressed cells",
+                remedy="Choose another marker (--option marker=…).",
+            )

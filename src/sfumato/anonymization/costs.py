@@ -1,0 +1,174 @@
+"""What a release costs, from the mapping alone: losses of precision, and risks before and after.
+
+Everything is computed from groups and from the counts of original values, never from rows: a table
+of ten million rows has a million groups at most, and a few hundred values a column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.anonymization.solving import Solved
+from sfumato.anonymization.views import piece_view
+from sfumato.anonymization.workload import QueryLog
+from sfumato.risks import Risk, risk_of_classes
+from sfumato.utility import (
+    View,
+    answer_workload,
+    average_class_size,
+    certainty_penalty,
+    column_losses,
+    discernibility,
+    granularity,
+    information_loss,
+    weighted_discernibility,
+)
+
+__all__ = ["risks", "utility"]
+
+Array = npt.NDArray[Any]
+
+
+def utility(parts: Sequence[Solved], workload: QueryLog | None = None) -> dict[str, Any]:
+    """Every measure of the solutions to the parts of a demand.
+
+    Shares are means over all quasi-identifier cells of all parts. Discernibility and the average
+    class size are those of the first set, as `classes` of a release is.
+    """
+    told = [_measures(part) for part in parts]
+    cells = np.array([len(part.problem.quasi_identifiers) for part in parts], dtype=float)
+    whole: dict[str, Any] = {
+        "ncp": _mean(told, "ncp", cells),
+        "columns": {name: loss for measures in told for name, loss in measures["columns"].items()},
+        "information_loss": sum(measures["information_loss"] for measures in told),
+        "granularity": _mean(told, "granularity", cells),
+        "non_uniform_entropy": _mean(told, "non_uniform_entropy", cells),
+        "discernibility": told[0]["discernibility"],
+        "weighted_discernibility": sum(measures["weighted_discernibility"] for measures in told),
+        "average_class_size": told[0]["average_class_size"],
+        "distribution": {
+            name: moved for measures in told for name, moved in measures["distribution"].items()
+        },
+    }
+    if workload is not None:
+        whole["queries"] = _query_errors(parts, workload)
+    return whole
+
+
+def _mean(told: Sequence[Mapping[str, Any]], name: str, cells: Array) -> float:
+    return float(np.average([measures[name] for measures in told], weights=cells))
+
+
+def _measures(part: Solved) -> dict[str, Any]:
+    from sfumato.kernels import group_sums
+
+    problem, view, first = part.problem, part.view, part.view_of(part.sets[0])
+    held = {
+        name: group_sums(
+            problem.entries.column(name), len(problem.entries.values_of(name)), problem.counts
+        )
+        for name in problem.quasi_identifiers
+    }
+    weights = {name: problem.weight(name) for name in problem.quasi_identifiers}
+    return {
+        "ncp": certainty_penalty(view),
+        "columns": column_losses(view),
+        "information_loss": information_loss(view),
+        "granularity": granularity(view),
+        "non_uniform_entropy": _entropy(view, held),
+        "discernibility": discernibility(first),
+        "weighted_discernibility": weighted_discernibility(view, weights),
+        "average_class_size": average_class_size(first),
+        "distribution": {name: _moved(view, name, held[name]) for name in view.columns},
+    }
+
+
+def _entropy(view: View, held: Mapping[str, Array]) -> float:
+    """Bits lost about original values over those lost by suppressing everything.
+
+    The sum over rows of log2(rows below the cell / rows with the value) falls into a sum over
+    groups and one over values; see `sfumato.utility.non_uniform_entropy`.
+    """
+    lost = possible = 0.0
+    kept = view.kept
+    for name, shown in view.published.items():
+        own = held[name][held[name] > 0]
+        known = float((own * np.log2(own)).sum())
+        below = np.full(len(view.weight), float(max(view.rows, 1)))
+        below[kept] = shown.weight(held[name])[shown.codes[kept]]
+        lost += float((view.weight * np.log2(np.maximum(below, 1.0))).sum()) - known
+        possible += view.rows * float(np.log2(max(view.rows, 1))) - known
+    return max(0.0, lost) / possible if possible > 0 else 0.0
+
+
+def _moved(view: View, name: str, held: Array) -> float:
+    """Share of rows that must move to turn the column's old distribution into the new one.
+
+    The new one spreads every cell evenly over the values it covers; see
+    `sfumato.utility.distribution_distances`.
+    """
+    shown = view.published[name]
+    cells = np.bincount(
+        shown.codes[view.kept], weights=view.weight[view.kept], minlength=len(shown.low)
+    )
+    change = np.zeros(len(shown.order) + 1)
+    np.add.at(change, shown.low, cells / shown.leaf_count)
+    np.add.at(change, shown.high + 1, -cells / shown.leaf_count)
+    after = np.zeros(len(held))
+    np.add.at(after, shown.order, np.cumsum(change)[:-1])
+    gap = after / max(float(cells.sum()), 1.0) - held / max(float(held.sum()), 1.0)
+    return float(np.abs(gap).sum() / 2)
+
+
+def _query_errors(parts: Sequence[Solved], workload: QueryLog) -> dict[str, Any]:
+    """How well the workload's selections are answered; each must lie within one part."""
+    answered, errors, precision, recall = 0, [], [], []
+    for part in parts:
+        entries = part.problem.entries
+        values = {name: entries.values_of(name) for name in part.problem.quasi_identifiers}
+        queries = workload.replayed(values)
+        if not queries:
+            continue
+        outcome = answer_workload(piece_view(part.problem, part.solution), queries)
+        answered += len(queries)
+        errors += [answer.relative_error for answer in outcome.answers]
+        precision += [a.precision for a in outcome.answers if a.precision is not None]
+        recall += [a.recall for a in outcome.answers if a.recall is not None]
+    return {
+        "answered": answered,
+        "mean_relative_error": float(np.mean(errors)) if errors else None,
+        "median_relative_error": float(np.median(errors)) if errors else None,
+        "precision": float(np.mean(precision)) if precision else None,
+        "recall": float(np.mean(recall)) if recall else None,
+    }
+
+
+def risks(parts: Sequence[Solved]) -> tuple[Risk, ...]:
+    """For each set of quasi-identifiers the risk before, with the risk after in it."""
+    return tuple(
+        replace(_risk_before(part, names), after=_risk_after(part, names))
+        for part in parts
+        for names in part.sets
+    )
+
+
+def _risk_before(part: Solved, names: tuple[str, ...]) -> Risk:
+    from sfumato.kernels import class_ids
+
+    entries = part.prepared.original
+    assert entries.counts is not None
+    if set(names) == set(entries.columns):
+        return risk_of_classes(entries.counts, qi=names)
+    chosen = entries.select(names)
+    ids, number = class_ids(chosen.arrays, chosen.cardinalities, entries=entries.entries)
+    sizes = np.bincount(ids, weights=entries.counts, minlength=number)
+    return risk_of_classes(sizes.astype(np.int64), qi=names)
+
+
+def _risk_after(part: Solved, names: tuple[str, ...]) -> Risk:
+    return risk_of_classes(part.view_of(names).class_sizes, qi=names)

@@ -1,0 +1,235 @@
+"""Lattice-descending local recoding: from fine to coarse, whoever finds enough company stays.
+
+Every column has levels: those of its tree, halves of halves of its range, or for a set of values
+just "itself" and "anything". The nodes of the lattice of levels are visited from fine to coarse, in
+passes with a rising limit on the loss. At each node, rows not yet covered that look alike there,
+satisfy the rules and lose no more than the limit become a group, which then shows no more than it
+must: its lowest common ancestors. It is the covering of Park & Shim (approximate algorithms for
+k-anonymity) with levels in the place of sets of columns.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.anonymization.blocks import Blocks, allowed_blocks
+from sfumato.anonymization.pricing import prices_of
+from sfumato.anonymization.problem import Problem, Shape, Solution
+from sfumato.anonymization.space import grouped, positions_of, sensitive_of
+from sfumato.hierarchy import BoundHierarchy, Ranges
+
+__all__ = ["descending_groups", "level_groups", "nodes_by_loss", "solve"]
+
+Array = npt.NDArray[Any]
+MOST_NODES = 20_000
+"""Nodes visited at most; what is still uncovered then joins the group it hurts least."""
+PASSES = 24
+"""Steps in which the loss limit rises."""
+ROUNDING = 1e-9
+WORK = 5_000_000
+"""Entries looked at, summed over nodes, before somebody asks whether there is time left."""
+HURRIED = 16
+"""Nodes visited when there is none: some of those that are left, and the coarsest."""
+
+
+def solve(problem: Problem) -> Solution:
+    """Cover the rows from the finest node of the lattice to the coarsest.
+
+    When the time is over, only a few of the nodes that are left are visited.
+    """
+    blocks = allowed_blocks(problem)
+    groups = descending_groups(problem, blocks)
+    return grouped(problem, groups, stopped_by=problem.budget.stopped_by)
+
+
+def descending_groups(problem: Problem, blocks: Blocks) -> Array:
+    """Group of every entry, -1 outside of the blocks."""
+    from sfumato.anonymization._lattice import descend
+
+    shapes = [problem.shapes[name] for name in problem.quasi_identifiers]
+    levels = [level_groups(shape) for shape in shapes]
+    table = positions_of(problem)
+    prices = [
+        [problem.weight(name) * _level_loss(problem.shapes[name], groups) for groups in column]
+        for name, column in zip(problem.quasi_identifiers, levels, strict=True)
+    ]
+    nodes, limits = _visits(prices)
+    random = np.random.default_rng(problem.seed)
+    marks, starts = _marks(levels, random)
+    base = np.zeros(len(table), dtype=np.uint64)
+    names = random.integers(0, 2**63, size=blocks.count, dtype=np.uint64)
+    base[blocks.order] = np.repeat(names, np.diff(blocks.starts))
+    groups = np.full(len(table), -1, dtype=np.int64)
+    sensitive = sensitive_of(problem)
+    flat = np.concatenate([price for column in prices for price in column])
+    uncovered, group, at = blocks.order, 0, 0
+    while at < len(nodes) and len(uncovered):
+        problem.budget.progress("descending the lattice", at / len(nodes))
+        turn = np.arange(at, min(at + 1 + WORK // len(uncovered), len(nodes)))
+        if problem.budget.spent():
+            turn = np.unique(np.linspace(at, len(nodes) - 1, HURRIED).astype(np.int64))
+        group = descend(
+            table,
+            problem.counts,
+            sensitive,
+            uncovered,
+            base,
+            nodes[turn],
+            limits[turn],
+            starts,
+            marks,
+            flat,
+            problem.rules,
+            groups,
+            group,
+        )
+        uncovered = uncovered[groups[uncovered] < 0]
+        at = int(turn[-1]) + 1
+    return _placed(problem, table, blocks, groups)
+
+
+def level_groups(shape: Shape) -> list[Array]:
+    """For each level of a column which positions look alike on it, from finest to coarsest."""
+    whole = np.zeros(shape.size, dtype=np.int64)
+    finest = np.arange(shape.size)
+    if isinstance(shape, BoundHierarchy):
+        return [shape.ancestors[shape.order, level] for level in range(shape.height + 1)]
+    if not isinstance(shape, Ranges) or shape.width == 0:
+        return [finest, whole]
+    levels = [whole]
+    share = (shape.points - shape.points[0]) / shape.width
+    parts = 2
+    while parts < 2 * shape.size and len(levels) < 7:
+        part = np.minimum((share * parts).astype(np.int64), parts - 1)
+        beyond = parts + np.arange(shape.size - len(part))
+        levels.append(np.concatenate([part, beyond]))
+        parts *= 2
+    return [finest, *levels[::-1]]
+
+
+def nodes_by_loss(losses: Sequence[Sequence[float]]) -> Iterator[tuple[tuple[int, ...], float]]:
+    """All nodes of the lattice by growing sum of the losses of their levels, best first.
+
+    Examples
+    --------
+    >>> [levels for levels, _ in nodes_by_loss([[0, 3], [0, 1, 2]])]
+    [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)]
+    """
+    bottom = (0,) * len(losses)
+    heap = [(sum(loss[0] for loss in losses), bottom)]
+    while heap:
+        loss, levels = heapq.heappop(heap)
+        yield levels, loss
+        # each node is reached once: from the node that is one lower on its last raised column
+        raised = max((axis for axis, level in enumerate(levels) if level), default=0)
+        for axis in range(raised, len(levels)):
+            level = levels[axis] + 1
+            if level < len(losses[axis]):
+                more = losses[axis][level] - losses[axis][level - 1]
+                heapq.heappush(heap, (loss + more, (*levels[:axis], level, *levels[axis + 1 :])))
+
+
+def _visits(prices: list[list[Array]]) -> tuple[Array, Array]:
+    """Nodes to visit in turn, and up to which loss classes may be taken there.
+
+    The loss limit rises step by step; a node is visited while some of its classes may lose as much
+    as the limit, until none loses more. Of a very large lattice only the nodes of least loss are
+    visited, once, without limit.
+    """
+    least = [[float(price.min(initial=1.0)) for price in column] for column in prices]
+    most = [[float(price.max(initial=0.0)) for price in column] for column in prices]
+    middle = [
+        [(low + high) / 2 for low, high in zip(*column, strict=True)]
+        for column in zip(least, most, strict=True)
+    ]
+    walk = islice(nodes_by_loss(middle), MOST_NODES + 1)
+    nodes = np.array([levels for levels, _ in walk], dtype=np.int64)
+    if len(nodes) > MOST_NODES:
+        return nodes, np.full(len(nodes), np.inf)
+    low = _sums(nodes, least)
+    high = _sums(nodes, most)
+    first = high[high > 0].min(initial=1.0) / 4
+    limits = np.concatenate([[0.0], np.geomspace(first, max(float(high.max()), first), PASSES)])
+    turns = []
+    before = -1.0
+    for limit in limits:
+        turns.append(np.flatnonzero((low <= limit) & (high > before)))
+        before = limit
+    return nodes[np.concatenate(turns)], np.repeat(limits, [len(turn) for turn in turns]) + ROUNDING
+
+
+def _sums(nodes: Array, values: list[list[float]]) -> Array:
+    """Sum over the columns of what each node's levels have."""
+    total = np.zeros(len(nodes))
+    for axis, column in enumerate(values):
+        total += np.array(column)[nodes[:, axis]]
+    return total
+
+
+def _level_loss(shape: Shape, groups: Array) -> Array:
+    """Loss of each position when it shows all that looks like it on a level."""
+    if isinstance(shape, BoundHierarchy):
+        return np.asarray(shape.loss[groups])
+    if isinstance(shape, Ranges):
+        low = np.full(int(groups.max(initial=0)) + 1, shape.size)
+        high = np.zeros_like(low)
+        np.minimum.at(low, groups, np.arange(shape.size))
+        np.maximum.at(high, groups, np.arange(shape.size))
+        return np.asarray(shape.loss(low[groups], high[groups]))
+    sizes = np.bincount(groups)
+    return np.asarray((sizes[groups] - 1) / max(shape.size - 1, 1))
+
+
+def _marks(levels: list[list[Array]], random: np.random.Generator) -> tuple[Array, Array]:
+    """A random number for what looks alike on each level, and where those of a level start."""
+    starts = np.zeros((len(levels), max(len(column) for column in levels)), dtype=np.int64)
+    marks: list[Array] = []
+    at = 0
+    for axis, column in enumerate(levels):
+        for level, groups in enumerate(column):
+            starts[axis, level] = at
+            drawn = random.integers(0, 2**63, size=int(groups.max(initial=0)) + 1, dtype=np.uint64)
+            marks.append(drawn[groups])
+            at += len(groups)
+    return np.concatenate(marks), starts
+
+
+def _placed(problem: Problem, table: Array, blocks: Blocks, groups: Array) -> Array:
+    """Give what is still uncovered to the groups of its block that it hurts least."""
+    from sfumato.anonymization._kmember import place_leftovers
+
+    if not (groups[blocks.order] < 0).any():
+        return groups
+    prices = prices_of(problem)
+    sensitive = sensitive_of(problem)
+    next_group = int(groups.max(initial=-1)) + 1
+    for block in range(blocks.count):
+        members = blocks[block]
+        leftovers = members[groups[members] < 0]
+        if len(leftovers) == 0:
+            continue
+        covered = members[groups[members] >= 0]
+        names, local = np.unique(groups[covered], return_inverse=True)
+        numbers = np.full(len(groups), -1, dtype=np.int64)
+        numbers[covered] = local
+        place_leftovers(
+            table,
+            problem.counts,
+            sensitive,
+            members,
+            leftovers,
+            prices,
+            problem.rules,
+            numbers,
+            0,
+            len(names),
+        )
+        groups[members] = np.r_[names, next_group][numbers[members]]
+        next_group += 1
+    return groups

@@ -1,0 +1,112 @@
+"""The methods `anonymize` knows, by the names users give; each is loaded when it is asked for."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from sfumato.errors import ParameterError, did_you_mean
+
+if TYPE_CHECKING:
+    from sfumato.anonymization.problem import Problem, Solution
+
+__all__ = ["METHODS", "Method", "method"]
+
+
+@dataclass(frozen=True)
+class Method:
+    """One way to anonymize.
+
+    Parameters
+    ----------
+    home
+        Module with a function ``solve(problem) -> Solution``.
+    says
+        One line for help texts.
+    options
+        Names of the options it understands.
+    needs_trees
+        Whether every column must have a hierarchy; missing ones are then inferred.
+    blurs
+        Whether it blurs any number of columns group by group, so that sets of quasi-identifiers
+        with common columns can be solved in two stages (see `overlapping`).
+    judges_sets
+        Whether it judges each of several sets of quasi-identifiers itself.
+    """
+
+    home: str
+    says: str
+    options: tuple[str, ...] = ()
+    needs_trees: bool = False
+    blurs: bool = False
+    judges_sets: bool = False
+
+    @property
+    def maps_people(self) -> bool:
+        """Whether k-map can steer it: it keeps people of a population in its groups."""
+        return self.blurs or self.judges_sets
+
+    @property
+    def solve(self) -> Callable[[Problem], Solution]:
+        """The method itself."""
+        found: Callable[[Problem], Solution] = importlib.import_module(self.home).solve
+        return found
+
+
+METHODS: dict[str, Method] = {
+    "mondrian": Method(
+        "sfumato.anonymization.mondrian",
+        "cuts the space of quasi-identifiers top down, first where precision matters; fast",
+        ("cut_weights", "target", "relaxed", "cuts"),
+        blurs=True,
+    ),
+    "cells": Method(
+        "sfumato.anonymization.cells.method",
+        "stars the fewest cells and proves how many fewer there could be; values stay exact",
+        ("algorithm", "beta", "improve", "bound", "protected", "marker", "wildcards"),
+    ),
+    "kmember": Method(
+        "sfumato.anonymization.kmember",
+        "clusters rows greedily by least loss; within boundaries it is GreedyCKA",
+        ("loss", "district"),
+        blurs=True,
+    ),
+    "lattice": Method(
+        "sfumato.anonymization.lattice",
+        "covers rows from the finest levels to the coarsest; fast and close to the best",
+        blurs=True,
+    ),
+    "full-domain": Method(
+        "sfumato.anonymization.full_domain",
+        "one level a column for the whole table, the optimum; lists the lattice of levels",
+        ("suppression_limit",),
+        needs_trees=True,
+        judges_sets=True,
+    ),
+    "best": Method(
+        "sfumato.anonymization.best",
+        "starts from the best of the others and improves it while the time lasts",
+        ("loss", "bound"),
+        blurs=True,
+    ),
+    "quantiles": Method(
+        "sfumato.populations.quantile_method",
+        "cuts one column at its quantiles: the least total change of rank",
+        ("ties", "representative"),
+    ),
+    "optimal-1d": Method(
+        "sfumato.populations.optimal_method",
+        "groups one column at the least k-median, cellular or k-center cost",
+        ("cost", "ties", "representative"),
+    ),
+}
+"""All methods, in the order help texts list them."""
+
+
+def method(name: str) -> Method:
+    """The method of that name."""
+    if name not in METHODS:
+        raise ParameterError(f"there is no method `{name}`", remedy=did_you_mean(name, METHODS))
+    return METHODS[name]

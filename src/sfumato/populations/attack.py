@@ -1,0 +1,361 @@
+"""The join attack itself: match released rows with people whose names are known, and count.
+
+What the models promise, measured: how many released rows match nobody, one person, fewer than k
+or at least k people of an outside table, and, where the true identities are known, how many
+guesses are right. If every row matches at least k people the release is k-map anonymous there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.engines.codes import Codes
+from sfumato.errors import ColumnError, ParameterError
+from sfumato.populations.cells import Reading, read_cells
+from sfumato.results import Result
+
+if TYPE_CHECKING:
+    from sfumato.hierarchy import Hierarchy
+
+__all__ = ["AttackResult", "join_attack"]
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class AttackResult(Result):
+    """Outcome of joining a release with an outside table.
+
+    `released` counts released rows, or persons where the release says who is who by a person
+    column (a person is as exposed as the worst of her rows). Of them `matches_none` match nobody,
+    `matches_one` exactly one person, `matches_few` more than one and fewer than k, and `matches_k`
+    at least k. `exposed_classes` counts the different combinations of released cells that match
+    fewer than k. `smallest` and `median` are of those that match anybody. `expected_right` is how
+    many an attacker gets right on average who guesses among the matches, if every released person
+    is in the outside table.
+
+    With true identities: `certain_right` rows match one person and it is the right one;
+    `contains_truth` rows have the right person among their matches; `guessed_right` is the expected
+    number of right guesses. `unread` counts, by column, distinct cells that could not be understood
+    or name values the outside table does not have. `warnings` are sentences about what makes the
+    figures say less than they seem to.
+    """
+
+    on: tuple[str, ...]
+    k: int
+    released: int
+    people: float
+    matches_none: int
+    matches_one: int
+    matches_few: int
+    matches_k: int
+    smallest: float | None
+    median: float | None
+    k_map: bool
+    exposed_classes: int
+    expected_right: float
+    certain_right: int | None = None
+    contains_truth: int | None = None
+    guessed_right: float | None = None
+    unread: Mapping[str, int] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+
+def join_attack(
+    release: Codes,
+    people: Codes,
+    on: Sequence[str],
+    *,
+    k: int = 5,
+    hierarchies: Mapping[str, Hierarchy] | None = None,
+    person: str | None = None,
+    identity: str | None = None,
+    weight: str | None = None,
+) -> AttackResult:
+    """Join a release with an outside table.
+
+    Parameters
+    ----------
+    release, people
+        Distinct combinations with counts (or rows) of the columns `on`, followed by the columns
+        named below where the table has them.
+    on
+        Columns both tables have.
+    k
+        Below so many matches a row is exposed.
+    hierarchies
+        Trees whose nodes the release shows, by column.
+    person
+        Column that says which rows belong to one person, in either table or both.
+    identity
+        Column with the true identity, in both tables.
+    weight
+        Column of `people` with sampling weights: how many people a row stands for.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> shown = pa.array(["[20, 30)", "*"])
+    >>> release = Codes(("age",), (np.array([0, 1], np.uint8),), (shown,))
+    >>> people = Codes(("age",), (np.array([0, 1, 2], np.uint8),), (pa.array([21, 25, 40]),))
+    >>> found = join_attack(release, people, ["age"], k=3)
+    >>> found.matches_few, found.matches_k, found.expected_right
+    (1, 1, 0.8333333333333333)
+    """
+    if k < 1:
+        raise ParameterError("k must be at least 1", remedy="Give -k 2 or more, e.g. -k 5.")
+    if not on:
+        raise ParameterError("name at least one column to join on", remedy="E.g. --on age,sex,zip.")
+    trees = hierarchies or {}
+    readings = [
+        read_cells(name, release.values_of(name), people.values_of(name), trees.get(name))
+        for name in on
+    ]
+    boxes, box_of = _distinct_boxes(release, on)
+    matched = _matches(boxes, readings, people, on, person, weight)
+    exposed = int((matched < k).sum())
+    matched = matched[box_of]
+    rows = np.ones(release.entries, np.int64) if release.counts is None else release.counts
+    truth, warnings = None, []
+    if identity is not None:
+        truth = _truth(release, people, on, readings, identity)
+        if identity != person:
+            warnings = _repeated(release, people, identity)
+    if person is not None and person in release.columns:
+        matched, rows, truth = _by_person(release.column(person), matched, truth)
+    unread = {name: r.unread for name, r in zip(on, readings, strict=True) if r.unread}
+    count = _people_count(people, person, weight)
+    found = _result(tuple(on), k, matched, rows, truth, count, exposed)
+    return replace(found, unread=unread, warnings=tuple(warnings))
+
+
+def _distinct_boxes(release: Codes, on: Sequence[str]) -> tuple[Ints, Ints]:
+    """Different combinations of released cells, and which of them each entry shows."""
+    from sfumato.kernels import class_ids, representatives
+
+    arrays = [release.column(name) for name in on]
+    ids, count = class_ids(
+        arrays, [len(release.values_of(name)) for name in on], entries=release.entries
+    )
+    first = representatives(ids, count)
+    boxes = np.column_stack([array[first].astype(np.int64) for array in arrays])
+    return np.ascontiguousarray(boxes), ids.astype(np.int64)
+
+
+def _matches(
+    boxes: Ints,
+    readings: Sequence[Reading],
+    people: Codes,
+    on: Sequence[str],
+    person: str | None,
+    weight: str | None,
+) -> Floats:
+    """People that each box may stand for."""
+    places = [
+        reading.place[people.column(name)] for name, reading in zip(on, readings, strict=True)
+    ]
+    points = np.ascontiguousarray(np.column_stack(places).astype(np.int64))
+    shares = _weights(people, weight)
+    if person is None or person not in people.columns:
+        return _count(boxes, readings, points, shares)
+    points, who, shares = _once_a_person(points, people.column(person).astype(np.int64), shares)
+    if weight is not None:
+        return _count(boxes, readings, points, shares)
+    rows_of = np.bincount(who)
+    several = rows_of[who] > 1  # people whose rows differ: a box may hold more than one of them
+    found = np.zeros(len(boxes))
+    if not several.all():
+        found += _count(boxes, readings, points[~several], np.ones(int((~several).sum())))
+    if several.any():
+        found += _count_different(boxes, readings, points[several], who[several])
+    return found
+
+
+def _once_a_person(points: Ints, who: Ints, shares: Floats) -> tuple[Ints, Ints, Floats]:
+    """Equal rows of one person are one."""
+    from sfumato.kernels import class_ids, representatives
+
+    columns = [array.astype(np.uint32) for array in (who, *points.T)]
+    ids, count = class_ids(columns, [int(c.max(initial=0)) + 1 for c in columns], ordered=False)
+    first = np.sort(representatives(ids, count))
+    return points[first], who[first], shares[first]
+
+
+def _weights(people: Codes, weight: str | None) -> Floats:
+    counts = np.ones(people.entries) if people.counts is None else people.counts.astype(float)
+    if weight is None:
+        return counts
+    values = people.values_of(weight)
+    try:
+        numbers = np.asarray(values.cast("float64").fill_null(np.nan))
+    except Exception as error:
+        raise ColumnError(
+            "weights must be numbers",
+            where=f"column `{weight}`",
+            remedy="Name a column of numbers.",
+        ) from error
+    if not ((numbers > 0) & np.isfinite(numbers)).all():
+        raise ColumnError(
+            "every weight must be a number larger than zero",
+            where=f"column `{weight}`",
+            remedy="Leave out rows without weight.",
+        )
+    return np.asarray(counts * numbers[people.column(weight)])
+
+
+def _people_count(people: Codes, person: str | None, weight: str | None) -> float:
+    if weight is None and person is not None and person in people.columns:
+        return float(len(np.unique(people.column(person))))
+    return float(_weights(people, weight).sum())
+
+
+def _arguments(readings: Sequence[Reading]) -> tuple[Any, Any, Any]:
+    none = np.zeros((0, 0), np.int32)
+    return (
+        tuple(reading.low for reading in readings),
+        tuple(reading.high for reading in readings),
+        tuple(none if r.members is None else r.members for r in readings),
+    )
+
+
+def _count(boxes: Ints, readings: Sequence[Reading], points: Ints, weights: Floats) -> Floats:
+    from numba.typed import List
+
+    from sfumato.populations._boxes import build_tree, count_people
+
+    if len(points) == 0:
+        return np.zeros(len(boxes))
+    low, high, members = (List(part) for part in _arguments(readings))
+    tree = build_tree(points, weights)
+    return np.asarray(count_people(boxes, low, high, members, points, weights, *tree))
+
+
+def _count_different(boxes: Ints, readings: Sequence[Reading], points: Ints, who: Ints) -> Floats:
+    from numba.typed import List
+
+    from sfumato.populations._boxes import build_tree, count_persons
+
+    low, high, members = (List(part) for part in _arguments(readings))
+    order, span, child, box, _ = build_tree(points, np.ones(len(points)))
+    persons = int(who.max()) + 1
+    return np.asarray(
+        count_persons(boxes, low, high, members, points, who, persons, order, span, child, box)
+    )
+
+
+def _truth(
+    release: Codes,
+    people: Codes,
+    on: Sequence[str],
+    readings: Sequence[Reading],
+    identity: str,
+) -> npt.NDArray[np.bool_]:
+    """Whether the true person of each released entry is among those it may stand for."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for table, what in ((release, "the release"), (people, "the outside table")):
+        if identity not in table.columns:
+            raise ColumnError(
+                f"there is no column `{identity}` in {what}",
+                remedy="Name a column that both tables have.",
+            )
+    known = people.values_of(identity)
+    shown = release.values_of(identity)
+    try:
+        shown = shown.cast(known.type)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
+        raise ColumnError(
+            f"column `{identity}` holds {shown.type} in the release and {known.type} outside",
+            remedy="Name a column that was released as it was.",
+        ) from None
+    same = pc.index_in(shown, value_set=known)
+    code = np.asarray(same.fill_null(-1)).astype(np.int64)[release.column(identity)]
+    owner = people.column(identity).astype(np.int64)
+    by_owner = np.argsort(owner, kind="stable")
+    start = np.searchsorted(owner[by_owner], code, "left")
+    stop = np.searchsorted(owner[by_owner], code, "right")
+    # every (released entry, row of the true person) pair
+    entry = np.repeat(np.arange(release.entries), stop - start)
+    first = np.repeat(start - np.concatenate([[0], np.cumsum(stop - start)[:-1]]), stop - start)
+    row = by_owner[first + np.arange(len(entry))]
+    fits = np.ones(len(entry), bool)
+    for name, reading in zip(on, readings, strict=True):
+        fits &= reading.covers(release.column(name)[entry], people.column(name)[row])
+    among = np.zeros(release.entries, bool)
+    among[entry[fits]] = True
+    return among
+
+
+def _repeated(release: Codes, people: Codes, identity: str) -> list[str]:
+    """A sentence for each table in which an identity stands in several rows."""
+    said = []
+    for entries, what in ((release, "the release"), (people, "the outside table")):
+        rows = np.bincount(entries.column(identity), weights=entries.counts)
+        if several := int((rows > 1).sum()):
+            said.append(
+                f"`{identity}` is no identity in {what}: {several:,} of its values stand in "
+                "several rows, and any of them counts as the right one; if they belong to one "
+                f"person, say so with --person {identity}"
+            )
+    return said
+
+
+def _by_person(
+    person: npt.NDArray[Any], matched: Floats, truth: npt.NDArray[np.bool_] | None
+) -> tuple[Floats, Ints, npt.NDArray[np.bool_] | None]:
+    """One line a person: the row of hers that matches fewest people."""
+    order = np.lexsort((matched, person))
+    new = np.concatenate([[True], person[order][1:] != person[order][:-1]])
+    worst = order[new]
+    return matched[worst], np.ones(len(worst), np.int64), None if truth is None else truth[worst]
+
+
+def _result(
+    on: tuple[str, ...],
+    k: int,
+    matched: Floats,
+    rows: Ints,
+    truth: npt.NDArray[np.bool_] | None,
+    people: float,
+    exposed: int,
+) -> AttackResult:
+    def count(which: npt.NDArray[np.bool_]) -> int:
+        return int(rows[which].sum())
+
+    anybody = matched > 0
+    guess = np.divide(1.0, np.maximum(matched, 1.0), out=np.zeros(len(matched)), where=anybody)
+    right = None if truth is None else guess * (truth & anybody)
+    one = anybody & (matched < 1.5) & (matched < max(k, 2))
+    return AttackResult(
+        on=on,
+        k=k,
+        released=int(rows.sum()),
+        people=people,
+        matches_none=count(~anybody),
+        matches_one=count(one),
+        matches_few=count(anybody & ~one & (matched < k)),
+        matches_k=count(anybody & ~one & (matched >= k)),
+        smallest=float(matched[anybody].min()) if anybody.any() else None,
+        median=_weighted_median(matched[anybody], rows[anybody]),
+        k_map=bool((matched >= k).all()),
+        exposed_classes=exposed,
+        expected_right=float((guess * rows).sum()),
+        certain_right=None if truth is None else count(one & truth),
+        contains_truth=None if truth is None else count(truth & anybody),
+        guessed_right=None if right is None else float((right * rows).sum()),
+    )
+
+
+def _weighted_median(values: Floats, rows: Ints) -> float | None:
+    if len(values) == 0:
+        return None
+    order = np.argsort(values)
+    total = np.cumsum(rows[order])
+    return float(values[order][np.searchsorted(total, total[-1] / 2)])

@@ -1,0 +1,320 @@
+"""What a released cell says about a person: which values of an outside table it may stand for.
+
+Understood are values, ``*`` (``**`` beside a value ``*``) and null (anything), ranges
+``[20, 30)``, ``[20, 29]``, ``20-29``, ``<20``, ``>=90``, ``90+`` (of a date: so many years ago),
+sets ``{Divorced, Widowed}``, masked codes ``021**`` and ``021``, parts of dates (``1987``,
+``1987-03``, ``1987-Q1``, ``1980s``) and the nodes of a hierarchy.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import re
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.errors import ColumnError
+from sfumato.hierarchy.text import braces_around
+from sfumato.populations.postal import looks_postal, postal_text
+from sfumato.populations.safe_harbor import RESTRICTED_AREAS
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sfumato.hierarchy import Hierarchy
+
+__all__ = ["Reading", "read_cells"]
+
+Ints = npt.NDArray[np.int64]
+
+_INTERVAL = re.compile(r"([\[(])\s*(.+?)\s*,\s*(.+?)\s*([)\]])")
+_DASHED = re.compile(r"(-?\d+(?:\.\d+)?)\s*(?:-|–|to)\s*(-?\d+(?:\.\d+)?)")
+_ONE_SIDED = re.compile(r"(<=|>=|<|>|≤|≥)\s*(.+)")
+_AND_ABOVE = re.compile(r"(-?\d+(?:\.\d+)?)\s*\+")
+_PART_OF_DATE = re.compile(r"(\d{4})(?:-(\d{2})|-Q([1-4])|(s))?")
+_SIDES = {"≤": "<=", "≥": ">="}
+
+LARGEST_MATRIX = 100_000_000
+"""Cells times values up to which sets that are no runs of values are held as a table."""
+
+
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """Which of a column's values each released cell covers.
+
+    Values have a *place*; a cell covers the places ``low <= place <= high`` (high < low: none).
+    Where cells are sets that are no runs, `members` counts the covered places before each place,
+    one line a cell, and `low`, `high` are only the outer limits. `unread` cells were not
+    understood, or name values that the other table does not have; they cover nothing.
+    """
+
+    place: Ints
+    low: Ints
+    high: Ints
+    members: npt.NDArray[np.int32] | None = None
+    unread: int = 0
+
+    def covers(self, cell: npt.NDArray[Any], code: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+        """Whether cells cover values, pair by pair."""
+        at = self.place[code]
+        inside = (self.low[cell] <= at) & (at <= self.high[cell])
+        if self.members is not None:
+            inside &= self.members[cell, at + 1] > self.members[cell, at]
+        return np.asarray(inside)
+
+
+def read_cells(
+    name: str, labels: pa.Array, values: pa.Array, hierarchy: Hierarchy | None = None
+) -> Reading:
+    """Read the distinct cells of a released column against the distinct values of another table.
+
+    Parameters
+    ----------
+    name
+        The column, for messages.
+    labels
+        Distinct cells of the release.
+    values
+        Distinct values of the outside table, ascending, a null last.
+    hierarchy
+        The tree whose nodes the release shows, where it does.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> labels = pa.array(["[20, 30)", "30", "*", "90+"])
+    >>> reading = read_cells("age", labels, pa.array([20, 29, 30, 95]))
+    >>> reading.low.tolist(), reading.high.tolist()
+    ([0, 2, 0, 3], [1, 2, 3, 3])
+    """
+    reader = _Reader(name, values, hierarchy)
+    texts = labels.cast("string").to_pylist()
+    covered = [reader.places(text) for text in texts]
+    if texts and all(places is None for places in covered):
+        raise ColumnError(
+            f"none of its {len(texts):,} distinct cells is a value, range or set of values of the "
+            "other table",
+            where=f"column `{name}`",
+            remedy="Give the hierarchies the release was made with (--hierarchies DIR), or check "
+            "that both tables write the column alike.",
+        )
+    return reader.reading(covered)
+
+
+class _Reader:
+    """Turns one label after the other into the places it covers."""
+
+    def __init__(self, name: str, values: pa.Array, hierarchy: Hierarchy | None) -> None:
+        import pyarrow as pa
+
+        if pa.types.is_dictionary(values.type):
+            values = values.cast(values.type.value_type)
+        self.numbers = _numbers(name, values)
+        postal = looks_postal(name, values)
+        if postal:  # read from a spreadsheet, 02138 may have become the number 2138
+            values = postal_text(name, values, pad=True)
+        self.size = len(values)
+        self.text: list[str | None] = values.cast(pa.string()).to_pylist()
+        self.sorted = sorted(text for text in self.text if text is not None)
+        self.place = np.arange(self.size)
+        self.is_date = pa.types.is_date(values.type) or pa.types.is_timestamp(values.type)
+        self.codes = 0  # length of ZIP-like codes
+        if postal:
+            self.codes = min(len(text) for text in self.text if text is not None)
+        self.leaves: dict[str, list[str]] = {}
+        if hierarchy is not None:
+            self._climb(hierarchy)
+        self.at = {text: int(self.place[i]) for i, text in enumerate(self.text)}
+
+    def _climb(self, hierarchy: Hierarchy) -> None:
+        """Order values as the leaves of the tree, so that a node covers one run of places."""
+        levels = [level.to_pylist() for level in hierarchy.levels()]
+        order = {levels[0][leaf]: at for at, leaf in enumerate(hierarchy.tree.order.tolist())}
+        rank = [order.get(text, len(order)) for text in self.text]
+        self.place[np.argsort(rank, kind="stable")] = np.arange(self.size)
+        for level in levels[1:]:
+            for leaf, label in zip(levels[0], level, strict=True):
+                self.leaves.setdefault(label, []).append(leaf)
+
+    def places(self, text: str | None) -> Ints | tuple[int, int] | None:
+        """Covered places, or (low, high) where they are one run; None if not understood."""
+        if text is None:
+            return 0, self.size - 1
+        if text in self.at:  # a value that is a star itself; all values have one more star
+            return self.at[text], self.at[text]
+        if text and not text.strip("*"):
+            return 0, self.size - 1
+        if text in self.leaves:
+            return self._of(self.leaves[text])
+        if braces := braces_around(text):
+            members = set_members(text[braces:-braces])
+            return None if members is None else self._of(members)
+        if self.is_date and (part := _PART_OF_DATE.fullmatch(text)):
+            return self._of_dates(part)
+        if self.is_date and (match := _AND_ABOVE.fullmatch(text)):
+            born = dt.date.today().year - int(float(match[1]))
+            return self._of(self.sorted[: bisect_left(self.sorted, f"{born + 1:04}")])
+        if self.codes and text.isdigit() and len(text) < self.codes:
+            return self._area(text)
+        if "*" in text.rstrip("*"):
+            return None
+        if text.endswith("*"):
+            fits = self._beginning(text.rstrip("*"))
+            return self._of([t for t in fits if len(t) == len(text)] or fits)
+        return self._range(text)
+
+    def _area(self, area: str) -> Ints:
+        """ZIP codes of an area; 000 stands for all areas with few people."""
+        heads = RESTRICTED_AREAS if area == "000" else {area}
+        return self._of([text for head in heads for text in self._beginning(head)])
+
+    def _beginning(self, head: str) -> list[str]:
+        """All texts that begin so."""
+        start = bisect_left(self.sorted, head)
+        return self.sorted[start : bisect_left(self.sorted, head + "\U0010ffff", start)]
+
+    def _of(self, texts: Sequence[str | None]) -> Ints:
+        return np.array(sorted({self.at[t] for t in texts if t in self.at}), dtype=np.int64)
+
+    def _of_dates(self, part: re.Match[str]) -> Ints:
+        year, month, quarter, decade = part.groups()
+        heads = [f"{year}-"]
+        if month:
+            heads = [f"{year}-{month}"]
+        elif quarter:
+            first = 3 * int(quarter) - 2
+            heads = [f"{year}-{m:02}" for m in range(first, first + 3)]
+        elif decade:
+            heads = [year[:3]]
+        return self._of([text for head in heads for text in self._beginning(head)])
+
+    def _range(self, text: str) -> Ints | tuple[int, int] | None:
+        if match := _INTERVAL.fullmatch(text):
+            opening, low, high, closing = match.groups()
+            return self._between(low, opening == "[", high, closing == "]")
+        if match := _DASHED.fullmatch(text):
+            return self._between(match[1], True, match[2], True)
+        if match := _AND_ABOVE.fullmatch(text):
+            return self._between(match[1], True, None, True)
+        if match := _ONE_SIDED.fullmatch(text):
+            side = _SIDES.get(match[1], match[1])
+            if side[0] == "<":
+                return self._between(None, True, match[2], side == "<=")
+            return self._between(match[2], side == ">=", None, True)
+        return self._between(text, True, text, True)
+
+    def _between(
+        self, low: str | None, with_low: bool, high: str | None, with_high: bool
+    ) -> Ints | tuple[int, int] | None:
+        if self.numbers is None:
+            return None
+        line, to_number = self.numbers
+        start, stop = 0, len(line)
+        try:
+            if low is not None:
+                start = int(np.searchsorted(line, to_number(low), "left" if with_low else "right"))
+            if high is not None:
+                stop = int(np.searchsorted(line, to_number(high), "right" if with_high else "left"))
+        except ValueError:
+            return None
+        if self.leaves:  # places follow the tree, not the numbers
+            return np.sort(self.place[start:stop])
+        return start, stop - 1
+
+    def reading(self, covered: Sequence[Ints | tuple[int, int] | None]) -> Reading:
+        low = np.zeros(len(covered), np.int64)
+        high = np.full(len(covered), -1, np.int64)
+        scattered: dict[int, Ints] = {}
+        for cell, places in enumerate(covered):
+            if places is None or len(places) == 0:
+                continue  # fits nobody
+            if isinstance(places, tuple):
+                low[cell], high[cell] = places
+                continue
+            low[cell], high[cell] = places[0], places[-1]
+            if places[-1] - places[0] + 1 != len(places):
+                scattered[cell] = places
+        members = None
+        if scattered:
+            if len(covered) * (self.size + 1) > LARGEST_MATRIX:
+                raise ColumnError(
+                    f"{len(scattered):,} sets of values are too many for {self.size:,} values",
+                    remedy="Give the hierarchy that the sets come from.",
+                )
+            flags = np.zeros((len(covered), self.size + 1), np.int32)
+            for cell in range(len(covered)):
+                if cell in scattered:
+                    flags[cell, scattered[cell] + 1] = 1
+                else:
+                    flags[cell, low[cell] + 1 : high[cell] + 2] = 1
+            members = np.cumsum(flags, axis=1, dtype=np.int32)
+        unread = sum(places is None for places in covered)
+        return Reading(self.place, low, high, members, unread)
+
+
+def _numbers(name: str, values: pa.Array) -> tuple[npt.NDArray[np.float64], Any] | None:
+    """The ascending values as numbers, and how a text becomes one; None for categories.
+
+    Values that are no numbers (null, NaN) come last in `values` and are left out of the line.
+    """
+    import pyarrow as pa
+
+    from sfumato.hierarchy.ranges import numbers
+
+    kind = values.type
+    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_boolean(kind):
+        return None
+    try:
+        line = numbers(values, name)
+    except ColumnError:
+        return None
+    line = line[~np.isnan(line)]
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return line, float
+
+    def to_number(text: str) -> float:
+        try:
+            return float(numbers(pa.array([text]).cast(kind), name)[0])
+        except pa.ArrowInvalid as error:
+            raise ValueError from error
+
+    return line, to_number
+
+
+def set_members(inside: str) -> list[str | None] | None:
+    """Members of a set label; those that could be misread are quoted as in JSON.
+
+    Examples
+    --------
+    >>> set_members('Divorced, "a, b", null')
+    ['Divorced', 'a, b', None]
+    """
+    members: list[str | None] = []
+    decoder = json.JSONDecoder()
+    at = 0
+    while at <= len(inside):
+        if inside[at : at + 1] == '"':
+            try:
+                text, at = decoder.raw_decode(inside, at)
+            except json.JSONDecodeError:
+                return None
+            members.append(text)
+        else:
+            end = inside.find(",", at)
+            end = len(inside) if end < 0 else end
+            text, at = inside[at:end].strip(), end
+            members.append(None if text == "null" else text)
+        if at == len(inside):
+            return members
+        if inside[at] != ",":
+            return None
+        at += 1
+        while at < len(inside) and inside[at] == " ":
+            at += 1
+    return members

@@ -1,0 +1,148 @@
+"""The promise of k-map: every released row matches at least k people of a population table.
+
+It is checked as an attacker would check it: by joining what is released with the people. The
+population stays where it is; the certificate names it and its fingerprint, so that `verify` can ask
+for the same people again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from sfumato.budget import Budget
+from sfumato.errors import SourceError
+from sfumato.hierarchy import Hierarchy
+from sfumato.populations.attack import AttackResult, join_attack
+from sfumato.privacy import KMap, ModelFinding
+from sfumato.release.promise import Finding
+from sfumato.tables import Table, table
+
+__all__ = ["MatchesPopulation"]
+
+
+@dataclass(frozen=True, eq=False)
+class MatchesPopulation:
+    """Every row matches at least k people, for each of the quasi-identifier sets.
+
+    Parameters
+    ----------
+    k
+        People that a row must match.
+    quasi_identifiers
+        The sets of columns by which people are looked for.
+    population
+        Where the people are, and the fingerprint of that table; without one any table will do.
+    hierarchies
+        Trees whose nodes the release shows, by column.
+    people
+        The population itself, where it is at hand.
+    """
+
+    k: int
+    quasi_identifiers: tuple[tuple[str, ...], ...]
+    population: str
+    fingerprint: str | None = None
+    hierarchies: Mapping[str, Hierarchy] = field(default_factory=dict)
+    people: Table | None = None
+    kind: str = field(default="k-map", init=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "k": self.k,
+            "qi": [list(names) for names in self.quasi_identifiers],
+            "population": self.population,
+            "fingerprint": self.fingerprint,
+            "hierarchies": {
+                name: [level.to_pylist() for level in tree.levels()]
+                for name, tree in self.hierarchies.items()
+            },
+        }
+
+    @classmethod
+    def from_dict(cls, parameters: Mapping[str, Any]) -> Self:
+        trees = {
+            name: Hierarchy.from_levels(levels)
+            for name, levels in parameters["hierarchies"].items()
+        }
+        return cls(
+            int(parameters["k"]),
+            tuple(tuple(names) for names in parameters["qi"]),
+            str(parameters["population"]),
+            parameters["fingerprint"],
+            trees,
+        )
+
+    def check(self, table: Table, budget: Budget | None = None) -> Finding:
+        """Join the released rows with the people, set by set."""
+        people = self._people(budget)
+        if self.fingerprint is not None and people.fingerprint() != self.fingerprint:
+            return Finding(
+                check=self.kind,
+                holds=False,
+                say=f"the population {self.population} is not the one that the release was made "
+                "for: its fingerprint differs",
+                remedy="Get that table again, or release for this one.",
+            )
+        found = [self._joined(table, people, names, budget) for names in self.quasi_identifiers]
+        broken = [finding for finding in found if not finding.holds]
+        return Finding(
+            check=self.kind,
+            holds=not broken,
+            say="; ".join(_sentence(finding, people) for finding in broken or found),
+            measured={"checks": found, "people": people.rows},
+            remedy="Ask for a smaller k, or allow more blurring.",
+        )
+
+    def _people(self, budget: Budget | None) -> Table:
+        if self.people is not None:
+            return self.people
+        try:
+            return table(self.population, budget=budget)
+        except SourceError as error:
+            raise SourceError(
+                "the population that rows were matched with cannot be opened",
+                where=self.population,
+                remedy="Say where it is now: --population TABLE.",
+            ) from error
+
+    def _joined(
+        self, released: Table, people: Table, names: tuple[str, ...], budget: Budget | None
+    ) -> ModelFinding:
+        released.require(names)
+        people.require(names)
+        rows = released.classes(names, budget=budget)
+        found = None
+        if rows.entries:
+            outside = people.classes(names, budget=budget)
+            found = join_attack(rows, outside, names, k=self.k, hierarchies=self.hierarchies)
+        return ModelFinding(
+            model=KMap.name,
+            qi=names,
+            column=None,
+            asked={"k": self.k},
+            measured={"k": None if found is None else _fewest(found)},
+            holds=found is None or found.k_map,
+            failing_classes=0 if found is None else found.exposed_classes,
+            failing_rows=0 if found is None else _failing_rows(found),
+        )
+
+
+def _fewest(found: AttackResult) -> int:
+    return 0 if found.matches_none or found.smallest is None else int(found.smallest)
+
+
+def _failing_rows(found: AttackResult) -> int:
+    alone = found.matches_one if found.k > 1 else 0
+    return found.matches_none + alone + found.matches_few
+
+
+def _sentence(finding: ModelFinding, people: Table) -> str:
+    failing = f" ({finding.failing_rows:,} rows match fewer)" if finding.failing_rows else ""
+    fewest = finding.measured["k"]
+    return (
+        f"k-map on {', '.join(finding.qi)}: every row matches at least "
+        f"{'none' if fewest is None else format(fewest, ',')} of {people.rows:,} people, "
+        f"{finding.asked['k']:,} asked{failing}"
+    )

@@ -1,0 +1,220 @@
+"""What share of a release's rows really match at least k people, judged from the sample alone.
+
+Theorem 4 assumes equally likely cells. Real columns are skewed and depend on one another, so the
+promise is measured: a row shares its cell with c-1 other rows of the sample, and if the cell holds
+N of the universe's people these others are a Binomial(N-1, f) thinning of it, f the sampling
+fraction. Two figures follow from the histogram of cell sizes:
+
+- `estimate`: the mixture over N that explains the histogram best (nonparametric maximum
+  likelihood), and the share of rows it puts at N >= k;
+- `at_least`: a bound that no distribution of cells can break, but for sampling error. Numbers a_c
+  are chosen with E[a_{c-1} | N] >= 1 for N < k and >= 0 otherwise; the mean of a over the rows is
+  then never below the share of rows with N < k. A linear program finds the a that makes it small.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.engines.sizes import ClassSizes
+from sfumato.populations.plan import check_promise
+from sfumato.results import Result
+
+__all__ = ["PeopleShare", "people_share"]
+
+Floats = npt.NDArray[np.float64]
+
+STANDARD_ERRORS = 3.0
+"""How far `at_least` stays below its mean; 3 leaves one chance in 740."""
+
+LARGEST_PROGRAM = 40.0
+"""Expected sample rows in a cell of k people up to which the likelihood and the linear program are
+worth it; above, counts speak for themselves."""
+
+THRESHOLDS = 100
+"""Simple bounds tried."""
+
+
+@dataclass(frozen=True)
+class PeopleShare(Result):
+    """Share of rows whose cell holds at least k people of the universe.
+
+    `exact` is True when the table is the universe: then both figures are simply counted.
+    """
+
+    k: int
+    universe: float
+    rows: int
+    cells: int
+    estimate: float
+    at_least: float
+    exact: bool
+
+
+def people_share(sizes: ClassSizes, universe: float, k: int, *, seed: int = 0) -> PeopleShare:
+    """Share of rows that match at least k people, from the cell sizes of a sample.
+
+    Parameters
+    ----------
+    sizes
+        Class sizes of the released quasi-identifiers.
+    universe
+        People in the population the rows were drawn from.
+    k
+        People a row should match.
+    seed
+        For the split of the cells into one half that chooses the bound and one that computes it.
+
+    Examples
+    --------
+    A one-per-cent sample of 10 million people in 20,000 cells of about 500 people each:
+
+    >>> cells = np.random.default_rng(1).multinomial(100_000, [1 / 20_000] * 20_000)
+    >>> share = people_share(ClassSizes.of_counts(cells), universe=1e7, k=100)
+    >>> share.estimate > 0.99, 0.95 < share.at_least <= 1
+    (True, True)
+    """
+    check_promise(universe, k, 0.5)
+    rows = sizes.rows
+    fraction = rows / universe
+    safe = 1 - sizes.rows_below(k) / rows if rows else 1.0
+    if fraction >= 1 or k == 1 or rows == 0:
+        share = 1.0 if k == 1 else safe
+        return PeopleShare(k, universe, rows, sizes.classes, share, share, fraction >= 1)
+    classes = _by_count(sizes, _largest_count(k, fraction))
+    estimate = max(safe, 1 - _likely_share_below(classes, rows, k, fraction))
+    bound = _bound_below(classes, rows, k, fraction, seed)
+    at_least = max(safe, min(1.0, 1 - bound))  # k sample rows are k people already
+    return PeopleShare(k, universe, rows, sizes.classes, estimate, at_least, False)
+
+
+def _largest_count(k: int, fraction: float) -> int:
+    """Sample rows in a cell above which fewer than k people are out of the question."""
+    mean = k * fraction
+    return min(k, math.ceil(mean + 6 * math.sqrt(mean) + 10))
+
+
+def _by_count(sizes: ClassSizes, largest: int) -> npt.NDArray[np.int64]:
+    """Number of cells with 1, 2, …, `largest` rows."""
+    few = sizes.sizes <= largest
+    classes = np.zeros(largest, np.int64)
+    classes[sizes.sizes[few] - 1] = sizes.classes_of_size[few]
+    return classes
+
+
+def _people_grid(k: int, fraction: float, largest: int) -> npt.NDArray[np.int64]:
+    """Cell sizes N, closer together than the others' standard deviation can tell apart."""
+    most = largest + 8 * math.sqrt(largest) + 10
+    steps = np.arange(0.0, math.sqrt(most), 0.02) ** 2 / fraction
+    edge = np.array([1, 2, k - 1, k, k + 1])
+    return np.unique(np.concatenate([edge, np.ceil(steps)]).clip(1)).astype(np.int64)
+
+
+def _others(people: npt.NDArray[np.int64], fraction: float, largest: int) -> Floats:
+    """P(c-1 = 0, 1, …, largest-1 other rows | N people), one line for each N."""
+    from scipy.stats import binom
+
+    others = np.arange(largest)
+    return np.asarray(binom.pmf(others[None, :], (people - 1)[:, None], fraction))
+
+
+def _likely_share_below(
+    classes: npt.NDArray[np.int64], rows: int, k: int, fraction: float
+) -> float:
+    """Share of rows with N < k under the likeliest mixture, by expectation-maximization."""
+    largest = len(classes)
+    seen = classes * np.arange(1, largest + 1) / rows
+    if k * fraction > LARGEST_PROGRAM:  # so many rows a cell that counts scaled up are near enough
+        return float(seen[1 + np.arange(largest) / fraction < k].sum())
+    people = _people_grid(k, fraction, largest)[::2]
+    chances = _others(people, fraction, largest)
+    beyond = 1 - seen.sum()
+    if beyond >= 1:
+        return 0.0
+    tail = np.maximum(0.0, 1 - chances.sum(axis=1))
+    chances, seen = np.column_stack([chances, tail]), np.append(seen, beyond)
+    # a cell large enough that its rows all lie beyond the counts looked at
+    chances = np.vstack([chances, np.append(np.zeros(largest), 1.0)])
+    below = np.append(people < k, False)
+    share = np.full(len(chances), 1 / len(chances))
+    for _ in range(2_000):
+        mixture = share @ chances
+        gain = chances @ np.divide(seen, mixture, out=np.zeros_like(seen), where=mixture > 0)
+        share *= gain
+        if gain.max() < 1 + 1e-5:  # the likelihood cannot rise by more than this (Lindsay)
+            break
+    return float(share[below].sum())
+
+
+def _bound_below(
+    classes: npt.NDArray[np.int64], rows: int, k: int, fraction: float, seed: int
+) -> float:
+    """Upper bound on the share of rows with N < k.
+
+    Each half of the cells is judged by the numbers a that the other half chose, so that choosing
+    does not flatter the result.
+    """
+    random = np.random.default_rng(seed)
+    half = random.binomial(classes, 0.5)
+    total = variance = 0.0
+    candidates = _candidates(k, fraction, len(classes))
+    for chosen_by, judged in ((half, classes - half), (classes - half, half)):
+        a = candidates.best(chosen_by, rows / 2)
+        per_cell = a * np.arange(1, len(classes) + 1)
+        total += float((judged * per_cell).sum())
+        variance += float((judged * per_cell**2).sum())
+    return total / rows + STANDARD_ERRORS * math.sqrt(variance) / rows
+
+
+@dataclass(frozen=True, eq=False)
+class _Candidates:
+    """Valid choices of a, to be tried on one half of the cells."""
+
+    fixed: Floats
+    chances: Floats | None
+    below: npt.NDArray[np.bool_]
+
+    def best(self, classes: npt.NDArray[np.int64], rows: float) -> Floats:
+        weight = np.arange(1, len(classes) + 1)
+        seen = classes * weight / rows
+        tried = [*self.fixed]
+        if self.chances is not None:
+            tried += [a for size in (2, 4, 8) if (a := self._program(seen, size)) is not None]
+
+        def judged(a: Floats) -> float:
+            error = math.sqrt(float((classes * (weight * a) ** 2).sum())) / rows
+            return max(0.0, float(seen @ a)) + STANDARD_ERRORS / math.sqrt(2) * error
+
+        return min(tried, key=judged)
+
+    def _program(self, seen: Floats, size: float) -> Floats | None:
+        from scipy.optimize import linprog
+
+        assert self.chances is not None
+        found = linprog(
+            seen,
+            A_ub=-self.chances,
+            b_ub=-self.below.astype(float) - 1e-9,
+            bounds=[(-size, size)] * len(seen),
+            method="highs",
+        )
+        return np.asarray(found.x) if found.status == 0 else None
+
+
+def _candidates(k: int, fraction: float, largest: int) -> _Candidates:
+    from scipy.stats import binom
+
+    # the simplest valid a: fewer than t others, over the chance that k-1 people have so few
+    thresholds = np.unique(np.linspace(1, largest, THRESHOLDS).astype(np.int64))
+    few = binom.cdf(thresholds - 1, max(k - 2, 0), fraction)
+    usable = few > 0.05
+    steps = np.arange(largest)[None, :] < thresholds[usable][:, None]
+    fixed = steps / few[usable][:, None]
+    if k * fraction > LARGEST_PROGRAM:
+        return _Candidates(fixed, None, np.empty(0, np.bool_))
+    people = _people_grid(k, fraction, largest)
+    return _Candidates(fixed, _others(people, fraction, largest), people < k)

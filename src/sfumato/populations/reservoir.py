@@ -1,0 +1,175 @@
+"""Quantiles of a column that is only seen once, from a uniform sample of fixed size.
+
+Lodha & Thomas, section 4.1.3. A sample of s = ln(2/δ)/(2ε²) values estimates *all* ranks at once
+within ε·n with probability 1-δ (Dvoretzky-Kiefer-Wolfowitz with Massart's constant; the paper's
+(1/ε²)·log(1/δ) is for one rank and larger). One pass, constant memory, mergeable.
+
+A rank error can push a group below k, so `sampled_cuts` aims at groups of k + 2εn rows, and
+`merge_small` joins what an exact count still finds too small.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.errors import ParameterError
+
+__all__ = ["ValueReservoir", "merge_small", "sample_size", "sampled_cuts"]
+
+
+def sample_size(eps: float, delta: float) -> int:
+    """Values to keep so that every rank is within ε·n with probability 1-δ.
+
+    Examples
+    --------
+    >>> sample_size(0.01, 0.01)
+    26492
+    """
+    if not (0 < eps < 1 and 0 < delta < 1):
+        raise ParameterError("ε and δ must lie between 0 and 1", remedy="Give e.g. 0.01.")
+    return math.ceil(math.log(2 / delta) / (2 * eps * eps))
+
+
+class ValueReservoir:
+    """A uniform sample, without replacement, of all numbers fed to it so far.
+
+    Parameters
+    ----------
+    size
+        Values kept.
+    seed
+        Same seed and same values in the same order give the same sample, however they are batched.
+
+    Examples
+    --------
+    >>> reservoir = ValueReservoir(100, seed=1)
+    >>> for start in range(0, 10_000, 1_000):
+    ...     reservoir.add(np.arange(start, start + 1_000))
+    >>> reservoir.seen, len(reservoir.values())
+    (10000, 100)
+    """
+
+    def __init__(self, size: int, seed: int | np.random.Generator = 0) -> None:
+        if size < 1:
+            raise ParameterError("a sample needs at least one value", remedy="Give 1 or more.")
+        self.size = size
+        self.seen = 0
+        self._kept = np.empty(size)
+        self._random = np.random.default_rng(seed)
+        self._skip = 0
+        self._w = 1.0
+
+    @classmethod
+    def for_ranks(cls, eps: float, delta: float, seed: int = 0) -> ValueReservoir:
+        """A reservoir just large enough for rank error ε with probability 1-δ."""
+        return cls(sample_size(eps, delta), seed)
+
+    def add(self, values: npt.ArrayLike) -> None:
+        """Feed a batch of numbers (no nulls)."""
+        from sfumato.populations._kernels import feed_reservoir
+
+        batch = np.ascontiguousarray(values, dtype=np.float64)
+        self.seen, self._skip, self._w = feed_reservoir(
+            batch, self._kept, self.seen, self._skip, self._w, self._random
+        )
+
+    def merge(self, other: ValueReservoir) -> ValueReservoir:
+        """A uniform sample of what both have seen; neither is changed, and it takes no more values.
+
+        How many come from each side is hypergeometric, as in one draw from the union.
+        """
+        size = min(self.size, other.size)
+        merged = ValueReservoir(size, self._random.spawn(1)[0])
+        merged.seen = self.seen + other.seen
+        mine, theirs = self.values(), other.values()
+        take = min(size, merged.seen)
+        if merged.seen <= size:
+            kept = np.concatenate([mine, theirs])
+        else:
+            from_self = _hypergeometric(merged._random, self.seen, other.seen, take)
+            kept = np.concatenate(
+                [
+                    merged._random.choice(mine, from_self, replace=False),
+                    merged._random.choice(theirs, take - from_self, replace=False),
+                ]
+            )
+            # where Algorithm L would stand after so many values: w is the largest of `size`
+            # uniform keys among the smallest of `seen`, i.e. Beta(size, seen - size + 1)
+            merged._w = float(merged._random.beta(size, merged.seen - size + 1))
+            draw = math.log(1 - merged._random.random()) / math.log1p(-merged._w)
+            merged._skip = math.floor(draw)
+        merged._kept[:take] = kept
+        if merged.seen == size:
+            merged._w = math.exp(math.log(1 - merged._random.random()) / size)
+            merged._skip = math.floor(
+                math.log(1 - merged._random.random()) / math.log1p(-merged._w)
+            )
+        return merged
+
+    def values(self) -> npt.NDArray[np.float64]:
+        """The sample, in no particular order."""
+        return self._kept[: min(self.seen, self.size)].copy()
+
+    def quantile(self, rank: npt.ArrayLike) -> npt.NDArray[np.float64]:
+        """Estimated values at ranks given as shares of all rows, in [0, 1)."""
+        ordered = self.values()
+        ordered.sort()
+        at = np.floor(np.asarray(rank) * len(ordered)).astype(np.int64)
+        return np.asarray(ordered[np.clip(at, 0, len(ordered) - 1)])
+
+
+def _hypergeometric(random: np.random.Generator, good: int, bad: int, draws: int) -> int:
+    """numpy's sampler stops at 10⁹ rows; beyond, the binomial differs by less than draws/rows."""
+    if good + bad < 1_000_000_000:
+        return int(random.hypergeometric(good, bad, draws))
+    return int(min(good, max(draws - bad, random.binomial(draws, good / (good + bad)))))
+
+
+def sampled_cuts(
+    sample: npt.NDArray[Any], rows: int, k: int, eps: float
+) -> npt.NDArray[np.float64]:
+    """Smallest value of each group but the first, read from a sample.
+
+    Groups aim at k + 2εn rows, so that with the sample's probability none falls below k.
+
+    Examples
+    --------
+    >>> sampled_cuts(np.arange(1000.0), rows=1_000_000, k=100_000, eps=0.05).tolist()
+    [200.0, 400.0, 600.0, 800.0]
+    """
+    aim = k + 2 * eps * rows
+    groups = max(1, math.floor(rows / aim))
+    ordered = np.sort(sample)
+    at = (np.arange(1, groups) * len(ordered)) // groups
+    return np.asarray(np.unique(ordered[at]))
+
+
+def merge_small(
+    cuts: npt.NDArray[np.float64], counts: npt.NDArray[np.int64], k: int
+) -> npt.NDArray[np.float64]:
+    """Drop cuts until every group has k rows, given the exact count of each group.
+
+    Examples
+    --------
+    >>> merge_small(np.array([10.0, 20.0, 30.0]), np.array([5, 2, 4, 1]), k=3).tolist()
+    [10.0]
+    """
+    if counts.sum() < k:
+        raise ParameterError(
+            f"k = {k:,} is larger than the number of rows that have a value",
+            remedy=f"Give at most {int(counts.sum()):,}.",
+        )
+    kept: list[int] = []
+    size = 0
+    for i, count in enumerate(counts[:-1].tolist()):
+        size += count
+        if size >= k:
+            kept.append(i)
+            size = 0
+    if size + counts[-1] < k and kept:
+        kept.pop()
+    return np.asarray(cuts[kept])

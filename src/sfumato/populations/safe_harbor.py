@@ -1,0 +1,282 @@
+"""HIPAA's Safe Harbor: what the law lists is removed, generalized, or pointed out.
+
+45 C.F.R. §164.514(b)(2). Direct identifiers are dropped; ZIP codes keep three digits, and none
+where the three-digit area has 20,000 people or fewer; dates keep their year; ages above 89, and
+birth years that imply one, become ``90+``. Every column is listed with what was done and why, and
+what could not be decided is said.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sfumato.engines.codes import Codes, smallest_dtype
+from sfumato.engines.recoding import Cells
+from sfumato.errors import ColumnError, ParameterError
+from sfumato.populations.identifiers import KINDS, Recognised, words_of
+from sfumato.populations.postal import postal_text
+from sfumato.results import Result
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = [
+    "OLDEST",
+    "RESTRICTED_AREAS",
+    "HarborColumn",
+    "disallowed",
+    "harbor_cells",
+    "read_areas",
+]
+
+RESTRICTED_AREAS = frozenset(
+    {
+        "036", "059", "063", "102", "203", "556", "692", "790", "821",
+        "823", "830", "831", "878", "879", "884", "890", "893",
+    }
+)  # fmt: skip
+"""Three-digit ZIP areas with 20,000 people or fewer, as in the guidance of the US Department of
+Health and Human Services on de-identification (from the Census of 2000). The law asks for current
+figures: give another list where there is one."""
+
+MOST_RESTRICTED = 20_000
+OLDEST = 89
+"""Ages above this become one category."""
+ABOVE = "90+"
+
+FIRST_YEAR = 1900
+
+
+@dataclass(frozen=True)
+class HarborColumn(Result):
+    """What happens to one column: its kind in the law, the action, and the reason."""
+
+    column: str
+    kind: str | None
+    identifier: str | None
+    action: str
+    why: str
+    undecided: bool = False
+
+    @classmethod
+    def of(cls, column: str, found: Recognised | None, action: str, why: str = "") -> HarborColumn:
+        """From what was recognised, and what is done about it."""
+        if found is None:
+            return cls(column, None, None, action, why or "nothing the law lists was recognised")
+        identifier = KINDS[found.kind] if found.kind else None
+        return cls(column, found.kind, identifier, action, why or found.why, found.undecided)
+
+
+def read_areas(lines: Sequence[str]) -> frozenset[str]:
+    """Restricted three-digit areas from a list of them, or from lines ``area,population``.
+
+    Examples
+    --------
+    >>> sorted(read_areas(["zip3,population", "036,19000", "021,600000"]))
+    ['036']
+    >>> sorted(read_areas(["036", "059"]))
+    ['036', '059']
+    """
+    areas: set[str] = set()
+    for number, line in enumerate(lines, start=1):
+        area, _, people = (part.strip() for part in line.partition(","))
+        if not area or (number == 1 and not area.isdigit()):
+            continue
+        if not re.fullmatch(r"\d{1,3}", area) or (people and not re.fullmatch(r"\d+", people)):
+            raise ParameterError(
+                "a line is neither a three-digit area nor `area,population`",
+                where=f"line {number}",
+                remedy="Write e.g. 036 or 036,19000.",
+            )
+        if not people or int(people) <= MOST_RESTRICTED:
+            areas.add(area.zfill(3))
+    return frozenset(areas)
+
+
+def harbor_cells(
+    form: str,
+    values: Codes,
+    *,
+    as_of: dt.date,
+    restricted: Collection[str] = RESTRICTED_AREAS,
+    pad: bool = False,
+) -> tuple[Cells | None, str, list[str]]:
+    """New cells for a column that may stay in a coarser form.
+
+    Parameters
+    ----------
+    form
+        ``zip``, ``date``, ``birth date``, ``birth year`` or ``age``.
+    values
+        The distinct values of the column.
+    as_of
+        The day on which ages are counted.
+
+    Returns
+    -------
+    The cells (None where the column stays as it is), what was done, and warnings.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> ages = Codes(("age",), (np.arange(3, dtype=np.uint8),), (pa.array([40, 90, None]),))
+    >>> cells, action, _ = harbor_cells("age", ages, as_of=dt.date(2024, 1, 1))
+    >>> cells.values.take(pa.array(cells.codes)).to_pylist(), action
+    (['40', '90+', None], 'ages above 89 to 90+')
+    """
+    (name,) = values.columns
+    (distinct,) = values.values
+    if form == "zip":
+        areas = _areas(name, distinct, frozenset(restricted), pad)
+        return _cells(areas), "first three digits, 000 for small areas", []
+    if form == "age":
+        return _ages(name, distinct)
+    years = _numbers(name, distinct) if form == "birth year" else _years(name, distinct)
+    warnings = _odd_years(name, years, values, as_of)
+    if form == "date":
+        return _cells(years), "year only", warnings
+    born = [None if year is None else int(year) for year in years.to_pylist()]
+    # somebody born in this year may already be 90
+    oldest = as_of.year - OLDEST - 1
+    shown = [None if y is None else ABOVE if y <= oldest else str(y) for y in born]
+    import pyarrow as pa
+
+    return _cells(pa.array(shown, pa.string())), f"year only, {ABOVE} up to {oldest}", warnings
+
+
+def _cells(column: pa.Array) -> Cells:
+    """Cells from the new value of each code."""
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    encoded = column.dictionary_encode(null_encoding="encode")
+    codes = np.asarray(encoded.indices)
+    return Cells(codes.astype(smallest_dtype(len(encoded.dictionary))), encoded.dictionary)
+
+
+def _areas(name: str, values: pa.Array, restricted: frozenset[str], pad: bool) -> pa.Array:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    present = values.cast(pa.string()).drop_null()
+    right = pc.sum(pc.match_substring_regex(present, r"^\d{3,10}(?:-\d+)?$")).as_py() or 0
+    if wrong := len(present) - right:
+        raise ColumnError(
+            f"{wrong:,} distinct values are no ZIP codes",
+            where=f"column `{name}`",
+            remedy="Make them null, or drop the column with --drop.",
+        )
+    text = postal_text(name, values, pad=pad)
+    areas = pc.utf8_slice_codeunits(text, 0, 3)
+    small = pc.is_in(areas, value_set=pa.array(sorted(restricted), pa.string()))
+    return pc.if_else(small, pa.scalar("000"), areas)
+
+
+def _ages(name: str, values: pa.Array) -> tuple[Cells | None, str, list[str]]:
+    import pyarrow as pa
+
+    limit = _age_limit(name)
+    texts = values.cast(pa.string()).to_pylist()
+    ages = [_largest_number(text) for text in texts]
+    warnings = []
+    impossible = sum(age is not None and not 0 <= age < limit * 1.5 for age in ages)
+    if impossible:
+        warnings.append(f"column `{name}`: {impossible:,} distinct ages are below 0 or above 134")
+    if all(age is None or age < limit for age in ages):
+        return None, f"kept: no age above {OLDEST}", warnings
+    shown = [
+        ABOVE if age is not None and age >= limit else text
+        for age, text in zip(ages, texts, strict=True)
+    ]
+    return _cells(pa.array(shown, pa.string())), f"ages above {OLDEST} to {ABOVE}", warnings
+
+
+def _largest_number(text: str | None) -> float | None:
+    """The largest number in a cell: an age, or the upper end of a range of ages."""
+    found = re.findall(r"(?<![\d.])-?\d+(?:\.\d+)?", text or "")
+    return max(map(float, found), default=None)
+
+
+def _age_limit(name: str) -> int:
+    """The age from which people are too old to be told apart, in the column's unit."""
+    months = bool({"months", "month", "mo"} & set(words_of(name)))
+    return (OLDEST + 1) * (12 if months else 1)
+
+
+def _numbers(name: str, values: pa.Array) -> pa.Array:
+    import pyarrow as pa
+
+    try:
+        return values.cast(pa.float64(), safe=False)
+    except pa.ArrowInvalid as error:
+        raise ColumnError(
+            "holds text among its numbers",
+            where=f"column `{name}`",
+            remedy="Make the others null (--null TEXT), or drop the column.",
+        ) from error
+
+
+def _years(name: str, values: pa.Array) -> pa.Array:
+    """The year of each date, whatever the column's type."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kind = values.type
+    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
+        return pc.year(values).cast(pa.int32())
+    text = values.cast(pa.string())
+    found = pc.extract_regex(text, r"(?:^|[/.-])(?P<year>\d{4})(?:$|[/. T-])")
+    years = pc.struct_field(found, "year").cast(pa.int32())
+    unread = text.is_valid().to_numpy(zero_copy_only=False).sum() - len(years.drop_null())
+    if unread:
+        raise ColumnError(
+            f"{unread:,} distinct dates have no year of four digits",
+            where=f"column `{name}`",
+            remedy="Write dates as 1987-03-05, or drop the column with --drop.",
+        )
+    return years
+
+
+def _odd_years(name: str, years: pa.Array, values: Codes, as_of: dt.date) -> list[str]:
+    """Sentences about dates that can hardly be true."""
+    counts = values.counts if values.counts is not None else np.ones(values.entries, np.int64)
+    codes = values.arrays[0]
+    year = np.asarray(years.cast("float64").fill_null(np.nan))[codes]
+    said = []
+    early, late = int(counts[year < FIRST_YEAR].sum()), int(counts[year > as_of.year].sum())
+    if early:
+        said.append(f"column `{name}`: {early:,} dates lie before {FIRST_YEAR} (placeholders?)")
+    if late:
+        said.append(f"column `{name}`: {late:,} dates lie in the future")
+    return said
+
+
+def disallowed(name: str, form: str, values: pa.Array, restricted: Collection[str]) -> int:
+    """How many distinct released values do not have the form the law allows.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> disallowed("zip", "zip", pa.array(["021", "000", "036", "02138"]), RESTRICTED_AREAS)
+    2
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    text = values.cast(pa.string()).drop_null()
+    if form == "zip":
+        small = pc.is_in(text, value_set=pa.array(sorted(restricted), pa.string()))
+        good = pc.and_(pc.match_substring_regex(text, r"^\d{3}$"), pc.invert(small))
+    elif form == "age":
+        ages = (_largest_number(cell) for cell in text.to_pylist() if cell != ABOVE)
+        return sum(age is not None and age >= _age_limit(name) for age in ages)
+    else:
+        good = pc.or_(pc.equal(text, ABOVE), pc.match_substring_regex(text, r"^\d{4}$"))
+    return len(text) - int(pc.sum(good).as_py() or 0)

@@ -1,0 +1,179 @@
+"""OPT-LB <= LP bound <= optimum <= every algorithm, and the guarantees of the paper."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from sfumato.anonymization.cells.algorithms import start
+from sfumato.anonymization.cells.bounds import ascent, lower_bound
+from sfumato.anonymization.cells.cover import guarantee
+from sfumato.anonymization.cells.direct import approx_dr, opt_lb
+from sfumato.anonymization.cells.dual import certified, lp_bound
+from sfumato.anonymization.cells.exact import optimum
+from sfumato.anonymization.cells.partition import Partition
+from sfumato.anonymization.cells.patterns import patterns_of
+from sfumato.anonymization.cells.repair import repaired
+from sfumato.anonymization.cells.search import improved, local_search
+from sfumato.anonymization.cells.table import PRICE_UNIT, CellTable, table_of_codes
+from sfumato.budget import Budget
+from star_partitions import best_cost, tiny_tables
+
+MANY = settings(max_examples=300)
+
+
+def require_valid(table: CellTable, partition: Partition) -> None:
+    """Every row is in one group, and every group has k rows."""
+    held = np.bincount(partition.entry, weights=partition.rows, minlength=table.entries)
+    assert (held == table.counts).all()
+    assert partition.sizes().min() >= table.k
+    assert (partition.group >= 0).all()
+
+
+@MANY
+@given(tiny_tables())
+def test_bounds_and_search_enclose_the_optimum(given: tuple[Any, int]) -> None:
+    codes, k = given
+    table = table_of_codes(codes, k)
+    patterns = patterns_of(table)
+    first = approx_dr(table, patterns)
+    better = local_search(table, patterns, first)
+    for partition in (first, better):
+        require_valid(table, partition)
+    least = opt_lb(table, patterns)
+    bound = lp_bound(table, patterns, least, better.units(table))
+    best = round(best_cost(codes, k) * PRICE_UNIT)
+    assert int(least @ table.counts) <= bound <= best
+    assert best <= better.units(table) <= first.units(table)
+
+
+@MANY
+@given(tiny_tables())
+def test_exact_is_the_optimum(given: tuple[Any, int]) -> None:
+    codes, k = given
+    table = table_of_codes(codes, k)
+    solved = optimum(table)
+    assert solved is not None
+    assert solved.proven
+    assert solved.partition is not None
+    require_valid(table, solved.partition)
+    best = round(best_cost(codes, k) * PRICE_UNIT)
+    assert solved.bound == solved.partition.units(table) == best
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "beta"), [("cf", 1.0), ("cf", 1.8), ("cf", 3.0), ("fq", 1.0), ("naive", 1.0)]
+)
+@settings(max_examples=150)
+@given(given=tiny_tables())
+def test_covers_keep_their_guarantee(algorithm: str, beta: float, given: tuple[Any, int]) -> None:
+    codes, k = given
+    table = table_of_codes(codes, k)
+    found = start(table, patterns_of(table), algorithm, beta, Budget())
+    require_valid(table, found)
+    assert found.sizes().max() <= 2 * k - 1
+    best = best_cost(codes, k)
+    assert best <= found.cost(table) <= guarantee(k, beta) * best
+
+
+@pytest.mark.parametrize("algorithm", ["gr", "ds"])
+@settings(max_examples=150)
+@given(given=tiny_tables())
+def test_baselines_are_never_below_the_optimum(algorithm: str, given: tuple[Any, int]) -> None:
+    codes, k = given
+    table = table_of_codes(codes, k)
+    found = start(table, patterns_of(table), algorithm, 1.0, Budget())
+    require_valid(table, found)
+    assert found.sizes().max() <= max(2 * k - 1, 3 * k - 2)
+    assert best_cost(codes, k) <= found.cost(table)
+
+
+@settings(max_examples=150)
+@given(tiny_tables(), st.data())
+def test_prices_of_columns(given: tuple[Any, int], data: st.DataObject) -> None:
+    codes, k = given
+    width = codes.shape[1]
+    offered = st.sampled_from([0.5, 1.0, 2.0, 3.25])
+    prices = data.draw(st.lists(offered, min_size=width, max_size=width))
+    table = table_of_codes(codes, k, np.array(prices))
+    patterns = patterns_of(table)
+    first = approx_dr(table, patterns)
+    least = opt_lb(table, patterns)
+    dual = ascent(table, patterns, least, first, "lp", Budget())
+    found = improved(table, patterns, first, "local", 0, Budget(), dual)
+    require_valid(table, found)
+    bound = lower_bound(table, patterns, "lp", least, dual, found, Budget())
+    best = round(best_cost(codes, k, prices) * PRICE_UNIT)
+    assert bound.all["opt-lb"] <= bound.all["lp"] <= best <= found.units(table)
+    solved = optimum(table)
+    assert solved is not None
+    assert solved.bound == best
+
+
+@settings(max_examples=150)
+@given(tiny_tables(), st.data())
+def test_any_prices_of_rows_prove_no_more_than_the_optimum(
+    given: tuple[Any, int], data: st.DataObject
+) -> None:
+    codes, k = given
+    table = table_of_codes(codes, k)
+    wild = st.floats(-3000, 9000)
+    prices = data.draw(st.lists(wild, min_size=table.entries, max_size=table.entries))
+    proven = certified(table, patterns_of(table), np.array(prices))
+    assert proven <= best_cost(codes, k) * PRICE_UNIT * 1024
+
+
+@settings(max_examples=100)
+@given(tiny_tables(columns=4), st.integers(2, 9))
+def test_few_patterns_still_bound_and_cover(given: tuple[Any, int], most: int) -> None:
+    codes, k = given
+    table = table_of_codes(codes, k)
+    patterns = patterns_of(table, most)
+    found = approx_dr(table, patterns)
+    require_valid(table, found)
+    least = opt_lb(table, patterns)
+    bound = lp_bound(table, patterns, least, found.units(table))
+    assert int(least @ table.counts) <= bound <= best_cost(codes, k) * PRICE_UNIT
+
+
+@settings(max_examples=60)
+@given(tiny_tables(rows=10))
+def test_repair_by_integer_programming_reaches_the_optimum_of_tiny_tables(
+    given: tuple[Any, int],
+) -> None:
+    codes, k = given
+    table = table_of_codes(codes, k)
+    patterns = patterns_of(table)
+    found = improved(table, patterns, approx_dr(table, patterns), "milp", 0, Budget())
+    require_valid(table, found)
+    assert found.cost(table) == best_cost(codes, k)
+
+
+def test_repair_with_what_the_linear_program_opens() -> None:
+    random = np.random.default_rng(2)
+    codes = random.integers(0, 4, (350, 5)) * (random.random((350, 5)) < 0.5)
+    table = table_of_codes(codes, 2)
+    patterns = patterns_of(table)
+    first, least = approx_dr(table, patterns), opt_lb(table, patterns)
+    dual = ascent(table, patterns, least, first, "lp", Budget())
+    found = improved(table, patterns, first, "local", 0, Budget(), dual)
+    better = repaired(table, found, attempts=2, dual=dual)
+    require_valid(table, better)
+    bound = lower_bound(table, patterns, "lp", least, dual, found, Budget())
+    assert bound.units <= better.units(table) < found.units(table)
+
+
+def test_a_spent_budget_still_gives_a_partition_and_a_bound() -> None:
+    random = np.random.default_rng(3)
+    codes = random.integers(0, 4, (300, 6))
+    table = table_of_codes(codes, 5)
+    budget = Budget()
+    budget.cancel()
+    found = approx_dr(table, budget=budget)
+    require_valid(table, found)
+    least = int(opt_lb(table, budget=budget) @ table.counts)
+    assert 0 <= least <= local_search(table, patterns_of(table), approx_dr(table)).units(table)

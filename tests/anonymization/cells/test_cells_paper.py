@@ -1,0 +1,82 @@
+"""The examples of Park & Shim."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from sfumato.anonymization.cells.algorithms import start
+from sfumato.anonymization.cells.candidates import closed_candidates, frequent_candidates
+from sfumato.anonymization.cells.direct import opt_lb
+from sfumato.anonymization.cells.exact import optimum
+from sfumato.anonymization.cells.patterns import patterns_of
+from sfumato.anonymization.cells.table import CellTable, table_of_codes
+from sfumato.budget import Budget
+
+FIGURE_1 = """20~29 Single USA Male
+30~39 Divorce China Female
+20~29 Single USA Female
+30~39 Separation Korea Female"""
+
+FIGURE_2 = """20~29 Single USA Female Master
+20~29 Single USA Female Doctor
+20~29 Single China Male Master
+20~29 Single China Male Doctor
+20~29 Divorce USA Male Master
+20~29 Divorce USA Male Doctor
+30~39 Single USA Male Master
+30~39 Single USA Male Doctor"""
+
+
+def coded(text: str, k: int) -> tuple[CellTable, list[list[str]]]:
+    rows = np.array([line.split() for line in text.splitlines()])
+    columns = [np.unique(column, return_inverse=True) for column in rows.T]
+    table = table_of_codes(np.stack([codes for _, codes in columns], axis=1), k)
+    return table, [values.tolist() for values, _ in columns]
+
+
+def test_figure_1_closed_itemsets() -> None:
+    table, values = coded(FIGURE_1, 2)
+    found = closed_candidates(table)
+    itemsets = set()
+    for at, kept in enumerate(found.kept.tolist()):
+        row = table.codes[found.members[found.starts[at]]]
+        itemsets.add(frozenset(values[c][row[c]] for c in range(4) if kept >> c & 1))
+    assert itemsets == {
+        frozenset({"20~29", "Single", "USA"}),
+        frozenset({"30~39", "Female"}),
+        frozenset({"Female"}),
+        frozenset(),
+    }
+
+
+def test_figure_10_has_ten_frequent_itemsets() -> None:
+    table, _ = coded(FIGURE_1, 2)
+    assert len(frequent_candidates(table)) == 10 + 1  # and the empty one
+
+
+@pytest.mark.parametrize("algorithm", ["dr", "cf", "fq", "naive", "gr"])
+def test_figure_1_costs_six_cells(algorithm: str) -> None:
+    table, _ = coded(FIGURE_1, 2)
+    assert start(table, patterns_of(table), algorithm, 1.0, Budget()).cost(table) == 6
+
+
+def test_figure_2_optimum_is_24_cells() -> None:
+    table, _ = coded(FIGURE_2, 4)
+    solved = optimum(table)
+    assert solved is not None
+    assert solved.bound == 24_000
+    assert int(opt_lb(table) @ table.counts) <= 24_000
+
+
+@pytest.mark.parametrize("algorithm", ["dr", "cf", "fq", "naive"])
+def test_figure_2_algorithms(algorithm: str) -> None:
+    table, _ = coded(FIGURE_2, 4)
+    found = start(table, patterns_of(table), algorithm, 1.0, Budget())
+    assert found.sizes().tolist() in ([4, 4], [8])
+    assert found.cost(table) in (24, 32, 40)
+
+
+def test_example_4_2() -> None:
+    table = table_of_codes(np.array([[1, 0, 1, 0], [1, 1, 1, 0], [0, 1, 1, 0]]), k=3)
+    assert start(table, patterns_of(table), "dr", 1.0, Budget()).cost(table) == 6

@@ -1,0 +1,126 @@
+"""The best-quality method: against the exhaustive optimum, under a budget, part by part."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import sfumato as sf
+from sfumato.anonymization import annealing, lattice
+from sfumato.anonymization._nearest import nearest_entries
+from sfumato.anonymization._pricing import begin, group_loss, grow_all
+from sfumato.anonymization.best import solve
+from sfumato.anonymization.demand import Demand, models_of
+from sfumato.anonymization.preparing import prepare
+from sfumato.anonymization.pricing import END, prices_of
+from sfumato.anonymization.space import positions_of
+from sfumato.budget import Budget
+from tree_partitions import TREES, optimum, small_table
+
+
+def test_small_tables_come_close_to_the_optimum():
+    random = np.random.default_rng(7)
+    gaps, starts = [], []
+    for _ in range(25):
+        k = int(random.integers(2, 4))
+        table = small_table(random, int(random.integers(2 * k, 10)))
+        release = sf.anonymize(table, qi=list(TREES), k=k, method="best", hierarchies=TREES)
+        least = optimum(table, k)
+        assert release.utility["ncp"] >= least - 1e-12
+        assert release.k >= k
+        gaps.append(release.utility["ncp"] - least)
+        starts.append(release.details["loss_before"] - least)
+    assert np.mean(gaps) <= 0.5 * np.mean(starts)
+    assert np.mean(gaps) < 0.01
+
+
+@given(seed=st.integers(0, 10**6), k=st.integers(2, 6))
+@settings(max_examples=15)
+def test_parts_and_seeds_change_no_promise(seed, k):
+    random = np.random.default_rng(seed)
+    table = small_table(random, 120).append_column("age", pa.array(random.integers(18, 60, 120)))
+    asked = {"qi": ["job", "town", "age"], "k": k, "method": "best", "hierarchies": TREES}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(annealing, "PART", 20)
+        release = sf.anonymize(table, seed=seed, **asked)
+    assert release.k >= k
+    assert release.utility["ncp"] == pytest.approx(release.details["loss_after"])
+    assert release.details["loss_after"] <= release.details["loss_before"] + 1e-12
+
+
+@given(seed=st.integers(0, 10**6), rows=st.integers(2, 80), wish=st.integers(1, 12))
+@settings(max_examples=40)
+def test_nearest_entries_lose_least_together(seed, rows, wish):
+    random = np.random.default_rng(seed)
+    table = small_table(random, rows).append_column("age", pa.array(random.integers(18, 60, rows)))
+    asked = Demand((("job", "town", "age"),), (), models_of((), k=2), "best", {}, TREES, True)
+    problem = prepare(sf.table(table), asked, Budget()).problem
+    prices, positions = prices_of(problem, "certainty"), positions_of(problem)
+    many = len(positions)
+    cut = int(random.integers(0, many + 1))
+    order, starts = random.permutation(many), np.array([0, cut, many])
+    near = np.full((many, wish), -1, dtype=np.int32)
+    nearest_entries(positions, order, starts, *prices, near)
+
+    memory = np.zeros((1, prices.head[-1, END]), dtype=np.int64)
+    for district in np.split(order, [cut]):
+        for entry in district:
+            lost = {}
+            for other in set(district) - {entry}:
+                begin(prices.head, prices.ints, memory, 0, positions, entry)
+                grow_all(prices.head, prices.ints, memory, 0, positions, other)
+                lost[int(other)] = group_loss(prices.head, prices.floats, memory, 0)
+            found = [int(other) for other in near[entry] if other >= 0]
+            assert len(found) == len(set(found)) == min(wish, len(lost))
+            least = sorted(lost.values())[: len(found)]
+            np.testing.assert_allclose([lost[other] for other in found], least, atol=1e-8)
+
+
+def test_a_seed_repeats_a_release():
+    table = small_table(np.random.default_rng(3), 200)
+    asked = {"qi": ["job", "town"], "k": 7, "method": "best", "hierarchies": TREES, "seed": 5}
+    first, second = (sf.anonymize(table, **asked) for _ in range(2))
+    names = ["job", "town"]
+    tables = [pa.Table.from_batches(list(r.table.batches(names))) for r in (first, second)]
+    assert tables[0].equals(tables[1])
+
+
+def test_a_search_that_is_stopped_gives_the_best_so_far():
+    table = small_table(np.random.default_rng(4), 150)
+    budget = Budget()
+
+    def stop(doing, share):
+        if doing.startswith("improving"):
+            budget.cancel()
+
+    budget.on_progress = stop
+    prepared = prepare(sf.table(table), demand(7), budget)
+    solution = solve(prepared.problem)
+    assert solution.stopped_by == "cancelled"
+    assert solution.details["loss_after"] <= solution.details["loss_before"]
+    rows = prepared.problem.counts if solution.rows is None else solution.rows
+    sizes = np.bincount(solution.groups, weights=rows)
+    assert sizes.min() >= 7
+
+
+def test_a_descent_out_of_time_visits_few_nodes(monkeypatch):
+    table = small_table(np.random.default_rng(8), 300)
+    monkeypatch.setattr(lattice, "WORK", 0)  # asks after every node
+    told = []
+    whole = lattice.solve(prepare(sf.table(table), demand(7), Budget()).problem)
+    budget = Budget(on_progress=lambda doing, share: told.append(share))
+    problem = prepare(sf.table(table), demand(7), budget).problem
+    budget.cancel()
+    told.clear()
+    hurried = lattice.solve(problem)
+    assert hurried.stopped_by == "cancelled"
+    assert whole.stopped_by is None
+    assert told == [0.0]
+    assert np.bincount(hurried.groups, weights=problem.counts).min() >= 7
+
+
+def demand(k):
+    return Demand((("job", "town"),), (), models_of((), k=k), "best", {}, TREES, True)

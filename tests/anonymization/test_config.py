@@ -1,0 +1,224 @@
+"""Settings: from TOML, overridden, written down again, and repeated from a certificate."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import sfumato as sf
+from sfumato.anonymization.config import Settings
+from sfumato.errors import ParameterError, SourceError
+from sfumato.hierarchy import Hierarchy
+
+FILE = """
+k = 2
+qi = ["age", "job"]
+sensitive = ["ill"]
+l = 2
+relaxed = true
+identifiers = ["name"]
+
+[weights]
+age = 3
+
+[boundaries.age]
+max_width = 30
+
+[columns.age]
+top = 50
+"""
+
+
+@pytest.fixture
+def people():
+    return pa.table(
+        {
+            "name": list("abcdefgh"),
+            "age": [20, 21, 25, 30, 41, 45, 60, 70],
+            "job": ["nurse", "cook"] * 4,
+            "ill": ["flu", "cold", "gout", "flu"] * 2,
+        }
+    )
+
+
+@pytest.fixture
+def file(tmp_path):
+    path = tmp_path / "anonymize.toml"
+    path.write_text(FILE)
+    return path
+
+
+def test_a_file_says_what_python_says(people, file):
+    by_file = sf.anonymize(people, config=file)
+    by_hand = sf.anonymize(
+        people,
+        k=2,
+        qi=["age", "job"],
+        sensitive=["ill"],
+        l=2,
+        relaxed=True,
+        identifiers=["name"],
+        weights={"age": 3},
+        boundaries={"age": {"max_width": 30}},
+        columns={"age": {"top": 50}},
+    )
+    assert by_file.to_dict() == by_hand.to_dict()
+
+
+def test_what_is_given_comes_before_the_file(people, file):
+    release = sf.anonymize(people, config=file, k=4, weights={"job": 2}, relaxed=False)
+    assert release.asked["k"] == 4
+    assert release.asked["weights"] == {"age": 3.0, "job": 2.0}
+    assert release.asked["relaxed"] is False
+
+
+def test_options_do_not_follow_to_another_method(file):
+    settings = Settings.read(file).overridden({"method": "quantiles"})
+    assert settings.options == {}
+
+
+def test_a_certificate_repeats_its_release(people, file, tmp_path):
+    first = tmp_path / "first.csv"
+    sf.anonymize(people, config=file, output=first)
+    second = tmp_path / "second.csv"
+    sf.anonymize(people, config=f"{first}.certificate.json", output=second)
+    assert first.read_bytes() == second.read_bytes()
+
+
+def test_a_certificate_cannot_repeat_trees_it_only_names(people, tmp_path):
+    tree = Hierarchy.from_levels([["nurse", "cook"], ["*", "*"]])
+    out = tmp_path / "out.csv"
+    sf.anonymize(people, qi=["job"], k=2, hierarchies={"job": tree}, output=out)
+    with pytest.raises(ParameterError, match="given in Python"):
+        Settings.read(f"{out}.certificate.json")
+
+
+def test_paths_are_relative_to_the_file(people, tmp_path):
+    folder = tmp_path / "settings"
+    (folder / "trees").mkdir(parents=True)
+    (folder / "trees" / "job.csv").write_text("nurse;*\ncook;*\n")
+    (folder / "bounds.toml").write_text("[job]\nmarks = ['nurse', 'cook']\n")
+    (folder / "queries.sql").write_text("age >= 40\n")
+    path = folder / "a.toml"
+    path.write_text(
+        'k = 2\nqi = ["age", "job"]\nhierarchies = "trees"\nboundaries = "bounds.toml"\n'
+        'workload = "queries.sql"\n'
+    )
+    release = sf.anonymize(people, config=path)
+    assert release.k >= 2
+    assert release.asked["boundaries"] == {"job": {"marks": ["nurse", "cook"]}}
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("kk = 5", "no setting `kk`"),
+        ("sensitiv = ['ill']", "Did you mean `sensitive`"),
+        ("relax = true", "Did you mean `relaxed`"),
+        ("k = 'five'", "`k` must be a number"),
+        ("k = true", "`k` must be a number"),
+        ("qi = [1, 2]", "list of column names"),
+        ("sensitive = 3", "list of column names"),
+        ("weights = 3", "must be a table"),
+        ("[weights]\nage = 'much'", "weight of `age`"),
+        ("[weights]\nage = -1", "weight of `age`"),
+        ("l_kind = 'entropic'", "Did you mean `entropy`"),
+        ("suppressed_as = 'stars'", "cannot be `stars`"),
+        ("method = 'mondrain'", "Did you mean `mondrian`"),
+        ("method = 3", "no method `3`"),
+    ],
+)
+def test_what_a_file_must_not_say(people, tmp_path, text, words):
+    path = tmp_path / "bad.toml"
+    path.write_text(text)
+    with pytest.raises(ParameterError, match=words):
+        sf.anonymize(people, config=path, qi=["age"], k=2)
+
+
+def test_files_that_cannot_be_read(tmp_path):
+    with pytest.raises(SourceError, match="no such file"):
+        Settings.read(tmp_path / "nowhere.toml")
+    broken = tmp_path / "broken.toml"
+    broken.write_text("k = \n")
+    with pytest.raises(SourceError, match="line 1"):
+        Settings.read(broken)
+    other = tmp_path / "other.json"
+    other.write_text("[]")
+    with pytest.raises(SourceError, match="no certificate"):
+        Settings.read(other)
+
+
+def test_the_example_of_the_documentation_is_understood(tmp_path):
+    page = (Path(__file__).parents[2] / "docs" / "anonymize-toml.md").read_text()
+    path = tmp_path / "anonymize.toml"
+    path.write_text(page.split("```toml\n")[1].split("```")[0])
+    settings = Settings.read(path)
+    assert settings.qi == (("birth_date", "sex", "zip"), ("doctor", "admission_date"))
+    assert settings.columns["cost"] == {"top": 50000, "bottom": 100, "round": 10}
+    assert settings.boundaries == {"zip": {"marks": ["021**", "024**"]}}
+    assert settings.options == {"relaxed": False, "cut_weights": {"spread": 1, "priority": 2}}
+
+
+names = st.text(min_size=1, max_size=6)
+
+
+@given(
+    st.lists(st.lists(names, min_size=1, max_size=3).map(tuple), min_size=1, max_size=3),
+    st.dictionaries(names, st.floats(0, 1e6)),
+    st.dictionaries(
+        names,
+        st.one_of(
+            st.fixed_dictionaries({"top": st.integers(-5, 5)}),
+            st.fixed_dictionaries({"recode": st.dictionaries(names, names, min_size=1)}),
+        ),
+    ),
+    st.booleans(),
+)
+def test_settings_survive_being_written_down(qi, weights, columns, relaxed):
+    given = {"qi": qi, "k": 3, "weights": weights, "columns": columns, "relaxed": relaxed}
+    settings = Settings.of({**given, "cut_weights": {"spread": 2.0}})
+    assert Settings.of(tomllib.loads(settings.to_toml())) == settings
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("qi = 5", "`qi` must be a list of column names"),
+        ("qi = [['age'], 3]", "`qi` must be a list of column names"),
+        ("k = 5.5", "`k` must be a whole number"),
+        ("seed = -1", "`seed` must be a whole number, zero or larger"),
+        ("seed = 1.5", "`seed` must be a whole number"),
+        ("hierarchies = 5", "`hierarchies` must be a folder"),
+        ("boundaries = 5", "`boundaries` must be a file or a table"),
+        ("workload = 5", "`workload` must be a file or a list"),
+        ("t_distance = 3", "`t_distance` must be a kind of distance"),
+        ("cut_weights = 3", "`cut_weights` must be a table"),
+        ("cuts = 3", "`cuts` must be a table"),
+        ("relaxed = 'maybe'", "`relaxed` must be true or false"),
+        (
+            "method = 'full-domain'\nsuppression_limit = true",
+            "`suppression_limit` must be a number",
+        ),
+        ("method = 'cells'\nbeta = 'a'", "`beta` must be a number"),
+        ("method = 'cells'\nprotected = 3", "`protected` must be a list of column names"),
+        ("method = 'best'\nloss = 3", "`loss` must be text"),
+    ],
+)
+def test_a_value_of_another_type_is_refused_with_the_file(tmp_path, text, says):
+    place = tmp_path / "anonymize.toml"
+    place.write_text(text)
+    with pytest.raises(ParameterError, match=says) as error:
+        Settings.read(place)
+    assert "anonymize.toml" in str(error.value)
+
+
+def test_a_certificate_of_another_verb_is_no_configuration(tmp_path):
+    place = tmp_path / "out.csv.certificate.json"
+    place.write_text('{"method": "mask", "asked": {"beta": 0.5}}')
+    with pytest.raises(ParameterError, match="certificate of `mask`"):
+        Settings.read(place)

@@ -1,0 +1,300 @@
+"""HIPAA's Safe Harbor: every planted identifier found, no false alarm, the allowed forms."""
+
+from __future__ import annotations
+
+import datetime as dt
+import uuid
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import sfumato as sf
+from samples import sample_path
+from sfumato.demo import people
+from sfumato.engines.codes import Codes, smallest_dtype
+from sfumato.engines.schema import column_of
+from sfumato.errors import ColumnError, ParameterError
+from sfumato.populations.identifiers import KINDS, Recognised, recognise, words_of
+from sfumato.populations.safe_harbor import (
+    RESTRICTED_AREAS,
+    disallowed,
+    harbor_cells,
+    read_areas,
+)
+
+TODAY = dt.date(2024, 12, 31)
+ROWS = 200
+
+
+def look(name: str, values: list[object], unique: float | None = None) -> Recognised | None:
+    array = pa.array(values)
+    if unique is None:
+        unique = sum(values.count(value) == 1 for value in values) / len(values)
+    return recognise(column_of(name, array.type), array, unique)
+
+
+def numbered(form: str) -> list[object]:
+    return [form.format(i=i, j=i * 7919 % 10_000) for i in range(ROWS)]
+
+
+PLANTED: dict[str, tuple[str, list[object]]] = {
+    "name": ("A", numbered("Ann{i} Lee")),
+    "LastName": ("A", numbered("Lee{i}")),
+    "patient_name": ("A", numbered("Ann{i} Lee")),
+    "mother's name": ("A", numbered("Ann{i} Lee")),
+    "city": ("B", ["Boston"] * ROWS),
+    "home_address": ("B", numbered("{i} Main Street")),
+    "where": ("B", numbered("{i} Elm Ave")),
+    "latitude": ("B", [42.0 + i / 1000 for i in range(ROWS)]),
+    "census_tract": ("B", numbered("{i:06}")),
+    "zip": ("B", numbered("0{j:04}")),
+    "birth_date": ("C", [dt.date(1950, 1, 1) + dt.timedelta(i) for i in range(ROWS)]),
+    "seen": ("C", [dt.datetime(2020, 1, 1) + dt.timedelta(i) for i in range(ROWS)]),
+    "admitted": ("C", ["2020-01-05"] * ROWS),
+    "visit": ("C", ["3/14/2020"] * ROWS),
+    "birth_month": ("C", [1 + i % 12 for i in range(ROWS)]),
+    "age": ("C", [20 + i % 75 for i in range(ROWS)]),
+    "age_group": ("C", ["20-29", "90-99"] * (ROWS // 2)),
+    "year_of_birth": ("C", [1930 + i % 75 for i in range(ROWS)]),
+    "phone": ("D", numbered("555{i}")),
+    "contact": ("D", numbered("(555) 226-{j:04}")),
+    "fax_number": ("E", numbered("555{i}")),
+    "e-mail": ("F", numbered("x{i}@example.org")),
+    "reach": ("F", numbered("x{i}@example.org")),
+    "ssn": ("G", numbered("900-12-{j:04}")),
+    "tax": ("G", numbered("900-12-{j:04}")),
+    "MRN": ("H", numbered("{i}")),
+    "PatientID": ("H", numbered("P{i:08}")),
+    "member_id": ("I", numbered("M{i}")),
+    "policy number": ("I", numbered("M{i}")),
+    "account": ("J", numbered("{i}")),
+    "payment": ("J", numbered("4111 1111 1111 {j:04}")),
+    "license_no": ("K", numbered("L{i}")),
+    "vin": ("L", numbered("1HGCM82633A{i:06}")),
+    "car": ("L", numbered("1HGCM82633A0{j:05}")),
+    "license_plate": ("L", numbered("MA {i}")),
+    "device_serial": ("M", numbered("S{i}")),
+    "hw": ("M", numbered("00:1B:44:11:3A:{i:02}")[:99]),
+    "website": ("N", numbered("example.org/{i}")),
+    "page": ("N", numbered("https://example.org/{i}")),
+    "ip_address": ("O", numbered("10.0.0.{i}")),
+    "host": ("O", numbered("10.0.0.{i}")),
+    "fingerprint": ("P", numbered("{i:x}")),
+    "photo": ("Q", numbered("{i}")),
+    "scan": ("Q", numbered("face{i}.jpg")),
+    "raw": ("Q", [b"\x89PNG"] * ROWS),
+    "study_id": ("R", numbered("X-{i}")),
+    "token": ("R", [str(uuid.UUID(int=i)) for i in range(ROWS)]),
+    "code": ("R", numbered("AB{i:05}")),
+}
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_every_planted_identifier_is_found(name: str) -> None:
+    kind, values = PLANTED[name]
+    found = look(name, values)
+    assert found is not None
+    assert found.kind == kind, KINDS[found.kind or "A"]
+    assert found.why
+
+
+def test_all_eighteen_kinds_are_planted() -> None:
+    assert {kind for kind, _ in PLANTED.values()} == set(KINDS) == set("ABCDEFGHIJKLMNOPQR")
+
+
+random = np.random.default_rng(1)
+CLINICAL: dict[str, list[object]] = {
+    "race": random.choice(["White", "Black", "Asian", "Brown", "Green"], ROWS).tolist(),
+    "ethnicity": random.choice(["Hispanic", "Native American"], ROWS).tolist(),
+    "sex": random.choice(["F", "M"], ROWS).tolist(),
+    "diagnosis": random.choice(["I10", "E11.9", "J45.901"], ROWS).tolist(),
+    "diagnosis_name": random.choice(["Acute kidney failure", "Hypertension"], ROWS).tolist(),
+    "drug name": random.choice(["Amoxicillin", "Lisinopril"], ROWS).tolist(),
+    "department_name": random.choice(["Internal Medicine", "Cardiology"], ROWS).tolist(),
+    "hospital_name": random.choice(["St. Mary Hospital", "General Hospital"], ROWS).tolist(),
+    "blood_pressure": random.choice(["120/80", "135/85"], ROWS).tolist(),
+    "stage": random.integers(1, 5, ROWS).tolist(),
+    "dosage": random.integers(5, 500, ROWS).tolist(),
+    "white_cell_count": random.integers(3000, 11000, ROWS).tolist(),
+    "heart_block": random.choice(["none", "first degree"], ROWS).tolist(),
+    "urinary_tract": random.choice(["clear", "infected"], ROWS).tolist(),
+    "length_of_stay_days": random.integers(0, 40, ROWS).tolist(),
+    "cost": random.gamma(2, 1000, ROWS).tolist(),
+    "creatinine": random.normal(1, 0.2, ROWS).tolist(),
+    "state": random.choice(["MA", "NY"], ROWS).tolist(),
+    "marital_status": random.choice(["Married", "Single"], ROWS).tolist(),
+    "insurance": random.choice(["Medicare", "Private"], ROWS).tolist(),
+    "smoker": random.choice([True, False], ROWS).tolist(),
+    "survival_months": random.integers(0, 120, ROWS).tolist(),
+    "icu": random.choice(["yes", "no"], ROWS).tolist(),
+    "tumor_grade": random.choice(["G1", "G2"], ROWS).tolist(),
+    "event": random.integers(0, 2, ROWS).tolist(),
+}
+
+
+@pytest.mark.parametrize("name", CLINICAL)
+def test_no_false_alarm_on_clinical_columns(name: str) -> None:
+    assert look(name, CLINICAL[name]) is None
+
+
+@pytest.mark.parametrize(
+    ("file", "expected"),
+    [
+        ("adult.parquet", {"age": "C"}),
+        ("arx_adult.parquet", {"age": "C"}),
+        ("surv_colon.parquet", {"age": "C"}),
+        ("surv_lung.parquet", {"age": "C"}),
+        ("surv_gbsg2.parquet", {"age": "C"}),
+        ("surv_flchain.parquet", {"age": "C"}),
+    ],
+)
+def test_real_clinical_and_census_tables(file: str, expected: dict[str, str]) -> None:
+    release = sf.safe_harbor(pq.read_table(sample_path(file)), as_of=TODAY)
+    found = {c["column"]: c["kind"] for c in release.details["columns"] if c["kind"]}
+    assert {
+        name: kind for name, kind in found.items() if name not in ("id", "rownames")
+    } == expected
+
+
+def test_the_demo_table() -> None:
+    release = sf.safe_harbor(people(3_000, seed=4), as_of=TODAY)
+    columns = {c["column"]: c for c in release.details["columns"]}
+    dropped = {"patient_id", "name", "ssn", "email", "phone", "note"}
+    assert {c for c in columns if columns[c]["action"] == "dropped"} == dropped
+    kinds = {c: columns[c]["kind"] for c in columns if columns[c]["kind"]}
+    assert kinds == {
+        "patient_id": "H", "name": "A", "ssn": "G", "email": "F", "phone": "D",
+        "birth_date": "C", "admission_date": "C", "discharge_date": "C", "zip": "B",
+    }  # fmt: skip
+    clinical = {"sex", "ethnicity", "language", "marital_status", "insurance", "department",
+                "diagnosis", "diagnosis_name", "cost"}  # fmt: skip
+    assert all(columns[c]["action"] == "kept" and not columns[c]["undecided"] for c in clinical)
+    assert release.details["undecided"] == ["doctor"]
+    assert release.table is not None
+    rows = release.table.sample(5_000)
+    zips = set(rows["zip"].to_pylist())
+    assert all(len(area) == 3 for area in zips)
+    assert not zips & RESTRICTED_AREAS
+    assert "000" in zips
+    years = {y for y in rows["birth_date"].to_pylist() if y is not None}
+    assert "90+" in years
+    assert min(int(y) for y in years - {"90+"}) == 2024 - 89
+    assert set(rows["admission_date"].to_pylist()) <= {2023, 2024}
+    assert release.verified
+
+
+def cells_of(form: str, values: list[object], **options: object) -> list[object]:
+    distinct = pa.array(values)
+    codes = Codes(
+        (str(options.pop("name", "x")),), (np.arange(len(values)).astype(np.uint8),), (distinct,),
+        np.ones(len(values), np.int64),
+    )  # fmt: skip
+    cells, _, _ = harbor_cells(form, codes, as_of=TODAY, **options)  # type: ignore[arg-type]
+    if cells is None:
+        return values
+    return cells.values.take(pa.array(cells.codes)).to_pylist()
+
+
+def test_zip_codes_keep_three_digits_but_not_of_small_areas() -> None:
+    zips = ["02138", "03601", "05901-1234", None, "89301"]
+    assert cells_of("zip", zips) == ["021", "000", "000", None, "000"]
+    assert cells_of("zip", zips, restricted={"021"}) == ["000", "036", "059", None, "893"]
+
+
+def test_zip_codes_that_lost_their_zero_are_said() -> None:
+    with pytest.raises(ColumnError, match=r"fewer than 5 digits.*--pad-zip"):
+        cells_of("zip", [2138, 10001])
+    assert cells_of("zip", [2138, 10001], pad=True) == ["021", "100"]
+
+
+def test_what_is_no_zip_code_is_refused() -> None:
+    with pytest.raises(ColumnError, match="1 distinct values are no ZIP codes"):
+        cells_of("zip", ["02138", "SW1A 1AA"])
+
+
+def test_ages() -> None:
+    assert cells_of("age", [0, 89, 90, 104, None]) == ["0", "89", "90+", "90+", None]
+    assert cells_of("age", [10, 89]) == [10, 89]
+    assert cells_of("age", [89.5, 90.0]) == ["89.5", "90+"]
+    assert cells_of("age", [100, 1080], name="age_months") == ["100", "90+"]
+    as_text = ["34", "unknown", "91", "[80, 89]", "[85, 95)", "90-94", None]
+    assert cells_of("age", as_text) == ["34", "unknown", "90+", "[80, 89]", "90+", "90+", None]
+
+
+def test_dates_keep_their_year_and_birth_years_their_secret() -> None:
+    days = [dt.date(2020, 5, 5), None, dt.date(1934, 12, 31), dt.date(1935, 1, 1)]
+    assert cells_of("date", days) == [2020, None, 1934, 1935]
+    assert cells_of("birth date", days) == ["2020", None, "90+", "1935"]
+    assert cells_of("birth year", [1934, 1935]) == ["90+", "1935"]
+    assert cells_of("date", ["2020-05-05", "1999-01-01 10:00"]) == [2020, 1999]
+    assert cells_of("date", ["5/14/2020", "14.5.1999"]) == [2020, 1999]
+
+
+def test_dates_without_a_year_are_refused() -> None:
+    with pytest.raises(ColumnError, match="no year of four digits"):
+        cells_of("date", ["5/14/20", "5/15/20"])
+
+
+def test_dates_that_can_hardly_be_true_are_said() -> None:
+    days = pa.array([dt.date(1899, 1, 1), dt.date(2000, 1, 1), dt.date(2099, 1, 1)])
+    codes = Codes(("d",), (np.arange(3, dtype=np.uint8),), (days,), np.array([5, 1, 2]))
+    _, _, said = harbor_cells("date", codes, as_of=TODAY)
+    assert said == [
+        "column `d`: 5 dates lie before 1900 (placeholders?)",
+        "column `d`: 2 dates lie in the future",
+    ]
+
+
+def test_released_forms_are_checked() -> None:
+    assert disallowed("zip", "zip", pa.array(["021", "000"]), RESTRICTED_AREAS) == 0
+    assert disallowed("zip", "zip", pa.array(["0213", "036"]), RESTRICTED_AREAS) == 2
+    assert disallowed("age", "age", pa.array(["89", "90+", None]), ()) == 0
+    assert disallowed("age", "age", pa.array([89, 90]), ()) == 1
+    assert disallowed("born", "birth date", pa.array(["1990", "90+", "1990-01"]), ()) == 1
+
+
+def test_areas_from_a_file() -> None:
+    assert read_areas(["zip3,population", "36,100", "021,20001", "", "059,20000"]) == {"036", "059"}
+    with pytest.raises(ParameterError, match="line 2"):
+        read_areas(["036", "boston"])
+
+
+def test_the_user_decides_in_the_end() -> None:
+    table = pa.table({"name": ["Ann", "Bob"], "sex": ["F", "M"], "doctor": ["A", "B"]})
+    release = sf.safe_harbor(table, keep=["name"], drop=["doctor"])
+    assert release.table is not None
+    assert release.table.columns == ("name", "sex")
+    assert release.column_actions["name"] == "kept"
+
+
+def test_words_of_names() -> None:
+    assert words_of("SSNLast4") == ["ssn", "last"]
+    assert words_of("patientID") == ["patient", "id"]
+    assert words_of("Date of Birth") == ["date", "of", "birth"]
+
+
+def test_a_written_release_verifies_and_replays(tmp_path: object) -> None:
+    from pathlib import Path
+
+    from sfumato.release.certificate import Certificate, certificate_path
+    from sfumato.release.promise import promise_from_dict
+
+    target = Path(str(tmp_path)) / "out.parquet"
+    sf.safe_harbor(people(500), as_of=TODAY, output=str(target))
+    promises = Certificate.read(certificate_path(target)).body["promises"]
+    assert {promise["kind"] for promise in promises} == {"without-columns", "safe-harbor-forms"}
+    with sf.table(target) as written:
+        for promise in promises:
+            parameters = {k: v for k, v in promise.items() if k not in ("kind", "measured")}
+            assert promise_from_dict(promise["kind"], parameters).check(written).holds
+
+
+def test_smallest_dtype_is_enough_for_many_years() -> None:
+    days = [dt.date(1600, 1, 1) + dt.timedelta(366 * i) for i in range(400)]
+    codes = Codes(("d",), (np.arange(400).astype(smallest_dtype(400)),), (pa.array(days),))
+    cells, _, _ = harbor_cells("date", codes, as_of=TODAY)
+    assert cells is not None
+    assert len(cells.values) > 256
+    assert cells.codes.dtype == np.uint16
