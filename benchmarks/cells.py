@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import sys
 import tempfile
 import time
@@ -31,7 +30,7 @@ from benchmarks.runner import compare, report
 
 __all__ = ["FIGURES", "main"]
 
-DATA = Path(os.environ.get("SFUMATO_DATA", Path(__file__).parents[2] / "shared" / "data"))
+DATA = Path(__file__).parents[1] / "data"
 FIGURES = Path(__file__).parents[1] / "docs" / "figures" / "cells.json"
 KS = (2, 4, 8, 16, 32, 64, 128)
 ADULT = (

@@ -194,7 +194,7 @@ def measure_leakage(splits: int) -> dict[str, Any]:
             table.append(row)
             print(row, flush=True)
     studies = []
-    for name in ("lung", "bmt", "gbsg2", "veteran", "flchain"):
+    for name in ("lung", "whas500", "gbsg2", "veteran", "flchain"):
         one = study(name)
         before = cpu()
         step, _ = safe_rounding(one.encoded, one.agreement)
@@ -317,7 +317,7 @@ def _million(rows: int) -> tuple[pa.Table, Agreement]:
 def measure_evaluation(splits: int) -> list[dict[str, Any]]:
     """Figures 2 to 5: Gaussian B as in the paper, a new one for every split."""
     found = []
-    for name in ("lung", "bmt", "gbsg2", "veteran", "flchain"):
+    for name in ("lung", "whas500", "gbsg2", "veteran", "flchain"):
         one = study(name, matrix="gaussian")
         sweep = tuple(range(1, one.agreement.encoded))
         for train in (0.2, 0.4, 0.6, 0.8):

@@ -34,7 +34,7 @@ from sfumato.privacy import (
 
 __all__ = ["main"]
 
-DATA = Path(__file__).parents[2] / "shared" / "data" / "arx_adult.parquet"
+DATA = Path(__file__).parents[1] / "data" / "arx_adult.parquet"
 PEER = Path(__file__).parent / "peers" / "pycanon_models.py"
 FEW = ["sex", "race", "marital-status", "workclass"]
 ALL = [*FEW, "education", "age", "native-country", "occupation"]

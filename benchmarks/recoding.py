@@ -51,7 +51,7 @@ from sfumato.utility import View, certainty_penalty
 
 __all__ = ["main"]
 
-DATA = Path(__file__).parents[2] / "shared" / "data"
+DATA = Path(__file__).parents[1] / "data"
 SCRIPT = Path(__file__).parent / "peers" / "mondrians.py"
 PAGE = Path(__file__).parents[1] / "docs" / "recoding.md"
 QI = ("sex", "age", "race", "marital-status", "education", "native-country", "workclass",

@@ -29,7 +29,7 @@ from sfumato.utility import discernibility, weighted_discernibility
 __all__ = ["main"]
 
 ROOT = Path(__file__).parents[1]
-DATA = ROOT.parent / "shared" / "data" / "adult.parquet"
+DATA = ROOT / "data" / "adult.parquet"
 PAPERS = ROOT / "docs" / "papers"
 BOUNDED_QI = (
     "education-num",

@@ -8,7 +8,6 @@ the end of the slower side; CPU seconds are those of the busier one.
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -28,7 +27,7 @@ from sfumato import secure
 
 __all__ = ["main"]
 
-DATA = Path(os.environ.get("SFUMATO_DATA", Path(__file__).parents[2] / "shared" / "data"))
+DATA = Path(__file__).parents[1] / "data"
 ADULT = "workclass,education,marital-status,occupation,relationship,race,sex,native-country,income"
 ROWS = 100_000
 

@@ -6,7 +6,6 @@ each different row once); covtype has its 54 attributes without the label.
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import pyarrow as pa
@@ -18,7 +17,7 @@ from benchmarks.runner import cache_folder
 
 __all__ = ["adult", "as_csv", "covtype"]
 
-DATA = Path(os.environ.get("SFUMATO_DATA", Path(__file__).parents[2] / "shared" / "data"))
+DATA = Path(__file__).parents[1] / "data"
 
 
 def adult() -> pa.Table:

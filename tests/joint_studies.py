@@ -1,4 +1,4 @@
-"""Public survival studies with institutions, real (lung, bmt) or constructed, as joint studies."""
+"""Public survival studies with institutions, real (lung) or constructed, as joint studies."""
 
 from __future__ import annotations
 
@@ -6,10 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from samples import sample_path
+from samples import survival
 from sfumato.joint import (
     Agreement,
     Category,
@@ -23,7 +22,7 @@ from sfumato.joint import (
 
 __all__ = ["NAMES", "Study", "study"]
 
-NAMES = ("lung", "bmt", "gbsg2", "veteran", "flchain")
+NAMES = ("lung", "whas500", "gbsg2", "veteran", "flchain")
 _CENTRES = np.array(["A", "B", "C", "D"])
 
 
@@ -55,8 +54,8 @@ class Study:
 
 
 def study(name: str, **projection: object) -> Study:
-    """A study by name; skips the test where the data is missing."""
-    table = pq.read_table(sample_path(f"surv_{name}.parquet"))
+    """A study by name."""
+    table = survival(name)
     columns, outcome = _AGREED[name]
     size = sum(column.width for column in columns) - 1
     settings = {"seed": f"{name} study", "dimensions": size, **projection}
@@ -67,8 +66,6 @@ def study(name: str, **projection: object) -> Study:
         # 18 institutions of 2 to 36 patients, merged into four sites
         groups = {1: "A", 12: "B", 13: "B", 3: "C", 11: "C", 22: "C"}
         institution = np.array([groups.get(int(i), "D") for i in number])
-    elif name == "bmt":
-        institution = _CENTRES[table["z9"].to_numpy() - 1]
     else:
         # constructed centres of unequal size: the paper's largest had twice the smallest
         rng = np.random.default_rng(2008)
@@ -88,17 +85,18 @@ _AGREED = {
         ),
         Outcome(time="time", event="status", event_value="2", time_max=1100, horizon=365),
     ),
-    "bmt": (
+    "whas500": (
         (
-            Category("group", ("1", "2", "3")),
-            Number("z1", 5, 60, 1),
-            Number("z2", 0, 60, 1),
-            Category("z3", ("0", "1")),
-            Category("z4", ("0", "1")),
-            Category("z8", ("0", "1")),
-            Category("z10", ("0", "1")),
+            Number("age", 30, 105, 1),
+            Category("gender", ("0", "1")),
+            Number("bmi", 13, 45, 0.1),
+            Number("hr", 35, 190, 1),
+            Number("sysbp", 55, 245, 1),
+            Category("chf", ("0", "1")),
+            Category("sho", ("0", "1")),
+            Category("mitype", ("0", "1")),
         ),
-        Outcome(time="t1", event="d1", time_max=2700, horizon=730),
+        Outcome(time="lenfol", event="fstat", time_max=2400, horizon=365),
     ),
     "gbsg2": (
         (

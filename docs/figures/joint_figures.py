@@ -17,7 +17,7 @@ import vl_convert
 
 HERE = Path(__file__).resolve().parent
 MEASURED = HERE.parents[1] / "benchmarks" / "results" / "joint.json"
-STUDIES = ("lung", "bmt", "gbsg2", "veteran", "flchain")
+STUDIES = ("lung", "whas500", "gbsg2", "veteran", "flchain")
 MODELS = ("private", "A", "B", "C", "D", "pooled")
 INK = {"private": "#c2571a", "pooled": "#2f5d8a", "alone": "#8a8a8a"}
 LOOK = {

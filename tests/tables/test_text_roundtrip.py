@@ -131,7 +131,7 @@ def spelled(value) -> str:
     return repr(value + 0.0 if isinstance(value, float) else value)
 
 
-@pytest.mark.parametrize("name", ["adult", "crx", "pums_oregon_calm_person", "sdcmicro_testdata"])
+@pytest.mark.parametrize("name", ["adult", "crx", "pums_oregon_calm_person", "synthea/patients"])
 @pytest.mark.parametrize("writer", ["sfumato", "arrow", "pandas"])
 def test_real_tables_survive_text(name, writer, tmp_path):
     path = sample_path(f"{name}.parquet")
