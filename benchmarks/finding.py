@@ -224,7 +224,7 @@ def minimal_uniques(file: Path) -> tuple[list[Comparison], str]:
 
 def sample_sizes() -> Facts:
     """Rows that do what pairs do, ε = 0.001, δ = 0.01."""
-    from sfumato.quasi.samples import pairs_for_separation, rows_for_separation
+    from sfumato.quasi.sampling import pairs_for_separation, rows_for_separation
 
     facts: Facts = {}
     for width in (14, 41, 54):

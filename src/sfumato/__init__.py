@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sfumato.quasi.key import minimum_key
     from sfumato.quasi.mask import mask
     from sfumato.quasi.measure import measure
-    from sfumato.quasi.minimal import minimal_keys
+    from sfumato.quasi.minimal_keys import minimal_keys
     from sfumato.quasi.scan import scan
     from sfumato.quasi.uniques import uniques
     from sfumato.quasi.violations import violations
@@ -41,7 +41,7 @@ _HOMES = {
     "attack": "populations.joining",
     "mask": "quasi.mask",
     "measure": "quasi.measure",
-    "minimal_keys": "quasi.minimal",
+    "minimal_keys": "quasi.minimal_keys",
     "minimum_key": "quasi.key",
     "population": "populations.survey",
     "risk": "risks",

@@ -8,8 +8,8 @@ import pytest
 import sfumato as sf
 from cli_tools import sfumato
 from sfumato.cli._options import split_columns
+from sfumato.columns import profile as looking
 from sfumato.demo import people
-from sfumato.quasi import looking
 
 
 @pytest.fixture(scope="module")

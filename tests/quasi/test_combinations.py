@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from sfumato.budget import Budget
-from sfumato.quasi import combinations as module
-from sfumato.quasi import looking
-from sfumato.quasi.combinations import most_identifying
-from sfumato.quasi.looking import look_at
+from sfumato.columns import profile as looking
+from sfumato.columns.profile import profile
+from sfumato.quasi import scan as module
+from sfumato.quasi.scan import most_identifying
 
 
 def correlated(rows: int, seed: int = 0, columns: int = 7) -> pa.Table:
@@ -33,7 +33,7 @@ def correlated(rows: int, seed: int = 0, columns: int = 7) -> pa.Table:
 def found_in(table: pa.Table, budget: Budget | None = None):
     opened = sf.table(table)
     budget = budget or Budget()
-    look = look_at(opened, seed=0, budget=budget)
+    look = profile(opened, seed=0, budget=budget)
     return opened, most_identifying(opened, opened.columns, look, seed=0, budget=budget)
 
 
@@ -137,7 +137,7 @@ def test_very_wide_tables_combine_the_columns_with_most_values(monkeypatch):
 
 def test_no_time_is_no_answer_rather_than_a_wrong_one():
     opened = sf.table(correlated(1000))
-    look = look_at(opened, seed=0, budget=Budget())
+    look = profile(opened, seed=0, budget=Budget())
     budget = Budget(seconds=0)
     found = most_identifying(opened, opened.columns, look, seed=0, budget=budget)
     assert (found.best, found.ladder) == ((), ())

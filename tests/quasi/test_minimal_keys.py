@@ -14,7 +14,7 @@ from brute import as_table, classes, column_sets, small_tables, together
 from samples import sample_path
 from sfumato.errors import ParameterError
 from sfumato.quasi.lattice import all_subsets
-from sfumato.quasi.transversals import minimal_hitting_sets
+from sfumato.quasi.minimal_keys import minimal_hitting_sets
 
 EXACT = ("depth-first", "levelwise", "pruned", "iterative", "hitting-set", "agree-sets", "auto")
 

@@ -16,7 +16,7 @@ import sfumato as sf
 from brute import as_table, classes, column_sets, small_tables, together
 from samples import sample_path
 from sfumato.errors import ParameterError
-from sfumato.quasi import samples
+from sfumato.quasi import sampling
 
 PEOPLE = pa.table(
     {
@@ -182,17 +182,17 @@ def test_equal_rows_in_a_distinct_sample_are_said():
 
 
 def test_sample_sizes_printed_in_the_literature():
-    assert [samples.pairs_for_separation(m, 0.001, 0.01) for m in (14, 41, 54)] == [
+    assert [sampling.pairs_for_separation(m, 0.001, 0.01) for m in (14, 41, 54)] == [
         14_303,
         33_008,
         42_015,
     ]
-    assert [samples.rows_for_separation(m, 0.001, 0.01) for m in (14, 41, 54)] == [537, 1142, 1429]
+    assert [sampling.rows_for_separation(m, 0.001, 0.01) for m in (14, 41, 54)] == [537, 1142, 1429]
 
 
 @given(st.integers(1, 30), st.integers(1, 30))
 def test_a_size_cap_never_needs_a_larger_sample(width, cap):
-    assert samples.rows_for_separation(width, 0.01, 0.01, cap) <= samples.rows_for_separation(
+    assert sampling.rows_for_separation(width, 0.01, 0.01, cap) <= sampling.rows_for_separation(
         width, 0.01, 0.01
     )
 

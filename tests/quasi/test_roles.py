@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from sfumato.quasi.patterns import form_of, is_free_text
-from sfumato.quasi.roles import ColumnFacts, guess_role
-from sfumato.quasi.wording import meaning_of, words_of
+from sfumato.columns.recognise import ColumnFacts, form_of, guess_role, is_free_text
+from sfumato.columns.vocabulary import meaning_of, words_of
 
 NAMES = {
     "identifier": (

@@ -10,15 +10,15 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from sfumato.budget import Budget
-from sfumato.quasi import looking
-from sfumato.quasi.looking import look_at
-from sfumato.quasi.twins import find_twins
+from sfumato.columns import profile as looking
+from sfumato.columns.equivalent import find_twins
+from sfumato.columns.profile import profile
 
 
 def twins_of(table: pa.Table):
     opened = sf.table(table)
     budget = Budget()
-    return find_twins(opened, look_at(opened, seed=0, budget=budget), budget)
+    return find_twins(opened, profile(opened, seed=0, budget=budget), budget)
 
 
 @settings(max_examples=60)

@@ -57,7 +57,7 @@ def made_up(hint: Any) -> Any:
     if origin is np.ndarray:
         return np.zeros(2)
     if dataclasses.is_dataclass(hint):
-        return record(typing.cast(type, hint))
+        return record(typing.cast("type", hint))
     return None
 
 

@@ -15,7 +15,7 @@ from sfumato.cli._weights import Weights, parse_weights
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from sfumato.quasi.answer import Key
+    from sfumato.quasi.key import Key
 
 app = new_app()
 SAMPLING = "Sampling"

@@ -13,7 +13,7 @@ from sfumato.cli._running import Run, table_verb
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from sfumato.quasi.minimal import MinimalKeys
+    from sfumato.quasi.minimal_keys import MinimalKeys
 
 app = new_app()
 SHOWN = 40
@@ -63,7 +63,7 @@ def keys(
     No column of a set can be left out. Columns that say the same in other words stand for each
     other and are named once.
     """
-    from sfumato.quasi.minimal import minimal_keys
+    from sfumato.quasi.minimal_keys import minimal_keys
 
     found = minimal_keys(
         run.table,

@@ -8,15 +8,45 @@ soon as it cannot win.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from sfumato import kernels
 from sfumato.budget import Budget
 from sfumato.engines.codes import CodeArray, Codes
 from sfumato.engines.sizes import ClassSizes
+from sfumato.errors import ParameterError, did_you_mean
+from sfumato.tables import Table
 
-__all__ = ["Goal", "Path", "greedy", "histogram", "without_redundant"]
+__all__ = [
+    "Goal",
+    "Path",
+    "column_weights",
+    "greedy",
+    "histogram",
+    "without_redundant",
+]
+
+
+def column_weights(opened: Table, weights: Mapping[str, float] | None) -> list[float]:
+    """The weight of every column of a table, 1 where none is given."""
+    given = dict(weights or {})
+    for name, weight in given.items():
+        if name not in opened.columns:
+            raise ParameterError(
+                f"there is a weight for a column `{name}` that does not exist",
+                where=opened.name,
+                remedy=did_you_mean(name, opened.columns),
+            )
+        if not (isinstance(weight, (int, float)) and weight > 0 and math.isfinite(weight)):
+            raise ParameterError(
+                f"the weight of `{name}` is {weight}",
+                where=opened.name,
+                remedy="Give a number larger than zero, or leave the column out with --exclude.",
+            )
+    return [float(given.get(name, 1.0)) for name in opened.columns]
+
 
 GATHER_BELOW = 0.5
 """Columns are copied into the order of the remaining rows once these are so few of those held."""

@@ -1,22 +1,419 @@
-"""One smallest key or quasi-identifier: exact, sampled with a guarantee, or proven minimum.
+"""A smallest set of columns that identifies rows: exactly, from a sample, or proven minimal.
 
-After Motwani & Xu, *Efficient Algorithms for Masking and Finding Quasi-Identifiers*. What is beyond
-them: samples of rows instead of pairs for separation, and the proven minimum.
+The exact search is greedy on class sizes, drops what is redundant and can prove the minimum. The
+sampled one draws rows or pairs (`sfumato.quasi.sampling` says how many), and its promise can be
+checked afterwards by one exact pass.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import Any
 
-from sfumato.budget import Budget
-from sfumato.quasi.answer import Key, Question
-from sfumato.quasi.exact_key import exact_key
-from sfumato.quasi.sampled_key import sampled_key
-from sfumato.quasi.weights import column_weights
-from sfumato.tables import table
+import numpy as np
+import numpy.typing as npt
 
-__all__ = ["Key", "minimum_key"]
+from sfumato.budget import Budget
+from sfumato.errors import ParameterError, did_you_mean
+from sfumato.quasi import sampling
+from sfumato.quasi.greedy import Goal, Path, column_weights, greedy, without_redundant
+from sfumato.quasi.measure import Measures, measures_of
+from sfumato.quasi.proof import proven_minimum
+from sfumato.quasi.sampling import all_combinations, differing_columns, pulled, sampled_rows
+from sfumato.results import Result
+from sfumato.tables import Table, table
+
+__all__ = [
+    "Key",
+    "KeyQuery",
+    "Sample",
+    "exact_key",
+    "goal_of",
+    "greedy_cover",
+    "minimum_key",
+    "sampled_key",
+]
+
+
+MEASURES = ("key", "distinct", "separation")
+
+
+@dataclass(frozen=True)
+class KeyQuery:
+    """The parameters of a search, checked; see `sfumato.minimum_key` for their meaning."""
+
+    measure: str = "key"
+    eps: float | None = None
+    delta: float = 0.01
+    beta: float | None = None
+    proven: bool = False
+    by: str = "rows"
+    sample: int | None = None
+    max_size: int | None = None
+    verify: bool | None = None
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.measure not in MEASURES:
+            raise ParameterError(
+                f"there is no measure `{self.measure}`",
+                remedy=did_you_mean(self.measure, MEASURES),
+            )
+        if self.beta is not None and not 0 < self.beta <= 1:
+            raise ParameterError(f"β = {self.beta:g} is out of range", remedy="Give 0 < β <= 1.")
+        if self.by not in ("rows", "pairs"):
+            raise ParameterError(
+                f"samples are of rows or pairs, not `{self.by}`", remedy="Write rows or pairs."
+            )
+        for name in ("sample", "max_size"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise ParameterError(f"{name} = {value} is out of range", remedy="Give 1 or more.")
+        if self.eps is None and self.sample is not None:
+            raise ParameterError("a sample needs an ε", remedy="Give --eps, e.g. --eps 0.001.")
+        if self.eps is not None:
+            self._check_sampled(self.eps)
+
+    def _check_sampled(self, eps: float) -> None:
+        sampling.share("ε", eps)
+        sampling.share("δ", self.delta)
+        if self.proven:
+            raise ParameterError(
+                "a sampled answer cannot be a proven minimum", remedy="Give --eps or --proven."
+            )
+        if self.measure == "distinct" and self.by == "pairs":
+            raise ParameterError(
+                "pairs say nothing about the distinct ratio", remedy="Sample rows for `distinct`."
+            )
+        if self.measure == "distinct" and self.beta is not None:
+            raise ParameterError(
+                "there is no sampled algorithm for the minimum β-distinct set",
+                remedy="Leave out --eps for the exact one, or use --measure separation.",
+            )
+
+    @property
+    def ratio(self) -> str:
+        """The ratio that decides: separation unless distinct was asked."""
+        return "distinct" if self.measure == "distinct" else "separation"
+
+
+@dataclass(frozen=True)
+class Sample(Result):
+    """What a sampled answer was computed from, and what it promises.
+
+    With probability at least 1-δ the column set has a `measure` ratio of at least `promised`.
+    """
+
+    unit: str
+    size: int
+    eps: float
+    delta: float
+    promised: float
+    measure: str
+    max_size: int | None = None
+
+
+@dataclass(frozen=True)
+class Key(Result):
+    """A small column set that tells rows apart.
+
+    Attributes
+    ----------
+    columns, size, weight
+        The set, how many columns it has, and the sum of their weights.
+    goal
+        What was asked of it: ``{"measure": …, "at_least": …}``; a key must tell apart all rows
+        that all columns together tell apart.
+    is_key
+        Whether every row is alone (None where that is not known).
+    duplicate_rows
+        Rows that equal an earlier row in all columns, where the exact search saw all of them.
+    measures
+        Exact measures of the set on the whole table; None where nothing was verified.
+    proven_minimum, lower_bound
+        Whether no cheaper set reaches the goal, and the weight no set undercuts.
+    sample, verified
+        What a sampled answer rests on, and whether an exact pass confirmed its promise (None: not
+        checked).
+    steps
+        How the greedy search got there: column, and pairs of rows still together after it.
+    """
+
+    columns: tuple[str, ...]
+    size: int
+    weight: float
+    goal: Mapping[str, Any]
+    is_key: bool | None
+    duplicate_rows: int | None
+    measures: Measures | None
+    proven_minimum: bool
+    lower_bound: float | None
+    sample: Sample | None
+    verified: bool | None
+    steps: tuple[Mapping[str, Any], ...] = ()
+    stopped_by: str | None = None
+    notes: tuple[str, ...] = ()
+
+
+def exact_key(opened: Table, costs: list[float], question: KeyQuery, budget: Budget) -> Key:
+    """Greedy on exact counts, redundancy dropped, and proven minimal where asked."""
+    budget.progress("reading the table")
+    codes = all_combinations(opened, budget)
+    rows = codes.rows
+    goal = goal_of(rows, question)
+    found = greedy(codes, costs, goal, max_size=question.max_size, budget=budget)
+    is_key_search = question.beta is None or question.beta == 1
+    if is_key_search:
+        # The search ends where no column separates anything more: what is left are equal rows.
+        goal = Goal(pairs=found.pairs_left[-1] if found.pairs_left else rows * (rows - 1) // 2)
+    chosen, lower, stopped = found.columns, None, found.stopped_by
+    reached = goal.met(codes, chosen)
+    if reached:
+        budget.progress("dropping what is redundant")
+        chosen = without_redundant(chosen, costs, lambda s: goal.met(codes, s))
+    if reached and question.proven and stopped is None:
+        proof = proven_minimum(
+            codes,
+            costs,
+            goal,
+            chosen,
+            all_separable=is_key_search,
+            budget=budget,
+            seed=question.seed,
+        )
+        chosen, lower, stopped = proof.columns, proof.lower_bound, proof.stopped_by
+    names = tuple(opened.columns[c] for c in chosen)
+    measures = measures_of(names, opened.class_sizes(names, budget))
+    whole_search = question.max_size is None and found.stopped_by is None
+    duplicates = rows - measures.classes if is_key_search and whole_search else None
+    weight = float(sum(costs[c] for c in chosen))
+    return Key(
+        columns=names,
+        size=len(names),
+        weight=weight,
+        goal={
+            "measure": "key" if is_key_search else question.ratio,
+            "at_least": 1.0 if question.beta is None else question.beta,
+        },
+        is_key=measures.classes == rows,
+        duplicate_rows=duplicates,
+        measures=measures,
+        proven_minimum=lower is not None and weight <= lower + 1e-9,
+        lower_bound=lower,
+        sample=None,
+        verified=True,
+        steps=_steps(opened.columns, found),
+        stopped_by=stopped,
+        notes=(*_notes(question, reached, duplicates, stopped), *pulled(opened, codes)),
+    )
+
+
+def goal_of(rows: int, question: KeyQuery) -> Goal:
+    """Exact integer thresholds of the ratio asked for; a ratio of 1 is a key in either measure."""
+    if question.beta is None or question.beta == 1:
+        return Goal(pairs=0)
+    # The decimal the user wrote, not its nearest binary fraction: 0.9 of 10 rows are 9 rows.
+    ratio = Fraction(repr(question.beta))
+    if question.ratio == "distinct":
+        return Goal(classes=math.ceil(ratio * rows))
+    return Goal(pairs=math.floor((1 - ratio) * (rows * (rows - 1) // 2)))
+
+
+def _steps(columns: Sequence[str], found: Path) -> tuple[Mapping[str, Any], ...]:
+    taken = zip(found.columns, found.pairs_left, strict=True)
+    return tuple({"column": columns[c], "unseparated_pairs": left} for c, left in taken)
+
+
+def _notes(
+    question: KeyQuery, reached: bool, duplicates: int | None, stopped: str | None
+) -> tuple[str, ...]:
+    if duplicates:
+        return (
+            f"{duplicates:,} rows equal an earlier row in all columns, so there is no key; "
+            "this set tells rows apart as well as all columns do",
+        )
+    if reached or stopped:
+        return ()
+    if question.max_size is not None:
+        return (f"no set of at most {question.max_size} columns was found that reaches the goal",)
+    return (f"even all columns together do not reach {question.beta:g}",)
+
+
+EQUAL_ROWS = (
+    "the sampled rows hold equal rows, of which a sample of rows promises nothing: pairs were "
+    "drawn instead, and the promise is about pairs that some column separates"
+)
+ONE_PASS = "a stream passes only once: the promise was not checked on all of its rows"
+NO_KEY = "the sampled rows hold equal rows: no set is a key of them, and the promise is not implied"
+OWN_SIZE = "the size of the sample was given, so the guarantee is not implied by it"
+
+
+def sampled_key(opened: Table, costs: list[float], question: KeyQuery, budget: Budget) -> Key:
+    """A small column set of a sample, which holds for the table with probability 1-δ."""
+    streamed = opened.engine.kind == "stream"
+    if streamed:
+        question = _for_a_stream(opened, question)
+    unit, size = _needed(opened, question)
+    if question.sample is None and _is_everything(opened, unit, size):
+        exact = exact_key(opened, costs, replace(question, eps=None), budget)
+        note = f"the guarantee needs {size:,} {unit}, the table has not more: answered exactly"
+        return replace(exact, notes=(*exact.notes, note))
+    notes = [] if question.sample is None else [OWN_SIZE]
+    notes += [ONE_PASS] if streamed else []
+    budget.progress(f"drawing {size:,} {unit}")
+    chosen: tuple[int, ...] | None = None
+    if unit == "rows":
+        chosen, alike = _key_of_rows(opened, costs, size, question, budget)
+        if chosen is not None and alike:
+            notes.append(NO_KEY)
+    if chosen is None:
+        if unit == "rows":
+            notes.append(EQUAL_ROWS)
+            unit, size = _needed(opened, replace(question, by="pairs", measure="separation"))
+        chosen, equal = _cover_of_pairs(opened, costs, size, question)
+        if equal:
+            notes.append(
+                f"{equal:,} of the sampled pairs are of equal rows, which no column separates: the "
+                "promise is about the others"
+            )
+    names = tuple(opened.columns[c] for c in chosen)
+    promised = (1 - (question.eps or 0)) * (question.beta or 1)
+    measures = verified = None
+    if question.verify if question.verify is not None else _is_local(opened):
+        budget.progress("verifying on all rows")
+        measures = measures_of(names, opened.class_sizes(names, budget))
+        ratio = getattr(measures, question.ratio)
+        verified = ratio >= promised
+        if not verified:
+            notes.append(
+                f"the promise was missed: the ratio is {ratio:.6g}, {promised:g} was promised"
+            )
+    return Key(
+        columns=names,
+        size=len(names),
+        weight=float(sum(costs[c] for c in chosen)),
+        goal={"measure": question.ratio, "at_least": promised},
+        is_key=None if measures is None else measures.classes == measures.rows,
+        duplicate_rows=None,
+        measures=measures,
+        proven_minimum=False,
+        lower_bound=None,
+        sample=Sample(
+            unit,
+            size,
+            question.eps or 0.0,
+            question.delta,
+            promised,
+            question.ratio,
+            question.max_size,
+        ),
+        verified=verified,
+        notes=tuple(notes),
+    )
+
+
+def _for_a_stream(opened: Table, question: KeyQuery) -> KeyQuery:
+    """The question as a stream can answer it, in one pass and before its length is known."""
+    if question.verify:
+        raise ParameterError(
+            "a stream passes only once, so its answer cannot be verified",
+            where=opened.name,
+            remedy="Leave out --verify, or let the rows be kept (--no-stream).",
+        )
+    if question.ratio == "separation":
+        # Equal rows would call for a second pass with a sample of rows, not with one of pairs.
+        return replace(question, by="pairs")
+    if question.sample is None:
+        raise ParameterError(
+            "how many rows `distinct` needs depends on the length of the stream",
+            where=opened.name,
+            remedy="Give --sample, or let the rows be kept (--no-stream).",
+        )
+    return question
+
+
+def _is_local(opened: Table) -> bool:
+    return opened.engine.kind in ("memory", "duckdb")
+
+
+def _is_everything(opened: Table, unit: str, size: int) -> bool:
+    """Whether a sample of that size would be the whole table."""
+    if opened.engine.kind == "stream":
+        return False
+    rows = opened.rows
+    return size >= (rows if unit == "rows" else rows * (rows - 1) // 2)
+
+
+def _needed(opened: Table, question: KeyQuery) -> tuple[str, int]:
+    """What to draw and how much of it."""
+    assert question.eps is not None
+    width, eps, delta, cap = len(opened.columns), question.eps, question.delta, question.max_size
+    if question.beta is not None:
+        unit = "pairs"
+        size = sampling.pairs_for_beta(width, question.beta, eps, delta, cap)
+    elif question.measure == "distinct" and question.sample is not None:
+        unit, size = "rows", question.sample
+    elif question.measure == "distinct":
+        unit, size = "rows", sampling.rows_for_distinct(opened.rows, width, eps, delta, cap)
+    elif question.by == "rows":
+        unit, size = "rows", sampling.rows_for_separation(width, eps, delta, cap)
+    else:
+        unit, size = "pairs", sampling.pairs_for_separation(width, eps, delta, cap)
+    return unit, question.sample or size
+
+
+def _key_of_rows(
+    opened: Table, costs: list[float], size: int, question: KeyQuery, budget: Budget
+) -> tuple[tuple[int, ...] | None, bool]:
+    """A key of sampled rows, and whether some stay alike; None where pairs serve better then."""
+    codes = sampled_rows(opened, size, question.seed)
+    goal = Goal(pairs=0)
+    found = greedy(codes, costs, goal, max_size=question.max_size, budget=budget)
+    alike = bool(found.pairs_left and found.pairs_left[-1])
+    if alike and question.ratio == "separation":
+        return None, True
+    goal = Goal(pairs=found.pairs_left[-1] if found.pairs_left else 0)
+    return without_redundant(found.columns, costs, lambda s: goal.met(codes, s)), alike
+
+
+def _cover_of_pairs(
+    opened: Table, costs: list[float], size: int, question: KeyQuery
+) -> tuple[tuple[int, ...], int]:
+    """Columns that separate sampled pairs, and how many pairs no column separates."""
+    differ = differing_columns(opened, size, question.seed)
+    needed = size
+    if question.beta is not None:
+        needed = math.ceil((2 - (question.eps or 0)) * question.beta * size / 2)
+    equal = len(differ) - int(np.count_nonzero(differ.any(axis=1)))
+    return greedy_cover(differ, costs, needed, question.max_size), equal
+
+
+def greedy_cover(
+    differ: npt.NDArray[Any], costs: Sequence[float], needed: int, max_size: int | None = None
+) -> tuple[int, ...]:
+    """Columns that separate `needed` of the pairs, or all that can be, greedily by gain per cost.
+
+    Examples
+    --------
+    >>> greedy_cover(np.array([[True, False], [True, True], [False, True]]), [1, 1], 3)
+    (0, 1)
+    """
+    price = np.asarray(costs)
+    waiting = differ
+    chosen: list[int] = []
+    separated = 0
+    while separated < needed and (max_size is None or len(chosen) < max_size):
+        gain = waiting.sum(axis=0)
+        best = int(np.argmax(gain / price))
+        if not gain[best]:
+            break
+        chosen.append(best)
+        separated += int(gain[best])
+        waiting = waiting[~waiting[:, best]]
+    return tuple(chosen)
 
 
 def minimum_key(
@@ -76,7 +473,7 @@ def minimum_key(
     >>> sf.minimum_key(people, proven=True).columns
     ('age', 'sex')
     """
-    question = Question(measure, eps, delta, beta, proven, by, sample, max_size, verify, seed)
+    question = KeyQuery(measure, eps, delta, beta, proven, by, sample, max_size, verify, seed)
     budget = budget or Budget()
     opened = table(source, budget=budget)
     if columns is not None:

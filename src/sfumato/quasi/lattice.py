@@ -2,6 +2,10 @@
 
 Whatever is asked (a key, a β-distinct or β-separation set) only gets truer with more columns. So a
 search never looks at a superset of a set that is good already.
+
+The compiled steps refine partitions: entries lie in the order of their classes, which `starts`
+bounds; an entry stands for the rows it weighs. Classes of one entry are dropped, since no column
+can part them: how many there were and the pairs of rows within them is carried along.
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
+import numba
 import numpy as np
 import numpy.typing as npt
 
@@ -24,12 +29,355 @@ __all__ = [
     "Minimal",
     "Set",
     "all_subsets",
+    "count_parts",
     "depth_first",
     "in_order",
     "levelwise",
+    "makes_smaller",
     "minimal_from_subsets",
+    "refine",
+    "search_below",
     "violating",
 ]
+
+
+MERGED = 1 << 14
+"""Entries are merged when the columns left have at most so many combinations."""
+
+
+@numba.njit(nogil=True, cache=True)
+def count_parts(  # type: ignore[no-untyped-def]
+    values, weights, starts, classes, cardinality, sums, lanes, most_pairs, least_parts
+):
+    """Pairs of rows that one more column leaves together, and the parts it makes of the classes.
+
+    Gives up with what it has as soon as there are more pairs than `most_pairs`, or there cannot be
+    `least_parts` parts any more.
+    """
+    pairs, parts = 0, 0
+    for c in range(classes):
+        begin, end = starts[c], starts[c + 1]
+        if pairs > most_pairs or parts + starts[classes] - begin < least_parts:
+            return pairs, parts
+        if end - begin == 2:  # most classes of a deep partition
+            first, second = weights[begin], weights[begin + 1]
+            pairs += (first * (first - 1) + second * (second - 1)) // 2
+            if values[begin] == values[begin + 1]:
+                pairs += first * second
+                parts += 1
+            else:
+                parts += 2
+        elif end - begin >= 4 * cardinality:
+            more = _count_large(values[begin:end], weights[begin:end], cardinality, lanes)
+            pairs += more[0]
+            parts += more[1]
+        else:
+            for i in range(begin, end):
+                before, weight = sums[values[i]], weights[i]
+                pairs += before * weight + weight * (weight - 1) // 2
+                parts += before == 0
+                sums[values[i]] = before + weight
+            for i in range(begin, end):
+                sums[values[i]] = 0
+    return pairs, parts
+
+
+@numba.njit(nogil=True, cache=True)
+def _count_large(values, weights, cardinality, lanes):  # type: ignore[no-untyped-def]
+    """Pairs and number of parts of one class that holds many entries a value.
+
+    Neighbours count in tables of their own: equal ones would wait for each other's additions.
+    """
+    lanes[: 4 * cardinality] = 0
+    size = values.shape[0]
+    at = 0
+    while at + 3 < size:
+        lanes[4 * np.int64(values[at])] += weights[at]
+        lanes[4 * np.int64(values[at + 1]) + 1] += weights[at + 1]
+        lanes[4 * np.int64(values[at + 2]) + 2] += weights[at + 2]
+        lanes[4 * np.int64(values[at + 3]) + 3] += weights[at + 3]
+        at += 4
+    while at < size:
+        lanes[4 * np.int64(values[at])] += weights[at]
+        at += 1
+    pairs, parts = 0, 0
+    for value in range(cardinality):
+        first = 4 * value
+        rows = lanes[first] + lanes[first + 1] + lanes[first + 2] + lanes[first + 3]
+        pairs += rows * (rows - 1) // 2
+        parts += rows > 0
+    return pairs, parts
+
+
+@numba.njit(nogil=True, cache=True)
+def makes_smaller(values, weights, starts, classes, k, sums):  # type: ignore[no-untyped-def]
+    """Whether one more column makes a class of fewer than k rows."""
+    for c in range(classes):
+        begin, end = starts[c], starts[c + 1]
+        for i in range(begin, end):
+            sums[values[i]] += weights[i]
+        small = False
+        for i in range(begin, end):
+            small |= 0 < sums[values[i]] < k
+            sums[values[i]] = -1
+        for i in range(begin, end):
+            sums[values[i]] = 0
+        if small:
+            return True
+    return False
+
+
+@numba.njit(nogil=True, cache=True)
+def refine(  # type: ignore[no-untyped-def]
+    table, weights, starts, classes, column, cardinalities, sums, place, order, seen, new_starts
+):
+    """The partition that one more column makes, told by the columns before it.
+
+    Entries are copied into the order of their classes, so that all loops run through memory, and
+    merged where that is cheap.
+
+    Returns the columns before it and the weights of the new entries, the number of classes, of
+    their entries, of classes dropped, and of pairs in those.
+    """
+    made, filled, alone, fixed = _split(
+        table[column], weights, starts, classes, sums, place, order, new_starts
+    )
+    smaller, lighter = _gather(table, weights, column, order, filled)
+    combinations = 1
+    for before in range(column):
+        combinations = min(combinations * cardinalities[before], MERGED + 1)
+    if column >= 2 and combinations <= MERGED and 2 * made < filled:
+        made, filled, dropped, pairs = _merge(
+            smaller, lighter, new_starts, made, cardinalities, combinations, seen
+        )
+        alone += dropped
+        fixed += pairs
+    return smaller, lighter, made, filled, alone, fixed
+
+
+@numba.njit(nogil=True, cache=True)
+def _split(values, weights, starts, classes, sums, place, order, new_starts):  # type: ignore[no-untyped-def]
+    """Where the entries of a finer partition come from; classes of one entry are dropped.
+
+    Returns the number of classes, of their entries, of classes dropped, and of pairs in those.
+    """
+    filled, made, alone, fixed = 0, 0, 0, 0
+    for c in range(classes):
+        begin, end = starts[c], starts[c + 1]
+        for i in range(begin, end):
+            sums[values[i]] += 1
+        for i in range(begin, end):
+            value = values[i]
+            if sums[value] > 1:
+                new_starts[made] = filled
+                made += 1
+                place[value] = filled
+                filled += sums[value]
+                sums[value] = -1
+            if sums[value] == -1:
+                order[place[value]] = i
+                place[value] += 1
+            else:
+                alone += 1
+                fixed += weights[i] * (weights[i] - 1) // 2
+        for i in range(begin, end):
+            sums[values[i]] = 0
+    new_starts[made] = filled
+    return made, filled, alone, fixed
+
+
+@numba.njit(nogil=True, cache=True)
+def _gather(table, weights, columns, order, filled):  # type: ignore[no-untyped-def]
+    """The first columns of a table at some entries, in their order, and the entries' weights."""
+    taken = np.empty((columns, filled), table.dtype)
+    for column in range(columns):
+        for i in range(filled):
+            taken[column, i] = table[column, order[i]]
+    return taken, weights[order[:filled]]
+
+
+@numba.njit(nogil=True, cache=True)
+def _merge(table, weights, starts, classes, cardinalities, combinations, seen):  # type: ignore[no-untyped-def]
+    """Make one entry of the entries of a class that agree in all columns left, in place.
+
+    What is still to come cannot tell them apart. Classes of one entry are dropped; returns the
+    number of classes, of their entries, of classes dropped, and of pairs in those.
+    """
+    columns = table.shape[0]
+    filled, made, alone, fixed = 0, 0, 0, 0
+    keys = np.empty(combinations, np.int64)
+    begin = starts[0]
+    for c in range(classes):
+        end, first = starts[c + 1], filled
+        for i in range(begin, end):
+            key = np.int64(0)
+            for column in range(columns):
+                key = key * cardinalities[column] + table[column, i]
+            at = seen[key]
+            if at < 0:
+                seen[key] = filled
+                keys[filled - first] = key
+                for column in range(columns):
+                    table[column, filled] = table[column, i]
+                weights[filled] = weights[i]
+                filled += 1
+            else:
+                weights[at] += weights[i]
+        for i in range(filled - first):
+            seen[keys[i]] = -1
+        begin = end
+        if filled - first == 1:
+            alone += 1
+            fixed += weights[first] * (weights[first] - 1) // 2
+            filled = first
+        else:
+            starts[made] = first
+            made += 1
+    starts[made] = filled
+    return made, filled, alone, fixed
+
+
+NO_LIMIT = np.iinfo(np.int64).max
+
+
+@numba.njit(nogil=True, cache=True)
+def search_below(  # type: ignore[no-untyped-def]
+    table, cardinalities, weights, top, max_pairs, min_classes, k, max_size, known, found, every
+):
+    """All minimal good sets whose highest column is `top`, given those below it.
+
+    Sets are visited in the order of their bit masks, so that every subset of a set comes before
+    it; supersets of a good set are skipped. A set is good if it leaves at most `max_pairs` pairs
+    of rows together and makes at least `min_classes` classes; or, where `k` is not 0, if it makes
+    a class of fewer than k rows.
+
+    `known` holds the good sets found so far and receives new ones from `found` on. With `every`
+    given (pairs and classes of each mask), nothing is skipped and all sets are written down.
+    Returns the number of known sets, or -1 - that number when `known` is full.
+    """
+    m, n = table.shape
+    depth_limit = min(max_size, top + 1)
+    all_sets = every.shape[0] > 0
+    widest = 1
+    for c in range(m):
+        widest = max(widest, cardinalities[c])
+    sums = np.zeros(widest, np.int64)
+    lanes = np.zeros(4 * widest, np.int64)
+    place = np.zeros(widest, np.int64)
+    order = np.empty(n, np.int64)
+    seen = np.full(MERGED, -1, np.int64)
+    # The partition of each depth.
+    tables = [table] * (depth_limit + 1)
+    weight = [weights] * (depth_limit + 1)
+    starts = np.zeros((depth_limit + 1, n // 2 + 2), np.int64)
+    classes = np.zeros(depth_limit + 1, np.int64)
+    alone = np.zeros(depth_limit + 1, np.int64)
+    fixed = np.zeros(depth_limit + 1, np.int64)
+    starts[0, 1] = n
+    classes[0] = 1 if n > 0 else 0
+    # Its column set, the column to try next, and the one to stop before.
+    masks = np.zeros(depth_limit + 1, np.uint64)
+    cursor = np.zeros(depth_limit + 1, np.int64)
+    before = np.zeros(depth_limit + 1, np.int64)
+    cursor[0], before[0] = top, top + 1
+    heads = np.full(64, -1, np.int64)
+    nexts = np.full(known.shape[0] * 64, -1, np.int64)
+    for at in range(found):
+        _chain(known[at], at, m, heads, nexts)
+    depth = 0
+    while depth >= 0:
+        column = cursor[depth]
+        if column >= before[depth] or depth >= depth_limit:
+            depth -= 1
+            continue
+        cursor[depth] += 1
+        mask = masks[depth] | (np.uint64(1) << np.uint64(column))
+        if not all_sets and _holds_known(mask, known, heads, nexts, column):
+            continue
+        values = tables[depth][column]
+        if k:
+            good = makes_smaller(values, weight[depth], starts[depth], classes[depth], k, sums)
+        else:
+            pairs, parts = count_parts(
+                values,
+                weight[depth],
+                starts[depth],
+                classes[depth],
+                cardinalities[column],
+                sums,
+                lanes,
+                NO_LIMIT if all_sets else max_pairs - fixed[depth],
+                0 if all_sets else min_classes - alone[depth],
+            )
+            pairs += fixed[depth]
+            parts += alone[depth]
+            good = pairs <= max_pairs and parts >= min_classes and not all_sets
+            if all_sets:
+                every[mask, 0], every[mask, 1] = pairs, parts
+        if good:
+            if found == known.shape[0]:
+                return -1 - found
+            known[found] = mask
+            _chain(mask, found, m, heads, nexts)
+            found += 1
+            continue
+        down = depth + 1
+        if column == 0 or down >= depth_limit:
+            continue
+        smaller, lighter, made, entries, dropped, dropped_pairs = refine(
+            tables[depth],
+            weight[depth],
+            starts[depth],
+            classes[depth],
+            column,
+            cardinalities,
+            sums,
+            place,
+            order,
+            seen,
+            starts[down],
+        )
+        alone[down] = alone[depth] + dropped
+        fixed[down] = fixed[depth] + dropped_pairs
+        if not all_sets and k == 0:
+            stuck = fixed[down] + _pairs_within(lighter, entries)
+            if stuck > max_pairs or alone[down] + entries < min_classes:
+                continue
+        tables[down], weight[down], classes[down] = smaller, lighter, made
+        masks[down] = mask
+        cursor[down], before[down] = 0, column
+        depth = down
+    return found
+
+
+@numba.njit(nogil=True, cache=True)
+def _chain(mask, at, columns, heads, nexts):  # type: ignore[no-untyped-def]
+    """Put a known set at the head of its columns' chains."""
+    for bit in range(columns):
+        if mask >> np.uint64(bit) & np.uint64(1):
+            nexts[at * 64 + bit] = heads[bit]
+            heads[bit] = at
+
+
+@numba.njit(nogil=True, cache=True)
+def _holds_known(mask, known, heads, nexts, bit):  # type: ignore[no-untyped-def]
+    """Whether a known set that contains `bit` lies within `mask`."""
+    at = heads[bit]
+    while at >= 0:
+        if known[at] & ~mask == 0:
+            return True
+        at = nexts[at * 64 + bit]
+    return False
+
+
+@numba.njit(nogil=True, cache=True)
+def _pairs_within(weights, entries):  # type: ignore[no-untyped-def]
+    """Pairs of rows of one entry: they stay together whatever columns are still to come."""
+    pairs = 0
+    for i in range(entries):
+        pairs += weights[i] * (weights[i] - 1) // 2
+    return pairs
+
 
 SUBSET_COLUMNS = 24
 """Columns up to which the table of all subsets fits memory."""
@@ -71,7 +419,6 @@ def _search(
     Each set costs one pass over the rows that are not yet alone, and memory is one partition for
     each level of the search.
     """
-    from sfumato.quasi._depth_first import search_below
 
     width = len(codes.columns)
     if width > DEPTH_FIRST_COLUMNS:
@@ -101,7 +448,6 @@ def all_subsets(codes: Codes, budget: Budget) -> npt.NDArray[np.int64]:
     The number of pairs a set leaves together is the number of pairs whose *agree set* (the columns
     in which they agree) contains it: one table answers every β. Bit i stands for column i.
     """
-    from sfumato.quasi._depth_first import search_below
 
     width = len(codes.columns)
     if width > SUBSET_COLUMNS:

@@ -23,9 +23,13 @@ from sfumato import kernels
 from sfumato.budget import Budget
 from sfumato.engines.codes import Codes
 from sfumato.engines.sizes import ClassSizes
-from sfumato.quasi.differences import differences_within
 from sfumato.quasi.greedy import Goal, without_redundant
-from sfumato.quasi.hitting import SetFamily, greedy_hitting_set, minimum_hitting_set
+from sfumato.quasi.hitting_sets import (
+    SetFamily,
+    differences_within,
+    greedy_hitting_set,
+    minimum_hitting_set,
+)
 
 __all__ = ["Proof", "proven_minimum"]
 

@@ -26,7 +26,7 @@ from sfumato.budget import Budget
 from sfumato.engines.codes import Codes
 from sfumato.errors import ParameterError
 from sfumato.quasi.greedy import histogram
-from sfumato.quasi.pulling import all_combinations
+from sfumato.quasi.sampling import all_combinations
 from sfumato.results import Result
 from sfumato.tables import table
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sfumato.quasi.answer import Key
-from sfumato.quasi.minimal import MinimalKeys
+from sfumato.quasi.key import Key
+from sfumato.quasi.minimal_keys import MinimalKeys
 from sfumato.quasi.violations import Violations
 from sfumato.report import charts
 from sfumato.report.drawing import gauge

@@ -20,26 +20,26 @@ from sfumato.report.writing import compact_html, write_page
 __all__ = ["compact", "display", "displayed", "page_of", "report"]
 
 _HOMES = {
-    "sfumato.cli._party_views.Outcome": "of_secure:outcome",
-    "sfumato.joint.evaluation.Evaluation": "of_joint:evaluation",
-    "sfumato.joint.model.JointModel": "of_joint:model",
-    "sfumato.joint.publishing.ShareResult": "of_joint:share",
-    "sfumato.joint.traffic.SumReport": "of_joint:sums",
-    "sfumato.populations.attack.AttackResult": "of_people:attack",
-    "sfumato.populations.survey.PopulationReport": "of_people:population",
-    "sfumato.populations.uniqueness.PopulationUniqueness": "of_people:uniqueness",
-    "sfumato.quasi.answer.Key": "of_keys:key",
-    "sfumato.quasi.measure.Measures": "of_risk:measures",
-    "sfumato.quasi.minimal.MinimalKeys": "of_keys:minimal_keys",
-    "sfumato.quasi.scan.Scan": "of_table:scan",
-    "sfumato.quasi.uniques.Uniques": "of_risk:uniques",
-    "sfumato.quasi.violations.Violations": "of_keys:violations",
-    "sfumato.release.publish.Release": "of_release:release",
-    "sfumato.release.verify.Verification": "of_risk:verification",
-    "sfumato.risks.Risk": "of_risk:risk",
-    "sfumato.secure.bayes.BayesNet": "of_secure:net",
-    "sfumato.secure.session.SessionReport": "of_secure:session",
-    "sfumato.secure.tree.DecisionTree": "of_secure:tree",
+    "Outcome": "of_secure:outcome",
+    "Evaluation": "of_joint:evaluation",
+    "JointModel": "of_joint:model",
+    "ShareResult": "of_joint:share",
+    "SumReport": "of_joint:sums",
+    "AttackResult": "of_people:attack",
+    "PopulationReport": "of_people:population",
+    "PopulationUniqueness": "of_people:uniqueness",
+    "Key": "of_keys:key",
+    "Measures": "of_risk:measures",
+    "MinimalKeys": "of_keys:minimal_keys",
+    "Scan": "of_table:scan",
+    "Uniques": "of_risk:uniques",
+    "Violations": "of_keys:violations",
+    "Release": "of_release:release",
+    "Verification": "of_risk:verification",
+    "Risk": "of_risk:risk",
+    "BayesNet": "of_secure:net",
+    "SessionReport": "of_secure:session",
+    "DecisionTree": "of_secure:tree",
 }
 """Result types and where their pages are made: ``<module>:<name>`` stands for the functions
 ``<name>_summary``, what is said first and costs nothing, and ``<name>_page``, all of it; where the
@@ -48,7 +48,7 @@ page measures anew, ``<name>_picture`` is a chart that does not."""
 
 def _home(result: Any) -> tuple[ModuleType, str]:
     kind = type(result)
-    home = _HOMES.get(f"{kind.__module__}.{kind.__qualname__}", "of_figures:figures")
+    home = _HOMES.get(kind.__qualname__, "of_figures:figures")
     module, name = home.split(":")
     return importlib.import_module(f"sfumato.report.{module}"), name
 

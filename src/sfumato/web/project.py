@@ -17,13 +17,13 @@ from typing import cast
 
 from sfumato.atomic import write_text
 from sfumato.budget import Budget
+from sfumato.columns.profile import Profile, profile
+from sfumato.columns.vocabulary import Role
 from sfumato.engines.codes import Codes
 from sfumato.engines.sizes import ClassSizes
 from sfumato.errors import BudgetError, ParameterError, SourceError
 from sfumato.privacy import Check, check
-from sfumato.quasi.looking import Look, look_at
 from sfumato.quasi.scan import ColumnScan, Scan, combine, describe
-from sfumato.quasi.wording import Role
 from sfumato.release.publish import Release
 from sfumato.release.verify import Verification
 from sfumato.report.showable import counts_of
@@ -91,7 +91,7 @@ class Project:
     """Held by the job that asks the table something: engines answer one question at a time."""
     _changing: threading.Lock = field(default_factory=threading.Lock)
     _closed: bool = False
-    _look: Look | None = None
+    _look: Profile | None = None
     _sizes: dict[Names, ClassSizes] = field(default_factory=dict)
     _scans: dict[tuple[Names, Names], Scan] = field(default_factory=dict)
     _entries: tuple[Names, Codes] | None = None
@@ -119,7 +119,7 @@ class Project:
     def look(self, budget: Budget) -> None:
         """First look; decisions of an earlier day come before guesses."""
         with self._asking(budget):
-            self._look = look_at(self.table, seed=0, budget=budget)
+            self._look = profile(self.table, seed=0, budget=budget)
         budget.progress("guessing roles")
         columns = tuple(describe(facts, self._look) for facts in self._look.facts)
         kept = read_choices(self.folder) or self.choices

@@ -12,7 +12,14 @@ import unicodedata
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["MEANINGS", "Meaning", "Role", "meaning_of", "words_of"]
+__all__ = [
+    "MEANINGS",
+    "Meaning",
+    "Role",
+    "meaning_of",
+    "words_of",
+]
+
 
 Role = Literal["identifier", "quasi-identifier", "sensitive", "other"]
 

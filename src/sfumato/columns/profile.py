@@ -12,16 +12,22 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.budget import Budget
+from sfumato.columns.recognise import ColumnFacts
 from sfumato.engines.codes import Codes
 from sfumato.errors import BudgetError
-from sfumato.quasi.roles import ColumnFacts
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from sfumato.tables import Table
 
-__all__ = ["Look", "cells_of", "look_at", "positions"]
+__all__ = [
+    "Profile",
+    "cells_of",
+    "positions",
+    "profile",
+]
+
 
 ROWS_AT_HAND = 250_000
 """Rows looked at closely in this process, the same ones in memory and in DuckDB."""
@@ -32,7 +38,7 @@ CELLS = 1_000
 
 
 @dataclass(frozen=True, eq=False)
-class Look:
+class Profile:
     """Exact facts of all columns, and some rows (all of them where the table is small)."""
 
     rows: int
@@ -45,7 +51,7 @@ class Look:
         return self.sample.entries == self.rows
 
 
-def look_at(table: Table, *, seed: int, budget: Budget) -> Look:
+def profile(table: Table, *, seed: int, budget: Budget) -> Profile:
     """Count every column and take a uniform sample of rows."""
     if table.engine.kind == "memory":
         return _look_in_memory(table, seed, budget)
@@ -69,10 +75,10 @@ def look_at(table: Table, *, seed: int, budget: Budget) -> Look:
         )
     _report(budget, "taking a sample", None)
     wanted = ROWS_AT_HAND if table.engine.kind == "duckdb" else ROWS_TO_FETCH
-    return Look(rows, tuple(facts), codes_of_table(table.sample(wanted, None, seed)))
+    return Profile(rows, tuple(facts), codes_of_table(table.sample(wanted, None, seed)))
 
 
-def _look_in_memory(table: Table, seed: int, budget: Budget) -> Look:
+def _look_in_memory(table: Table, seed: int, budget: Budget) -> Profile:
     from sfumato import kernels
 
     codes = table.codes(None, budget)
@@ -93,7 +99,7 @@ def _look_in_memory(table: Table, seed: int, budget: Budget) -> Look:
                 int(np.count_nonzero(counts == 1)),
             )
         )
-    return Look(
+    return Profile(
         codes.entries, tuple(facts), codes.take(positions(codes.entries, ROWS_AT_HAND, seed))
     )
 
@@ -106,7 +112,7 @@ def positions(rows: int, wanted: int, seed: int) -> Any:
     return np.sort(chosen)
 
 
-def cells_of(look: Look, name: str) -> list[Any]:
+def cells_of(look: Profile, name: str) -> list[Any]:
     """Some different cells of a column, spread evenly over those in the sample."""
     values = look.sample.values_of(name)
     present = np.unique(look.sample.column(name))

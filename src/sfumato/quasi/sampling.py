@@ -1,11 +1,15 @@
-"""How large a sample must be for a promise to hold, and how pairs of rows are drawn.
+"""What searches work on: samples large enough for a promise, or all distinct combinations.
 
-All bounds are union bounds over the column sets that could be answered: 2^m of them, or fewer when
-the answer's size is capped. ε is the share of pairs (or rows) that may be missed, δ the
+All sample sizes are union bounds over the column sets that could be answered: 2^m of them, or fewer
+when the answer's size is capped. ε is the share of pairs (or rows) that may be missed, δ the
 probability that the promise fails.
 
 Sources: Motwani & Xu, Theorems 5, 7 and 8 and Lemmas 9 and 10; for samples of rows instead of pairs
 Hildebrant, Le, Ta & Vu (PODS 2023), here with an explicit constant.
+
+An exact search compares thousands of column sets, which no database answers one by one. The
+distinct combinations of all columns with their counts say everything the rows say, and are pulled
+over once where they fit.
 """
 
 from __future__ import annotations
@@ -16,16 +20,24 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.errors import ParameterError
+from sfumato.budget import Budget
+from sfumato.engines.codes import Codes
+from sfumato.errors import EngineError, ParameterError
+from sfumato.streams.engine import StreamEngine
+from sfumato.tables import Table
 
 __all__ = [
+    "all_combinations",
+    "differing_columns",
     "log_sets",
     "pair_indices",
     "pairs_for_beta",
     "pairs_for_separation",
     "prune_below",
+    "pulled",
     "rows_for_distinct",
     "rows_for_separation",
+    "sampled_rows",
     "share",
 ]
 
@@ -150,3 +162,70 @@ def _smallest(holds: Any, at_least: int) -> int:
         else:
             low = middle + 1
     return low
+
+
+def sampled_rows(opened: Table, rows: int, seed: int) -> Codes:
+    """A uniform sample of rows as codes."""
+    from sfumato.engines.encoding import codes_of_table
+
+    return codes_of_table(opened.sample(rows, None, seed))
+
+
+def differing_columns(opened: Table, pairs: int, seed: int) -> npt.NDArray[np.bool_]:
+    """For independent uniform pairs of rows, in which columns they differ (pairs x columns).
+
+    Pairs of row numbers are drawn first. The rows they name are then any uniform sample of that
+    many different rows, so one sample serves every engine and the pairs are exactly independent.
+    A stream has no row numbers yet: there each pair is a reservoir of its own.
+    """
+    from sfumato.engines.encoding import codes_of_table
+
+    if isinstance(opened.engine, StreamEngine):
+        import pyarrow as pa
+
+        left_rows, right_rows = opened.engine.pairs(pairs, opened.columns, seed)
+        codes = codes_of_table(pa.concat_tables([left_rows, right_rows]))
+        half = left_rows.num_rows
+        return np.stack([array[:half] != array[half:] for array in codes.arrays], axis=1)
+    random = np.random.default_rng(seed)
+    left, right = pair_indices(opened.rows, pairs, random)
+    named, at = np.unique(np.concatenate([left, right]), return_inverse=True)
+    codes = sampled_rows(opened, len(named), seed)
+    where = random.permutation(codes.entries)[at]
+    return np.stack([a[where[:pairs]] != a[where[pairs:]] for a in codes.arrays], axis=1)
+
+
+PULLED_BYTES = 1 << 30
+"""Memory for combinations where the budget names none."""
+CELL_BYTES = 16
+"""What a pulled cell takes until it is a code."""
+
+
+def all_combinations(opened: Table, budget: Budget) -> Codes:
+    """The rows as codes, or their distinct combinations; refuses more than memory holds."""
+    if opened.engine.kind not in ("postgres", "spark"):
+        return opened.codes(None, budget)
+    memory = budget.memory or PULLED_BYTES
+    limit = max(1, memory // (CELL_BYTES * (len(opened.columns) + 1)))
+    try:
+        return opened.classes(None, limit, budget)
+    except EngineError as error:
+        if not error.what.startswith("there are more than"):
+            raise
+        raise EngineError(
+            f"the table has more than {limit:,} distinct combinations of its "
+            f"{len(opened.columns)} columns, too many to pull into {memory >> 20:,} MiB",
+            where=opened.name,
+            remedy="Answer from a sample (key --eps, mask --sample), choose fewer columns, or "
+            "allow more --memory.",
+        ) from error
+
+
+def pulled(opened: Table, codes: Codes) -> tuple[str, ...]:
+    """What to say about it: nothing for local tables."""
+    if opened.engine.kind not in ("postgres", "spark"):
+        return ()
+    return (
+        f"{codes.entries:,} distinct combinations of {codes.rows:,} rows were pulled over, "
+        "everything else was computed here",
+    )

@@ -1,0 +1,1 @@
+"""What columns are: profiles, roles and columns that say the same."""

@@ -1,0 +1,332 @@
+"""Difference sets of rows left together, and the cheapest columns that hit all of them.
+
+Two rows that a column set leaves together differ in some other columns, of which every key must
+hold one: a key is a set of columns that hits every difference set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+from sfumato import kernels
+from sfumato.budget import Budget
+from sfumato.engines.codes import Codes
+
+__all__ = [
+    "Hitting",
+    "SetFamily",
+    "differences_within",
+    "differences_within_classes",
+    "hitting_sets",
+    "minimum_hitting_set",
+]
+
+
+WITNESS_ROWS = 20_000
+"""Rows among which pairs are looked for at a time."""
+ORDERS = 4
+"""In how many random column orders neighbours are compared."""
+
+Sets = npt.NDArray[np.bool_]
+
+
+def differences_within(codes: Codes, columns: Sequence[int], random: np.random.Generator) -> Sets:
+    """Difference sets of rows that a column set leaves together, small ones preferred."""
+    chosen = codes.select([codes.columns[c] for c in columns])
+    partition = (
+        kernels.partition_of(chosen.arrays, chosen.cardinalities)
+        if columns
+        else kernels.whole(codes.entries)
+    )
+    return differences_within_classes(codes, partition, random)
+
+
+def differences_within_classes(
+    codes: Codes,
+    partition: kernels.Partition,
+    random: np.random.Generator,
+    *,
+    rows: int = WITNESS_ROWS,
+    orders: int = ORDERS,
+) -> Sets:
+    """Difference sets of neighbours within random classes, as rows of booleans.
+
+    Rows are sorted by all columns in random order: neighbours then agree on long prefixes, and
+    their difference sets are small. Equal rows are passed over.
+    """
+    picked, class_of = _some_classes(partition, random, rows)
+    if not len(picked):
+        return np.zeros((0, len(codes.columns)), dtype=np.bool_)
+    table = np.stack([array[picked] for array in codes.arrays], axis=1)
+    found = []
+    for _ in range(orders):
+        order = random.permutation(table.shape[1])
+        by = np.lexsort([*(table[:, c] for c in order[::-1]), class_of])
+        together = class_of[by[1:]] == class_of[by[:-1]]
+        found.append(_distinct(table[by[1:]][together] != table[by[:-1]][together]))
+    demands = np.concatenate(found)
+    return demands[demands.any(axis=1)]
+
+
+def _distinct(sets: Sets) -> Sets:
+    """Each set once."""
+    packed = np.packbits(sets, axis=1)
+    _, first = np.unique(packed.view(f"V{packed.shape[1]}"), return_index=True)
+    return sets[first]
+
+
+def _some_classes(
+    partition: kernels.Partition, random: np.random.Generator, wanted: int
+) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
+    """Rows of random classes, whole where they are small, with the number of their class."""
+    # Every class holds two rows at least.
+    order = random.choice(partition.classes, min(partition.classes, wanted // 2 + 1), replace=False)
+    sizes = partition.starts[order + 1] - partition.starts[order]
+    taken = np.minimum(sizes, max(2, wanted // 4))
+    order = order[: int(np.searchsorted(np.cumsum(taken), wanted)) + 1]
+    rows = []
+    for at in order:
+        members = partition.rows[partition.starts[at] : partition.starts[at + 1]]
+        if len(members) > max(2, wanted // 4):
+            members = members[np.sort(random.choice(len(members), max(2, wanted // 4), False))]
+        rows.append(members)
+    if not rows:
+        return np.zeros(0, dtype=np.uint32), np.zeros(0, dtype=np.int64)
+    class_of = np.repeat(np.arange(len(rows)), [len(members) for members in rows])
+    return np.concatenate(rows), class_of
+
+
+@numba.njit(nogil=True, cache=True)
+def hitting_sets(edges, words, limit, max_size):  # type: ignore[no-untyped-def]
+    """All minimal sets of vertices that hit every edge (Murakami & Uno's MMCS).
+
+    `edges` says for each vertex, as bits of `words` words, which edges contain it. Returns the
+    sets as rows of booleans, at most `limit` of them, and whether these are all (of at most
+    `max_size` vertices).
+    """
+    vertices = edges.shape[0]
+    count = 0
+    out = np.zeros((256, vertices), np.bool_)
+    everything = np.zeros(words, np.uint64)
+    for v in range(vertices):
+        for w in range(words):
+            everything[w] |= edges[v, w]
+    uncovered = np.zeros((vertices + 2, words), np.uint64)
+    critical = np.zeros((vertices + 2, vertices + 1, words), np.uint64)
+    chosen = np.zeros(vertices + 1, np.int64)
+    candidate = np.zeros((vertices + 2, vertices), np.bool_)
+    branch = np.zeros((vertices + 2, vertices), np.int64)
+    branches = np.zeros(vertices + 2, np.int64)
+    cursor = np.zeros(vertices + 2, np.int64)
+    uncovered[0] = everything
+    candidate[0, :] = True
+    depth = 0
+    branches[0] = -1
+    while depth >= 0:
+        if branches[depth] < 0:  # first visit of this node
+            edge = _thinnest(edges, uncovered[depth], candidate[depth], words)
+            if edge < 0:
+                if count == limit:
+                    return out[:count], False
+                if count == out.shape[0]:
+                    grown = np.zeros((2 * count, vertices), np.bool_)
+                    grown[:count] = out
+                    out = grown
+                for i in range(depth):
+                    out[count, chosen[i]] = True
+                count += 1
+                depth -= 1
+                continue
+            if depth >= max_size:
+                depth -= 1
+                continue
+            branches[depth] = 0
+            cursor[depth] = 0
+            word, bit = edge >> 6, np.uint64(edge & 63)
+            for v in range(vertices):
+                if candidate[depth, v] and (edges[v, word] >> bit) & np.uint64(1):
+                    branch[depth, branches[depth]] = v
+                    branches[depth] += 1
+                    candidate[depth, v] = False
+        if cursor[depth] >= branches[depth]:
+            depth -= 1
+            continue
+        v = branch[depth, cursor[depth]]
+        cursor[depth] += 1
+        minimal = True
+        for i in range(depth):
+            alive = False
+            for w in range(words):
+                left = critical[depth, i, w] & ~edges[v, w]
+                critical[depth + 1, i, w] = left
+                alive |= left != 0
+            if not alive:
+                minimal = False
+                break
+        if not minimal:
+            continue
+        for w in range(words):
+            critical[depth + 1, depth, w] = uncovered[depth, w] & edges[v, w]
+            uncovered[depth + 1, w] = uncovered[depth, w] & ~edges[v, w]
+        chosen[depth] = v
+        candidate[depth + 1] = candidate[depth]
+        candidate[depth, v] = True  # for the siblings that follow
+        depth += 1
+        branches[depth] = -1
+    return out[:count], True
+
+
+@numba.njit(nogil=True, cache=True)
+def _thinnest(edges, uncovered, candidate, words):  # type: ignore[no-untyped-def]
+    """An uncovered edge with the fewest candidates, -1 if all are covered."""
+    best, fewest, looked = -1, edges.shape[0] + 1, 0
+    for w in range(words):
+        left = uncovered[w]
+        while left:
+            low = left & (~left + np.uint64(1))
+            bit = 0
+            probe = low
+            while probe > np.uint64(1):
+                probe >>= np.uint64(1)
+                bit += 1
+            left ^= low
+            size = 0
+            for v in range(edges.shape[0]):
+                if candidate[v] and edges[v, w] & low:
+                    size += 1
+            if size < fewest:
+                best, fewest = w * 64 + bit, size
+                if fewest <= 1:
+                    return best
+            looked += 1
+            if looked >= 64:  # a good choice is enough; the best one costs more than it saves
+                return best
+    return best
+
+
+Matrix = npt.NDArray[np.bool_]
+
+
+class SetFamily:
+    """Sets of columns that every answer must hit; only inclusion-minimal ones are kept."""
+
+    def __init__(self, columns: int) -> None:
+        self.columns = columns
+        self._sets: Matrix = np.zeros((0, columns), dtype=np.bool_)
+
+    def __len__(self) -> int:
+        return len(self._sets)
+
+    @property
+    def matrix(self) -> Matrix:
+        """One row a set."""
+        return self._sets
+
+    def add(self, sets: Matrix) -> int:
+        """Add sets, drop those that contain another; returns how many new ones stayed."""
+        sets = np.unique(sets[sets.any(axis=1)], axis=0)
+        if not len(sets):
+            return 0
+        fresh = sets[~_contains_any(sets, self._sets)]
+        fresh = minimal_sets(fresh)
+        if not len(fresh):
+            return 0
+        old = self._sets[~_contains_any(self._sets, fresh)]
+        self._sets = np.concatenate([old, fresh])
+        return len(fresh)
+
+    def hit_by(self, columns: Iterable[int]) -> bool:
+        """Whether a column set hits all sets."""
+        chosen = list(columns)
+        return bool(self._sets[:, chosen].any(axis=1).all()) if len(self._sets) else True
+
+
+def minimal_sets(sets: Matrix) -> Matrix:
+    """The sets that contain no other one; equal ones once."""
+    sets = np.unique(sets, axis=0)
+    sizes = sets.sum(axis=1)
+    kept = sets[:0]
+    for size in np.unique(sizes):
+        level = sets[sizes == size]
+        kept = np.concatenate([kept, level[~_contains_any(level, kept)]])
+    return kept
+
+
+def _contains_any(sets: Matrix, smaller: Matrix) -> npt.NDArray[np.bool_]:
+    """For every set whether it contains (or equals) one of the smaller ones."""
+    answer = np.zeros(len(sets), dtype=np.bool_)
+    if not len(smaller):
+        return answer
+    sizes = smaller.sum(axis=1, dtype=np.float32)
+    for start in range(0, len(sets), 4096):
+        part = sets[start : start + 4096].astype(np.float32)
+        common = part @ smaller.T.astype(np.float32)
+        answer[start : start + 4096] = (common == sizes).any(axis=1)
+    return answer
+
+
+@dataclass(frozen=True)
+class Hitting:
+    """A hitting set, its cost, and a cost below which there is none."""
+
+    columns: tuple[int, ...]
+    cost: float
+    lower_bound: float
+    optimal: bool
+
+
+def minimum_hitting_set(
+    family: SetFamily, costs: Sequence[float], budget: Budget | None = None
+) -> Hitting:
+    """The cheapest set of columns that hits every set of the family.
+
+    Examples
+    --------
+    >>> family = SetFamily(3)
+    >>> family.add(np.array([[True, True, False], [False, True, True]]))
+    2
+    >>> minimum_hitting_set(family, [1, 1, 1]).columns
+    (1,)
+    """
+    from scipy.optimize import Bounds, LinearConstraint, milp
+    from scipy.sparse import csr_array
+
+    fallback = greedy_hitting_set(family, costs)
+    if not len(family):
+        return Hitting((), 0.0, 0.0, True)
+    options = {}
+    if budget is not None and budget.seconds is not None:
+        options["time_limit"] = max(0.01, budget.remaining)
+    price = np.asarray(costs, dtype=np.float64)
+    solved = milp(
+        price,
+        constraints=LinearConstraint(csr_array(family.matrix.astype(np.float64)), lb=1),
+        integrality=np.ones(len(price)),
+        bounds=Bounds(0, 1),
+        options={"mip_rel_gap": 0.0, **options},
+    )
+    fallback_cost = float(price[list(fallback)].sum())
+    bound = solved.mip_dual_bound
+    lower = 0.0 if bound is None or not np.isfinite(bound) else float(bound)
+    if solved.x is None:
+        return Hitting(fallback, fallback_cost, lower, False)
+    chosen = tuple(int(c) for c in np.flatnonzero(solved.x > 0.5))
+    cost = float(price[list(chosen)].sum())
+    return Hitting(chosen, cost, cost if solved.status == 0 else lower, solved.status == 0)
+
+
+def greedy_hitting_set(family: SetFamily, costs: Sequence[float]) -> tuple[int, ...]:
+    """A hitting set found by always taking the column that hits most sets for its cost."""
+    price = np.asarray(costs, dtype=np.float64)
+    waiting = family.matrix
+    chosen: list[int] = []
+    while len(waiting):
+        best = int(np.argmax(waiting.sum(axis=0) / price))
+        chosen.append(best)
+        waiting = waiting[~waiting[:, best]]
+    return tuple(sorted(chosen))

@@ -1,0 +1,484 @@
+"""All minimal keys and quasi-identifiers, by whichever search suits the table.
+
+Keys are the minimal hitting sets of difference sets; β-sets are searched in the lattice, where a
+sample first rules out what cannot reach β.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato import kernels
+from sfumato.budget import Budget
+from sfumato.columns.equivalent import equivalents, expanded
+from sfumato.engines.codes import Codes
+from sfumato.errors import ParameterError, did_you_mean
+from sfumato.quasi.greedy import Goal, histogram
+from sfumato.quasi.hitting_sets import SetFamily, differences_within_classes
+from sfumato.quasi.key import KeyQuery, goal_of
+from sfumato.quasi.lattice import (
+    DEPTH_FIRST_COLUMNS,
+    Minimal,
+    Set,
+    all_subsets,
+    depth_first,
+    in_order,
+    levelwise,
+    minimal_from_subsets,
+)
+from sfumato.quasi.sampling import all_combinations, pair_indices, prune_below, pulled
+from sfumato.results import Result
+from sfumato.tables import table
+
+__all__ = [
+    "METHODS",
+    "MinimalKeys",
+    "Pruner",
+    "iterated_pruner",
+    "minimal_hitting_sets",
+    "minimal_keys",
+    "minimal_keys_by_differences",
+    "sample_pruner",
+]
+
+
+METHODS = (
+    "auto",
+    "depth-first",
+    "levelwise",
+    "pruned",
+    "iterative",
+    "hitting-set",
+    "agree-sets",
+)
+PRUNING_ROWS = 2000
+"""Rows or pairs of the sample that `pruned` looks at first."""
+
+
+@dataclass(frozen=True)
+class MinimalKeys(Result):
+    """All minimal column sets that reach a goal.
+
+    Attributes
+    ----------
+    keys
+        The sets, small ones first. Of columns that say the same only the first is named, unless
+        they were asked to be expanded.
+    equivalents
+        For a column named in `keys`, the others that could stand in its place.
+    complete
+        Whether these are all of them; `max_size` and a spent budget leave some out.
+    method, delta
+        How they were found; with sampled pruning a set may be missing with probability δ.
+    duplicate_rows
+        Rows that equal an earlier row; then a key means "tells apart as well as all columns".
+    """
+
+    keys: tuple[tuple[str, ...], ...]
+    equivalents: Mapping[str, tuple[str, ...]]
+    complete: bool
+    method: str
+    goal: Mapping[str, Any]
+    max_size: int | None
+    duplicate_rows: int | None
+    delta: float | None
+    stopped_by: str | None
+    notes: tuple[str, ...] = ()
+
+
+def minimal_keys(
+    source: Any,
+    *,
+    columns: Sequence[str] | None = None,
+    measure: str = "key",
+    beta: float | None = None,
+    max_size: int | None = None,
+    method: str = "auto",
+    expand: bool = False,
+    delta: float = 0.01,
+    seed: int = 0,
+    budget: Budget | None = None,
+) -> MinimalKeys:
+    """Find all minimal sets of columns that identify rows.
+
+    Parameters
+    ----------
+    source
+        Anything `sfumato.table` opens.
+    columns
+        Columns to choose from; None means all.
+    measure, beta
+        ``key``, or sets whose ``distinct`` or ``separation`` ratio is at least β.
+    max_size
+        Only sets of at most so many columns.
+    method
+        ``depth-first`` (stripped partitions), ``levelwise``, ``pruned`` (levelwise with a sample),
+        ``iterative`` (with a series of samples), ``hitting-set`` (difference sets, keys only),
+        ``agree-sets`` (one table for all subsets) or ``auto``.
+    expand
+        Name a set once for every choice among columns that say the same.
+    delta
+        Probability with which sampled pruning may lose a set.
+
+    Examples
+    --------
+    >>> import pyarrow as pa, sfumato as sf
+    >>> people = pa.table({
+    ...     "age": [20, 30, 40, 20, 40],
+    ...     "sex": ["F", "F", "F", "M", "M"],
+    ...     "state": ["CA", "CA", "TX", "NY", "CA"],
+    ... })
+    >>> sf.minimal_keys(people).keys
+    (('age', 'sex'), ('age', 'state'))
+    """
+    if method not in METHODS:
+        raise ParameterError(f"there is no method `{method}`", remedy=did_you_mean(method, METHODS))
+    question = KeyQuery(
+        measure=measure, beta=None if beta == 1 else beta, max_size=max_size, delta=delta, seed=seed
+    )
+    if measure != "key" and beta is None:
+        raise ParameterError(f"`{measure}` needs a ratio to reach", remedy="Give --beta, e.g. 0.9.")
+    budget = budget or Budget()
+    opened = table(source, budget=budget)
+    if columns is not None:
+        opened = opened.select(columns)
+    budget.progress("reading the table")
+    everything = all_combinations(opened, budget)
+    twins = equivalents(everything)
+    names = opened.columns
+    hidden = {other for others in twins.values() for other in others}
+    chosen = [at for at in range(len(names)) if at not in hidden]
+    codes = everything.select([names[at] for at in chosen])
+    search = _Search(codes, question, budget)
+    used = search.suited() if method == "auto" else method
+    found = search.run(used)
+    sets = [tuple(chosen[c] for c in s) for s in found.sets]
+    if expand:
+        sets = list(in_order(expanded(sets, twins)))
+    return MinimalKeys(
+        keys=tuple(tuple(names[c] for c in s) for s in sets),
+        equivalents={
+            names[c]: tuple(names[other] for other in others) for c, others in twins.items()
+        },
+        complete=found.complete,
+        method=used,
+        goal={
+            "measure": "key" if question.beta is None else question.ratio,
+            "at_least": 1.0 if question.beta is None else question.beta,
+        },
+        max_size=max_size,
+        duplicate_rows=search.duplicates if question.beta is None else None,
+        delta=delta if search.sampled and question.beta is not None else None,
+        stopped_by=found.stopped_by,
+        notes=(*search.notes, *pulled(opened, everything)),
+    )
+
+
+class _Search:
+    """One search with its goal; remembers what there is to say about it."""
+
+    def __init__(self, codes: Codes, question: KeyQuery, budget: Budget) -> None:
+        self.codes, self.question, self.budget = codes, question, budget
+        self.notes: list[str] = []
+        self.sampled = False
+        self.duplicates: int | None = None
+        self.goal = self._goal()
+        if question.beta is not None and all(
+            self.goal.met(codes, (c,)) for c in range(len(codes.columns))
+        ):
+            self.notes.append(f"β = {question.beta:g} is so small that every column qualifies")
+
+    def _goal(self) -> Goal:
+        codes, question = self.codes, self.question
+        if question.beta is not None:
+            return goal_of(codes.rows, question)
+        everything = histogram(codes, range(len(codes.columns)))
+        self.duplicates = codes.rows - everything.classes
+        if self.duplicates:
+            self.notes.append(
+                f"{self.duplicates:,} rows equal an earlier row in all columns, so there is no "
+                "key; these sets tell rows apart as well as all columns do"
+            )
+        return Goal(pairs=everything.unseparated_pairs)
+
+    def suited(self) -> str:
+        """The method that suits the size of the question."""
+        width = len(self.codes.columns)
+        if self.question.beta is None:
+            return "hitting-set"
+        if width <= DEPTH_FIRST_COLUMNS:
+            return "depth-first"
+        return "pruned"
+
+    def run(self, method: str) -> Minimal:
+        """Search by the method of that name."""
+        codes, question, budget = self.codes, self.question, self.budget
+        if method == "hitting-set":
+            if question.beta is not None:
+                raise ParameterError(
+                    "difference sets find keys, not β-sets",
+                    remedy="Use the method depth-first, levelwise or agree-sets.",
+                )
+            return minimal_keys_by_differences(codes, question.max_size, budget, question.seed)
+        if method == "agree-sets":
+            every = all_subsets(codes, budget)
+            return minimal_from_subsets(every, self.goal, question.max_size)
+        if method == "depth-first":
+            return depth_first(codes, self.goal, question.max_size, budget)
+        return self._levelwise(method)
+
+    def _levelwise(self, method: str) -> Minimal:
+        codes, question = self.codes, self.question
+        random = np.random.default_rng(question.seed)
+        pruner = None
+        if method == "pruned":
+            pruner = sample_pruner(codes, question, PRUNING_ROWS, question.delta, random)
+        elif method == "iterative":
+            pruner = iterated_pruner(codes, question, question.delta, random, self.budget)
+        if method != "levelwise" and pruner is None:
+            self.notes.append("the sample is too small to rule anything out: went on without it")
+        self.sampled = pruner is not None
+        return levelwise(
+            len(codes.columns),
+            lambda s: self.goal.met(codes, s),
+            question.max_size,
+            self.budget,
+            hopeless=None if pruner is None else pruner.hopeless,
+        )
+
+
+@dataclass(frozen=True)
+class Pruner:
+    """A test that rules sets out, and how it was made."""
+
+    hopeless: Callable[[Set], bool]
+    rows: int
+    unit: str
+
+
+def sample_pruner(
+    codes: Codes, question: KeyQuery, rows: int, delta: float, random: np.random.Generator
+) -> Pruner | None:
+    """A test on a sample of rows (pairs for separation); None when it is too small to prune."""
+    rows = min(rows, codes.rows)
+    if question.beta is None:
+        sample = _some_rows(codes, rows, random)
+        goal = _as_all_columns(sample)
+        return Pruner(lambda s: not goal.met(sample, s), rows, "rows")
+    threshold = prune_below(question.beta, rows, len(codes.columns), delta, question.max_size)
+    if threshold <= 0:
+        return None
+    if question.ratio == "distinct":
+        sample = _some_rows(codes, rows, random)
+        goal = Goal(classes=math.ceil(threshold * rows))
+        return Pruner(lambda s: not goal.met(sample, s), rows, "rows")
+    left, right = (_entries(codes, drawn) for drawn in pair_indices(codes.rows, rows, random))
+    differ = np.stack([array[left] != array[right] for array in codes.arrays], axis=1)
+    needed = threshold * len(differ)
+    return Pruner(
+        lambda s: bool(np.count_nonzero(differ[:, list(s)].any(axis=1)) < needed), rows, "pairs"
+    )
+
+
+def iterated_pruner(
+    codes: Codes,
+    question: KeyQuery,
+    delta: float,
+    random: np.random.Generator,
+    budget: Budget,
+    shares: Sequence[float] = (0.01, 0.1),
+) -> Pruner | None:
+    """A test from a series of samples: the border found in one is where the next begins.
+
+    Every sample spends its part of δ. What survives the last one must contain a set of its border.
+    """
+    border: tuple[Set, ...] | None = None
+    used = 0
+    for share in shares:
+        rows = int(share * codes.rows)
+        found = _border(codes, question, rows, delta / len(shares), random, budget)
+        if found is not None:
+            border, used = found, rows
+    if border is None:
+        return None
+    masks = np.array([sum(1 << c for c in s) for s in border], dtype=object)
+
+    def hopeless(columns: Set) -> bool:
+        mask = sum(1 << c for c in columns)
+        return not any(small & mask == small for small in masks)
+
+    return Pruner(hopeless, used, "rows")
+
+
+def _border(
+    codes: Codes,
+    question: KeyQuery,
+    rows: int,
+    delta: float,
+    random: np.random.Generator,
+    budget: Budget,
+) -> tuple[Set, ...] | None:
+    """Minimal sets that are not hopeless in a sample of rows; None if it cannot prune."""
+    if rows < 2:
+        return None
+    sample = _some_rows(codes, rows, random)
+    goal = _as_all_columns(sample)
+    if question.beta is not None:
+        # The ratio over all pairs of r rows is an average of averages over r/2 disjoint pairs, so
+        # the bound for r/2 independent pairs holds for it (Hoeffding 1963, section 5).
+        units = rows if question.ratio == "distinct" else rows // 2
+        threshold = prune_below(question.beta, units, len(codes.columns), delta, question.max_size)
+        if threshold <= 0:
+            return None
+        pairs = rows * (rows - 1) // 2
+        goal = (
+            Goal(classes=math.ceil(threshold * rows))
+            if question.ratio == "distinct"
+            else Goal(pairs=pairs - math.ceil(threshold * pairs))
+        )
+    found = depth_first(sample, goal, question.max_size, budget)
+    return found.sets if found.complete or question.max_size is not None else None
+
+
+def _as_all_columns(sample: Codes) -> Goal:
+    """To tell apart what all columns tell apart; a set that fails here fails in the table too."""
+    return Goal(pairs=histogram(sample, range(len(sample.columns))).unseparated_pairs)
+
+
+def _some_rows(codes: Codes, rows: int, random: np.random.Generator) -> Codes:
+    """Uniform sample of rows without replacement, each an entry of its own."""
+    drawn = np.sort(random.choice(codes.rows, rows, replace=False))
+    return replace(codes.take(_entries(codes, drawn)), counts=None)
+
+
+def _entries(codes: Codes, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The entry each row number falls into."""
+    if codes.counts is None:
+        return rows
+    return np.searchsorted(np.cumsum(codes.counts), rows, side="right")
+
+
+MOST_SETS = 2_000_000
+"""Sets enumerated at most; more are of no use to anybody."""
+FAILURES = 64
+"""Failing sets that are looked into before the difference sets learnt are put to use."""
+FIRST_ROWS = 2_000
+FIRST_ORDERS = 3
+"""How many random rows are looked at to begin with, and in how many random column orders."""
+
+
+def minimal_keys_by_differences(
+    codes: Codes, max_size: int | None, budget: Budget, seed: int = 0
+) -> Minimal:
+    """All minimal sets that tell apart all rows which all columns tell apart."""
+    width = len(codes.columns)
+    if codes.entries < 2:
+        return Minimal(((),))
+    random = np.random.default_rng(seed)
+    family = SetFamily(width)
+    trial = _Trial(codes, random)
+    trial.look_around(family)
+    proven: set[Set] = set()
+    while True:
+        sets, complete = minimal_hitting_sets(family.matrix, max_size)
+        budget.progress(f"{len(proven)} proven of {len(sets)}", len(proven) / max(1, len(sets)))
+        if not complete:
+            return Minimal(in_order(proven), False, "too many sets")
+        failed = 0
+        for columns in trial.in_search_order(s for s in sets if s not in proven):
+            if budget.spent():
+                return Minimal(in_order(proven), False, budget.stopped_by)
+            if family.hit_by(columns) or not failed:
+                demands = trial.demands(columns)
+                if len(demands):
+                    family.add(demands)
+                    failed += 1
+                else:
+                    proven.add(columns)
+            if failed >= FAILURES:
+                break
+        if not failed:
+            whole = max_size is None or max_size >= width
+            return Minimal(in_order(sets), whole)
+
+
+def minimal_hitting_sets(
+    edges: npt.NDArray[np.bool_], max_size: int | None = None
+) -> tuple[list[Set], bool]:
+    """All minimal sets of columns that hit every row of a boolean matrix.
+
+    Examples
+    --------
+    >>> minimal_hitting_sets(np.array([[True, True, False], [False, True, True]]))[0]
+    [(1,), (0, 2)]
+    """
+    from sfumato.quasi.hitting_sets import hitting_sets
+
+    count, width = edges.shape
+    if not count:
+        return [()], True
+    edges = edges[np.argsort(edges.sum(axis=1), kind="stable")]
+    words = (count + 63) // 64
+    padded = np.zeros((width, words * 64), dtype=np.bool_)
+    padded[:, :count] = edges.T
+    packed = np.packbits(padded, axis=1, bitorder="little").view(np.uint64)
+    found, complete = hitting_sets(
+        np.ascontiguousarray(packed), words, MOST_SETS, width if max_size is None else max_size
+    )
+    sets = [tuple(np.flatnonzero(row).tolist()) for row in found]
+    return sorted(sets, key=lambda s: (len(s), s)), bool(complete)
+
+
+class _Trial:
+    """Tries column sets on the table, sharing the partitions of common beginnings."""
+
+    def __init__(self, codes: Codes, random: np.random.Generator) -> None:
+        self.codes, self.random = codes, random
+        # Columns with many values first: partitions then are small from the start.
+        self.rank = {
+            column: at
+            for at, column in enumerate(
+                sorted(range(len(codes.columns)), key=lambda c: -codes.cardinalities[c])
+            )
+        }
+        self._path: list[int] = []
+        self._partitions = [kernels.whole(codes.entries)]
+
+    def in_search_order(self, sets: Iterable[Set]) -> list[Set]:
+        """Sets ordered so that those with common beginnings follow each other."""
+        return sorted(sets, key=lambda s: sorted(self.rank[c] for c in s))
+
+    def demands(self, columns: Set) -> npt.NDArray[np.bool_]:
+        """Difference sets of rows a set fails to tell apart; none for a key."""
+        return differences_within_classes(
+            self.codes, self._partition(columns), self.random, rows=2000, orders=2
+        )
+
+    def look_around(self, family: SetFamily) -> None:
+        """Learn from random rows: what they demand the whole table demands too."""
+        everything = kernels.whole(self.codes.entries)
+        family.add(
+            differences_within_classes(
+                self.codes, everything, self.random, rows=FIRST_ROWS, orders=FIRST_ORDERS
+            )
+        )
+
+    def _partition(self, columns: Set) -> kernels.Partition:
+        wanted = sorted(columns, key=lambda c: self.rank[c])
+        common = 0
+        while common < min(len(wanted), len(self._path)) and wanted[common] == self._path[common]:
+            common += 1
+        del self._path[common:], self._partitions[common + 1 :]
+        for column in wanted[common:]:
+            finer = kernels.split(
+                self._partitions[-1], self.codes.arrays[column], self.codes.cardinalities[column]
+            )
+            self._path.append(column)
+            self._partitions.append(finer)
+        return self._partitions[-1]
