@@ -134,10 +134,10 @@ def information_loss(problem: Problem, solution: Solution) -> float:
     """Definition 11 over its maximum; a suppressed row loses 1 a column."""
     kept = solution.groups >= 0
     rows = problem.counts.astype(float)
-    lost = float(rows[~kept].sum()) * len(problem.quasi_identifiers)
+    lost = float(rows[~kept].sum()) * len(problem.qi)
     for shown in solution.published.values():
         lost += float((shown.height_loss[shown.codes[solution.groups[kept]]] * rows[kept]).sum())
-    return lost / (problem.rows * len(problem.quasi_identifiers))
+    return lost / (problem.rows * len(problem.qi))
 
 
 def violations(problem: Problem, solution: Solution, bounds: Boundaries) -> int:

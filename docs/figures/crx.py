@@ -74,7 +74,7 @@ def released(table: pa.Table, **asked: Any) -> tuple[Array, dict[str, Any]]:
     place = {tuple(int(a[e]) for a in entries.arrays): e for e in range(entries.entries)}
     rows = [place[key] for key in zip(*(codes[n].tolist() for n in entries.columns), strict=True)]
     middles = []
-    for name in part.problem.quasi_identifiers:
+    for name in part.problem.qi:
         shown, shape = part.solution.published[name], part.problem.shapes[name]
         assert isinstance(shape, Ranges)
         middle = (shape.points[shown.low] + shape.points[shown.high]) / 2

@@ -180,7 +180,7 @@ def _mondrian(rows: Array, k: int, weights: Array | None, gain: float, y: Any) -
         named = dict(zip(names, weights.tolist(), strict=True))
     problem = Problem(
         entries=entries,
-        quasi_identifiers=tuple(names),
+        qi=tuple(names),
         sensitive=(),
         shapes={name: Ranges(entries.values_of(name), name) for name in names},
         rules=compile_rules([KAnonymity(k)]),

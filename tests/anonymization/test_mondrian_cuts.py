@@ -46,7 +46,7 @@ def by_recursion(problem):
     """Groups of entries."""
     axes = axes_of(problem)
     table, _ = _positions(problem, None)
-    shapes = [problem.shapes[name] for name in problem.quasi_identifiers]
+    shapes = [problem.shapes[name] for name in problem.qi]
     counts, k = problem.counts, problem.rules.k
 
     def spread(axis, held):

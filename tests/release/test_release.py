@@ -45,7 +45,7 @@ def draft(table: pa.Table, beta: float = 0.9, drop: tuple[str, ...] = ("id",), *
         method="test",
         asked={"beta": beta},
         promises=(RatioAtMost("distinct", beta, kept), WithoutColumns(drop)),
-        quasi_identifiers=(kept,),
+        qi=(kept,),
         **more,
     )
 

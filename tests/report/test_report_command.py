@@ -44,7 +44,7 @@ def test_it_writes_one_file_and_says_what_it_says_first(people: Path, tmp_path: 
     assert done.code == 0
     assert done.json["output"] == str(output)
     assert done.json["verdict"] in output.read_text(encoding="utf-8")
-    assert set(done.json["quasi_identifiers"]) <= {"age", "sex", "town"}
+    assert set(done.json["qi"]) <= {"age", "sex", "town"}
     assert sorted(place.name for place in tmp_path.iterdir()) == ["people.csv", "report.html"]
 
 
@@ -100,7 +100,7 @@ def test_before_and_after_from_the_files_alone(people: Path, tmp_path: Path) -> 
     made = sf.anonymize(str(people), k=5, qi=["age", "sex", "town"]).write(release)
     output = tmp_path / "both.html"
     done = sfumato("report", people, "--released", release, "-o", output, "--json")
-    assert done.json["quasi_identifiers"] == ["age", "sex", "town"]
+    assert done.json["qi"] == ["age", "sex", "town"]
     from_files, from_python = output.read_text(encoding="utf-8"), page_html(page_of(made))
     # Only the checks differ: those of the files are about the certificate too.
     assert "The certificate is whole and unaltered" in from_files
@@ -156,7 +156,7 @@ def test_a_joint_model_has_a_page_too(tmp_path: Path) -> None:
     output = tmp_path / "model.html"
     done = sfumato("report", tmp_path / "model.json", "-o", output, "--json")
     assert done.code == 0
-    assert done.json["quasi_identifiers"] == []
+    assert done.json["qi"] == []
     assert "Baseline hazard" in output.read_text(encoding="utf-8")
     for words in (["--qi", "age"], ["--released", "x.csv"]):
         refused = sfumato("report", tmp_path / "model.json", "-o", output, "--force", *words)

@@ -230,7 +230,7 @@ def _sieve(table: Array) -> Array:
 def _seats(problem: Problem) -> tuple[Array, Array]:
     """Where the positions of each axis begin, and the row of the index each position has."""
     seats, rows = [], 0
-    for name in problem.quasi_identifiers:
+    for name in problem.qi:
         size = problem.shapes[name].size
         many = min(size, SEATS)
         seats.append(rows + np.arange(size) * many // max(size, 1))

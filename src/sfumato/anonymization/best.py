@@ -125,5 +125,5 @@ def _loss(problem: Problem) -> str:
 
 
 def _cells(problem: Problem) -> float:
-    weights = [problem.weight(name) for name in problem.quasi_identifiers]
+    weights = [problem.weight(name) for name in problem.qi]
     return float(max(problem.rows, 1) * np.sum(weights))

@@ -41,7 +41,7 @@ def utility(parts: Sequence[Solved], workload: QueryLog | None = None) -> dict[s
     class size are those of the first set, as `classes` of a release is.
     """
     told = [_measures(part) for part in parts]
-    cells = np.array([len(part.problem.quasi_identifiers) for part in parts], dtype=float)
+    cells = np.array([len(part.problem.qi) for part in parts], dtype=float)
     whole: dict[str, Any] = {
         "ncp": _mean(told, "ncp", cells),
         "columns": {name: loss for measures in told for name, loss in measures["columns"].items()},
@@ -72,9 +72,9 @@ def _measures(part: Solved) -> dict[str, Any]:
         name: group_sums(
             problem.entries.column(name), len(problem.entries.values_of(name)), problem.counts
         )
-        for name in problem.quasi_identifiers
+        for name in problem.qi
     }
-    weights = {name: problem.weight(name) for name in problem.quasi_identifiers}
+    weights = {name: problem.weight(name) for name in problem.qi}
     return {
         "ncp": certainty_penalty(view),
         "columns": column_losses(view),
@@ -130,7 +130,7 @@ def _query_errors(parts: Sequence[Solved], workload: QueryLog) -> dict[str, Any]
     answered, errors, precision, recall = 0, [], [], []
     for part in parts:
         entries = part.problem.entries
-        values = {name: entries.values_of(name) for name in part.problem.quasi_identifiers}
+        values = {name: entries.values_of(name) for name in part.problem.qi}
         queries = workload.replayed(values)
         if not queries:
             continue

@@ -88,7 +88,7 @@ def with_people(problem: Problem, k: int) -> Problem:
     nowhere = rules.mapped + NOBODY
     arrays = []
     for name, codes in zip(problem.entries.columns, problem.entries.arrays, strict=True):
-        if name in problem.quasi_identifiers:
+        if name in problem.qi:
             arrays.append(np.concatenate([codes, crowd.column(name)]))
             continue
         # people have no sensitive value: they are counted where no rule looks

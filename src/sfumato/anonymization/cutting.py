@@ -61,7 +61,7 @@ class Cut:
         from sfumato.hierarchy._kernels import lowest_common_ancestors
 
         shown = {}
-        for axis, name in enumerate(problem.quasi_identifiers):
+        for axis, name in enumerate(problem.qi):
             shape = problem.shapes[name]
             if isinstance(shape, ValueSets):
                 shown[name] = shape.published(*self._sets(axis, name, shape))
@@ -137,7 +137,7 @@ def cut(
         index,
         blocks.starts,
         axes,
-        np.array([name in codes for name in problem.quasi_identifiers]),
+        np.array([name in codes for name in problem.qi]),
         rules,
         mix,
         priority,
@@ -149,12 +149,12 @@ def cut(
 
 def _positions(problem: Problem, chosen: Array | None) -> tuple[Array, dict[str, Array]]:
     """Positions of some entries (or all), one row an axis; codes of axes without order."""
-    shapes = [problem.shapes[name] for name in problem.quasi_identifiers]
+    shapes = [problem.shapes[name] for name in problem.qi]
     entries = problem.entries.entries if chosen is None else len(chosen)
     widest = smallest_dtype(max((shape.size for shape in shapes), default=1))
     table = np.empty((len(shapes), entries), dtype=widest)
     codes = {}
-    for axis, (name, shape) in enumerate(zip(problem.quasi_identifiers, shapes, strict=True)):
+    for axis, (name, shape) in enumerate(zip(problem.qi, shapes, strict=True)):
         column = problem.entries.column(name)
         if isinstance(shape, ValueSets):
             codes[name] = _by_rows(column, problem.counts, shape.size)
@@ -176,7 +176,7 @@ def _by_rows(column: Array, counts: Array, size: int) -> Array:
 def _counted(problem: Problem, wanted: dict[str, Array]) -> Array:
     """For each place on each axis, how many wanted cuts lie before it; one place more an axis."""
     counted = []
-    for name in problem.quasi_identifiers:
+    for name in problem.qi:
         marks = np.zeros(problem.shapes[name].size + 1, dtype=np.int64)
         marks[_places(wanted.get(name, ()), len(marks) - 1, name) + 1] = 1
         counted.append(np.cumsum(marks))

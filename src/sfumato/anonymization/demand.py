@@ -35,7 +35,7 @@ class Demand:
 
     Parameters
     ----------
-    quasi_identifiers
+    qi
         The column sets the promise is about, at least one.
     sensitive
         Columns whose values must not be inferable from a class.
@@ -65,7 +65,7 @@ class Demand:
         The demand as the user gave it; certificates record it.
     """
 
-    quasi_identifiers: tuple[tuple[str, ...], ...]
+    qi: tuple[tuple[str, ...], ...]
     sensitive: tuple[str, ...]
     models: tuple[Model, ...]
     method: str
@@ -118,7 +118,7 @@ class Demand:
     @property
     def columns(self) -> tuple[str, ...]:
         """All quasi-identifiers, each once, in the order given."""
-        return tuple(dict.fromkeys(name for names in self.quasi_identifiers for name in names))
+        return tuple(dict.fromkeys(name for names in self.qi for name in names))
 
     @property
     def target(self) -> str | None:
@@ -135,7 +135,7 @@ class Demand:
             bounds = Boundaries(inside, bounds.where) if inside else None
         return replace(
             self,
-            quasi_identifiers=tuple(sets),
+            qi=tuple(sets),
             weights={name: w for name, w in self.weights.items() if name in names},
             hierarchies={name: tree for name, tree in self.hierarchies.items() if name in names},
             boundaries=bounds,
@@ -143,7 +143,7 @@ class Demand:
 
     def check(self, table: Table) -> None:
         """Refuse columns that are missing or have two parts to play."""
-        for names in self.quasi_identifiers:
+        for names in self.qi:
             table.require(names)
         table.require(self.sensitive)
         table.require(self.identifiers)

@@ -25,7 +25,7 @@ def districts(problem: Problem, blocks: Blocks, entries: int, seed: int | None =
     seed
         Which columns to prefer; None cuts where the spread is largest.
     """
-    columns = len(problem.quasi_identifiers)
+    columns = len(problem.qi)
     priority = np.zeros(columns) if seed is None else np.random.default_rng(seed).random(columns)
     rows = int(problem.counts[blocks.order].sum())
     least = max(problem.rules.k, int(entries * rows / max(len(blocks.order), 1)))

@@ -57,7 +57,7 @@ def draft_of(table: Table, demand: Demand, parts: Sequence[Solved]) -> Draft:
         method=demand.method,
         asked=demand.asked,
         promises=tuple(promises),
-        quasi_identifiers=demand.quasi_identifiers,
+        qi=demand.qi,
         suppressed_rows=max(part.problem.rows - int(part.sizes.sum()) for part in parts),
         suppressed_cells=sum(_suppressed_cells(part) for part in parts),
         column_actions=_all_actions(table, demand, parts),
@@ -88,12 +88,12 @@ def _promises(demand: Demand) -> list[Promise]:
     models = tuple(model for model in demand.models if not isinstance(model, KMap))
     if models:
         wildcards = bool(demand.options.get("wildcards"))
-        promises.append(Anonymity(models, demand.quasi_identifiers, demand.sensitive, wildcards))
+        promises.append(Anonymity(models, demand.qi, demand.sensitive, wildcards))
     if demand.population is not None:
         promises.append(
             MatchesPopulation(
                 demand.k_map,
-                demand.quasi_identifiers,
+                demand.qi,
                 demand.population.name,
                 demand.population.fingerprint(),
                 demand.hierarchies,
@@ -144,12 +144,12 @@ def step_of(prepared: Prepared, solution: Solution, demand: Demand) -> Step:
     column ``<name>__suppressed`` where nulls occurred before), or become text on request.
     """
     problem, original = prepared.problem, prepared.original
-    names = problem.quasi_identifiers
+    names = problem.qi
     if solution.entry is not None or len(original.columns) > len(names):
         names = original.columns  # equal quasi-identifiers may go to different groups
     groups, entry, rows, source = _pieces(prepared, solution)
     cells: dict[str, Cells] = {}
-    for column in problem.quasi_identifiers:
+    for column in problem.qi:
         if column in solution.published:
             shown = solution.published[column]
             codes = np.append(np.maximum(shown.codes, 0), 0)  # -1, a row left out, takes the last
@@ -251,7 +251,7 @@ def column_actions(part: Solved) -> Mapping[str, str]:
     total = max(1, int(part.sizes.sum()))
     groups = len(part.sizes)
     actions = {}
-    for column in part.problem.quasi_identifiers:
+    for column in part.problem.qi:
         if column in part.solution.published:
             shown = part.solution.published[column]
             touched = shown.leaf_count[shown.codes[:groups]] > 1

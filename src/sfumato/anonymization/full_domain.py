@@ -112,7 +112,7 @@ class _Lattice:
         self.problem = problem
         self.limit = limit
         self.blocks: Blocks = allowed_blocks(problem)
-        self.shapes = [_tree(problem, name) for name in problem.quasi_identifiers]
+        self.shapes = [_tree(problem, name) for name in problem.qi]
         self.nodes = [self._nodes(name, shape) for name, shape in self._named()]
         heights = tuple(nodes.shape[1] for nodes in self.nodes)
         if np.prod([float(height) for height in heights]) > LARGEST:
@@ -132,13 +132,13 @@ class _Lattice:
         self.total = int(_own(problem).sum())
         self.left_out = self.total - int(self.own.sum())
         self.losses = self._losses()
-        names = problem.quasi_identifiers
+        names = problem.qi
         self.sets = [[names.index(n) for n in one] for one in problem.sets or (names,)]
         kinds = problem.rules.kinds
         self.monotone = limit == 0 or bool(np.isin(kinds, (DISTINCT, MAPPED)).all())
 
     def _named(self) -> list[tuple[str, BoundHierarchy]]:
-        return list(zip(self.problem.quasi_identifiers, self.shapes, strict=True))
+        return list(zip(self.problem.qi, self.shapes, strict=True))
 
     def _nodes(self, name: str, shape: BoundHierarchy) -> Array:
         """Node that each code shows on each level, never beyond its boundary."""
@@ -278,7 +278,7 @@ class _Lattice:
             for axis, (name, shape) in enumerate(self._named())
         }
         details = {
-            "levels": dict(zip(self.problem.quasi_identifiers, best.levels, strict=True)),
+            "levels": dict(zip(self.problem.qi, best.levels, strict=True)),
             "lattice": self._listing(best),
         }
         return Solution(groups, published, details=details, stopped_by=stopped_by)
@@ -292,7 +292,7 @@ class _Lattice:
         seen = [self.visited.get(levels) for levels in nodes]
         known = {UNKNOWN: None, FAILS: False, HOLDS: True}
         return {
-            "columns": list(self.problem.quasi_identifiers),
+            "columns": list(self.problem.qi),
             "nodes": int(self.status.size),
             "visited": len(self.visited),
             "levels": [list(levels) for levels in nodes],

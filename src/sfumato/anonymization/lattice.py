@@ -52,12 +52,12 @@ def descending_groups(problem: Problem, blocks: Blocks) -> Array:
     """Group of every entry, -1 outside of the blocks."""
     from sfumato.anonymization._lattice import descend
 
-    shapes = [problem.shapes[name] for name in problem.quasi_identifiers]
+    shapes = [problem.shapes[name] for name in problem.qi]
     levels = [level_groups(shape) for shape in shapes]
     table = positions_of(problem)
     prices = [
         [problem.weight(name) * _level_loss(problem.shapes[name], groups) for groups in column]
-        for name, column in zip(problem.quasi_identifiers, levels, strict=True)
+        for name, column in zip(problem.qi, levels, strict=True)
     ]
     nodes, limits = _visits(prices)
     random = np.random.default_rng(problem.seed)

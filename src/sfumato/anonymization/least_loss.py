@@ -50,7 +50,7 @@ _SAFE = 1e-9
 
 def require_trees(problem: Problem) -> None:
     """Refuse problems that the bound does not cover."""
-    for name in problem.quasi_identifiers:
+    for name in problem.qi:
         if not isinstance(problem.shapes[name], BoundHierarchy):
             raise ParameterError(
                 f"how little can be lost is known only for trees, and `{name}` has none",
@@ -132,11 +132,11 @@ class _Lattice:
         prices = prices_of(problem, loss)
         table = positions_of(problem)[kept]
         columns = tuple(np.ascontiguousarray(column) for column in table.T)
-        sizes = tuple(problem.shapes[name].size for name in problem.quasi_identifiers)
+        sizes = tuple(problem.shapes[name].size for name in problem.qi)
         ids, count = kernels.class_ids(columns, sizes, entries=len(table))
         first = kernels.representatives(ids, count)  # sensitive values do not matter here
         labels, cardinalities, losses = [], [], []
-        for axis, name in enumerate(problem.quasi_identifiers):
+        for axis, name in enumerate(problem.qi):
             at = columns[axis][first]
             price = prices.floats[prices.head[axis, PRICE] :]
             nodes = [groups[at] for groups in level_groups(problem.shapes[name])]

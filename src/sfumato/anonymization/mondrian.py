@@ -85,7 +85,7 @@ def _mix(problem: Problem) -> np.ndarray[Any, np.dtype[np.float64]]:
 
 def _priorities(problem: Problem) -> np.ndarray[Any, np.dtype[np.float64]]:
     """Weights of the columns from 0 to 1; without any, no column comes before another."""
-    weights = np.array([problem.weight(name) for name in problem.quasi_identifiers])
+    weights = np.array([problem.weight(name) for name in problem.qi])
     if not problem.weights or not weights.max():
         return np.zeros(len(weights))
     return np.asarray(weights / weights.max())

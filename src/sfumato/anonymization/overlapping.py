@@ -137,7 +137,7 @@ class _Stages:
         stages = start._with(shared, solve, problem.rules._replace(k=size), share)
         for at, names in enumerate(own):
             stages = stages._with(names, solve, problem.rules, 1 / (len(own) - at))
-        weights = sum(problem.weight(name) for name in problem.quasi_identifiers)
+        weights = sum(problem.weight(name) for name in problem.qi)
         return replace(stages, loss=stages.loss / weights if weights else 0.0)
 
     def _with(self, columns: tuple[str, ...], solve: Solve, rules: Rules, share: float) -> _Stages:
@@ -146,14 +146,14 @@ class _Stages:
         It may take a share of the time that is left.
         """
         whole = self.problem
-        others = [n for n in whole.entries.columns if n not in whole.quasi_identifiers]
+        others = [n for n in whole.entries.columns if n not in whole.qi]
         pieces = whole.entries.select([*columns, *others]).take(self.entry)
         pieces = replace(pieces, counts=self.rows)
         merged, apart = _merged(pieces, self.groups[0] if self.groups else None)
         part = replace(
             whole,
             entries=merged.entries,
-            quasi_identifiers=columns,
+            qi=columns,
             shapes={name: whole.shapes[name] for name in columns},
             rules=rules,
             weights={n: w for n, w in whole.weights.items() if n in columns},

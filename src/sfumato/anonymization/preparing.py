@@ -79,7 +79,7 @@ def prepare(table: Table, demand: Demand, budget: Budget) -> Prepared:
     limits = {} if demand.boundaries is None else demand.boundaries.limits(shapes)
     problem = Problem(
         entries=entries,
-        quasi_identifiers=demand.columns,
+        qi=demand.columns,
         sensitive=demand.sensitive,
         shapes=shapes,
         rules=rules,

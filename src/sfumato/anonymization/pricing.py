@@ -67,10 +67,10 @@ def prices_of(problem: Problem, loss: str = "certainty") -> Prices:
     if loss not in LOSSES:
         raise ParameterError(f"there is no loss `{loss}`", remedy=did_you_mean(loss, LOSSES))
     axes = axes_of(problem)
-    head = np.zeros((len(problem.quasi_identifiers), 9), dtype=np.int64)
+    head = np.zeros((len(problem.qi), 9), dtype=np.int64)
     ints, floats = _Pool(np.int64), _Pool(np.float64)
     slot = 0
-    for axis, name in enumerate(problem.quasi_identifiers):
+    for axis, name in enumerate(problem.qi):
         shape, weight = problem.shapes[name], problem.weight(name)
         row = head[axis]
         row[SLOT] = slot

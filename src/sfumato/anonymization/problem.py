@@ -35,7 +35,7 @@ class Problem:
     entries
         Distinct combinations of the quasi-identifiers followed by the sensitive columns, with
         counts.
-    quasi_identifiers, sensitive
+    qi, sensitive
         Names of the columns of `entries`, in their order there.
     sets
         Sets of quasi-identifiers for each of which the rules must hold; for all of them together
@@ -61,7 +61,7 @@ class Problem:
     """
 
     entries: Codes
-    quasi_identifiers: tuple[str, ...]
+    qi: tuple[str, ...]
     sensitive: tuple[str, ...]
     shapes: Mapping[str, Shape]
     rules: Rules

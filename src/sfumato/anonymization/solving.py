@@ -108,10 +108,10 @@ def solve(table: Table, demand: Demand, budget: Budget) -> list[Solved]:
     A row is released only if no solution suppresses it. Where rows are suppressed for one set, the
     classes of another would lose rows, so then all sets are solved as one.
     """
-    parts = components(demand.quasi_identifiers)
+    parts = components(demand.qi)
     solved = [_solved(table, demand, sets, budget) for sets in parts]
     if len(parts) > 1 and any((part.solution.groups < 0).any() for part in solved):
-        solved = [_solved(table, demand, demand.quasi_identifiers, budget)]
+        solved = [_solved(table, demand, demand.qi, budget)]
     return solved
 
 
@@ -151,7 +151,7 @@ def _released(problem: Problem, demand: Demand) -> Solution:
 def _of_sets(problem: Problem, demand: Demand) -> Solution:
     """The solution for all sets of a demand, each by itself where that is possible."""
     chosen = method(demand.method)
-    sets = largest_sets(demand.quasi_identifiers)
+    sets = largest_sets(demand.qi)
     if len(sets) == 1:
         return chosen.solve(problem)
     if chosen.judges_sets and not problem.limits:

@@ -64,7 +64,7 @@ def axes_of(problem: Problem) -> Axes:
     """The axes of a problem, in the order of its quasi-identifiers."""
     kinds, sizes, places, leaf = [], [], [], []
     trees: list[tuple[Array, ...]] = []
-    for name in problem.quasi_identifiers:
+    for name in problem.qi:
         shape = problem.shapes[name]
         sizes.append(shape.size)
         if isinstance(shape, BoundHierarchy):
@@ -106,10 +106,10 @@ def _starts(sizes: list[int]) -> Array:
 
 def positions_of(problem: Problem) -> Array:
     """Position of every entry on every axis, one row an entry."""
-    shapes = [problem.shapes[name] for name in problem.quasi_identifiers]
+    shapes = [problem.shapes[name] for name in problem.qi]
     widest = smallest_dtype(max((shape.size for shape in shapes), default=1))
     table = np.empty((problem.entries.entries, len(shapes)), dtype=widest)
-    for at, (name, shape) in enumerate(zip(problem.quasi_identifiers, shapes, strict=True)):
+    for at, (name, shape) in enumerate(zip(problem.qi, shapes, strict=True)):
         codes = problem.entries.column(name)
         table[:, at] = codes if isinstance(shape, ValueSets) else shape.position[codes]
     return table
@@ -165,7 +165,7 @@ def published_groups(
     of, where pieces are not entries.
     """
     shown = {}
-    for name in problem.quasi_identifiers:
+    for name in problem.qi:
         codes = problem.entries.column(name)
         codes = codes if entry is None else codes[entry]
         shape = problem.shapes[name]

@@ -166,7 +166,7 @@ def demand_of(opened: Table, settings: Settings) -> Demand:
     involved = [*(name for names in sets for name in names), *settings.sensitive]
     trees = _trees(settings.hierarchies, opened, involved)
     return Demand(
-        quasi_identifiers=sets,
+        qi=sets,
         sensitive=settings.sensitive,
         models=models_of(
             settings.sensitive,

@@ -41,7 +41,7 @@ def group_view(problem: Problem, solution: Solution) -> View:
     member[solution.groups[kept]] = kept
     entry = member if solution.entry is None else solution.entry[member]
     published = {}
-    for name in problem.quasi_identifiers:
+    for name in problem.qi:
         column = _of_groups(problem, solution, name, entry, np.arange(len(sizes)))
         published[name] = column.take(shown)
     return View(dict.fromkeys(published, np.zeros(len(counts), np.int64)), published, counts)
@@ -54,7 +54,7 @@ def piece_view(problem: Problem, solution: Solution) -> View:
     rows = problem.counts if solution.rows is None else solution.rows
     left_out = solution.groups < 0
     original, published = {}, {}
-    for name in problem.quasi_identifiers:
+    for name in problem.qi:
         original[name] = problem.entries.column(name)[entry].astype(np.int64)
         if name in solution.published:
             published[name] = solution.published[name].take(solution.groups)

@@ -28,7 +28,7 @@ class WrittenReport(Result):
 
     output: str
     verdict: str
-    quasi_identifiers: tuple[str, ...]
+    qi: tuple[str, ...]
 
 
 @app.command(

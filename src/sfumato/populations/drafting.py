@@ -62,7 +62,7 @@ def draft_plan(
         method="population",
         asked=asked,
         promises=_promises(plan, repair, kept, drop),
-        quasi_identifiers=(kept,) if kept else (),
+        qi=(kept,) if kept else (),
         column_actions={column.column: column.action for column in plan.columns}
         | {name: f"dropped: {why}" for name, why in identifiers.items()},
         utility={"weighted_inverse_distinct": loss},

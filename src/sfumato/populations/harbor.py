@@ -192,7 +192,7 @@ class _Work:
             method="safe-harbor",
             asked={"as_of": self.as_of.isoformat(), "rule": "45 CFR 164.514(b)(2)"},
             promises=tuple(promises),
-            quasi_identifiers=(),
+            qi=(),
             column_actions={c.column: c.action for c in self.columns},
             details={"columns": [c.to_dict() for c in self.columns], "undecided": undecided},
             seed=seed,

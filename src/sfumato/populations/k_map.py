@@ -30,7 +30,7 @@ class MatchesPopulation:
     ----------
     k
         People that a row must match.
-    quasi_identifiers
+    qi
         The sets of columns by which people are looked for.
     population
         Where the people are, and the fingerprint of that table; without one any table will do.
@@ -41,7 +41,7 @@ class MatchesPopulation:
     """
 
     k: int
-    quasi_identifiers: tuple[tuple[str, ...], ...]
+    qi: tuple[tuple[str, ...], ...]
     population: str
     fingerprint: str | None = None
     hierarchies: Mapping[str, Hierarchy] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class MatchesPopulation:
     def to_dict(self) -> dict[str, Any]:
         return {
             "k": self.k,
-            "qi": [list(names) for names in self.quasi_identifiers],
+            "qi": [list(names) for names in self.qi],
             "population": self.population,
             "fingerprint": self.fingerprint,
             "hierarchies": {
@@ -85,7 +85,7 @@ class MatchesPopulation:
                 "for: its fingerprint differs",
                 remedy="Get that table again, or release for this one.",
             )
-        found = [self._joined(table, people, names, budget) for names in self.quasi_identifiers]
+        found = [self._joined(table, people, names, budget) for names in self.qi]
         broken = [finding for finding in found if not finding.holds]
         return Finding(
             check=self.kind,

@@ -26,9 +26,9 @@ def solve_one_column(problem: Problem, grouping: Grouping) -> Solution:
     on which every node has k rows. Values without a place on the line (null, not-a-number) keep
     their own group, or are left out where fewer than k rows have them.
     """
-    if len(problem.quasi_identifiers) != 1:
+    if len(problem.qi) != 1:
         raise ParameterError(
-            f"this method blurs one column, {len(problem.quasi_identifiers)} were named",
+            f"this method blurs one column, {len(problem.qi)} were named",
             remedy="Name one quasi-identifier, use --method mondrian, or `sfumato population`.",
         )
     if len(problem.rules.kinds):
@@ -36,7 +36,7 @@ def solve_one_column(problem: Problem, grouping: Grouping) -> Solution:
             "this method promises k only",
             remedy="Use --method mondrian for l-diversity, t-closeness and their like.",
         )
-    (name,) = problem.quasi_identifiers
+    (name,) = problem.qi
     shape = problem.shapes[name]
     if isinstance(shape, BoundHierarchy):
         return _climb(problem, name, shape)

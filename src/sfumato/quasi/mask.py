@@ -507,7 +507,7 @@ def _draft(
             **({} if demand.sample is None else {"sample": demand.sample, "delta": demand.delta}),
         },
         promises=(RatioAtMost(demand.measure, demand.beta, published), WithoutColumns(dropped)),
-        quasi_identifiers=(published,),
+        qi=(published,),
         column_actions={name: "kept" if name in published else "dropped" for name in names},
         utility={"published_columns": len(published), "weight": details["weight"]},
         details=details,

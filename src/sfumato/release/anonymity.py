@@ -42,7 +42,7 @@ class Anonymity:
     """
 
     models: tuple[Model, ...]
-    quasi_identifiers: tuple[tuple[str, ...], ...]
+    qi: tuple[tuple[str, ...], ...]
     sensitive: tuple[str, ...] = ()
     wildcards: bool = False
     kind: str = field(default="anonymity", init=False)
@@ -50,7 +50,7 @@ class Anonymity:
     def to_dict(self) -> dict[str, Any]:
         return {
             "models": [_model_to_dict(model) for model in self.models],
-            "qi": [list(names) for names in self.quasi_identifiers],
+            "qi": [list(names) for names in self.qi],
             "sensitive": list(self.sensitive),
             "wildcards": self.wildcards,
         }
@@ -66,11 +66,7 @@ class Anonymity:
 
     def check(self, table: Table, budget: Budget | None = None) -> Finding:
         """Count the classes of the table as it is and test each of them."""
-        found = [
-            finding
-            for names in self.quasi_identifiers
-            for finding in self._measure(table, names, budget)
-        ]
+        found = [finding for names in self.qi for finding in self._measure(table, names, budget)]
         broken = [finding for finding in found if not finding.holds]
         return Finding(
             check=self.kind,

@@ -56,11 +56,11 @@ def combined(
         )
     joined = _with_sensitive(joined, promise.sensitive, len(releases))
     sets = []
-    for names in promise.quasi_identifiers:
+    for names in promise.qi:
         cells = [_name(n, at) for at in range(1, len(releases) + 1) for n in names]
         present = [f"in {at}" for at in range(1, len(releases) + 1)]
         sets.append(tuple(c for c in [*cells, *present] if c in joined.column_names))
-    return table(joined), replace(promise, quasi_identifiers=tuple(sets))
+    return table(joined), replace(promise, qi=tuple(sets))
 
 
 def _name(column: str, release: int) -> str:
@@ -90,7 +90,7 @@ def _columns(release: Table, row_key: str, promise: Anonymity, at: int) -> pa.Ta
             where=release.name,
             remedy="Name a column with a different value in every row.",
         )
-    about = dict.fromkeys(n for names in promise.quasi_identifiers for n in names)
+    about = dict.fromkeys(n for names in promise.qi for n in names)
     names = [n for n in (*about, *promise.sensitive) if n in release.columns and n != row_key]
     fields = [(name, release.column(name).type) for name in (row_key, *names)]
     batches = [batch.cast(pa.schema(fields)) for batch in release.batches([row_key, *names])]

@@ -30,7 +30,7 @@ class Draft:
         The demand, as the user gave it (``k``, ``l``, ``beta``, …).
     promises
         What the output must fulfil; checked on the written output.
-    quasi_identifiers
+    qi
         The column sets whose classes the release is about; `k` and `classes` of the release are
         measured on them (the smallest k, the classes of the first set).
     suppressed_rows, suppressed_cells
@@ -52,7 +52,7 @@ class Draft:
     method: str
     asked: Mapping[str, Any]
     promises: tuple[Promise, ...]
-    quasi_identifiers: tuple[tuple[str, ...], ...]
+    qi: tuple[tuple[str, ...], ...]
     suppressed_rows: int = 0
     suppressed_cells: int = 0
     column_actions: Mapping[str, str] = field(default_factory=dict)

@@ -177,7 +177,7 @@ def _release(
 ) -> Release:
     """The release with figures measured on `written`, those of `like`, or those foreseen."""
     if written is not None:
-        sizes = [written.class_sizes(columns) for columns in draft.quasi_identifiers]
+        sizes = [written.class_sizes(columns) for columns in draft.qi]
         smallest = min((s.k for s in sizes if s.k is not None), default=None)
         k, classes = smallest, sizes[0].classes if sizes else None
         rows = written.rows

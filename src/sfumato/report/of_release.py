@@ -82,7 +82,7 @@ def release_summary(found: Release) -> Page:
 
 def _lists(found: Release) -> list[Sequence[str]]:
     """Names that findings list: columns others may know, and those that were left out."""
-    sets = found.draft.quasi_identifiers if found.draft is not None else found.asked.get("qi")
+    sets = found.draft.qi if found.draft is not None else found.asked.get("qi")
     dropped = [name for name, action in found.column_actions.items() if action == "dropped"]
     return [*(sets or ()), dropped]
 
@@ -150,7 +150,7 @@ def _known(
     found: Release, before: Table, after: Table
 ) -> tuple[tuple[str, ...], dict[str, ClassSizes]]:
     """Columns others may know, and the class sizes of what there is of them."""
-    sets = found.draft.quasi_identifiers if found.draft is not None else found.asked.get("qi")
+    sets = found.draft.qi if found.draft is not None else found.asked.get("qi")
     first = tuple(sets[0]) if sets else after.columns
     # Where a method chose the columns, those it left out were known to others before.
     gone = found.details.get("dropped", ()) if "published" in found.details else ()

@@ -131,7 +131,7 @@ def solve(problem: Problem) -> Solution:
         shown = _loosened(problem, table, found, possible, belongs)
         details |= _wild_details(shown)
     stars = int((shown.partition.sizes() * shown.starred.sum(axis=1)).sum())
-    details["starred_share"] = stars / max(1, table.rows * len(problem.quasi_identifiers))
+    details["starred_share"] = stars / max(1, table.rows * len(problem.qi))
     if table is not whole:
         within = _within(shown.partition, possible, whole)
         shown = replace(shown, partition=within)
@@ -146,7 +146,7 @@ def _loosened(
     # Which cells are missing is the same for all entries of a combination.
     first = np.unique(belongs, return_index=True)[1][possible]
     blank = np.zeros(table.codes.shape, dtype=np.bool_)
-    for at, name in enumerate(problem.quasi_identifiers):
+    for at, name in enumerate(problem.qi):
         nulls = problem.entries.values_of(name).is_null().to_numpy(zero_copy_only=False)
         blank[:, at] = nulls[problem.entries.column(name)[first]]
     best = fewest(table, blank, problem.budget)
@@ -189,7 +189,7 @@ def _in_sight(problem: Problem, choices: Choices) -> str:
     """The columns that must not be starred, or not everywhere, as a list to read."""
     given = choices.protected
     protected = {given} if isinstance(given, str) else set(given)
-    names = [n for n in problem.quasi_identifiers if n in protected or n in problem.limits]
+    names = [n for n in problem.qi if n in protected or n in problem.limits]
     return ", ".join(f"`{name}`" for name in names)
 
 
@@ -255,10 +255,7 @@ def _solution(
         )
     return Solution(
         groups=pieces.group.astype(np.int32),
-        starred={
-            name: np.ascontiguousarray(starred[:, at])
-            for at, name in enumerate(problem.quasi_identifiers)
-        },
+        starred={name: np.ascontiguousarray(starred[:, at]) for at, name in enumerate(problem.qi)},
         entry=None if undivided else pieces.entry,
         rows=None if undivided else pieces.rows,
         lower_bound=None if shown.bound is None else shown.bound / PRICE_UNIT,
@@ -273,7 +270,7 @@ def _require_unused_marker(problem: Problem, marker: str) -> None:
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    for name in problem.quasi_identifiers:
+    for name in problem.qi:
         values = problem.entries.values_of(name)
         if not (pa.types.is_string(values.type) or pa.types.is_large_string(values.type)):
             continue

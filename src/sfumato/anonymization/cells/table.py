@@ -156,7 +156,7 @@ def cell_table(problem: Problem) -> tuple[CellTable, Array]:
     ColumnError
         If a protected column is no quasi-identifier, or there are too many columns.
     """
-    names = problem.quasi_identifiers
+    names = problem.qi
     prices = _prices(problem)
     arrays = [problem.entries.column(name) for name in names]
     cardinalities = [len(problem.entries.values_of(name)) for name in names]
@@ -220,7 +220,7 @@ def _blocks(problem: Problem) -> Array | None:
 
 
 def _prices(problem: Problem) -> npt.NDArray[np.int64]:
-    names = problem.quasi_identifiers
+    names = problem.qi
     protected = problem.options.get("protected") or ()
     protected = [protected] if isinstance(protected, str) else list(protected)
     for name in protected:
