@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.budget import Budget
-from sfumato.engines.codes import Codes
+from sfumato.engines.results import Codes
 from sfumato.errors import ColumnError, ParameterError
 from sfumato.hierarchy.tree import Array
 from sfumato.results import Result

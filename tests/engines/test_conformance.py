@@ -12,8 +12,7 @@ import pytest
 
 from samples import sample_path
 from sfumato.engines.memory import MemoryEngine
-from sfumato.engines.protocol import Engine
-from sfumato.engines.schema import column_of
+from sfumato.engines.protocol import Engine, column_of
 from sfumato.errors import EngineError
 from sfumato.tables.frames import ArrowSource
 from zoo import classes_of, comparable, decoded, odd_names, rows_of, zoo

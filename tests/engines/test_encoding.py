@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato.budget import Budget
-from sfumato.engines.codes import smallest_dtype
 from sfumato.engines.encoding import codes_from_arrow, codes_of_table, encode_batches
-from sfumato.engines.schema import column_of
+from sfumato.engines.protocol import column_of
+from sfumato.engines.results import smallest_dtype
 from sfumato.errors import BudgetError
 
 UTC = dt.UTC

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sfumato.engines.formats import format_of
+from sfumato.engines.writing import format_of
 from sfumato.errors import ParameterError
 
 

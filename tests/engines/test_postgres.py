@@ -300,7 +300,7 @@ def test_a_failed_release_leaves_no_table(
 def test_joins_can_be_hashed_although_null_equals_null(
     execute: Execute, opened: Opener, postgres_schema: str
 ) -> None:
-    from sfumato.engines import sql
+    from sfumato.engines import statements as sql
 
     execute("CREATE TABLE people (age int, sex text)")
     execute("INSERT INTO people SELECT g % 1000, 'F' FROM generate_series(1, 20000) g")

@@ -12,10 +12,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sfumato.engines.codes import Codes
 from sfumato.engines.memory import MemoryEngine
 from sfumato.engines.protocol import Engine
 from sfumato.engines.recoding import Cells, Recoding, Step
+from sfumato.engines.results import Codes
 from sfumato.errors import EngineError, ParameterError
 from sfumato.tables.frames import ArrowSource
 from zoo import odd_names, rows_of, zoo

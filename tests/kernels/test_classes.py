@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from codetables import numbered, rows_of, sizes_of, tables
 from sfumato import kernels
-from sfumato.engines.codes import smallest_dtype
-from sfumato.kernels import dense, parallel, scattered
-from sfumato.kernels.histogram import histogram_of
-from sfumato.kernels.keys import LARGEST_SPACE, Columns
+from sfumato.engines.results import smallest_dtype
+from sfumato.kernels import direct_table, hash_table
+from sfumato.kernels.groups import histogram_of
+from sfumato.kernels.keys import LARGEST_SPACE, Columns, usable_threads
 
 
 def histogram(arrays, cardinalities, weights=None, **options):
@@ -93,11 +93,11 @@ def test_dense_and_scattered_agree(table):
     columns = Columns.of(arrays, cardinalities)
     if columns.entries == 0:
         return
-    by_cell = dense.cell_histogram(columns, None, 1)
-    by_key = histogram_of(scattered.count_keys(columns, 1))
+    by_cell = direct_table.cell_histogram(columns, None, 1)
+    by_key = histogram_of(hash_table.count_keys(columns, 1))
     assert [part.tolist() for part in by_cell] == [part.tolist() for part in by_key]
-    cell_ids, cells = dense.number_cells(columns, 1)
-    key_ids, keys = scattered.number_keys(columns, True, 1)
+    cell_ids, cells = direct_table.number_cells(columns, 1)
+    key_ids, keys = hash_table.number_keys(columns, True, 1)
     assert cell_ids.tolist() == key_ids.tolist()
     assert cells == keys
 
@@ -163,17 +163,17 @@ def test_more_large_classes_than_are_listed_at_first():
 def test_many_keys_in_one_bucket_make_the_hash_table_grow():
     # Keys that scatter to the same leading bits share a bucket whatever their number.
     scattered_keys = np.arange(1, 30_000, dtype=np.uint64) << np.uint64(20)
-    keys = scattered._gather(scattered_keys)
+    keys = hash_table._gather(scattered_keys)
     marks = np.array([0, 2 * len(keys)], np.int64)
     totals = np.zeros(2 * len(keys), np.uint32)
-    scattered._count(marks, 0, 1, np.uint64(1), np.tile(scattered_keys, 2), totals)
+    hash_table._count(marks, 0, 1, np.uint64(1), np.tile(scattered_keys, 2), totals)
     assert (totals[: len(keys)] == 2).all()
     assert (totals[len(keys) :] == 0).all()
-    assert np.array_equal([scattered.scatter(key) for key in keys[:50]], scattered_keys[:50])
+    assert np.array_equal([hash_table.scatter(key) for key in keys[:50]], scattered_keys[:50])
 
 
 def test_the_mark_of_a_free_slot_is_no_key():
-    (key,) = scattered._gather(np.array([scattered.FREE]))
+    (key,) = hash_table._gather(np.array([hash_table.FREE]))
     assert int(key) >= LARGEST_SPACE
 
 
@@ -220,5 +220,5 @@ def test_slices_and_strides_are_read_right():
 
 
 def test_few_entries_use_one_thread():
-    assert parallel.usable_threads(8, 1000) == 1
-    assert parallel.usable_threads(2, 10_000_000) == 2
+    assert usable_threads(8, 1000) == 1
+    assert usable_threads(2, 10_000_000) == 2

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.kernels.sorting import sorted_order, text_ranks
+from sfumato.kernels.ranking import sorted_order, text_ranks
 
 
 @pytest.mark.parametrize("bits", [1, 11, 12, 40, 64])

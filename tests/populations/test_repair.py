@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from populations.universes import Universe, make_universe, true_share, unique_share
-from sfumato.engines.codes import Codes
+from sfumato.engines.results import Codes
 from sfumato.populations.blur import Blurrer
 from sfumato.populations.bound import uniqueness_bound
 from sfumato.populations.repair import cell_sizes, make_plan

@@ -13,8 +13,8 @@ import pytest
 import sfumato as sf
 from samples import sample_path, survival
 from sfumato.demo import people
-from sfumato.engines.codes import Codes, smallest_dtype
-from sfumato.engines.schema import column_of
+from sfumato.engines.protocol import column_of
+from sfumato.engines.results import Codes, smallest_dtype
 from sfumato.errors import ColumnError, ParameterError
 from sfumato.populations.identifiers import KINDS, Recognised, recognise, words_of
 from sfumato.populations.safe_harbor import (

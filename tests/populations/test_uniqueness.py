@@ -8,7 +8,7 @@ import pytest
 from scipy.special import gammaln
 
 from samples import sample_path
-from sfumato.engines.sizes import ClassSizes
+from sfumato.engines.results import ClassSizes
 from sfumato.errors import ParameterError
 from sfumato.populations.uniqueness import pitman, population_uniqueness, snb, zayatz
 

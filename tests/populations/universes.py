@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 from scipy.stats import norm
 
-from sfumato.engines.codes import Codes, smallest_dtype
+from sfumato.engines.results import Codes, smallest_dtype
 from sfumato.populations.blur import Blurred, Blurrer
 from sfumato.populations.repair import Plan
 

@@ -110,7 +110,7 @@ def test_memory_stays_proportional_to_the_sample():
     reservoir = PairReservoir(500, seed=3)
     for start in range(0, 400_000, 1000):
         reservoir.add(pa.record_batch({"x": np.arange(start, start + 1000)}))
-    assert reservoir._shelf._stored <= 4 * 1000 + 4096
+    assert reservoir._slots._stored <= 4 * 1000 + 4096
     assert reservoir.rows_seen == 400_000
 
 

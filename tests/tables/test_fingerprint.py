@@ -13,8 +13,9 @@ import pyarrow as pa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.engines.fingerprint import file_fingerprint, rows_fingerprint
-from sfumato.engines.schema import column_of
+from sfumato.engines.protocol import column_of
+from sfumato.files import file_fingerprint
+from sfumato.tables.fingerprint import rows_fingerprint
 
 
 def fingerprint(table: pa.Table, size: int | None = None) -> str:
@@ -104,7 +105,7 @@ def test_files(tmp_path):
 
 
 def test_hashes_of_neighbours_collide_no_more_than_chance():
-    from sfumato.engines.fingerprint import _cell_hashes
+    from sfumato.tables.fingerprint import _cell_hashes
 
     for column in (pa.array(range(100_000)), pa.array([str(i) for i in range(100_000)])):
         for half in _cell_hashes(column):

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
-from sfumato.engines.schema import column_of
+from sfumato.engines.protocol import column_of
 from sfumato.errors import ColumnError, EngineError, ParameterError, SourceError
 from sfumato.tables import choice
 

@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sfumato.engines.formats import format_of
-from sfumato.engines.writing import Writer, check_destination, stage_batches
+from sfumato.engines.staging import stage_batches
+from sfumato.engines.writing import Writer, check_destination, format_of
 from sfumato.errors import EngineError, ParameterError, SourceError
 
 PEOPLE = pa.table({"name": ["Ann", "", None], "age": [30, None, 50]})

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.engines.codes import Codes, smallest_dtype
 from sfumato.engines.recoding import Cells, Step
+from sfumato.engines.results import Codes, smallest_dtype
 from sfumato.errors import ColumnError, ParameterError, did_you_mean
 
 if TYPE_CHECKING:

@@ -18,8 +18,8 @@ from sfumato.anonymization.registry import METHODS
 from sfumato.anonymization.registry import method as method_named
 from sfumato.anonymization.workload import QueryLog
 from sfumato.errors import InputError, ParameterError, SourceError, did_you_mean
+from sfumato.files import read_text
 from sfumato.hierarchy import Boundaries
-from sfumato.reading import read_text
 
 __all__ = ["Settings"]
 

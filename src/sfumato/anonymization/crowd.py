@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.anonymization.problem import Problem, Solution
-from sfumato.engines.codes import Codes, smallest_dtype
+from sfumato.engines.results import Codes, smallest_dtype
 from sfumato.errors import ColumnError
 from sfumato.privacy import with_crowd
 

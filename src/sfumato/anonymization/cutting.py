@@ -16,7 +16,7 @@ import numpy.typing as npt
 from sfumato.anonymization.blocks import Blocks
 from sfumato.anonymization.problem import Problem
 from sfumato.anonymization.space import axes_of
-from sfumato.engines.codes import smallest_dtype
+from sfumato.engines.results import smallest_dtype
 from sfumato.errors import ParameterError
 from sfumato.hierarchy import Published, Ranges, ValueSets
 from sfumato.privacy import Rules

@@ -14,9 +14,8 @@ from sfumato.anonymization.demand import Demand
 from sfumato.anonymization.preparing import Prepared
 from sfumato.anonymization.problem import Problem, Solution
 from sfumato.anonymization.solving import Solved
-from sfumato.engines.codes import CodeArray, smallest_dtype
 from sfumato.engines.recoding import Cells, Recoding, Step
-from sfumato.engines.sizes import ClassSizes
+from sfumato.engines.results import ClassSizes, CodeArray, smallest_dtype
 from sfumato.errors import ColumnError
 from sfumato.populations.k_map import MatchesPopulation
 from sfumato.privacy import KMap

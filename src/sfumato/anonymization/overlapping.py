@@ -28,7 +28,7 @@ from sfumato.anonymization.actions import Merged
 from sfumato.anonymization.problem import Problem, Solution
 from sfumato.anonymization.registry import method
 from sfumato.anonymization.views import group_view
-from sfumato.engines.codes import Codes
+from sfumato.engines.results import Codes
 from sfumato.hierarchy import Published
 from sfumato.privacy import Rules
 from sfumato.utility import column_losses

@@ -20,7 +20,7 @@ from sfumato.tables import Table
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from sfumato.engines.codes import Codes
+    from sfumato.engines.results import Codes
 
 __all__ = ["Prepared", "prepare"]
 
@@ -146,6 +146,6 @@ def _shapes(demand: Demand, entries: Codes) -> tuple[Mapping[str, Shape], dict[s
 
 
 def _ordered(values: pa.Array) -> bool:
-    from sfumato.engines.schema import column_of
+    from sfumato.engines.protocol import column_of
 
     return column_of("", values.type).ordered

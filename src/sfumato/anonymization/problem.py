@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.budget import Budget
-from sfumato.engines.codes import Codes
+from sfumato.engines.results import Codes
 from sfumato.hierarchy import BoundHierarchy, Limit, Published, Ranges, ValueSets
 from sfumato.privacy import Rules
 

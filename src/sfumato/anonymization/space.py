@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.anonymization.problem import Problem, Solution
-from sfumato.engines.codes import smallest_dtype
+from sfumato.engines.results import smallest_dtype
 from sfumato.hierarchy import BoundHierarchy, Published, Ranges, ValueSets
 
 __all__ = [

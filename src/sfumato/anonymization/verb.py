@@ -17,9 +17,9 @@ from sfumato.anonymization.solving import solve
 from sfumato.anonymization.workload import QueryLog
 from sfumato.budget import Budget
 from sfumato.errors import InputError
+from sfumato.files import require_file
 from sfumato.hierarchy import Boundaries, Hierarchy, read_folder
 from sfumato.privacy import read_key
-from sfumato.reading import require_file
 from sfumato.release import Draft, Release, publish, rehearse
 from sfumato.release.certificate import certificate_path
 from sfumato.release.place import check_place

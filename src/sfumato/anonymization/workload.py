@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.errors import ParameterError
+from sfumato.files import read_text
 from sfumato.hierarchy import Ranges
-from sfumato.reading import read_text
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -20,7 +20,7 @@ from typing import Any
 import typer
 
 from sfumato.errors import EngineError, SfumatoError, SourceError
-from sfumato.reading import unreadable
+from sfumato.files import unreadable
 
 __all__ = ["guarded"]
 

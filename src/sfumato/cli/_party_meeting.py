@@ -14,7 +14,7 @@ import typer
 from sfumato.cli._places import parse_address
 from sfumato.cli._running import Run, table_verb, verb
 from sfumato.errors import ParameterError
-from sfumato.reading import require_file
+from sfumato.files import require_file
 
 if TYPE_CHECKING:
     from sfumato.secure import TLS, Session

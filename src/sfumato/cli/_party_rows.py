@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.cli._running import Run
 from sfumato.errors import ColumnError, SourceError, did_you_mean
-from sfumato.reading import read_text
+from sfumato.files import read_text
 
 if TYPE_CHECKING:
     from sfumato.secure import HeldCells, HeldRows, Schema, Session

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 from sfumato.errors import ParameterError
-from sfumato.reading import require_folder
+from sfumato.files import require_folder
 
 __all__ = ["new_file", "parse_address"]
 

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from sfumato.errors import ParameterError, SourceError
-from sfumato.reading import read_text
+from sfumato.files import read_text
 
 __all__ = ["Weights", "parse_weights"]
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sfumato.atomic import write_text
 from sfumato.cli._options import Columns, Force, Output, examples, new_app, split_columns
 from sfumato.cli._party_meeting import Meeting, party_verb, rows_verb
 from sfumato.cli._party_rows import OwnTable, Split, read_schema
@@ -24,6 +23,7 @@ from sfumato.cli._party_views import (
 from sfumato.cli._places import new_file
 from sfumato.cli._running import Run, verb
 from sfumato.errors import ParameterError
+from sfumato.files import write_text
 from sfumato.results import Result
 
 if TYPE_CHECKING:

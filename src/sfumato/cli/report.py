@@ -11,7 +11,7 @@ import typer
 from sfumato.cli._options import Force, Seed, examples, new_app, split_columns
 from sfumato.cli._running import Run, table_verb
 from sfumato.errors import ParameterError, SourceError
-from sfumato.reading import require_file
+from sfumato.files import require_file
 from sfumato.results import Result
 
 if TYPE_CHECKING:

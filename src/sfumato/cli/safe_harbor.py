@@ -11,7 +11,7 @@ from sfumato.cli._options import Force, Output, Seed, examples, new_app
 from sfumato.cli._places import new_file
 from sfumato.cli._running import Run, table_verb
 from sfumato.errors import ParameterError
-from sfumato.reading import read_text
+from sfumato.files import read_text
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

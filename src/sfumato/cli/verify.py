@@ -11,7 +11,7 @@ from sfumato.cli._demands import Privacy, Subjects
 from sfumato.cli._options import examples, new_app
 from sfumato.cli._running import Run, table_verb
 from sfumato.errors import ColumnError, ParameterError
-from sfumato.reading import read_bytes, require_file
+from sfumato.files import read_bytes, require_file
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

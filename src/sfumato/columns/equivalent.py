@@ -16,7 +16,7 @@ from sfumato import kernels
 from sfumato.budget import Budget
 from sfumato.columns.profile import Profile
 from sfumato.columns.recognise import ColumnFacts
-from sfumato.engines.codes import Codes
+from sfumato.engines.results import Codes
 from sfumato.quasi.lattice import Set
 
 if TYPE_CHECKING:

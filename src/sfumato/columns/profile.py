@@ -13,7 +13,7 @@ import numpy as np
 
 from sfumato.budget import Budget
 from sfumato.columns.recognise import ColumnFacts
-from sfumato.engines.codes import Codes
+from sfumato.engines.results import Codes
 from sfumato.errors import BudgetError
 
 if TYPE_CHECKING:

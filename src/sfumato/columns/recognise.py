@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sfumato.columns.vocabulary import Role, meaning_of
-from sfumato.engines.schema import Kind
+from sfumato.engines.protocol import Kind
 
 __all__ = [
     "ColumnFacts",

@@ -58,7 +58,8 @@ def write_people(
     10
     """
     from sfumato.engines.memory import MemoryEngine
-    from sfumato.engines.writing import check_destination, stage_batches
+    from sfumato.engines.staging import stage_batches
+    from sfumato.engines.writing import check_destination
 
     target = os.fspath(destination)
     check_destination(target, force=force)

@@ -17,17 +17,28 @@ import duckdb
 import numpy as np
 
 from sfumato.budget import LEAST_MEMORY, Budget
-from sfumato.engines import sql
-from sfumato.engines.answers import as_declared, codes_of
-from sfumato.engines.codes import Codes
-from sfumato.engines.lookup import Entries, Lookup, output_schema, recoded_batch, unmatched
-from sfumato.engines.protocol import BATCH_ROWS, Source, Staged
-from sfumato.engines.recoding import Recoding
-from sfumato.engines.schema import Column, column_of, columns_named, names_in
-from sfumato.engines.sizes import ClassSizes
+from sfumato.engines import statements as sql
+from sfumato.engines.protocol import (
+    BATCH_ROWS,
+    Column,
+    Source,
+    Staged,
+    column_of,
+    columns_named,
+    names_in,
+)
+from sfumato.engines.recoding import (
+    Entries,
+    Lookup,
+    Recoding,
+    output_schema,
+    recoded_batch,
+    unmatched,
+)
+from sfumato.engines.results import ClassSizes, Codes, as_declared, codes_of
 from sfumato.engines.spool import PrivateFolder, Spool
+from sfumato.engines.staging import stage_batches
 from sfumato.engines.watching import watching
-from sfumato.engines.writing import stage_batches
 from sfumato.errors import EngineError, SfumatoError
 
 if TYPE_CHECKING:

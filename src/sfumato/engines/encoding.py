@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.budget import Budget
-from sfumato.engines.cells import (
+from sfumato.engines.arrow_buffers import (
     as_arrow,
     plain_type,
     sortable,
@@ -27,8 +27,8 @@ from sfumato.engines.cells import (
     valid_cells,
     values_of,
 )
-from sfumato.engines.codes import CodeArray, Codes, smallest_dtype
-from sfumato.engines.schema import Column, column_of
+from sfumato.engines.protocol import Column, column_of
+from sfumato.engines.results import CodeArray, Codes, smallest_dtype
 from sfumato.errors import BudgetError
 
 if TYPE_CHECKING:
@@ -169,7 +169,7 @@ class _Parts:
 
     def codes(self, ranks: Sequence[npt.NDArray[Any]], cardinality: int) -> CodeArray:
         """All numbers as ranks, one table for each part; the parts are given up on the way."""
-        from sfumato.kernels.seen import translate
+        from sfumato.kernels.ranking import translate
 
         out = np.empty(sum(map(len, self.parts)), smallest_dtype(cardinality))
         at = 0
@@ -198,7 +198,7 @@ class _Numbers:
         return self.numbers.held + self.seen.nbytes
 
     def add(self, array: pa.Array) -> None:
-        from sfumato.kernels.seen import grown, number_hashed, number_nearby
+        from sfumato.kernels.ranking import grown, number_hashed, number_nearby
 
         values, valid = sortable(array)
         self.nulls |= len(valid) > 0
@@ -276,7 +276,7 @@ class _Dictionaries:
         import pyarrow as pa
         import pyarrow.types as t
 
-        from sfumato.kernels.seen import number_indices
+        from sfumato.kernels.ranking import number_indices
 
         if len(array) == 0:
             return
@@ -328,7 +328,7 @@ def _ranked(values: pa.Array) -> tuple[npt.NDArray[np.int64], pa.Array]:
     import pyarrow.compute as pc
     import pyarrow.types as t
 
-    from sfumato.kernels.sorting import text_ranks
+    from sfumato.kernels.ranking import text_ranks
 
     given = values.drop_null()
     texts = (t.is_string, t.is_large_string, t.is_binary, t.is_large_binary)

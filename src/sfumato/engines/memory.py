@@ -12,13 +12,11 @@ import numpy.typing as npt
 
 from sfumato import kernels
 from sfumato.budget import Budget
-from sfumato.engines.cells import as_arrow
-from sfumato.engines.codes import CodeArray, Codes
+from sfumato.engines.arrow_buffers import as_arrow
 from sfumato.engines.encoding import codes_of_table, encode_batches
-from sfumato.engines.protocol import BATCH_ROWS, Source, Staged
+from sfumato.engines.protocol import BATCH_ROWS, Column, Source, Staged, names_in
 from sfumato.engines.recoding import Recoding, Step
-from sfumato.engines.schema import Column, names_in
-from sfumato.engines.sizes import ClassSizes
+from sfumato.engines.results import ClassSizes, CodeArray, Codes
 from sfumato.errors import BudgetError, EngineError
 
 if TYPE_CHECKING:
@@ -171,8 +169,8 @@ class MemoryEngine:
         budget: Budget | None = None,
     ) -> Staged:
         """Apply a recoding batch by batch and write the result beside its final place."""
-        from sfumato.engines.lookup import output_schema
-        from sfumato.engines.writing import stage_batches
+        from sfumato.engines.recoding import output_schema
+        from sfumato.engines.staging import stage_batches
 
         schema = output_schema(self.schema(), recoding)
         return stage_batches(
@@ -208,7 +206,7 @@ class MemoryEngine:
         self, recoding: Recoding, schema: pa.Schema, budget: Budget | None
     ) -> Iterator[pa.RecordBatch]:
         """The output of a recoding, batch by batch."""
-        from sfumato.engines.lookup import recoded_batch, unmatched
+        from sfumato.engines.recoding import recoded_batch, unmatched
 
         finders = [self._finder(step, budget) for step in recoding.steps]
         # A batch without columns would not know its rows, so one column is always read.

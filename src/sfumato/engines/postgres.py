@@ -16,15 +16,12 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from sfumato.budget import Budget
-from sfumato.engines import sql
-from sfumato.engines.answers import codes_of, rows_identity
-from sfumato.engines.codes import Codes
+from sfumato.engines import statements as sql
 from sfumato.engines.postgres_connection import Server
 from sfumato.engines.postgres_types import UNKNOWN_SIZE, arrow_type, csv_batches, decimal_of
-from sfumato.engines.protocol import BATCH_ROWS, Staged
+from sfumato.engines.protocol import BATCH_ROWS, Column, Staged, column_of, columns_named, names_in
 from sfumato.engines.recoding import Recoding
-from sfumato.engines.schema import Column, column_of, columns_named, names_in
-from sfumato.engines.sizes import ClassSizes
+from sfumato.engines.results import ClassSizes, Codes, codes_of, rows_identity
 from sfumato.engines.watching import watching
 from sfumato.errors import ColumnError, ParameterError, SourceError, did_you_mean
 

@@ -13,13 +13,11 @@ from typing import TYPE_CHECKING, Any
 from sqlglot import exp
 
 from sfumato.budget import Budget
-from sfumato.engines import sql
-from sfumato.engines.lookup import mapping_table, output_schema, unmatched
+from sfumato.engines import statements as sql
 from sfumato.engines.postgres import PostgresEngine, temporary_name
 from sfumato.engines.postgres_types import csv_lines, postgres_type, too_long
-from sfumato.engines.protocol import Engine, Source, Staged
-from sfumato.engines.recoding import Recoding
-from sfumato.engines.schema import column_of
+from sfumato.engines.protocol import Engine, Source, Staged, column_of
+from sfumato.engines.recoding import Recoding, mapping_table, output_schema, unmatched
 from sfumato.engines.watching import watching
 from sfumato.errors import ParameterError
 
@@ -159,7 +157,7 @@ def _stage_file(
     budget: Budget | None,
 ) -> Staged:
     from sfumato.engines.duck import DuckEngine
-    from sfumato.engines.writing import stage_batches
+    from sfumato.engines.staging import stage_batches
 
     def reopen(source: Source) -> Engine:
         return DuckEngine(source)
@@ -173,7 +171,7 @@ def _stage_file(
 
 def _table_named(engine: PostgresEngine, destination: str, format: str | None) -> str | None:
     """The table a destination names; None if it names a file."""
-    from sfumato.engines.formats import format_of
+    from sfumato.engines.writing import format_of
 
     if destination.startswith(_SCHEMES):
         url, _, name = destination.partition("#")

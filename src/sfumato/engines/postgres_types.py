@@ -10,8 +10,8 @@ import io
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sfumato.engines.csvtext import lines, parsed
-from sfumato.engines.schema import Column, column_of
+from sfumato.engines.protocol import Column, column_of
+from sfumato.engines.writing import lines, parsed
 from sfumato.errors import ColumnError, EngineError
 
 if TYPE_CHECKING:

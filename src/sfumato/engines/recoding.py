@@ -5,23 +5,38 @@ entry with the same values, and says what the row's new cells are or that the ro
 Methods that treat equal rows differently (relaxed Mondrian, clustering, stars) give an entry an
 ordinal range: it then speaks only of the first … last of the rows with these values, in the
 engine's stable order, so that SQL engines need one window function and one join.
+
+SQL engines find the combination of values a row has (`Lookup.tuples` is what they look it up in);
+where rows come out in order, the ordinal range and the new cells are found here, batch by batch.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.engines.codes import CodeArray, Codes
+from sfumato.engines.protocol import Column
+from sfumato.engines.results import CodeArray, Codes
+from sfumato.errors import EngineError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["Cells", "Recoding", "Step"]
+__all__ = [
+    "Cells",
+    "Entries",
+    "Lookup",
+    "Recoding",
+    "Step",
+    "mapping_table",
+    "output_schema",
+    "recoded_batch",
+    "unmatched",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,3 +84,193 @@ class Recoding:
 
     steps: tuple[Step, ...] = ()
     drop: tuple[str, ...] = ()
+
+
+Entries = npt.NDArray[np.int64]
+
+
+class Lookup:
+    """One step of a recoding: its distinct combinations, and the entry of each row.
+
+    Rows must be asked for in their stable order, each once: the ordinal among equal rows is counted
+    here.
+
+    Parameters
+    ----------
+    step
+        The step.
+    where
+        The table concerned, for messages.
+
+    Examples
+    --------
+    >>> import numpy as np, pyarrow as pa
+    >>> from sfumato.engines.results import Codes
+    >>> match = Codes(("sex",), (np.array([0, 0, 1]),), (pa.array(["F", "M"]),))
+    >>> step = Step(match, first=np.array([0, 1, 0]), last=np.array([1, 9, 9]))
+    >>> lookup = Lookup(step, "people")
+    >>> lookup.tuples.column("sex").to_pylist()
+    ['F', 'M']
+    >>> lookup.entries(np.array([0, 1, 0, 0])).tolist()
+    [0, 2, 1, 1]
+    """
+
+    def __init__(self, step: Step, where: str) -> None:
+        import pyarrow as pa
+
+        self.step = step
+        self.where = where
+        match = step.match
+        tuple_of, chosen = _distinct(match.arrays, match.entries)
+        self.ranged = step.first is not None
+        if not self.ranged and len(chosen) != match.entries:
+            raise EngineError(
+                "the recoding names the same combination of values twice",
+                where=where,
+                remedy="Name every combination once, or give it ranges of rows.",
+            )
+        arrays = [
+            values.take(pa.array(codes[chosen].astype(np.int64)))
+            for codes, values in zip(match.arrays, match.values, strict=True)
+        ]
+        self.tuples = pa.table(arrays, names=list(match.columns))
+        self.combinations = len(chosen)
+        self._entry_of = chosen
+        if self.ranged:
+            assert step.first is not None
+            assert step.last is not None
+            self._order = np.lexsort((step.first, tuple_of))
+            self._tuple, self._first = tuple_of[self._order], step.first[self._order]
+            self._start = np.searchsorted(self._tuple, np.arange(len(chosen)))
+            self._seen = np.zeros(len(chosen), dtype=np.int64)
+
+    def entries(self, tuples: Entries) -> Entries:
+        """The entry each of the next rows meets, given the number of its combination."""
+        if not self.ranged:
+            return self._entry_of[tuples]
+        assert self.step.last is not None
+        ordinals = self._ordinals(tuples)
+        # Ranges of one combination do not overlap, so the last one that starts early enough is the
+        # only candidate: search for (tuple, ordinal) among the pairs (tuple, first).
+        width = int(max(self._first.max(initial=0), ordinals.max(initial=0))) + 1
+        at = np.searchsorted(self._tuple * width + self._first, tuples * width + ordinals, "right")
+        at -= 1
+        if (at < self._start[tuples]).any():
+            raise unmatched(self.where)
+        found: Entries = self._order[at]
+        if (ordinals >= self.step.last[found]).any():
+            raise unmatched(self.where)
+        return found
+
+    def _ordinals(self, tuples: Entries) -> Entries:
+        """Numbers of these rows among all rows of their combination so far, from 0."""
+        order = np.argsort(tuples, kind="stable")
+        ordered = tuples[order]
+        present, starts, counts = np.unique(ordered, return_index=True, return_counts=True)
+        within = np.arange(len(tuples)) - np.repeat(starts, counts)
+        ordinals = np.empty(len(tuples), dtype=np.int64)
+        ordinals[order] = within + self._seen[ordered]
+        self._seen[present] += counts
+        return ordinals
+
+
+def mapping_table(step: Step) -> pa.Table:
+    """A step as a table to join with: keys, ordinal ranges, whether to keep, and new cells.
+
+    Examples
+    --------
+    >>> import numpy as np, pyarrow as pa
+    >>> from sfumato.engines.results import Codes
+    >>> from sfumato.engines.recoding import Cells
+    >>> match = Codes(("age",), (np.array([0, 1]),), (pa.array([20, 30]),))
+    >>> step = Step(match, {"age": Cells(np.array([0, 0]), pa.array(["*"]))})
+    >>> mapping_table(step).to_pydict()
+    {'k0': [20, 30], 'keep': [True, True], 'v0': ['*', '*']}
+    """
+    import pyarrow as pa
+
+    def taken(codes: npt.NDArray[Any], values: pa.Array) -> pa.Array:
+        return values.take(pa.array(codes.astype(np.int64)))
+
+    match = step.match
+    keys = zip(match.arrays, match.values, strict=True)
+    keep = np.ones(match.entries, np.bool_) if step.keep is None else step.keep
+    ranges = {} if step.first is None else {"first": step.first, "last": step.last}
+    return pa.table(
+        {
+            **{f"k{at}": taken(*pair) for at, pair in enumerate(keys)},
+            **{name: pa.array(bound, pa.int64()) for name, bound in ranges.items()},
+            "keep": pa.array(keep),
+            **{
+                f"v{at}": taken(cells.codes, cells.values)
+                for at, cells in enumerate(step.cells.values())
+            },
+        }
+    )
+
+
+def output_schema(columns: Sequence[Column], recoding: Recoding) -> pa.Schema:
+    """Columns and types of what a recoding writes."""
+    import pyarrow as pa
+
+    written = {name: cells for step in recoding.steps for name, cells in step.cells.items()}
+    fields = [
+        pa.field(c.name, written[c.name].values.type if c.name in written else c.type)
+        for c in columns
+    ]
+    known = {column.name for column in columns}
+    fields += [
+        pa.field(name, cells.values.type) for name, cells in written.items() if name not in known
+    ]
+    return pa.schema([field for field in fields if field.name not in recoding.drop])
+
+
+def recoded_batch(
+    batch: pa.RecordBatch,
+    recoding: Recoding,
+    entries: Sequence[npt.NDArray[np.integer[Any]]],
+    schema: pa.Schema,
+) -> pa.RecordBatch:
+    """Some rows after a recoding, given the entry each of them meets in every step."""
+    import pyarrow as pa
+
+    keep = np.ones(batch.num_rows, dtype=np.bool_)
+    written: dict[str, tuple[Any, npt.NDArray[np.integer[Any]]]] = {}
+    for step, found in zip(recoding.steps, entries, strict=True):
+        if step.keep is not None:
+            keep &= step.keep[found]
+        written |= {name: (cells, found) for name, cells in step.cells.items()}
+    arrays = []
+    for name in schema.names:
+        if name in written:
+            cells, found = written[name]
+            arrays.append(cells.values.take(pa.array(cells.codes[found])))
+        else:
+            arrays.append(batch.column(name))
+    whole = pa.RecordBatch.from_arrays(arrays, names=schema.names)
+    return whole if keep.all() else whole.filter(pa.array(keep))
+
+
+def unmatched(where: str) -> EngineError:
+    """What to say when a row is not spoken of by a recoding."""
+    return EngineError(
+        "rows changed while the release was being made: some match no entry of its recoding",
+        where=where,
+        remedy="Run it again on a table that does not change.",
+    )
+
+
+def _distinct(arrays: Sequence[npt.NDArray[Any]], entries: int) -> tuple[Entries, Entries]:
+    """For each entry the number of its combination, and for each combination one entry."""
+    if not arrays:
+        return np.zeros(entries, np.int64), np.arange(min(entries, 1), dtype=np.int64)
+    order = np.lexsort(arrays[::-1])
+    changed = np.zeros(entries, dtype=np.bool_)
+    for codes in arrays:
+        ordered = codes[order]
+        changed[1:] |= ordered[1:] != ordered[:-1]
+    numbers = np.cumsum(changed)
+    tuple_of = np.empty(entries, dtype=np.int64)
+    tuple_of[order] = numbers
+    first = np.concatenate([[True], changed[1:]]) if entries else changed
+    return tuple_of, order[first].astype(np.int64)

@@ -11,13 +11,10 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
 from sfumato.budget import Budget
-from sfumato.engines import sql
-from sfumato.engines.answers import as_declared, codes_of, rows_identity
-from sfumato.engines.codes import Codes
-from sfumato.engines.protocol import BATCH_ROWS, Staged
+from sfumato.engines import statements as sql
+from sfumato.engines.protocol import BATCH_ROWS, Column, Staged, columns_named, names_in
 from sfumato.engines.recoding import Recoding
-from sfumato.engines.schema import Column, columns_named, names_in
-from sfumato.engines.sizes import ClassSizes
+from sfumato.engines.results import ClassSizes, Codes, as_declared, codes_of, rows_identity
 from sfumato.engines.spark_types import by_position, columns_of
 from sfumato.engines.watching import watching
 from sfumato.errors import EngineError

@@ -13,14 +13,12 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from sfumato.budget import Budget
-from sfumato.engines import sql
-from sfumato.engines.formats import FileFormat, format_of
-from sfumato.engines.lookup import mapping_table, output_schema, unmatched
-from sfumato.engines.protocol import Engine, Staged
-from sfumato.engines.recoding import Recoding
-from sfumato.engines.schema import column_of
+from sfumato.engines import statements as sql
+from sfumato.engines.protocol import Engine, Staged, column_of
+from sfumato.engines.recoding import Recoding, mapping_table, output_schema, unmatched
 from sfumato.engines.spark import SparkEngine
 from sfumato.engines.spark_types import uploadable
+from sfumato.engines.writing import FileFormat, format_of
 from sfumato.errors import EngineError, ParameterError
 
 if TYPE_CHECKING:
@@ -262,7 +260,7 @@ def _spark_name(format: FileFormat) -> str:
 
 def _options(format: FileFormat, schema: pa.Schema) -> dict[str, str]:
     """How values are written and read back, with nothing left to Spark's defaults."""
-    from sfumato.engines.csvtext import ONE_COLUMN_NULL
+    from sfumato.engines.writing import ONE_COLUMN_NULL
 
     if format.kind == "parquet":
         return {"compression": "zstd"}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from sfumato.engines.schema import Column, column_of
+from sfumato.engines.protocol import Column, column_of
 from sfumato.errors import ColumnError, ParameterError
 
 if TYPE_CHECKING:

@@ -1,8 +1,8 @@
-"""Writing a table beside its final place, and giving it its name in one step.
+"""Writing record batches to a file beside its final place: formats, CSV text, the writer.
 
-A `Writer` takes record batches and writes a hidden temporary file in the destination's folder. Once
-complete and on disk it is `Staged`: it can be read back and verified, then committed (renamed) or
-discarded. Whatever goes wrong in between, nothing is left behind.
+A `Writer` takes record batches and writes a hidden temporary file in the destination's folder.
+In CSV null is an empty cell, the empty string is ``""``, and text is quoted only where a reader
+would otherwise misread it; `parsed` is the inverse of `written` for every type it takes.
 """
 
 from __future__ import annotations
@@ -11,23 +11,35 @@ import gzip
 import os
 import tempfile
 import weakref
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
-from pathlib import Path
+from dataclasses import dataclass
+from pathlib import Path, PurePath
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from sfumato.atomic import usual_mode
-from sfumato.engines.csvtext import header_line, lines
-from sfumato.engines.formats import FileFormat, format_of
-from sfumato.engines.protocol import BATCH_ROWS, Engine, Source
-from sfumato.engines.written import WrittenFile
-from sfumato.errors import EngineError, ParameterError, SourceError
+import numpy as np
+
+from sfumato.engines.protocol import BATCH_ROWS
+from sfumato.errors import EngineError, ParameterError, SourceError, did_you_mean
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["FileStaged", "Writer", "check_destination", "stage_batches"]
+__all__ = [
+    "DELIMITERS",
+    "ONE_COLUMN_NULL",
+    "FileFormat",
+    "Writer",
+    "check_destination",
+    "format_of",
+    "header_line",
+    "lines",
+    "parsed",
+    "removed",
+    "synced",
+    "written",
+]
 
 _GROUP = 2 * BATCH_ROWS
 """Rows of a row group or record batch in the file."""
@@ -111,7 +123,7 @@ class Writer:
         check_destination(destination, inputs=inputs)
         self.rows = 0
         self.path = self._temporary()
-        self._remove = weakref.finalize(self, _unlink, self.path)
+        self._remove = weakref.finalize(self, removed, self.path)
         self._held: list[pa.RecordBatch] = []
         self._text = bytearray()
         self._open_files = ExitStack()
@@ -243,7 +255,7 @@ class Writer:
             self._write_held(left)
         self._file = self._sink = None
         self._open_files.close()
-        _sync(self.path)
+        synced(self.path)
 
     def _guarded(self, act: Callable[..., None], *arguments: Any) -> None:
         try:
@@ -258,113 +270,6 @@ class Writer:
         except BaseException:
             self.discard()
             raise
-
-
-class FileStaged:
-    """A complete file that does not have its final name yet (see `Staged`).
-
-    Parameters
-    ----------
-    writer
-        A writer whose rows are all in; its file is finished here.
-    reopen
-        Makes the engine that reads back what was written.
-    """
-
-    def __init__(self, writer: Writer, reopen: Callable[[Source], Engine]) -> None:
-        self.destination = writer.destination
-        self.rows = writer.rows
-        self.format: FileFormat = writer.format
-        self.schema = writer.schema
-        writer.finish()
-        self.path = writer.release()
-        self._reopen = reopen
-        self._engine: Engine | None = None
-        self._remove = weakref.finalize(self, _unlink, self.path)
-
-    def engine(self) -> Engine:
-        """Reads back what was written, with explicit settings."""
-        if self._engine is None:
-            written = WrittenFile(self.path, self.format, self.schema, self.destination)
-            self._engine = self._reopen(written)
-        return self._engine
-
-    def commit(self, *, force: bool = False) -> None:
-        """Rename to the final name in one step; refuses to replace a file without `force`."""
-        self._forget_engine()
-        check_destination(self.destination, force=force)
-        try:
-            os.chmod(self.path, usual_mode())
-            if force:
-                os.replace(self.path, self.destination)
-            else:
-                _rename_without_replacing(self.path, self.destination)
-        except FileExistsError:
-            check_destination(self.destination, force=False)
-            raise
-        except OSError as error:
-            raise EngineError(
-                f"the finished file could not be put in place: {error.strerror}",
-                where=self.destination,
-                remedy="Check that the folder may still be written to, then start again.",
-            ) from error
-        _sync(Path(self.destination).parent)
-
-    def discard(self) -> None:
-        """Remove the temporary file; after `commit` there is none."""
-        self._forget_engine()
-        self._remove()
-
-    def _forget_engine(self) -> None:
-        if self._engine is not None:
-            self._engine.close()
-            self._engine = None
-
-
-def stage_batches(
-    batches: Iterable[pa.RecordBatch],
-    schema: pa.Schema,
-    destination: str,
-    format: str | None = None,
-    *,
-    reopen: Callable[[Source], Engine],
-    inputs: Sequence[str | Path] = (),
-) -> FileStaged:
-    """Write record batches beside their final place.
-
-    Parameters
-    ----------
-    batches
-        The rows of the output; each batch is cast to `schema` where it differs.
-    schema
-        Columns of the output.
-    destination, format, inputs
-        As for `Writer`. Engines give their source's files: ``getattr(source, "paths", ())``.
-    reopen
-        Makes the engine that reads back what was written: an engine's own class will do.
-
-    Examples
-    --------
-    >>> import tempfile, pyarrow as pa
-    >>> from pathlib import Path
-    >>> batch = pa.record_batch({"age": [30, 40]})
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     out = Path(folder, "out.csv")
-    ...     staged = stage_batches([batch], batch.schema, str(out), reopen=lambda source: source)
-    ...     [rows.to_pydict() for rows in staged.engine().batches()], out.exists()
-    ...     staged.commit()
-    ...     out.read_text()
-    ([{'age': [30, 40]}], False)
-    'age\\n30\\n40\\n'
-    """
-    with ExitStack() as stack:
-        if isinstance(batches, Generator):
-            # If writing fails, it lets go of its engine now and not whenever it is collected.
-            stack.callback(batches.close)
-        writer = stack.enter_context(Writer(schema, destination, format, inputs=inputs))
-        for batch in batches:
-            writer.write(batch)
-        return FileStaged(writer, reopen)
 
 
 def _bare(schema: pa.Schema) -> pa.Schema:
@@ -405,7 +310,7 @@ def _copied(table: pa.Table) -> pa.RecordBatch:
     return pa.RecordBatch.from_arrays(arrays, schema=table.schema)
 
 
-def _sync(path: Path) -> None:
+def synced(path: Path) -> None:
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -413,20 +318,225 @@ def _sync(path: Path) -> None:
         os.close(descriptor)
 
 
-def _rename_without_replacing(path: Path, destination: str) -> None:
-    """A hard link fails if the name is taken, which a rename would not."""
-    try:
-        os.link(path, destination)
-    except FileExistsError:
-        raise
-    except OSError:  # a file system without hard links
-        if os.path.lexists(destination):
-            raise FileExistsError(destination) from None
-        os.rename(path, destination)
-        return
-    _unlink(path)
-
-
-def _unlink(path: Path) -> None:
+def removed(path: Path) -> None:
     with suppress(OSError):
         os.unlink(path)
+
+
+ONE_COLUMN_NULL = "NA"
+"""Null in a table of one column, where an empty cell would be an empty line."""
+
+DELIMITERS = (",", ";", "\t", "|")
+"""What a reader may take for a delimiter; cells that contain one are quoted, whichever is used."""
+
+_EXACT_INTEGERS = 1e15
+"""Floats below this print without exponent, so that ``.0`` may follow."""
+
+
+def written(array: pa.Array, name: str) -> pa.Array:
+    """The cells of a column as text; null stays null.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> written(pa.array([1.0, 0.5, None]), "height").to_pylist()
+    ['1.0', '0.5', None]
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.types as t
+
+    type_ = array.type
+    if t.is_run_end_encoded(type_):
+        return written(pc.run_end_decode(array), name)
+    if t.is_dictionary(type_):
+        # Null may hide in the indices or among the values; taking keeps both.
+        return written(array.dictionary, name).take(array.indices)
+    if t.is_floating(type_):
+        text = array.cast(pa.string())
+        wide = array.cast(pa.float64())
+        whole = pc.and_(pc.equal(wide, pc.floor(wide)), pc.less(pc.abs(wide), _EXACT_INTEGERS))
+        plain = pc.and_(whole, pc.invert(pc.match_substring(text, "e")))
+        return pc.if_else(plain, pc.binary_join_element_wise(text, "0", "."), text)
+    if t.is_duration(type_):
+        return array.cast(pa.int64()).cast(pa.string())
+    if t.is_binary(type_) or t.is_large_binary(type_) or t.is_fixed_size_binary(type_):
+        raise ParameterError(
+            f"column `{name}` holds binary values, which CSV cannot carry",
+            remedy="Write Parquet, or leave the column out.",
+        )
+    if t.is_date(type_) or t.is_timestamp(type_):
+        _refuse_far_years(array, name)
+    return array.cast(pa.string())
+
+
+def _refuse_far_years(array: pa.Array, name: str) -> None:
+    """Readers know years of four digits; the earliest and the latest cell decide for all."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    extremes = pc.min_max(array)
+    text = pa.array([extremes["min"], extremes["max"]], array.type).cast(pa.string())
+    if pc.any(pc.invert(pc.match_substring_regex(text, "^[0-9]{4}-"))).as_py():
+        raise ParameterError(
+            f"column `{name}` holds dates outside the years 0 to 9999, which CSV cannot carry",
+            remedy="Write Parquet, correct the dates, or leave the column out.",
+        )
+
+
+def parsed(text: pa.Array, type_: pa.DataType) -> pa.Array:
+    """The values that `written` wrote.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> parsed(pa.array(["1.0", None]), pa.float64()).to_pylist()
+    [1.0, None]
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.types as t
+
+    if t.is_dictionary(type_):
+        return parsed(text, type_.value_type)
+    if t.is_null(type_):
+        return pa.nulls(len(text))
+    if t.is_time(type_):
+        # Arrow parses timestamps, not times of day.
+        stamp = pc.binary_join_element_wise("1970-01-01", text, " ")
+        return stamp.cast(pa.timestamp(type_.unit)).cast(type_)
+    if t.is_duration(type_):
+        return text.cast(pa.int64()).cast(type_)
+    return text.cast(type_)
+
+
+def lines(batch: pa.RecordBatch, delimiter: str) -> pa.Buffer:
+    """A record batch as CSV lines, without header.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> batch = pa.record_batch({"name": ["Ann, MD", "", None], "age": [30, 40, 50]})
+    >>> print(lines(batch, ",").to_pybytes().decode(), end="")
+    "Ann, MD",30
+    "",40
+    ,50
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    null = ONE_COLUMN_NULL if batch.num_columns == 1 else ""
+    cells = [
+        _quoted(column, name, null)
+        for name, column in zip(batch.schema.names, batch.columns, strict=True)
+    ]
+    rows = pc.binary_join_element_wise(
+        *cells, delimiter, null_handling="replace", null_replacement=null
+    )
+    # The data buffer of an array of lines, each with its end, is the file's content.
+    ended = pc.binary_join_element_wise(rows, "", "\n")
+    _, offsets, data = ended.buffers()
+    if data is None:
+        return pa.py_buffer(b"")
+    ends = np.frombuffer(offsets, np.int32)[ended.offset : ended.offset + len(ended) + 1]
+    return data.slice(int(ends[0]), int(ends[-1] - ends[0]))
+
+
+def header_line(names: list[str], delimiter: str) -> bytes:
+    """The line of column names."""
+    special = (*DELIMITERS, '"', "\r", "\n", "\ufeff")
+    cells = [
+        '"' + name.replace('"', '""') + '"' if not name or any(s in name for s in special) else name
+        for name in names
+    ]
+    return (delimiter.join(cells) + "\n").encode()
+
+
+def _quoted(column: pa.Array, name: str, null: str) -> pa.Array:
+    """One column's cells as they stand in the file, null where the cell is null."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.types as t
+
+    type_ = column.type
+    if t.is_run_end_encoded(type_):
+        return _quoted(pc.run_end_decode(column), name, null)
+    if t.is_dictionary(type_):
+        return _quoted(column.dictionary, name, null).take(column.indices)
+    text = written(column, name)
+    if not (t.is_string(type_) or t.is_large_string(type_) or t.is_string_view(type_)):
+        return text
+    needs = pc.or_(pc.equal(text, ""), pc.equal(text, null))
+    for special in (*DELIMITERS, '"', "\r", "\n"):
+        needs = pc.or_(needs, pc.match_substring(text, special))
+    if not pc.any(needs).as_py():
+        return text
+    doubled = pc.replace_substring(text, '"', '""')
+    quote = pa.scalar('"')
+    return pc.if_else(needs, pc.binary_join_element_wise(quote, doubled, quote, ""), text)
+
+
+_KINDS = {
+    "csv": "csv", "txt": "csv", "tsv": "tsv", "tab": "tsv", "parquet": "parquet", "pq": "parquet",
+    "arrow": "arrow", "feather": "arrow", "ipc": "arrow",
+}  # fmt: skip
+_COMPRESSIONS = {"gz": "gzip", "gzip": "gzip", "zst": "zstd", "zstd": "zstd"}
+
+
+@dataclass(frozen=True)
+class FileFormat:
+    """A kind of file and its outer compression."""
+
+    kind: Literal["csv", "tsv", "parquet", "arrow"]
+    compression: Literal["gzip", "zstd"] | None = None
+
+    @property
+    def delimiter(self) -> str:
+        """What stands between two cells of a text file."""
+        return "\t" if self.kind == "tsv" else ","
+
+
+def format_of(path: str, named: str | None = None) -> FileFormat:
+    """The format a file is to be written in: as named by the user, else by the path's ending.
+
+    Examples
+    --------
+    >>> format_of("people.csv.gz")
+    FileFormat(kind='csv', compression='gzip')
+    >>> format_of("out.dat", "parquet").kind
+    'parquet'
+    """
+    text = named.lower().lstrip(".") if named is not None else PurePath(path).name.lower()
+    parts = text.split(".")
+    compression = _COMPRESSIONS.get(parts[-1])
+    if compression is not None:
+        parts.pop()
+    kind = _KINDS.get(parts[-1]) if parts and (named is not None or len(parts) > 1) else None
+    if kind is None:
+        given = parts[-1] if parts else text
+        raise ParameterError(
+            f"cannot tell the format to write from `{named or PurePath(path).name}`",
+            where=path,
+            remedy=f"End it in .csv, .tsv, .parquet or .arrow. {did_you_mean(given, _KINDS)}",
+        )
+    if named is not None and (said := _said_by(path)) not in (None, kind):
+        raise ParameterError(
+            f"the file is named {said} and would be written as {kind}",
+            where=path,
+            remedy="Leave out the format, or end the name otherwise.",
+        )
+    if compression is not None and kind in ("parquet", "arrow"):
+        raise ParameterError(
+            f"{kind} files are compressed inside, not as a whole",
+            where=path,
+            remedy=f"Leave out the last ending: .{kind} is enough.",
+        )
+    return FileFormat(kind, compression)  # type: ignore[arg-type]
+
+
+def _said_by(path: str) -> str | None:
+    """The kind of file that a path's ending says, if it says one."""
+    parts = PurePath(path).name.lower().split(".")
+    if parts[-1] in _COMPRESSIONS:
+        parts.pop()
+    return _KINDS.get(parts[-1]) if len(parts) > 1 else None

@@ -9,10 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from sfumato.atomic import appearing
 from sfumato.errors import HierarchyError, did_you_mean
+from sfumato.files import appearing, read_text, require_folder
 from sfumato.hierarchy.hierarchy import Hierarchy
-from sfumato.reading import read_text, require_folder
 
 __all__ = ["parse_arx", "read_arx", "read_folder", "write_arx"]
 

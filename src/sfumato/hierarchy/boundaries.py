@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 
 from sfumato.errors import ColumnError, HierarchyError, InputError, ParameterError, did_you_mean
+from sfumato.files import read_text
 from sfumato.hierarchy.bound import BoundHierarchy
 from sfumato.hierarchy.hierarchy import Hierarchy
 from sfumato.hierarchy.published import Published
 from sfumato.hierarchy.ranges import Ranges
 from sfumato.hierarchy.sets import ValueSets
 from sfumato.hierarchy.tree import Array
-from sfumato.reading import read_text
 
 __all__ = ["Boundaries", "Limit", "maximum_allowed"]
 

@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.errors import HierarchyError
+from sfumato.files import read_text
 from sfumato.hierarchy.hierarchy import Hierarchy
 from sfumato.hierarchy.tree import Tree
-from sfumato.reading import read_text
 
 __all__ = ["read_taxonomy", "taxonomy"]
 

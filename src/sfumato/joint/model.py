@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.atomic import write_text
 from sfumato.errors import InputError, ParameterError, SourceError
+from sfumato.files import write_text
 from sfumato.joint.agreement import Agreement
 from sfumato.joint.cox import CoxFit, Ties, fit_cox
 from sfumato.joint.encoding import encode, require_rows

@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.atomic import appearing
 from sfumato.errors import InputError, ParameterError, SourceError
+from sfumato.files import appearing
 from sfumato.joint.agreement import Agreement
 from sfumato.joint.projection import projection_bounds
 

@@ -15,18 +15,16 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.kernels.dense import (
+from sfumato.kernels.direct_table import (
     MOST_CELLS,
     MOST_WEIGHED_CELLS,
     cell_histogram,
     cell_sums,
     number_cells,
 )
-from sfumato.kernels.groups import group_sums
-from sfumato.kernels.histogram import Histogram, histogram_of
-from sfumato.kernels.keys import LARGEST_SPACE, Columns
-from sfumato.kernels.parallel import usable_threads
-from sfumato.kernels.scattered import count_keys, number_keys
+from sfumato.kernels.groups import Histogram, group_sums, histogram_of
+from sfumato.kernels.hash_table import count_keys, number_keys
+from sfumato.kernels.keys import LARGEST_SPACE, Columns, usable_threads
 
 __all__ = [
     "class_ids",

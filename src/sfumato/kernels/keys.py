@@ -1,15 +1,19 @@
-"""Several columns as one: the mixed-radix number of an entry.
+"""Several columns as one number, and loops over them on several cores.
 
 An entry with codes c₁, c₂, … under cardinalities K₁, K₂, … has the key (c₁·K₂ + c₂)·K₃ + …: equal
 entries have equal keys, different ones different keys, and keys order entries as their codes do.
 
 Loops take any number of columns of any width through their addresses, so that each is compiled
-once and not once for every mixture of types.
+once and not once for every mixture of types. What several threads return is put together in an
+order that does not depend on who finishes first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import itertools
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +24,16 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-__all__ = ["BLOCK", "LARGEST_SPACE", "MOST_ENTRIES", "Columns", "fill_keys"]
+__all__ = [
+    "BLOCK",
+    "LARGEST_SPACE",
+    "MOST_ENTRIES",
+    "Columns",
+    "fill_keys",
+    "spans",
+    "together",
+    "usable_threads",
+]
 
 BLOCK = 8192
 """Entries whose keys are made at a time: small enough to stay in the nearest cache."""
@@ -133,3 +146,39 @@ def _ready(array: CodeArray, cardinality: int, entries: int) -> CodeArray:
     if 0 < entries <= _LOOKED_AT and int(array.max()) >= max(cardinality, 1):
         raise ValueError(f"a code is not below the cardinality of {cardinality}")
     return np.ascontiguousarray(array)
+
+
+_WORTHWHILE = 1 << 18
+"""Entries below which starting a thread costs more than it saves."""
+
+
+def usable_threads(threads: int | None, entries: int) -> int:
+    """How many threads a loop over so many entries should use."""
+    if entries < 2 * _WORTHWHILE:
+        return 1
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return max(1, min(threads or cores or 1, entries // _WORTHWHILE))
+
+
+def spans(entries: int, threads: int) -> list[tuple[int, int]]:
+    """Cut entries into one consecutive span a thread.
+
+    Examples
+    --------
+    >>> spans(10, 2)
+    [(0, 5), (5, 10)]
+    """
+    marks = [entries * part // threads for part in range(threads + 1)]
+    return list(itertools.pairwise(marks))
+
+
+def together(loop: Callable[..., Any], calls: Sequence[tuple[Any, ...]]) -> list[Any]:
+    """Run one compiled loop with several arguments at once; answers in the order of the calls.
+
+    The loops release the interpreter lock. Threads live only for the call, so that a process may
+    fork before and after it.
+    """
+    if len(calls) == 1:
+        return [loop(*calls[0])]
+    with ThreadPoolExecutor(len(calls)) as pool:
+        return list(pool.map(lambda arguments: loop(*arguments), calls))

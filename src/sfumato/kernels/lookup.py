@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.kernels.classes import class_ids, fitting, representatives
+from sfumato.kernels.hash_table import FREE, scatter, slot
 from sfumato.kernels.keys import BLOCK, LARGEST_SPACE, Columns, fill_keys
-from sfumato.kernels.scattered import FREE, scatter, slot
 
 __all__ = ["Lookup"]
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.engines.codes import Codes
+from sfumato.engines.results import Codes
 from sfumato.errors import ColumnError, ParameterError
 from sfumato.populations.cells import Reading, read_cells
 from sfumato.results import Result

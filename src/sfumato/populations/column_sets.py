@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from sfumato.engines.codes import Codes
-from sfumato.engines.sizes import ClassSizes
+from sfumato.engines.results import ClassSizes, Codes
 from sfumato.populations.bound import (
     distinct_needed,
     minimal_sets,

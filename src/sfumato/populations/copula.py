@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.engines.codes import Codes
+from sfumato.engines.results import Codes
 from sfumato.errors import ParameterError
 from sfumato.populations.bound import check_universe
 from sfumato.results import Result

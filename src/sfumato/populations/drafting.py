@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.engines.codes import Codes, smallest_dtype
 from sfumato.engines.recoding import Cells, Recoding, Step
-from sfumato.engines.sizes import ClassSizes
+from sfumato.engines.results import ClassSizes, Codes, smallest_dtype
 from sfumato.populations.blur import Blurred
 from sfumato.populations.promises import FewValues, MatchesPeople
 from sfumato.populations.repair import Plan, Repair

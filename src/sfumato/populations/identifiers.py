@@ -19,7 +19,7 @@ from sfumato.results import Result
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from sfumato.engines.schema import Column
+    from sfumato.engines.protocol import Column
 
 __all__ = ["KINDS", "Recognised", "recognise", "words_of"]
 
@@ -161,7 +161,7 @@ def recognise(column: Column, sample: pa.Array, unique: float) -> Recognised | N
     Examples
     --------
     >>> import pyarrow as pa
-    >>> from sfumato.engines.schema import column_of
+    >>> from sfumato.engines.protocol import column_of
     >>> mail = column_of("contact", pa.string())
     >>> recognise(mail, pa.array(["ann@example.org", None]), 1.0).kind
     'F'

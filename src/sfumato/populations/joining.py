@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sfumato.budget import Budget
-from sfumato.engines.codes import Codes
+from sfumato.engines.results import Codes
 from sfumato.errors import ColumnError, ParameterError, SourceError, did_you_mean
 from sfumato.hierarchy import Hierarchy, read_folder
 from sfumato.populations.attack import AttackResult, join_attack

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.engines.sizes import ClassSizes
+from sfumato.engines.results import ClassSizes
 from sfumato.populations.plan import check_promise
 from sfumato.results import Result
 

@@ -17,8 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.budget import Budget
-from sfumato.engines.codes import Codes, smallest_dtype
-from sfumato.engines.sizes import ClassSizes
+from sfumato.engines.results import ClassSizes, Codes, smallest_dtype
 from sfumato.populations.blur import Blurred, Blurrer
 from sfumato.populations.measured import PeopleShare, people_share
 from sfumato.populations.plan import allot, anonymity_given, distinct_allowed, failure_given

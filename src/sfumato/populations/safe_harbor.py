@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sfumato.engines.codes import Codes, smallest_dtype
 from sfumato.engines.recoding import Cells
+from sfumato.engines.results import Codes, smallest_dtype
 from sfumato.errors import ColumnError, ParameterError
 from sfumato.populations.identifiers import KINDS, Recognised, words_of
 from sfumato.populations.postal import postal_text

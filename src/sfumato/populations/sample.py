@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sfumato.budget import Budget
-from sfumato.engines.codes import Codes
-from sfumato.engines.sizes import ClassSizes
+from sfumato.engines.results import ClassSizes, Codes
 from sfumato.errors import ColumnError, ParameterError, SourceError
 from sfumato.hierarchy import Hierarchy, read_folder
 from sfumato.populations.blur import Blurrer

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.budget import Budget
-from sfumato.engines.codes import Codes
+from sfumato.engines.results import Codes
 from sfumato.errors import ParameterError
 from sfumato.hierarchy import Hierarchy
 from sfumato.populations.blur import Blurrer

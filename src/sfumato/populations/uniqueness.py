@@ -23,7 +23,7 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.engines.sizes import ClassSizes
+from sfumato.engines.results import ClassSizes
 from sfumato.populations.bound import check_universe
 from sfumato.results import Result
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.budget import Budget
-from sfumato.engines.codes import smallest_dtype
+from sfumato.engines.results import smallest_dtype
 from sfumato.hierarchy.tree import Array
 from sfumato.privacy.check import Check, check
 from sfumato.privacy.models import AlphaK, Closeness, KAnonymity, KMap, Model

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from sfumato import kernels
 from sfumato.budget import Budget
-from sfumato.engines.codes import Codes
+from sfumato.engines.results import Codes
 
 __all__ = [
     "Hitting",

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.budget import Budget
-from sfumato.engines.codes import CodeArray, Codes, smallest_dtype
+from sfumato.engines.results import CodeArray, Codes, smallest_dtype
 from sfumato.errors import ParameterError
 from sfumato.quasi.greedy import Goal
 

@@ -18,8 +18,8 @@ import numpy.typing as npt
 
 from sfumato import kernels
 from sfumato.budget import Budget
-from sfumato.engines.codes import Codes
 from sfumato.engines.recoding import Recoding
+from sfumato.engines.results import Codes
 from sfumato.errors import ParameterError, did_you_mean
 from sfumato.quasi.greedy import column_weights
 from sfumato.quasi.hitting_sets import SetFamily, minimum_hitting_set

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sfumato.budget import Budget
-from sfumato.engines.sizes import ClassSizes
+from sfumato.engines.results import ClassSizes
 from sfumato.results import Result
 from sfumato.tables import table
 

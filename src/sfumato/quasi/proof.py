@@ -21,8 +21,7 @@ import numpy.typing as npt
 
 from sfumato import kernels
 from sfumato.budget import Budget
-from sfumato.engines.codes import Codes
-from sfumato.engines.sizes import ClassSizes
+from sfumato.engines.results import ClassSizes, Codes
 from sfumato.quasi.greedy import Goal, without_redundant
 from sfumato.quasi.hitting_sets import (
     SetFamily,

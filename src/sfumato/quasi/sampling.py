@@ -21,9 +21,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.budget import Budget
-from sfumato.engines.codes import Codes
+from sfumato.engines.results import Codes
+from sfumato.engines.stream import StreamEngine
 from sfumato.errors import EngineError, ParameterError
-from sfumato.streams.engine import StreamEngine
 from sfumato.tables import Table
 
 __all__ = [

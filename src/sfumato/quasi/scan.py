@@ -28,8 +28,7 @@ from sfumato.columns.equivalent import find_twins
 from sfumato.columns.profile import Profile, cells_of, positions, profile
 from sfumato.columns.recognise import ColumnFacts, Guess, guess_role
 from sfumato.columns.vocabulary import Role
-from sfumato.engines.codes import Codes
-from sfumato.engines.sizes import ClassSizes
+from sfumato.engines.results import ClassSizes, Codes
 from sfumato.errors import BudgetError, ColumnError
 from sfumato.quasi.measure import Measures, measures_of
 from sfumato.results import Result

@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from sfumato._version import __version__
-from sfumato.atomic import write_text
 from sfumato.errors import PromiseError, SourceError
-from sfumato.reading import unreadable
+from sfumato.files import unreadable, write_text
 from sfumato.results import plain
 
 __all__ = ["FORMAT", "Certificate", "certificate_path"]

@@ -5,8 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from sfumato.engines.formats import format_of
-from sfumato.engines.writing import check_destination
+from sfumato.engines.writing import check_destination, format_of
 from sfumato.errors import ParameterError
 from sfumato.release.certificate import certificate_path
 from sfumato.tables import Table

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.engines.recoding import Recoding, Step
-from sfumato.engines.sizes import ClassSizes
+from sfumato.engines.results import ClassSizes
 from sfumato.errors import HierarchyError
 from sfumato.hierarchy import ValueSets
 from sfumato.report.showable import MOST_DISTINCT, as_text, counts_of

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.engines.sizes import ClassSizes
+from sfumato.engines.results import ClassSizes
 from sfumato.release.publish import Release
 from sfumato.report import charts
 from sfumato.report.comparing import Compared

@@ -8,7 +8,7 @@ from itertools import combinations
 from typing import Any
 
 from sfumato.budget import Budget
-from sfumato.engines.sizes import ClassSizes
+from sfumato.engines.results import ClassSizes
 from sfumato.errors import ParameterError
 from sfumato.quasi.scan import Scan, scan
 from sfumato.report import charts

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from sfumato._version import __version__
-from sfumato.atomic import write_text
 from sfumato.errors import ParameterError
+from sfumato.files import write_text
 from sfumato.report.drawing import draw
 from sfumato.report.page import Page
 from sfumato.report.showable import RARE

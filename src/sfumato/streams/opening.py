@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, BinaryIO
 
 from sfumato.engines.spool import PrivateFolder
+from sfumato.engines.stream import StreamEngine
 from sfumato.errors import SourceError
-from sfumato.streams.engine import StreamEngine
 from sfumato.tables import Table, table
 from sfumato.tables.files import kind_of
 from sfumato.tables.temporary import kept

@@ -9,12 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sfumato.engines import sql
-from sfumato.engines.answers import as_declared
-from sfumato.engines.schema import columns_named
-from sfumato.streams.engine import StreamEngine
-from sfumato.streams.pairs import PairReservoir
-from sfumato.streams.rows import RowReservoir
+from sfumato.engines import statements as sql
+from sfumato.engines.protocol import columns_named
+from sfumato.engines.reservoirs import PairReservoir, RowReservoir
+from sfumato.engines.results import as_declared
+from sfumato.engines.stream import StreamEngine
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -7,11 +7,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato.engines.fingerprint import file_fingerprint
-from sfumato.engines.protocol import BATCH_ROWS
-from sfumato.engines.schema import Column, column_of
+from sfumato.engines.protocol import BATCH_ROWS, Column, column_of
 from sfumato.engines.spool import Spool
 from sfumato.errors import SourceError
+from sfumato.files import file_fingerprint
 from sfumato.tables.arrowtypes import plain_type, with_plain_types
 from sfumato.tables.columns import chosen
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from sfumato.engines.csvtext import DELIMITERS
+from sfumato.engines.writing import DELIMITERS
 from sfumato.errors import ParameterError, SourceError
 
 __all__ = ["Layout", "layout_of", "long_cells_allowed", "never_closed", "runs_to_the_end"]

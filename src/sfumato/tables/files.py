@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Literal
 
 from sfumato.errors import SourceError
-from sfumato.reading import similar_names
+from sfumato.files import similar_names
 
 __all__ = ["FoundFiles", "Kind", "find_files", "kind_of", "refuse_misnamed"]
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
-from sfumato.engines.fingerprint import rows_fingerprint
-from sfumato.engines.protocol import BATCH_ROWS
-from sfumato.engines.schema import Column, column_of
+from sfumato.engines.protocol import BATCH_ROWS, Column, column_of
 from sfumato.errors import ColumnError
 from sfumato.tables.arrowtypes import with_plain_types
 from sfumato.tables.columns import chosen
+from sfumato.tables.fingerprint import rows_fingerprint
 
 if TYPE_CHECKING:
     import duckdb

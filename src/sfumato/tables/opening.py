@@ -266,7 +266,7 @@ def _record_batches(source: Any, opening: Opening) -> Table | None:
     """A generator or iterator of record batches: rows that pass by once and are kept nowhere."""
     if not isinstance(source, Iterator):
         return None
-    from sfumato.streams.engine import StreamEngine
+    from sfumato.engines.stream import StreamEngine
 
     return opening.remote(StreamEngine(source))
 

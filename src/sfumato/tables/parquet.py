@@ -9,11 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
-from sfumato.engines.fingerprint import file_fingerprint
-from sfumato.engines.protocol import BATCH_ROWS
-from sfumato.engines.schema import Column, column_of
+from sfumato.engines.protocol import BATCH_ROWS, Column, column_of
 from sfumato.engines.spool import Spool, text_as_dictionary
 from sfumato.errors import ColumnError, SourceError
+from sfumato.files import file_fingerprint
 from sfumato.tables.arrowtypes import plain_array, plain_type
 from sfumato.tables.columns import chosen
 

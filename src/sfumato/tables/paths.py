@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from sfumato.engines.spool import PrivateFolder
 from sfumato.errors import SourceError
-from sfumato.reading import unreadable
+from sfumato.files import unreadable
 from sfumato.tables.arrowfile import ArrowFile
 from sfumato.tables.files import find_files, kind_of, refuse_misnamed
 from sfumato.tables.parquet import ParquetSource

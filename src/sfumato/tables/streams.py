@@ -9,13 +9,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from sfumato.engines.fingerprint import rows_fingerprint
-from sfumato.engines.protocol import BATCH_ROWS
-from sfumato.engines.schema import Column, column_of
+from sfumato.engines.protocol import BATCH_ROWS, Column, column_of
 from sfumato.engines.spool import PrivateFolder, Spool
 from sfumato.errors import EngineError, SfumatoError
 from sfumato.tables.arrowtypes import plain_type, with_plain_types
 from sfumato.tables.columns import chosen
+from sfumato.tables.fingerprint import rows_fingerprint
 from sfumato.tables.parquet import ParquetSource
 
 if TYPE_CHECKING:

@@ -7,10 +7,8 @@ from types import TracebackType
 from typing import TYPE_CHECKING
 
 from sfumato.budget import Budget
-from sfumato.engines.codes import Codes
-from sfumato.engines.protocol import BATCH_ROWS, Engine
-from sfumato.engines.schema import Column
-from sfumato.engines.sizes import ClassSizes
+from sfumato.engines.protocol import BATCH_ROWS, Column, Engine
+from sfumato.engines.results import ClassSizes, Codes
 from sfumato.errors import ColumnError, did_you_mean
 
 if TYPE_CHECKING:

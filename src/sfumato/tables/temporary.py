@@ -7,8 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from sfumato.engines.protocol import BATCH_ROWS, Source
-from sfumato.engines.schema import Column
+from sfumato.engines.protocol import BATCH_ROWS, Column, Source
 from sfumato.engines.spool import PrivateFolder
 from sfumato.errors import EngineError
 

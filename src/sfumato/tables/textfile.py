@@ -11,12 +11,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from sfumato.engines.csvtext import ONE_COLUMN_NULL
-from sfumato.engines.fingerprint import file_fingerprint
-from sfumato.engines.protocol import BATCH_ROWS
-from sfumato.engines.schema import Column, column_of
+from sfumato.engines.protocol import BATCH_ROWS, Column, column_of
 from sfumato.engines.spool import Spool
+from sfumato.engines.writing import ONE_COLUMN_NULL
 from sfumato.errors import SourceError
+from sfumato.files import file_fingerprint
 from sfumato.tables import csvproblems
 from sfumato.tables.celltypes import ColumnReading
 from sfumato.tables.columns import chosen

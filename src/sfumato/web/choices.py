@@ -16,8 +16,8 @@ from typing import Any
 
 from sfumato.anonymization.config import Settings
 from sfumato.anonymization.registry import METHODS
-from sfumato.atomic import write_text
 from sfumato.errors import ParameterError, SfumatoError, SourceError
+from sfumato.files import write_text
 from sfumato.hierarchy import read_arx, write_arx
 from sfumato.web.outline import Outline
 

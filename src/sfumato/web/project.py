@@ -15,13 +15,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import cast
 
-from sfumato.atomic import write_text
 from sfumato.budget import Budget
 from sfumato.columns.profile import Profile, profile
 from sfumato.columns.vocabulary import Role
-from sfumato.engines.codes import Codes
-from sfumato.engines.sizes import ClassSizes
+from sfumato.engines.results import ClassSizes, Codes
 from sfumato.errors import BudgetError, ParameterError, SourceError
+from sfumato.files import write_text
 from sfumato.privacy import Check, check
 from sfumato.quasi.scan import ColumnScan, Scan, combine, describe
 from sfumato.release.publish import Release

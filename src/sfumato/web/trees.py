@@ -11,7 +11,7 @@ import numpy.typing as npt
 import pyarrow as pa
 
 import sfumato.hierarchy as builders
-from sfumato.engines.schema import Column
+from sfumato.engines.protocol import Column
 from sfumato.errors import ParameterError
 from sfumato.hierarchy import Hierarchy
 from sfumato.web.outline import Outline

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 
-from sfumato.engines.schema import Column as SchemaColumn
+from sfumato.engines.protocol import Column as SchemaColumn
 from sfumato.errors import ColumnError, ParameterError, did_you_mean
 from sfumato.joint.agreement import Category, Column, Number
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.cli._places import parse_address
 from sfumato.cli._running import Run
 from sfumato.errors import ParameterError
-from sfumato.reading import require_file
+from sfumato.files import require_file
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -9,13 +9,13 @@ from typing import Annotated
 
 import typer
 
-from sfumato.atomic import write_text
 from sfumato.cli._options import Columns, Force, examples
 from sfumato.cli._places import new_file
 from sfumato.cli._running import Run, table_verb
 from sfumato.cli.joint._declarations import declared_columns, parse_pairs
 from sfumato.cli.joint._options import OutputFile, text
 from sfumato.cli.joint._views import view_agreement
+from sfumato.files import write_text
 
 __all__ = ["EXAMPLES", "agreement"]
 

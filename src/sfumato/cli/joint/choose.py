@@ -6,13 +6,12 @@ from typing import Annotated
 
 import typer
 
-from sfumato.atomic import write_text
 from sfumato.cli._options import Force, examples
 from sfumato.cli._places import new_file
 from sfumato.cli._running import Run, verb
 from sfumato.cli.joint._options import AgreementFile, OutputFile
 from sfumato.cli.joint._views import view_agreement
-from sfumato.reading import require_file
+from sfumato.files import require_file, write_text
 
 __all__ = ["EXAMPLES", "choose"]
 

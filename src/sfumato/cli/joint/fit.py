@@ -16,7 +16,7 @@ from sfumato.cli.joint._options import OutputFile, text
 from sfumato.cli.joint._party import Party, fit_together
 from sfumato.cli.joint._views import view_fit
 from sfumato.errors import ParameterError
-from sfumato.reading import require_file
+from sfumato.files import require_file
 
 if TYPE_CHECKING:
     from sfumato.joint import JointModel

@@ -8,7 +8,6 @@ from typing import Annotated, Any
 
 import typer
 
-from sfumato.atomic import appearing
 from sfumato.cli._options import Force, examples
 from sfumato.cli._places import new_file
 from sfumato.cli._running import Run, table_verb
@@ -16,7 +15,7 @@ from sfumato.cli.joint._options import text
 from sfumato.cli.joint._party import agreed_rows
 from sfumato.cli.joint._views import view_scores
 from sfumato.errors import ParameterError
-from sfumato.reading import require_file
+from sfumato.files import appearing, require_file
 
 __all__ = ["EXAMPLES", "score"]
 

@@ -9,7 +9,6 @@ from typing import Annotated
 
 import typer
 
-from sfumato.atomic import write_text
 from sfumato.cli._options import Force, examples
 from sfumato.cli._places import new_file
 from sfumato.cli._running import Run, table_verb
@@ -17,7 +16,7 @@ from sfumato.cli.joint._options import AgreementFile, OutputFile, text
 from sfumato.cli.joint._party import agreed_rows
 from sfumato.cli.joint._views import view_share
 from sfumato.errors import ParameterError
-from sfumato.reading import require_file
+from sfumato.files import require_file, write_text
 
 __all__ = ["EXAMPLES", "share"]
 

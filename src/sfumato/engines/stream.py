@@ -13,14 +13,11 @@ from typing import Literal, NoReturn
 import pyarrow as pa
 
 from sfumato.budget import Budget
-from sfumato.engines.codes import Codes
-from sfumato.engines.protocol import BATCH_ROWS, Staged
+from sfumato.engines.protocol import BATCH_ROWS, Column, Staged, column_of
 from sfumato.engines.recoding import Recoding
-from sfumato.engines.schema import Column, column_of
-from sfumato.engines.sizes import ClassSizes
+from sfumato.engines.reservoirs import PairReservoir, RowReservoir
+from sfumato.engines.results import ClassSizes, Codes
 from sfumato.errors import EngineError, SourceError
-from sfumato.streams.pairs import PairReservoir
-from sfumato.streams.rows import RowReservoir
 
 __all__ = ["StreamEngine"]
 

@@ -1,4 +1,4 @@
-"""Files and folders that users name beside their tables: read whole, or refused with a remedy.
+"""Files: read whole or refused with a remedy; written whole or not at all.
 
 Settings, trees, keys, query logs and certificates are all read here, so that a mistyped name gets
 the same help everywhere.
@@ -8,19 +8,26 @@ from __future__ import annotations
 
 import difflib
 import errno
+import hashlib
 import os
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
-from sfumato.errors import InputError, SourceError, did_you_mean
+from sfumato.errors import EngineError, InputError, SourceError, did_you_mean
 
 __all__ = [
+    "appearing",
+    "file_fingerprint",
     "read_bytes",
     "read_text",
     "require_file",
     "require_folder",
     "similar_names",
     "unreadable",
+    "usual_mode",
+    "write_text",
 ]
 
 _FEW = 8
@@ -138,3 +145,68 @@ def similar_names(place: Path, fits: Callable[[Path], bool]) -> str:
         shown = ", ".join(f"`{name}`" for name in alike[:_FEW])
         return f"That folder holds {shown}{', …' if len(alike) > _FEW else ''}."
     return f"Check its name; it was looked for in {folder.absolute()}."
+
+
+@contextmanager
+def appearing(path: str | os.PathLike[str]) -> Iterator[Path]:
+    """A temporary file beside a path, which gets that name when the block ends well.
+
+    Whatever goes wrong inside, nothing is left behind and what was there before stays.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> target = Path(tempfile.mkdtemp()) / "notes.txt"
+    >>> with appearing(target) as unfinished:
+    ...     _ = unfinished.write_text("all of it")
+    >>> target.read_text()
+    'all of it'
+    """
+    target = Path(path)
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        os.close(handle)
+        unfinished = Path(name)
+        try:
+            yield unfinished
+            with unfinished.open("rb") as written:
+                os.fsync(written.fileno())
+            unfinished.chmod(usual_mode())
+            os.replace(unfinished, target)
+        except BaseException:
+            unfinished.unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise EngineError(
+            f"the file could not be written ({(error.strerror or str(error)).lower()})",
+            where=str(target),
+            remedy="Check that the folder exists, may be written to, and has space.",
+        ) from error
+
+
+def write_text(path: str | os.PathLike[str], text: str) -> None:
+    """Write a text file in one atomic step."""
+    with appearing(path) as unfinished:
+        unfinished.write_text(text, encoding="utf-8")
+
+
+def usual_mode() -> int:
+    """The permissions that a new file of this process gets."""
+    try:  # asking the system would change them for a moment, for all threads
+        status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
+        return 0o666 & ~int(status.split("\nUmask:")[1].split()[0], 8)
+    except (OSError, IndexError):
+        mask = os.umask(0o077)
+        os.umask(mask)
+        return 0o666 & ~mask
+
+
+def file_fingerprint(*paths: Path) -> str:
+    """SHA-256 of a file's bytes; of several files, of their fingerprints in order."""
+    if len(paths) != 1:
+        whole = hashlib.sha256()
+        for path in paths:
+            whole.update(file_fingerprint(path).encode())
+        return f"sha256:{whole.hexdigest()}"
+    with paths[0].open("rb") as file:
+        return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"

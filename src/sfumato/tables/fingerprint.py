@@ -1,27 +1,24 @@
-"""The identity of a table's content.
+"""The identity of rows without a file: their number, schema and the sum of their 128-bit hashes.
 
-A file is identified by the SHA-256 of its bytes. Rows without a file are identified by their
-number, their schema and the sum of their 128-bit hashes: the same rows in any order, cut into any
-batches, have the same fingerprint in every process. The row hash mixes well but is not
-cryptographic; it finds accidents, not forgeries.
+The same rows in any order, cut into any batches, have the same fingerprint in every process. The
+row hash mixes well but is not cryptographic; it finds accidents, not forgeries.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.engines.schema import Column
+from sfumato.engines.protocol import Column
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["RowHash", "file_fingerprint", "rows_fingerprint"]
+__all__ = ["RowHash", "rows_fingerprint"]
 
 Words = npt.NDArray[np.uint64]
 
@@ -31,24 +28,13 @@ _LANES = (0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F)
 _NULL = 0x6E756C6C
 
 
-def file_fingerprint(*paths: Path) -> str:
-    """SHA-256 of a file's bytes; of several files, of their fingerprints in order."""
-    if len(paths) != 1:
-        whole = hashlib.sha256()
-        for path in paths:
-            whole.update(file_fingerprint(path).encode())
-        return f"sha256:{whole.hexdigest()}"
-    with paths[0].open("rb") as file:
-        return f"sha256:{hashlib.file_digest(file, 'sha256').hexdigest()}"
-
-
 def rows_fingerprint(schema: Sequence[Column], batches: Iterable[pa.RecordBatch]) -> str:
     """Fingerprint of rows, whatever their order.
 
     Examples
     --------
     >>> import pyarrow as pa
-    >>> from sfumato.engines.schema import column_of
+    >>> from sfumato.engines.protocol import column_of
     >>> age = column_of("age", pa.int64())
     >>> one = rows_fingerprint([age], [pa.record_batch({"age": [1, 2, 2]})])
     >>> other = rows_fingerprint([age], [pa.record_batch({"age": [2]}),

@@ -10,13 +10,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sfumato.engines.csvtext import ONE_COLUMN_NULL, header_line, parsed
-from sfumato.engines.fingerprint import file_fingerprint
-from sfumato.engines.formats import FileFormat
-from sfumato.engines.protocol import BATCH_ROWS
-from sfumato.engines.schema import Column, column_of
+from sfumato.engines.protocol import BATCH_ROWS, Column, column_of
 from sfumato.engines.spool import Spool, text_as_dictionary
+from sfumato.engines.writing import ONE_COLUMN_NULL, FileFormat, header_line, parsed
 from sfumato.errors import EngineError
+from sfumato.files import file_fingerprint
 
 if TYPE_CHECKING:
     import duckdb

@@ -15,9 +15,8 @@ import numpy.typing as npt
 from numba import types
 from numba.extending import intrinsic
 
-from sfumato.kernels.histogram import Histogram, histogram_of
-from sfumato.kernels.keys import BLOCK, Columns, fill_keys
-from sfumato.kernels.parallel import spans, together
+from sfumato.kernels.groups import Histogram, histogram_of
+from sfumato.kernels.keys import BLOCK, Columns, fill_keys, spans, together
 
 __all__ = ["MOST_CELLS", "MOST_WEIGHED_CELLS", "cell_histogram", "cell_sums", "number_cells"]
 

@@ -13,9 +13,8 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.kernels.keys import BLOCK, Columns, fill_keys
-from sfumato.kernels.parallel import spans, together
-from sfumato.kernels.sorting import sorted_order
+from sfumato.kernels.keys import BLOCK, Columns, fill_keys, spans, together
+from sfumato.kernels.ranking import sorted_order
 
 __all__ = ["FREE", "count_keys", "number_keys", "scatter", "slot"]
 

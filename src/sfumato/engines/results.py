@@ -1,0 +1,277 @@
+"""What an engine answers: classes as codes, and the histogram of their sizes.
+
+Algorithms never see values, they see *codes*: one array a column, uint8/16/32 by the number of
+distinct values. Codes are ranks: a smaller code is a smaller value (numbers by value, text byte by
+byte, then NaN, then null), so the same table has the same codes whichever engine read it.
+
+Rows that agree on a set of columns form a *class*. `ClassSizes` says how many classes there are of
+each size; the measures of Motwani & Xu and the uniqueness of Lodha & Thomas follow from it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.engines.protocol import Column
+from sfumato.errors import EngineError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["ClassSizes", "Codes", "as_declared", "codes_of", "rows_identity", "smallest_dtype"]
+
+CodeArray = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Codes:
+    """Entries of a table as codes: rows, or distinct combinations with counts.
+
+    Parameters
+    ----------
+    columns
+        Column names.
+    arrays
+        One array of codes a column, all of the same length.
+    values
+        For each column its distinct values in order of their codes, as an Arrow array; a null, if
+        any, is the last entry.
+    counts
+        How many rows each entry stands for; None when every entry is one row.
+
+    Examples
+    --------
+    >>> import numpy as np, pyarrow as pa
+    >>> codes = Codes(("sex",), (np.array([0, 1, 0], np.uint8),), (pa.array(["F", "M"]),))
+    >>> codes.entries, codes.rows, codes.cardinalities
+    (3, 3, (2,))
+    """
+
+    columns: tuple[str, ...]
+    arrays: tuple[CodeArray, ...]
+    values: tuple[pa.Array, ...]
+    counts: npt.NDArray[np.int64] | None = None
+    length: int | None = None
+    """Number of entries; needed only when there are no columns."""
+
+    @property
+    def entries(self) -> int:
+        """Number of entries (rows, or distinct combinations)."""
+        return len(self.arrays[0]) if self.arrays else (self.length or 0)
+
+    @property
+    def rows(self) -> int:
+        """Number of rows the entries stand for."""
+        return self.entries if self.counts is None else int(self.counts.sum())
+
+    @property
+    def cardinalities(self) -> tuple[int, ...]:
+        """Number of distinct values of each column."""
+        return tuple(len(values) for values in self.values)
+
+    def select(self, columns: Sequence[str]) -> Codes:
+        """The same entries with fewer columns, in the order given; nothing is copied."""
+        at = [self.columns.index(name) for name in columns]
+        return Codes(
+            tuple(columns),
+            tuple(self.arrays[i] for i in at),
+            tuple(self.values[i] for i in at),
+            self.counts,
+            self.entries,
+        )
+
+    def take(self, entries: npt.NDArray[Any]) -> Codes:
+        """Some entries, by index or boolean mask, with the same codes and values."""
+        counts = None if self.counts is None else self.counts[entries]
+        arrays = tuple(array[entries] for array in self.arrays)
+        length = len(arrays[0]) if arrays else int(np.arange(self.entries)[entries].size)
+        return Codes(self.columns, arrays, self.values, counts, length)
+
+    def column(self, name: str) -> CodeArray:
+        """The codes of one column."""
+        return self.arrays[self.columns.index(name)]
+
+    def values_of(self, name: str) -> pa.Array:
+        """The distinct values of one column, in order of their codes."""
+        return self.values[self.columns.index(name)]
+
+
+def smallest_dtype(cardinality: int) -> np.dtype[Any]:
+    """The narrowest unsigned integer that holds codes below `cardinality`.
+
+    Examples
+    --------
+    >>> smallest_dtype(256), smallest_dtype(257)
+    (dtype('uint8'), dtype('uint16'))
+    """
+    if cardinality <= 1 << 8:
+        return np.dtype(np.uint8)
+    return np.dtype(np.uint16) if cardinality <= 1 << 16 else np.dtype(np.uint32)
+
+
+@dataclass(frozen=True, eq=False)
+class ClassSizes:
+    """How many classes there are of each size.
+
+    Parameters
+    ----------
+    sizes
+        The sizes that occur, ascending.
+    classes_of_size
+        How many classes have that size.
+
+    Examples
+    --------
+    >>> sizes = ClassSizes.of({1: 2, 3: 1})
+    >>> sizes.rows, sizes.classes, sizes.unique_rows, sizes.k
+    (5, 3, 2, 1)
+    >>> sizes.distinct, sizes.separation
+    (0.6, 0.7)
+    """
+
+    sizes: npt.NDArray[np.int64]
+    classes_of_size: npt.NDArray[np.int64]
+
+    @classmethod
+    def of(cls, histogram: Mapping[int, int]) -> ClassSizes:
+        """From a mapping of size to number of classes."""
+        items = sorted((int(s), int(c)) for s, c in histogram.items() if c)
+        return cls(
+            np.array([s for s, _ in items], dtype=np.int64),
+            np.array([c for _, c in items], dtype=np.int64),
+        )
+
+    @classmethod
+    def of_counts(cls, counts: npt.NDArray[Any]) -> ClassSizes:
+        """From the size of every class, in any order; zeros are ignored."""
+        sizes, classes = np.unique(counts[counts > 0], return_counts=True)
+        return cls(sizes.astype(np.int64), classes.astype(np.int64))
+
+    def to_dict(self) -> dict[int, int]:
+        """The histogram as a plain mapping."""
+        pairs = zip(self.sizes.tolist(), self.classes_of_size.tolist(), strict=True)
+        return dict(pairs)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ClassSizes) and self.to_dict() == other.to_dict()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return sum(s * c for s, c in self.to_dict().items())
+
+    @property
+    def classes(self) -> int:
+        """Number of classes."""
+        return int(self.classes_of_size.sum())
+
+    @property
+    def unique_rows(self) -> int:
+        """Rows that are alone in their class."""
+        return self.to_dict().get(1, 0)
+
+    @property
+    def k(self) -> int | None:
+        """Size of the smallest class; None for a table without rows."""
+        return int(self.sizes[0]) if len(self.sizes) else None
+
+    @property
+    def unseparated_pairs(self) -> int:
+        """Pairs of rows in a common class, an exact integer of any size."""
+        return sum(s * (s - 1) // 2 * c for s, c in self.to_dict().items())
+
+    @property
+    def distinct(self) -> float:
+        """Distinct ratio: classes / rows (1 for no rows)."""
+        return self.classes / self.rows if self.rows else 1.0
+
+    @property
+    def separation(self) -> float:
+        """Separation ratio: the share of pairs of rows that differ (1 below two rows)."""
+        return float(self.exact_separation)
+
+    @property
+    def exact_separation(self) -> Fraction:
+        """The separation ratio without rounding."""
+        n = self.rows
+        if n < 2:
+            return Fraction(1)
+        pairs = n * (n - 1) // 2
+        return Fraction(pairs - self.unseparated_pairs, pairs)
+
+    @property
+    def unique(self) -> float:
+        """Share of rows that are alone in their class (1 for no rows)."""
+        return self.unique_rows / self.rows if self.rows else 1.0
+
+    def rows_below(self, k: int) -> int:
+        """Rows in classes smaller than `k`."""
+        small = self.sizes < k
+        return int((self.sizes[small] * self.classes_of_size[small]).sum())
+
+
+def as_declared(found: pa.Table, columns: Sequence[Column]) -> pa.Table:
+    """The leading columns of an answer under their own names, in their declared types.
+
+    Engines have fewer types than Arrow (one size of text, microseconds); what comes back is cast to
+    what the table declares. Later columns of the answer, such as counts, stay as they are.
+    """
+    import pyarrow as pa
+
+    arrays = [_cast(found.column(at), column.type) for at, column in enumerate(columns)]
+    names = [column.name for column in columns]
+    rest = found.columns[len(columns) :]
+    if not arrays and not rest:
+        return found.select([])
+    return pa.table([*arrays, *rest], names=[*names, *found.schema.names[len(columns) :]])
+
+
+def codes_of(found: pa.Table, columns: Sequence[Column], limit: int | None, where: str) -> Codes:
+    """Classes that came back with their counts in the last column, as codes."""
+    from sfumato.engines.encoding import codes_from_arrow
+
+    if limit is not None and found.num_rows > limit:
+        raise EngineError(
+            f"there are more than {limit} classes",
+            where=where,
+            remedy="Ask for fewer columns, coarser values or a higher limit.",
+        )
+    names = {column.name for column in columns}
+    count = "count"
+    while count in names:
+        count += "_"
+    declared = as_declared(found, columns)
+    return codes_from_arrow(declared.rename_columns([*declared.column_names[:-1], count]), count)
+
+
+def rows_identity(found: pa.Table, columns: Sequence[Column], engine: str) -> str:
+    """Fingerprint from a row count and the sums of the four chunks of all row hashes.
+
+    Row hashes are the engine's own, so the engine is part of the fingerprint.
+    """
+    rows, *sums = (int(column[0].as_py() or 0) for column in found.columns)
+    total = sum(chunk << 32 * (3 - at) for at, chunk in enumerate(sums)) & ((1 << 128) - 1)
+    whole = hashlib.sha256(f"{rows}\n{total:032x}\n".encode())
+    for column in columns:
+        whole.update(f"{len(column.name.encode())}:{column.name}:{column.kind}\n".encode())
+    return f"{engine}-rows:{whole.hexdigest()}"
+
+
+def _cast(array: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray:
+    import pyarrow as pa
+    import pyarrow.types as t
+
+    if array.type == type_:
+        return array
+    if t.is_null(type_):
+        return pa.chunked_array([pa.nulls(len(array))])
+    return array.cast(type_)

@@ -1,0 +1,620 @@
+"""Every statement Sfumato sends to a database, built from syntax nodes.
+
+One function a question; each returns an expression that `text` writes in the dialect of its rows.
+Nothing is pasted into strings. Columns are addressed by position (``c0``, ``c1``, …), so reserved
+words, quotes, dots and names that differ in case only cannot confuse any engine; the user's own
+names appear only where a release is written, quoted.
+
+Values compare as everywhere in Sfumato: null equals null, -0.0 is 0.0, NaN is one value, and text
+is compared byte for byte whatever collation the database would use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+import sqlglot
+import sqlglot.errors
+from sqlglot import exp
+
+from sfumato.errors import SourceError
+
+if TYPE_CHECKING:
+    from sfumato.engines.protocol import Column, Kind
+
+__all__ = [
+    "ORIGIN",
+    "POSITION",
+    "TUPLE",
+    "Dialect",
+    "Mapping",
+    "Node",
+    "Rows",
+    "all_rows",
+    "analyzed",
+    "at_positions",
+    "at_random",
+    "class_sizes",
+    "classes",
+    "copied_in",
+    "copied_out",
+    "count_rows",
+    "dropped",
+    "entries",
+    "field",
+    "fingerprint",
+    "matched",
+    "named",
+    "new_table",
+    "no_rows",
+    "null_counts",
+    "parsed_name",
+    "parsed_query",
+    "quoted",
+    "recoded",
+    "renamed",
+    "row_count",
+    "row_number",
+    "table",
+    "table_of",
+    "text",
+    "unconstrained",
+]
+
+Dialect = Literal["duckdb", "postgres", "spark"]
+Node = exp.Expression
+
+
+def text(statement: Node, dialect: Dialect) -> str:
+    """A statement as the engine reads it."""
+    return statement.sql(dialect=dialect, comments=False)
+
+
+def table(name: str, schema: str | None = None) -> exp.Table:
+    """A table by name, quoted."""
+    return exp.Table(this=quoted(name), db=quoted(schema) if schema is not None else None)
+
+
+def quoted(name: str) -> exp.Identifier:
+    """A name that no engine folds or takes for a reserved word."""
+    return exp.to_identifier(name, quoted=True)
+
+
+def field(name: str, relation: str | None = None) -> exp.Column:
+    """A column of a relation."""
+    return exp.Column(this=quoted(name), table=None if relation is None else quoted(relation))
+
+
+def named(node: Node, name: str) -> Node:
+    """An output column under a name."""
+    return exp.Alias(this=node, alias=quoted(name))
+
+
+def count_rows() -> Node:
+    """How many rows a group has."""
+    return exp.Count(this=exp.Star())
+
+
+def row_number(partition: Sequence[Node], order: Sequence[Node]) -> Node:
+    """The number of a row, from 0, within its partition."""
+    ordered = [exp.Ordered(this=node, nulls_first=False) for node in order]
+    window = exp.Window(
+        this=exp.RowNumber(),
+        partition_by=list(partition),
+        order=exp.Order(expressions=ordered) if ordered else None,
+    )
+    return exp.Sub(this=window, expression=exp.Literal.number(1))
+
+
+ORIGIN = "origin"
+POSITION = "position"
+
+
+@dataclass(frozen=True)
+class Rows:
+    """A relation whose columns are called c0, c1, … by position.
+
+    Parameters
+    ----------
+    source
+        A table, or a query in parentheses; its column names do not matter.
+    columns
+        The columns in the order of the source.
+    dialect
+        The language of the engine that holds it.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from sfumato.engines.sql import class_sizes, table, text
+    >>> from sfumato.engines.protocol import column_of
+    >>> people = Rows(table("people"), (column_of("age", pa.int64()),), "duckdb")
+    >>> text(class_sizes(people, ["age"]), "duckdb")  # doctest: +NORMALIZE_WHITESPACE
+    'SELECT "size", COUNT(*) AS "classes" FROM
+     (SELECT COUNT(*) AS "size" FROM "people" AS "origin"("c0") GROUP BY "origin"."c0") AS "sized"
+     GROUP BY "size"'
+    """
+
+    source: Node
+    columns: tuple[Column, ...]
+    dialect: Dialect
+
+    def relation(self) -> Node:
+        """The source under one alias, with positional column names."""
+        names = [quoted(f"c{at}") for at in range(len(self.columns))]
+        source = self.source.copy()
+        source.set("alias", exp.TableAlias(this=quoted(ORIGIN), columns=names))
+        return source
+
+    def at(self, name: str) -> int:
+        """Position of a column."""
+        return next(at for at, column in enumerate(self.columns) if column.name == name)
+
+    def kind(self, name: str) -> Kind:
+        """Kind of a column's values."""
+        return self.columns[self.at(name)].kind
+
+    def cell(self, name: str) -> Node:
+        """A column's cell as it is stored."""
+        return field(f"c{self.at(name)}", ORIGIN)
+
+    def key(self, name: str) -> Node:
+        """A column's cell in the form in which equal values are equal in this dialect."""
+        return _comparable(self.cell(name), self.kind(name), self.dialect)
+
+    def keys(self, names: Sequence[str]) -> list[Node]:
+        """The comparable cells of some columns."""
+        return [self.key(name) for name in names]
+
+    def cells(self, names: Sequence[str]) -> list[Node]:
+        """Some columns' cells as they are stored, under their positional names."""
+        return [named(self.cell(name), f"c{self.at(name)}") for name in names]
+
+    def numbered(self, names: Sequence[str]) -> exp.Select:
+        """Some columns and the position of each row, for engines whose rows have an order.
+
+        An empty window numbers rows in that order.
+        """
+        position = named(row_number([], []), POSITION)
+        return exp.select(*self.cells(names), position).from_(self.relation())
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """All column names."""
+        return tuple(column.name for column in self.columns)
+
+
+def _comparable(cell: Node, kind: Kind, dialect: Dialect) -> Node:
+    """A cell in the form in which equal values are equal.
+
+    Floats lose the sign of zero; Postgres compares text under the ``C`` collation.
+    """
+    if kind == "float":
+        zero = exp.Literal.number(0)
+        return exp.Case().when(exp.EQ(this=cell, expression=zero), zero.copy()).else_(cell.copy())
+    if kind == "text" and dialect == "postgres":
+        return exp.Collate(this=exp.cast(cell, "text"), expression=quoted("C"))
+    return cell
+
+
+def parsed_query(query: str, dialect: Dialect, where: str) -> Node:
+    """A user's own SELECT, in parentheses."""
+    try:
+        found = sqlglot.parse(query, read=dialect)
+    except sqlglot.errors.SqlglotError:
+        found = []
+    if len(found) != 1 or not isinstance(found[0], exp.Query):
+        raise SourceError(
+            "this is not one SELECT",
+            where=where,
+            remedy="Give one query without semicolons, or make a view and name it.",
+        )
+    return found[0].subquery()
+
+
+def parsed_name(name: str, dialect: Dialect, where: str) -> tuple[str, ...]:
+    """A table name as (schema, table) or (table,); quotes are needed only around dots.
+
+    Examples
+    --------
+    >>> parsed_name('census."people.2020"', "postgres", "")
+    ('census', 'people.2020')
+    """
+    try:
+        found = exp.to_table(name, dialect=dialect)
+    except sqlglot.errors.SqlglotError:
+        found = exp.Table(this=quoted(name))
+    parts = tuple(part.name for part in found.parts)
+    if len(parts) > 2:
+        raise SourceError(
+            f"`{name}` has too many parts", where=where, remedy="Write schema.table or table."
+        )
+    return parts
+
+
+def row_count(rows: Rows) -> Node:
+    """Number of rows."""
+    return exp.select(named(count_rows(), "rows")).from_(rows.relation())
+
+
+def null_counts(rows: Rows, names: Sequence[str]) -> Node:
+    """How many cells of each column are null, in one pass."""
+    counts = [
+        named(exp.Sub(this=count_rows(), expression=exp.Count(this=rows.cell(name))), f"n{at}")
+        for at, name in enumerate(names)
+    ]
+    return exp.select(*counts).from_(rows.relation())
+
+
+def class_sizes(rows: Rows, names: Sequence[str], part: int | None = None, parts: int = 1) -> Node:
+    """Histogram of class sizes: a group-by over a group-by.
+
+    With `part`, of the classes whose hash leaves this remainder when divided by `parts` (DuckDB).
+    """
+    sized = exp.select(named(count_rows(), "size")).from_(rows.relation())
+    if part is not None:
+        hashed = exp.Anonymous(this="HASH", expressions=rows.keys(names))
+        remainder = exp.Mod(this=hashed, expression=exp.Literal.number(parts))
+        sized = sized.where(exp.EQ(this=remainder, expression=exp.Literal.number(part)))
+    return (
+        exp.select(field("size"), named(count_rows(), "classes"))
+        .from_(_by_class(sized, rows, names).subquery(quoted("sized")))
+        .group_by(field("size"))
+    )
+
+
+def classes(rows: Rows, names: Sequence[str], limit: int | None = None) -> Node:
+    """The classes of a column set with their counts; one more than `limit` shows that it broke."""
+    cells = [
+        named(key, f"c{rows.at(name)}") for name, key in zip(names, rows.keys(names), strict=True)
+    ]
+    found = exp.select(*cells, named(count_rows(), "count")).from_(rows.relation())
+    found = _by_class(found, rows, names)
+    return found if limit is None else found.limit(limit + 1)
+
+
+def at_positions(rows: Rows, names: Sequence[str], wanted: str) -> Node:
+    """The rows at the positions listed in the table `wanted`, in their order."""
+    return (
+        exp.select(*[field(f"c{rows.at(name)}") for name in names])
+        .from_(rows.numbered(names).subquery(quoted("numbered")))
+        .where(field(POSITION).isin(query=exp.select(field(POSITION)).from_(table(wanted))))
+        .order_by(field(POSITION))
+    )
+
+
+def at_random(rows: Rows, names: Sequence[str], count: int, seed: int | None = None) -> Node:
+    """A uniform sample by random order, for engines whose rows have no order of their own."""
+    seeds = [] if seed is None else [exp.Literal.number(seed)]
+    return (
+        exp.select(*rows.cells(names))
+        .from_(rows.relation())
+        .order_by(
+            exp.Anonymous(this="RAND" if rows.dialect == "spark" else "RANDOM", expressions=seeds)
+        )
+        .limit(count)
+    )
+
+
+def all_rows(rows: Rows, names: Sequence[str]) -> Node:
+    """Some columns of all rows."""
+    return exp.select(*rows.cells(names)).from_(rows.relation())
+
+
+def no_rows(source: Node) -> Node:
+    """A statement that tells the columns of a relation and nothing else."""
+    relation = source.copy()
+    relation.set("alias", exp.TableAlias(this=quoted(ORIGIN)))
+    return exp.select(exp.Star()).from_(relation).limit(0)
+
+
+def unconstrained(rows: Rows, names: Sequence[str]) -> Node:
+    """For decimals of no declared size: digits after and before the point, and non-numbers."""
+    infinite = exp.cast(exp.Literal.string("Infinity"), "numeric")
+    figures: list[Node] = []
+    for name in names:
+        cell, at = rows.cell(name), rows.at(name)
+        size = exp.Abs(this=cell.copy())
+        finite = exp.Case().when(exp.LT(this=size, expression=infinite.copy()), cell.copy())
+        whole = exp.Anonymous(this="TRUNC", expressions=[exp.Max(this=exp.Abs(this=finite))])
+        all_finite = exp.EQ(
+            this=exp.Count(this=finite.copy()), expression=exp.Count(this=cell.copy())
+        )
+        figures += [
+            named(exp.Max(this=exp.Anonymous(this="SCALE", expressions=[cell])), f"scale{at}"),
+            named(exp.Length(this=exp.cast(whole, "text")), f"whole{at}"),
+            named(all_finite, f"finite{at}"),
+        ]
+    return exp.select(*figures).from_(rows.relation())
+
+
+def _by_class(found: exp.Select, rows: Rows, names: Sequence[str]) -> exp.Select:
+    """One output row a class; no columns make one class, unless there are no rows."""
+    if names:
+        return found.group_by(*rows.keys(names))
+    return found.having(exp.GT(this=count_rows(), expression=exp.Literal.number(0)))
+
+
+def fingerprint(rows: Rows) -> Node:
+    """Row count and the order-free sum of 128-bit row hashes, in four chunks of 32 bits.
+
+    The hash is MD5 of all cells with their lengths; chunks are summed apart so that no engine's
+    integers overflow.
+    """
+    cells = [_written(rows.key(column.name), column, rows.dialect) for column in rows.columns]
+    row = _piped(cells) if cells else exp.Literal.string("")
+    hashed = exp.select(named(exp.MD5(this=row), "hash")).from_(rows.relation())
+    chunks = [
+        named(exp.Sum(this=_hex_number(chunk, rows.dialect)), f"sum{at}")
+        for at, chunk in enumerate(
+            exp.Substring(
+                this=field("hash"),
+                start=exp.Literal.number(1 + 8 * at),
+                length=exp.Literal.number(8),
+            )
+            for at in range(4)
+        )
+    ]
+    return exp.select(named(count_rows(), "rows"), *chunks).from_(hashed.subquery(quoted("hashed")))
+
+
+def _written(key: Node, column: Column, dialect: Dialect) -> Node:
+    """A cell as text with its length, or a mark for null; no two rows concatenate alike."""
+    if column.kind == "binary":
+        plain: Node = (
+            exp.Anonymous(this="ENCODE", expressions=[key, exp.Literal.string("hex")])
+            if dialect == "postgres"
+            else exp.Hex(this=key)
+        )
+    else:
+        plain = exp.cast(key, "text")
+    length = exp.cast(exp.Length(this=plain), "text")
+    return exp.Coalesce(
+        this=_piped([length, exp.Literal.string(":"), plain.copy()]),
+        expressions=[exp.Literal.string("-")],
+    )
+
+
+def _piped(parts: Sequence[Node]) -> Node:
+    """Concatenation as a balanced tree: hundreds of columns must not nest hundreds deep."""
+    if len(parts) == 1:
+        return parts[0]
+    half = len(parts) // 2
+    return exp.DPipe(this=_piped(parts[:half]), expression=_piped(parts[half:]), safe=False)
+
+
+def _hex_number(digits: Node, dialect: Dialect) -> Node:
+    """Eight hexadecimal digits as a number."""
+    if dialect == "postgres":
+        marked = exp.DPipe(this=exp.Literal.string("x"), expression=digits, safe=False)
+        bits = exp.cast(exp.paren(marked), exp.DataType.build("bit(32)", dialect="postgres"))
+        return exp.cast(bits, "bigint")
+    converted = exp.Anonymous(
+        this="CONV", expressions=[digits, exp.Literal.number(16), exp.Literal.number(10)]
+    )
+    return exp.cast(converted, exp.DataType.build("decimal(20, 0)"))
+
+
+TUPLE = "tuple"
+
+
+@dataclass(frozen=True)
+class Mapping:
+    """An uploaded step of a recoding: keys ``k0``, …; ``first``, ``last``; ``keep``; ``v0``, ….
+
+    Parameters
+    ----------
+    relation
+        Where it was uploaded.
+    columns
+        Names of the columns its keys are compared with.
+    cells
+        Names of the columns its cells are written to.
+    ranged
+        Whether entries speak of ordinal ranges.
+    """
+
+    relation: str
+    columns: tuple[str, ...]
+    cells: tuple[str, ...]
+    ranged: bool
+
+
+def matched(rows: Rows, mappings: Sequence[Mapping]) -> Node:
+    """For each row, in order, the number of the tuple it matches in each mapping, or null."""
+    needed = [name for name in rows.names if any(name in m.columns for m in mappings)]
+    found = exp.select(
+        *[named(field(TUPLE, m.relation), f"t{at}") for at, m in enumerate(mappings)]
+    ).from_(rows.numbered(needed).subquery(quoted(ORIGIN)))
+    return _joined(found, rows, mappings).order_by(field(POSITION, ORIGIN))
+
+
+def entries(rows: Rows, mappings: Sequence[Mapping]) -> Node:
+    """How many rows come out of the joins of a recoding, and how many met an entry of each step.
+
+    All figures equal the row count exactly when every row matches one entry of every step.
+    """
+    met = [
+        named(exp.Count(this=field("keep", m.relation)), f"met{at}")
+        for at, m in enumerate(mappings)
+    ]
+    found = exp.select(named(count_rows(), "rows"), *met).from_(_with_ordinals(rows, mappings, ()))
+    return _joined(found, rows, mappings)
+
+
+def recoded(rows: Rows, mappings: Sequence[Mapping], drop: Sequence[str]) -> Node:
+    """The rows of a release under their own names: one window and one join a step."""
+    written = {
+        name: field(f"v{at}", mapping.relation)
+        for mapping in mappings
+        for at, name in enumerate(mapping.cells)
+    }
+    kept = [name for name in rows.names if name not in drop and name not in written]
+    outputs = [*rows.names, *(name for name in written if name not in rows.names)]
+    cells = [
+        named(written[name] if name in written else _as_published(rows, name), name)
+        for name in outputs
+        if name not in drop
+    ]
+    found = exp.select(*cells).from_(_with_ordinals(rows, mappings, kept))
+    found = _joined(found, rows, mappings)
+    for mapping in mappings:
+        found = found.where(field("keep", mapping.relation))
+    return found
+
+
+def _with_ordinals(rows: Rows, mappings: Sequence[Mapping], kept: Sequence[str]) -> Node:
+    """The rows with their number among rows of equal keys, for each step that has ranges.
+
+    The order is that of all columns: rows that tie are equal in every cell, so whichever comes
+    first, the release is the same.
+    """
+    needed = [
+        name for name in rows.names if name in kept or any(name in m.columns for m in mappings)
+    ]
+    ordinals = [
+        named(row_number(rows.keys(mapping.columns), rows.keys(rows.names)), f"ordinal{at}")
+        for at, mapping in enumerate(mappings)
+        if mapping.ranged
+    ]
+    cells = [*rows.cells(needed), *ordinals] or [named(exp.Literal.number(1), "one")]
+    return exp.select(*cells).from_(rows.relation()).subquery(quoted(ORIGIN))
+
+
+def _joined(found: exp.Select, rows: Rows, mappings: Sequence[Mapping]) -> exp.Select:
+    """The statement with every mapping joined to the rows where its keys and ordinals fit."""
+    for at, mapping in enumerate(mappings):
+        conditions = [
+            _same(
+                rows.key(name),
+                field(f"k{nth}", mapping.relation),
+                rows.kind(name),
+                rows.dialect,
+            )
+            for nth, name in enumerate(mapping.columns)
+        ]
+        if mapping.ranged:
+            ordinal = field(f"ordinal{at}", ORIGIN)
+            conditions += [
+                exp.GTE(this=ordinal, expression=field("first", mapping.relation)),
+                exp.LT(this=ordinal.copy(), expression=field("last", mapping.relation)),
+            ]
+        found = found.join(
+            table(mapping.relation),
+            on=exp.and_(*conditions) if conditions else exp.true(),
+            join_type="left",
+        )
+    return found
+
+
+def _as_published(rows: Rows, name: str) -> Node:
+    """A kept cell; the sign of a zero would tell rows apart that are equal."""
+    cell = rows.cell(name)
+    if rows.kind(name) != "float":
+        return cell
+    zero = exp.EQ(this=cell, expression=exp.Literal.number(0))
+    return exp.Case().when(zero, exp.Abs(this=cell.copy())).else_(cell.copy())
+
+
+def _same(left: Node, right: Node, kind: Kind, dialect: Dialect) -> Node:
+    """Equality in which null equals null.
+
+    Postgres can hash-join on ``=`` only, so there null is told apart by a condition of its own.
+    """
+    if dialect != "postgres":
+        return exp.NullSafeEQ(this=left, expression=right)
+    absent = exp.EQ(
+        this=exp.paren(left.is_(exp.null())), expression=exp.paren(right.is_(exp.null()))
+    )
+    filler = _ANY_VALUE[kind]
+    present = exp.EQ(
+        this=exp.Coalesce(this=left.copy(), expressions=[filler.copy()]),
+        expression=exp.Coalesce(this=right.copy(), expressions=[filler.copy()]),
+    )
+    return exp.And(this=absent, expression=present)
+
+
+def _typed(value: str, kind: str) -> Node:
+    type_ = exp.DataType.build(kind, dialect="postgres")
+    return exp.Cast(this=exp.Literal.string(value), to=type_)
+
+
+_ANY_VALUE: dict[Kind, Node] = {
+    "integer": exp.Literal.number(0),
+    "float": exp.Literal.number(0),
+    "decimal": exp.Literal.number(0),
+    "boolean": exp.false(),
+    "date": _typed("1970-01-01", "date"),
+    "time": _typed("00:00", "time"),
+    "timestamp": _typed("1970-01-01", "timestamp"),
+    "duration": _typed("0", "interval"),
+    "text": exp.Literal.string(""),
+    "binary": _typed("", "bytea"),
+    "null": exp.Literal.string(""),
+}
+"""Any value of each kind, to stand beside a null in a Postgres join."""
+
+
+def copied_out(statement: Node) -> Node:
+    """The rows of a statement as a stream of CSV lines (PostgreSQL)."""
+    return exp.Copy(
+        this=exp.Subquery(this=statement),
+        kind=False,
+        files=[exp.to_identifier("STDOUT")],
+        params=[exp.CopyParameter(this=exp.var("FORMAT"), expression=exp.var("csv"))],
+    )
+
+
+def copied_in(name: str) -> Node:
+    """Fill a table from a stream of CSV lines (PostgreSQL)."""
+    return exp.Copy(
+        this=table(name),
+        kind=True,
+        files=[exp.to_identifier("STDIN")],
+        params=[exp.CopyParameter(this=exp.var("FORMAT"), expression=exp.var("csv"))],
+    )
+
+
+def new_table(name: str, columns: Sequence[tuple[str, str]]) -> Node:
+    """A temporary table for a step of a recoding, gone with its connection."""
+    definitions = [
+        exp.ColumnDef(this=quoted(column), kind=exp.DataType.build(type_, dialect="postgres"))
+        for column, type_ in columns
+    ]
+    return exp.Create(
+        this=exp.Schema(this=table(name), expressions=definitions),
+        kind="TABLE",
+        properties=exp.Properties(expressions=[exp.TemporaryProperty()]),
+    )
+
+
+def analyzed(name: str) -> Node:
+    """Let the planner know how large an uploaded table is."""
+    return _about(table(name), "ANALYZE t")
+
+
+def table_of(name: exp.Table, statement: Node) -> Node:
+    """A table filled with the rows of a statement."""
+    return exp.Create(this=name.copy(), kind="TABLE", expression=statement)
+
+
+def renamed(name: exp.Table, new: str) -> Node:
+    """Another name for a table, in its schema."""
+    return exp.Alter(this=name.copy(), kind="TABLE", actions=[exp.AlterRename(this=table(new))])
+
+
+def dropped(name: exp.Table, *, exists: bool = False) -> Node:
+    """No table of this name."""
+    return _about(name.copy(), "DROP TABLE IF EXISTS t" if exists else "DROP TABLE t")
+
+
+def _about(name: exp.Table, pattern: str) -> Node:
+    """A statement about the table `t`, about another table; its nodes differ among SQLGlots."""
+    statement = sqlglot.parse_one(pattern, read="postgres")
+    assert isinstance(statement, exp.Expression)
+    found = statement.find(exp.Table)
+    assert found is not None
+    found.replace(name)
+    return statement
