@@ -193,7 +193,9 @@ def refused(error, words, source, **options):
     assert caught.value.exit_code == 2
 
 
-@pytest.mark.parametrize("content", [b"", b"\n\n", b"\xef\xbb\xbf", b"\xef\xbb\xbf\n", b"  \n"])
+@pytest.mark.parametrize(
+    "content", [b"", b"\n\n", b"\xef\xbb\xbf", b"\xef\xbb\xbf\n", b"  \n", b"sep=;\n"]
+)
 def test_empty_file(file, content):
     refused(SourceError, "the file is empty", file(content))
 
@@ -206,6 +208,8 @@ def test_empty_file(file, content):
         ('a,b\n"1\n1",2\n\n3,4,5\n', "line 5 has 3 cells, the header has 2"),
         ('a,b\n1,2\n3,"x\n4,5\n6,7\n', "a quote opens in line 3 and is never closed"),
         ('\n\na,"b\n1,2\n3,4\n', "a quote opens in line 3 and is never closed"),
+        ("Report of 2024\nname,age\nAnn,3\n", "line 2 has 2 cells, the header has 1"),
+        ("sep=;\na;b;c\n1;2;3;4\n", "line 3 has 4 cells, the header has 3"),
         ('a,b,c\n1,"x,2\n3,4,5\n', "line 2 has 2 cells, the header has 3.*quote"),
     ],
 )

@@ -69,6 +69,8 @@ def partition(values: list) -> list[int]:
 @settings(max_examples=150)
 @given(columns=tables())
 @example(columns={"a;b": ["x;y"]})
+@example(columns={"0": [], "||": []})
+@example(columns={"sep=:": ["x"]})
 @example(columns={"a": [None, None]})
 @example(columns={"a\x85b": ["\x85", "\u2028"]})
 def test_reading_by_guesses_keeps_apart_what_differs(columns):

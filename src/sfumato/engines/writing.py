@@ -443,8 +443,8 @@ def lines(batch: pa.RecordBatch, delimiter: str) -> pa.Buffer:
 
 
 def header_line(names: list[str], delimiter: str) -> bytes:
-    """The line of column names."""
-    special = (*DELIMITERS, '"', "\r", "\n", "\ufeff")
+    """The line of column names; ``sep=x`` bare would declare a delimiter."""
+    special = (*DELIMITERS, '"', "\r", "\n", "\ufeff", "sep=")
     cells = [
         '"' + name.replace('"', '""') + '"' if not name or any(s in name for s in special) else name
         for name in names

@@ -42,10 +42,12 @@ def ragged_line(file: BinaryIO, name: str, encoding: str, layout: Layout) -> Sou
     """The error for the first line with too many or too few cells; None if there is none."""
     width = len(layout.names)
     reader = _reader(file, encoding, layout, strict=False)
-    ended = 0
+    ended, declaration = 0, layout.declared
     with long_cells_allowed():
         for record in reader:
-            if record and len(record) != width:
+            if record and declaration:
+                declaration = False
+            elif record and len(record) != width:
                 first, lines = ended + 1, reader.line_num - ended
                 cells = "1 cell" if len(record) == 1 else f"{len(record)} cells"
                 return SourceError(

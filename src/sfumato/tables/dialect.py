@@ -1,10 +1,17 @@
-"""How the cells of a text file are laid out: its delimiter, its header, its columns."""
+"""How the cells of a text file are laid out: its delimiter, its header, its columns.
+
+Quotes come before delimiters. Whether a quote opens a cell depends on what stands before it, so
+every delimiter that may be meant gets its own reading: cells that are quoted in full are taken out,
+then delimiters are counted in the lines that remain. A quote left over speaks against the reading.
+"""
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterator
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -15,6 +22,14 @@ __all__ = ["Layout", "layout_of", "long_cells_allowed", "never_closed", "runs_to
 
 _LOOKED_AT = 2000
 """Records of the sample that decide."""
+_IN_NO_TEXT = "\x1f"
+"""Delimiter of a file of one column in which all the usual ones occur."""
+_DECLARATION = re.compile(r"sep=([^\"\r\n])(?:[\r\n]+|\Z)")
+"""Excel's first line that names the delimiter."""
+_NUMBER = re.compile(r"[-+]?\d[\d.\xa0\u202f ]*(?:,\d+)*")
+"""A number, perhaps with decimal comma."""
+_PROSE = re.compile(r"(?:[^,;\t|]|[,;] )*")
+"""Text that nobody would cut further."""
 
 
 @dataclass(frozen=True)
@@ -29,10 +44,12 @@ class Layout:
         The columns, as the header names them or ``column_1``, ….
     header
         Whether there is a header.
+    declared
+        Whether a line above the header names the delimiter (``sep=;``).
     above
-        Bytes of UTF-8 above the first row: byte order mark, blank lines and header, except for the
-        last line end. (It reads as a blank line, and keeps a byte order mark in the first cell
-        from being taken for the file's.)
+        Bytes of UTF-8 above the first row: byte order mark, blank lines, declaration and header,
+        except for the last line end. (It reads as a blank line, and keeps a byte order mark in the
+        first cell from being taken for the file's.)
     empty
         Whether the file is known to hold no rows.
     repetitive
@@ -44,6 +61,7 @@ class Layout:
     delimiter: str
     names: tuple[str, ...]
     header: bool
+    declared: bool
     above: int
     empty: bool
     repetitive: tuple[bool, ...]
@@ -84,18 +102,19 @@ def layout_of(
             remedy="Write e.g. --delimiter ';', or leave it out to have it found.",
         )
     start = len(text) - len(text.lstrip("\ufeff\r\n"))
+    declaration = _DECLARATION.match(text, start)
+    if declaration:
+        delimiter = delimiter or declaration[1]
+        start = declaration.end()
     above, text = text[:start], text[start:]
     if not text.strip():
         raise SourceError("the file is empty", where=name, remedy="Export it again.")
     if not complete:
         # The last line may be cut off; a file of one long line is looked at as it is.
-        text = text[: text.rfind("\n") + 1] or text
-    order = ("\t", *DELIMITERS) if tabs else DELIMITERS
-    # A delimiter that does not occur cuts nothing; where none fits, the first one is taken.
-    likely = [d for d in order if d in text or d == order[0]]
-    cut = {d: _records(text, d) for d in ([delimiter] if delimiter else likely)}
-    found = max(cut, key=lambda d: _fitness(cut[d]))
-    records = cut[found]
+        text = text[: max(text.rfind("\n"), text.rfind("\r")) + 1] or text
+    order = ("\t", *(d for d in DELIMITERS if d != "\t")) if tabs else DELIMITERS
+    found = delimiter or _guessed(text, order, complete=complete, tabs=tabs)
+    records = _records(text, found)
     names = tuple(records[0])
     if header:
         records = records[1:]
@@ -106,10 +125,11 @@ def layout_of(
         delimiter=found,
         names=names,
         header=header,
+        declared=declaration is not None,
         above=len((above[:-1] if above.endswith(("\n", "\r")) else above).encode()),
         empty=complete and not records,
         repetitive=tuple(_recurs(records, at) for at in range(len(names))),
-        line_bytes=max(len(text) / max(text.count("\n"), 1), 1.0),
+        line_bytes=max(len(text) / max(text.count("\n"), text.count("\r"), 1), 1.0),
     )
 
 
@@ -153,12 +173,72 @@ def never_closed(line: int, name: str) -> SourceError:
     )
 
 
-def _fitness(records: list[list[str]]) -> tuple[float, int]:
-    """How well a delimiter fits: the share of records cut into as many cells as the header."""
-    width = len(records[0])
-    if width < 2:
-        return (0.0, 0)
-    return (sum(len(record) == width for record in records) / len(records), width)
+@dataclass(frozen=True)
+class _Cut:
+    """A text as one delimiter cuts it: lines with ``q`` in place of quoted cells."""
+
+    delimiter: str
+    lines: list[str]
+
+    @property
+    def width(self) -> int:
+        """Cells of the first line."""
+        return self.lines[0].count(self.delimiter) + 1
+
+    @property
+    def fitting(self) -> float:
+        """The share of lines with as many cells as the first and no quote out of place."""
+        between = self.width - 1
+        return sum(
+            line.count(self.delimiter) == between and '"' not in line for line in self.lines
+        ) / len(self.lines)
+
+    @property
+    def whole(self) -> float:
+        """The share of cells that nobody would cut further."""
+        cells = [cell for line in self.lines[:_LOOKED_AT] for cell in line.split(self.delimiter)]
+        return sum(bool(_PROSE.fullmatch(c) or _NUMBER.fullmatch(c)) for c in cells) / len(cells)
+
+    def makes_a_table(self) -> bool:
+        """Whether most lines below the first are cut alike, and not only at decimal commas."""
+        below = self.lines[1:]
+        cut = [line for line in below if self.delimiter in line]
+        alike = Counter(line.count(self.delimiter) for line in cut).values()
+        return 2 * max(alike, default=0) > len(below) and not all(map(_NUMBER.fullmatch, cut))
+
+
+def _cut(text: str, delimiter: str, complete: bool) -> _Cut:
+    beside = f"[{re.escape(delimiter)}\r\n]"
+    closed = rf'"(?={beside}|\Z)' if complete else rf'(?:"(?={beside}|\Z)|\Z)'
+    quoted = rf'(?:(?<={beside})|\A)"[^"]*+(?:""[^"]*+)*+{closed}'
+    bare = re.sub(quoted, "q", text) if '"' in text else text
+    lines = bare.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    return _Cut(delimiter, [line for line in lines if line])
+
+
+def _guessed(text: str, order: Sequence[str], *, complete: bool, tabs: bool) -> str:
+    """The delimiter of a text; the first in order where several are as good."""
+    cuts = [_cut(text, d, complete) for d in order if d in text or d == order[0]]
+    tables = [cut for cut in cuts if cut.width > 1]
+    if not tables:
+        return _of_one_column(cuts, order)
+    most = max(cut.fitting for cut in tables)
+    best = [cut for cut in tables if cut.fitting == most]
+    if len(best) == 1 or (tabs and best[0].delimiter == "\t"):
+        return best[0].delimiter
+    return max(best, key=lambda cut: (cut.whole, cut.width)).delimiter
+
+
+def _of_one_column(cuts: Sequence[_Cut], order: Sequence[str]) -> str:
+    """A delimiter that cuts nothing, so that the whole line is the cell.
+
+    Where the usual delimiter cuts lines below the first into a table, the first is a title and not
+    a header. Then that delimiter is kept, and the reader refuses the file instead of guessing.
+    """
+    if cuts[0].makes_a_table():
+        return cuts[0].delimiter
+    cutting = {cut.delimiter for cut in cuts if any(cut.delimiter in line for line in cut.lines)}
+    return next((d for d in order if d not in cutting), _IN_NO_TEXT)
 
 
 def _recurs(rows: list[list[str]], at: int) -> bool:
