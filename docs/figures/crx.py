@@ -1,14 +1,13 @@
 """Measures what a classifier still learns from anonymized credit data.
 
 ``python docs/figures/crx.py`` anonymizes the credit screening table plainly and with priorities,
-and writes the tables of docs/papers/xiong-rangachari-crx.md. It needs crx.parquet (see
-tests/samples.py) and scikit-learn.
+and writes the tables of docs/papers/xiong-rangachari-crx.md. It needs
+scikit-learn.
 """
 
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,6 @@ from sfumato.anonymization.verb import demand_of
 from sfumato.hierarchy import Ranges
 
 HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE.parents[1] / "tests")]
 
 PAGE = HERE.parent / "papers" / "xiong-rangachari-crx.md"
 FEATURES = ("A2", "A3", "A8", "A11", "A14", "A15")
@@ -36,9 +34,7 @@ Array = np.ndarray[Any, Any]
 
 def credit() -> pa.Table:
     """The 653 rows without a missing cell."""
-    from samples import FOLDER
-
-    return pq.read_table(FOLDER / "crx.parquet").drop_null()
+    return pq.read_table(sf.datasets.path("crx")).drop_null()
 
 
 def accuracy(features: Array, target: Array) -> float:

@@ -1,13 +1,11 @@
 """Draws the figure of docs/masking.md: columns lost by masking a sample instead of the table.
 
-Run it from the root of the project with the folder of real tables (`adult.parquet`,
-`covtype.parquet`) as its argument; it writes the figure and prints the table.
+``python docs/figures/masking.py`` writes the figure and prints the table.
 """
 
 from __future__ import annotations
 
 import statistics
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -23,11 +21,11 @@ SEEDS = 10
 FIGURE = Path(__file__).parent / "masking-sample-size.svg"
 
 
-def tables(folder: Path) -> list[tuple[str, pa.Table, str, float]]:
+def tables() -> list[tuple[str, pa.Table, str, float]]:
     """What is masked, by which ratio."""
-    adult = pq.read_table(folder / "adult.parquet").drop(["fnlwgt"])
+    adult = pq.read_table(sf.datasets.path("adult")).drop(["fnlwgt"])
     adult = adult.group_by(adult.column_names).aggregate([])
-    covtype = pq.read_table(folder / "covtype.parquet")
+    covtype = pq.read_table(sf.datasets.path("covtype"))
     covtype = covtype.select(covtype.column_names[:54])
     return [
         ("Adult, 0.5-distinct", adult, "distinct", 0.5),
@@ -51,10 +49,10 @@ def lost(table: sf.Table, measure: str, beta: float, size: int, exact: int) -> f
     return 1 - statistics.mean(kept) / exact
 
 
-def measured(folder: Path) -> list[dict[str, Any]]:
+def measured() -> list[dict[str, Any]]:
     """Records of the figure."""
     records = []
-    for name, table, measure, beta in tables(folder):
+    for name, table, measure, beta in tables():
         opened = sf.table(table)
         exact = sf.mask(opened, measure=measure, beta=beta, explain=False)
         columns = len(exact.details["published"])
@@ -93,7 +91,7 @@ def drawn(records: list[dict[str, Any]]) -> str:
 
 def main() -> None:
     """Measure, draw, and print the table of the page."""
-    records = measured(Path(sys.argv[1]))
+    records = measured()
     FIGURE.write_text(drawn(records), encoding="utf-8")
     names = list(dict.fromkeys(record["mask"] for record in records))
     print("| mask (columns kept exactly) |", " | ".join(f"{size:,}" for size in SIZES), "|")

@@ -1,8 +1,8 @@
 """What overlapping sets of quasi-identifiers save against their union, on Adult.
 
-Prints the table of docs/verbs/anonymize.md; needs arx_adult.parquet (30,162 rows)::
+Prints the table of docs/verbs/anonymize.md::
 
-    python docs/figures/several_sets.py PATH/arx_adult.parquet
+    python docs/figures/several_sets.py
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ SETS = [
 ]
 
 
-def main(path: str) -> None:
+def main() -> None:
     """Anonymize for both sets and for their union, and print what is lost."""
-    table = sf.table(path)
+    table = sf.datasets.load("arx_adult")
     union = list(dict.fromkeys(name for names in SETS for name in names))
     lines = ["| method | k | each set | their union | saved |", "|---|---:|---:|---:|---:|"]
     for method in ("mondrian", "lattice", "full-domain"):
@@ -31,4 +31,4 @@ def main(path: str) -> None:
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    main()

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato._version import __version__
 
 if TYPE_CHECKING:
-    from sfumato import demo, errors, hierarchy, joint, secure
+    from sfumato import datasets, demo, errors, hierarchy, joint, secure
     from sfumato.anonymization.verb import anonymize
     from sfumato.budget import Budget
     from sfumato.hierarchy import Hierarchy
@@ -53,7 +53,7 @@ _HOMES = {
     "violations": "quasi.violations",
 }
 """Where each public name lives."""
-_ROOMS = ("demo", "errors", "hierarchy", "joint", "secure")
+_ROOMS = ("datasets", "demo", "errors", "hierarchy", "joint", "secure")
 """Modules that are public as they are."""
 
 __all__ = [
@@ -64,6 +64,7 @@ __all__ = [
     "__version__",
     "anonymize",
     "attack",
+    "datasets",
     "demo",
     "errors",
     "hierarchy",

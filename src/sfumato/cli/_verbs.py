@@ -46,5 +46,6 @@ VERBS = (
     Verb("hierarchy", "hierarchy", HELPERS, "Look at generalization hierarchies, and make them."),
     Verb("report", "report", PROVE, "One page to look at: who can be found, and what to do."),
     Verb("serve", "serve", PROVE, "The workbench in your browser, on this machine only."),
+    Verb("datasets", "datasets", HELPERS, "Public tables to try things on, as files."),
     Verb("demo-data", "demo_data", HELPERS, "Make a synthetic hospital table to try things on."),
 )
