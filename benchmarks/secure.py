@@ -29,8 +29,8 @@ if not __package__:
 from benchmarks.runner import Comparison, Measured, ask_peer, peer_environment, report
 from sfumato import secure
 from sfumato.secure import logarithm
-from sfumato.secure.engine import Engine, choose
-from sfumato.secure.sharing import Ring, Shares
+from sfumato.secure.garbling import Engine, choose
+from sfumato.secure.shares import Ring, Shares
 
 __all__ = ["main"]
 

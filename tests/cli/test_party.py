@@ -18,9 +18,10 @@ import pytest
 
 from cli_tools import sfumato
 from namespaces import two_hosts
+from pooled_models import plain_bayes_net, plain_id3
 from ports import free_port
-from sfumato.cli._party_rows import MISSING
-from sfumato.secure import Schema, make_keys, plain_bayes_net, plain_id3
+from sfumato.secure import Schema, make_keys
+from sfumato.secure.party import MISSING
 
 PROGRAM = [sys.executable, "-m", "sfumato", "party"]
 

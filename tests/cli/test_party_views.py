@@ -8,9 +8,9 @@ import pytest
 from rich.console import Console
 
 from cli_tools import sfumato
-from sfumato.cli._party_views import Logarithms, Outcome, view_logarithms, view_tree
-from sfumato.secure import DecisionTree, Schema, SessionReport
-from sfumato.secure.tree import Leaf, Split
+from sfumato.cli._party_views import view_logarithms, view_tree
+from sfumato.secure import DecisionTree, Logarithms, Outcome, Schema, SessionReport
+from sfumato.secure.decision_tree import Leaf, Split
 
 SCHEMA = Schema.of({"stage": ["I", "II"], "sex": ["f", "m"], "ill": ["no", "yes"]})
 NO, YES = Leaf(0), Leaf(1)

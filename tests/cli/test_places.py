@@ -7,8 +7,9 @@ import os
 import pytest
 
 from cli_tools import sfumato
-from sfumato.cli._places import new_file, parse_address
+from sfumato.cli._places import new_file
 from sfumato.errors import ParameterError
+from sfumato.secure.tls import parse_address
 
 
 def test_a_new_file_is_taken(tmp_path):

@@ -18,12 +18,12 @@ import pytest
 from cli_tools import sfumato
 from joint_studies import study
 from ports import free_port
-from sfumato.cli._places import parse_address
 from sfumato.cli.joint._declarations import declared_columns, parse_pairs
 from sfumato.engines.protocol import column_of
 from sfumato.errors import ColumnError, ParameterError
 from sfumato.joint import Category, Number, fit_cox, read_agreement, read_model, read_share
 from sfumato.secure import make_keys
+from sfumato.secure.tls import parse_address
 
 
 def clinics(folder: Path) -> dict[str, Path]:

@@ -11,11 +11,11 @@ import pytest
 
 from planted import RARE_TEXTS, assert_nothing_rare
 from sfumato import secure
-from sfumato.cli._party_views import Logarithms, Outcome
 from sfumato.report.flow import MOST_MEMBERS, Side, exchange_svg, gathering_svg
 from sfumato.report.registry import page_of
 from sfumato.report.writing import page_html
-from sfumato.secure.tree import DecisionTree, Leaf
+from sfumato.secure import Logarithms, Outcome
+from sfumato.secure.decision_tree import DecisionTree, Leaf
 
 SCHEMA = secure.Schema.of(
     {
@@ -36,8 +36,8 @@ def run(kind: str) -> Outcome:
         rows = codes[:50] if session.is_alice else codes[50:]
         held = secure.HeldRows(SCHEMA, rows)
         if kind == "tree":
-            return secure.id3(session, held, target="ill"), session.report()
-        return secure.bayes_net(session, held), session.report()
+            return secure.grow_tree(session, held, target="ill"), session.report()
+        return secure.search_net(session, held), session.report()
 
     (found, cost), _ = secure.together(party, party)
     return Outcome(found, cost)

@@ -14,12 +14,12 @@ from browser import Tab
 from joint_studies import study
 from samples import sample_path
 from sfumato import secure
-from sfumato.cli._party_views import Outcome
 from sfumato.joint import fit_shares, make_share
 from sfumato.report import write_page
 from sfumato.report.drawing import gauge
 from sfumato.report.of_table import findings_of, table_page
 from sfumato.results import Result
+from sfumato.secure import Outcome
 
 pytestmark = pytest.mark.browser
 
@@ -77,7 +77,7 @@ def _party() -> Outcome:
 
     def side(session: secure.Session) -> tuple[secure.DecisionTree, secure.SessionReport]:
         held = secure.HeldRows(schema, np.array([[0, 0], [1, 1]] * 20))
-        return secure.id3(session, held, target="ill"), session.report()
+        return secure.grow_tree(session, held, target="ill"), session.report()
 
     (tree, cost), _ = secure.together(side, side)
     return Outcome(tree, cost)

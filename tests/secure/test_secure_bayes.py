@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pooled_models import _score, plain_bayes_net
 from sfumato import secure
 from sfumato.errors import ColumnError, ParameterError, PeerError
-from sfumato.secure import BayesNet, HeldCells, HeldRows, Schema, plain_bayes_net, together
+from sfumato.secure import BayesNet, HeldCells, HeldRows, Schema, together
 from sfumato.secure.bayes import Searching
-from sfumato.secure.reference import _score
 
 # Cooper & Herskovits (1992), table 1: ten cases of three variables
 CASES = np.array(
@@ -54,7 +54,7 @@ SPLITS = [split_rows, split_cells, split_columns]
 
 def find(held, **options):
     """The net on which both sides agree."""
-    alice, bob = together(*[lambda s: secure.bayes_net(s, held[s.role], **options)] * 2)
+    alice, bob = together(*[lambda s: secure.search_net(s, held[s.role], **options)] * 2)
     assert alice == bob
     return alice
 
@@ -277,7 +277,7 @@ def test_what_is_learned_is_the_net():
     held = split_columns(THREE, CASES, 1)
 
     def party(session):
-        secure.bayes_net(session, held[session.role])
+        secure.search_net(session, held[session.role])
         return session.report().learned
 
     assert together(party, party)[0] == (("both", "the net"),)
@@ -309,7 +309,7 @@ def test_other_options_stop_both_sides(alice, bob, words):
 
     def party(session):
         try:
-            secure.bayes_net(session, held[session.role], **options[session.role])
+            secure.search_net(session, held[session.role], **options[session.role])
         except PeerError as error:
             errors.append(str(error))
             raise
@@ -332,7 +332,7 @@ def test_other_options_stop_both_sides(alice, bob, words):
 )
 def test_bad_options_are_refused_before_anything_is_sent(options, error):
     with pytest.raises(error):
-        secure.bayes_net(None, split_rows(THREE, CASES)["alice"], **options)
+        secure.search_net(None, split_rows(THREE, CASES)["alice"], **options)
 
 
 def test_families_beyond_any_table_are_refused():

@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.errors import ParameterError
-from sfumato.secure import Ring, words, yao
+from sfumato.secure import Ring
 from sfumato.secure.circuit import AND, ONE, ZERO, Builder
+from sfumato.secure.garbling import run_circuit
 from two_parties import agree
 
 
@@ -39,31 +40,27 @@ def two_words(width, function):
 
 @pytest.mark.parametrize("width", [1, 2, 4])
 def test_addition_costs_one_and_a_bit(width):
-    xs, ys, got, circuit = two_words(width, lambda c, a, b: [*words.add(c, a, b)[0]])
+    xs, ys, got, circuit = two_words(width, lambda c, a, b: [*c.add(a, b)[0]])
     assert got == [(x + y) % (1 << width) for x, y in zip(xs, ys, strict=True)]
     assert circuit.and_gates == width - 1  # the last carry is not asked for
-    xs, ys, got, circuit = two_words(
-        width, lambda c, a, b: (lambda s: [*s[0], s[1]])(words.add(c, a, b))
-    )
+    xs, ys, got, circuit = two_words(width, lambda c, a, b: (lambda s: [*s[0], s[1]])(c.add(a, b)))
     assert got == [x + y for x, y in zip(xs, ys, strict=True)]
     assert circuit.and_gates == width
 
 
 @pytest.mark.parametrize("width", [1, 3, 4])
 def test_subtraction_and_comparison(width):
-    xs, ys, got, _ = two_words(
-        width, lambda c, a, b: (lambda s: [*s[0], s[1]])(words.subtract(c, a, b))
-    )
+    xs, ys, got, _ = two_words(width, lambda c, a, b: (lambda s: [*s[0], s[1]])(c.subtract(a, b)))
     full = 1 << width
     expected = [(x - y) % full + full * (x >= y) for x, y in zip(xs, ys, strict=True)]
     assert got == expected
-    xs, ys, got, circuit = two_words(width, lambda c, a, b: [words.less_than(c, a, b)])
+    xs, ys, got, circuit = two_words(width, lambda c, a, b: [c.less_than(a, b)])
     assert got == [int(x < y) for x, y in zip(xs, ys, strict=True)]
     assert circuit.and_gates == width
 
 
 def test_choosing():
-    xs, ys, got, circuit = two_words(3, lambda c, a, b: words.choose(c, a[0], a, b))
+    xs, ys, got, circuit = two_words(3, lambda c, a, b: c.choose_word(a[0], a, b))
     assert got == [x if x & 1 else y for x, y in zip(xs, ys, strict=True)]
     assert circuit.and_gates == 3
 
@@ -73,10 +70,10 @@ def test_modular_arithmetic_exhaustively(modulus):
     ring = Ring(modulus)
     xs, ys = pairs(ring.bits, modulus)
     for operation, expected in (
-        (words.add_modulo, [(x + y) % modulus for x, y in zip(xs, ys, strict=True)]),
-        (words.subtract_modulo, [(x - y) % modulus for x, y in zip(xs, ys, strict=True)]),
+        (Builder.add_modulo, [(x + y) % modulus for x, y in zip(xs, ys, strict=True)]),
+        (Builder.subtract_modulo, [(x - y) % modulus for x, y in zip(xs, ys, strict=True)]),
         (
-            lambda c, a, b, r: [words.wrapped(c, a, b, r)],
+            lambda c, a, b, r: [c.wrapped(a, b, r)],
             [int(x + y >= modulus) for x, y in zip(xs, ys, strict=True)],
         ),
     ):
@@ -91,7 +88,7 @@ def test_modular_arithmetic_exhaustively(modulus):
 def test_leading_one(width, keep):
     builder = Builder()
     x = builder.alice(width)
-    value, zeros = words.leading_one(builder, x, keep)
+    value, zeros = builder.leading_one(x, keep)
     circuit = builder.finish([*value, *zeros])
     xs = list(range(1 << width))
     bits = circuit.plain(inputs(xs, width), np.zeros((0, len(xs))))
@@ -103,20 +100,11 @@ def test_leading_one(width, keep):
     assert shifted[0] == 0
 
 
-def test_shifting_by_a_secret_number():
-    builder = Builder()
-    x, places = builder.alice(6), builder.bob(3)
-    circuit = builder.finish(words.shift_right(builder, x, places))
-    both = list(itertools.product(range(64), range(8)))
-    got = circuit.plain(inputs([x for x, _ in both], 6), inputs([p for _, p in both], 3))
-    assert numbers(got) == [x >> p for x, p in both]
-
-
 @pytest.mark.parametrize("count", [2, 3, 4, 5])
 def test_the_smallest_is_the_first_of_equals(count):
     builder = Builder()
     numbers_in = [builder.alice(2) for _ in range(count)]
-    circuit = builder.finish(words.smallest(builder, numbers_in))
+    circuit = builder.finish(builder.smallest(numbers_in))
     cases = list(itertools.product(range(4), repeat=count))
     bits = np.concatenate([inputs([case[i] for case in cases], 2) for i in range(count)])
     got = numbers(circuit.plain(bits, np.zeros((0, len(cases)))))
@@ -178,7 +166,7 @@ def test_garbled_and_plain_agree_gate_by_gate(case, engine, reveal):
 
     def party(session):
         mine = alice if session.is_alice else bob
-        return yao.run(session, circuit, mine, n=n, reveal=reveal)
+        return run_circuit(session, circuit, mine, n=n, reveal=reveal)
 
     one, other = together(party, party, engine=engine)
     expected = circuit.plain(alice, bob)
@@ -207,7 +195,7 @@ def test_every_single_gate_and_truth_table():
     alice, bob = np.array([[0, 0, 1, 1]], np.uint8), np.array([[0, 1, 0, 1]], np.uint8)
 
     def party(session):
-        return yao.run(session, circuit, alice if session.is_alice else bob, n=4, reveal="both")
+        return run_circuit(session, circuit, alice if session.is_alice else bob, n=4, reveal="both")
 
     assert agree(party).tolist() == [
         [0, 0, 0, 1],
@@ -226,4 +214,4 @@ def test_wrong_numbers_of_inputs_are_refused():
     (a,), (b,) = builder.alice(1), builder.bob(1)
     circuit = builder.finish([builder.both(a, b)])
     with pytest.raises(ParameterError, match="takes 1 input bits for each of 2"):
-        agree(lambda s: yao.run(s, circuit, np.zeros((1, 3)), n=2))
+        agree(lambda s: run_circuit(s, circuit, np.zeros((1, 3)), n=2))

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sfumato import secure
 from sfumato.errors import ParameterError
-from sfumato.secure import Ring, Shares, polynomial, series
+from sfumato.secure import Ring, Shares, polynomial
 from sfumato.secure.logarithm import _paper_circuit
 from two_parties import P60, agree, split
 
@@ -49,7 +49,7 @@ def test_the_papers_three_configurations(bits, terms):
     ring = Ring.odd(P60)
     error = worst(ring, spread(400, bits), bits=bits, terms=terms)
     bound = secure.log_error(ring, bits=bits, terms=terms)
-    assert error <= bound <= round(series.taylor_error(terms), 4) + 5e-5
+    assert error <= bound <= round(polynomial.taylor_error(terms), 4) + 5e-5
 
 
 def test_every_number_of_ten_bits_in_the_papers_setting():
@@ -115,7 +115,7 @@ def test_taylor_bounds_up_to_two_to_the_forty(terms):
     ring = Ring.odd((1 << 128) - 159)
     how = {"bits": 40, "terms": terms, "precision": 20}
     bound = secure.log_error(ring, **how)
-    assert worst(ring, spread(1000, 40), **how) <= bound <= series.taylor_error(terms) + 2e-6
+    assert worst(ring, spread(1000, 40), **how) <= bound <= polynomial.taylor_error(terms) + 2e-6
 
 
 def test_the_fast_setting_up_to_two_to_the_forty():
@@ -160,7 +160,10 @@ def test_the_uncorrected_protocol_of_lindell_and_pinkas_fails():
     ]
     cases = {
         "uncorrected": (uncorrected, (1 << precision) * common),
-        "corrected": (series.taylor(precision, terms), series.taylor_scale(precision, terms)),
+        "corrected": (
+            polynomial.taylor(precision, terms),
+            polynomial.taylor_scale(precision, terms),
+        ),
     }
     truth = np.log1p(np.array(epsilons) / (1 << precision))
     errors = {}
@@ -172,10 +175,10 @@ def test_the_uncorrected_protocol_of_lindell_and_pinkas_fails():
             return secure.reveal_real(session, Shares(ring, result, scale), what="ln(1 + ε)")
 
         errors[name] = np.abs(agree(party) - truth)
-    assert errors["corrected"].max() <= series.taylor_error(terms)
+    assert errors["corrected"].max() <= polynomial.taylor_error(terms)
     assert np.median(errors["uncorrected"]) > 1e6
     # It is right only where ε happens to divide, as the paper says: here at ε = 0 alone.
-    right = np.flatnonzero(errors["uncorrected"] <= series.taylor_error(terms))
+    right = np.flatnonzero(errors["uncorrected"] <= polynomial.taylor_error(terms))
     assert all(epsilons[i] % (1 << 9) == 0 for i in right)
 
 
@@ -250,7 +253,7 @@ def test_scaled_or_no_numbers_are_refused():
 
 def test_the_necessary_condition_on_the_modulus_is_what_is_checked():
     """(17, 3) fits 60 bits by the necessary condition, not by the paper's sufficient one."""
-    needed = math.ceil(2 * series.taylor_scale(17, 3) * 17 * math.log(2))
+    needed = math.ceil(2 * polynomial.taylor_scale(17, 3) * 17 * math.log(2))
     sufficient = 2 ** (17 * 3 + 2 * 3 + math.log2(17))
     assert needed < P60 < sufficient
     smallest = needed + 1 + needed % 2

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sfumato import secure
 from sfumato.errors import ParameterError
 from sfumato.secure import Ring
-from sfumato.secure.quicklog import QUICK_ERROR
+from sfumato.secure.logarithm import QUICK_ERROR
 from two_parties import P60, RINGS, agree, split
 
 
@@ -111,7 +111,7 @@ def test_the_scale_of_a_logarithm_can_be_taken_back():
 @pytest.mark.parametrize(
     ("how", "words"),
     [
-        ({"method": "guess"}, "no way to scale"),
+        ({"method": "guess"}, "not a method of scaling"),
         ({"method": "statistical"}, "needs `largest`"),
         ({"method": "statistical", "largest": 1000, "security": 39}, "39 bits"),
         ({"method": "statistical", "largest": 1 << 20}, "no room"),
@@ -165,7 +165,7 @@ def test_the_quick_logarithm_of_few_bits(bits):
 
 
 def test_the_quick_logarithm_needs_room():
-    with pytest.raises(ParameterError, match="do not fit"):
+    with pytest.raises(ParameterError, match="does not fit"):
         quick(Ring.power_of_two(12), [1], bits=10)
     x = secure.Shares(Ring(1 << 32), Ring(1 << 32).encode([1]), 2)
     with pytest.raises(ParameterError, match="whole numbers"):

@@ -1,57 +1,23 @@
-"""What the commands of ``sfumato party`` found, and how a person sees it."""
+"""How a person sees what the commands of ``sfumato party`` found."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-
-from sfumato.results import Result
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from sfumato.secure import BayesNet, DecisionTree, SessionReport
-    from sfumato.secure.tree import Leaf, Split
+    from sfumato.secure import BayesNet, DecisionTree, KeyPaths, Logarithms, Outcome
+    from sfumato.secure.decision_tree import Leaf, Split
 
-__all__ = ["Keys", "Logarithms", "Outcome", "view_keys", "view_logarithms", "view_net", "view_tree"]
+__all__ = ["view_keys", "view_logarithms", "view_net", "view_tree"]
 
 _MOST_LINES = 60
 
 
-@dataclass(frozen=True)
-class Keys(Result):
-    """A new certificate."""
-
-    certificate: str
-    key: str
-    fingerprint: str
-
-
-@dataclass(frozen=True)
-class Logarithms(Result):
-    """Logarithms of sums."""
-
-    logarithms: tuple[float, ...]
-    error: float
-
-
-@dataclass(frozen=True)
-class Outcome(Result):
-    """A result of both, with what this session cost and told."""
-
-    found: Any
-    session: SessionReport
-    output: str | None = None
-
-    def to_dict(self) -> dict[str, Any]:
-        """The result's own fields, then `session` and `output`."""
-        told = {"session": self.session.to_dict(), "output": self.output}
-        return {**self.found.to_dict(), **told}
-
-
-def view_keys(made: Keys) -> RenderableType:
+def view_keys(made: KeyPaths) -> RenderableType:
     """Where they are and what to do with them."""
     return (
         f"Certificate {made.certificate}: give it to the other party.\n"
@@ -60,17 +26,17 @@ def view_keys(made: Keys) -> RenderableType:
     )
 
 
-def view_logarithms(outcome: Outcome) -> RenderableType:
+def view_logarithms(outcome: Outcome[Logarithms]) -> RenderableType:
     """One line each."""
-    found: Logarithms = outcome.found
+    found = outcome.found
     lines = [f"ln of sum {i}: {value:.6f}" for i, value in enumerate(found.logarithms, 1)]
     bound = f"Each is off by at most {_rounded_up(found.error)}."
     return _with_costs(outcome, ["\n".join(lines), bound])
 
 
-def view_tree(outcome: Outcome) -> RenderableType:
+def view_tree(outcome: Outcome[DecisionTree]) -> RenderableType:
     """The tree, questions whose answers make no difference left out."""
-    found: DecisionTree = outcome.found
+    found = outcome.found
     simple = found.simplified()
     lines = list(_branches(found, simple.root, ""))
     if len(lines) > _MOST_LINES:
@@ -79,9 +45,9 @@ def view_tree(outcome: Outcome) -> RenderableType:
     return _with_costs(outcome, [_title(found, simple), "", "\n".join(lines)])
 
 
-def view_net(outcome: Outcome) -> RenderableType:
+def view_net(outcome: Outcome[BayesNet]) -> RenderableType:
     """Each column with its parents."""
-    found: BayesNet = outcome.found
+    found = outcome.found
     lines = [
         f"{name} ← {', '.join(found.parents[name])}" if found.parents[name] else f"{name}"
         for name in found.order
@@ -115,7 +81,7 @@ def _rounded_up(bound: float) -> str:
 
 
 def _branches(tree: DecisionTree, node: Leaf | Split, indent: str) -> Iterator[str]:
-    from sfumato.secure.tree import Leaf
+    from sfumato.secure.decision_tree import Leaf
 
     labels = tree.schema.values[tree.schema.position(tree.target)]
     if isinstance(node, Leaf):
@@ -130,7 +96,7 @@ def _branches(tree: DecisionTree, node: Leaf | Split, indent: str) -> Iterator[s
             yield from _branches(tree, branch, indent + "  ")
 
 
-def _with_costs(outcome: Outcome, lines: list[str]) -> RenderableType:
+def _with_costs(outcome: Outcome[Any], lines: list[str]) -> RenderableType:
     from rich.console import Group
     from rich.text import Text
 

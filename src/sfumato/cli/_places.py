@@ -1,4 +1,4 @@
-"""Where to write, and where others listen."""
+"""Where to write."""
 
 from __future__ import annotations
 
@@ -9,24 +9,7 @@ from pathlib import Path
 from sfumato.errors import ParameterError
 from sfumato.files import require_folder
 
-__all__ = ["new_file", "parse_address"]
-
-
-def parse_address(text: str, option: str) -> tuple[str, int]:
-    """``host:port``.
-
-    Examples
-    --------
-    >>> parse_address("127.0.0.1:9000", "--listen")
-    ('127.0.0.1', 9000)
-    """
-    host, sign, port = text.rpartition(":")
-    if not sign or not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
-        raise ParameterError(
-            f"{option} needs host:port, with a port from 1 to 65535",
-            remedy=f"Write e.g. {option} 10.0.0.7:9000",
-        )
-    return host.strip("[]"), int(port)
+__all__ = ["new_file"]
 
 
 def new_file(path: str, force: bool, *taken: str | None) -> Path:

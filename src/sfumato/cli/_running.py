@@ -6,7 +6,7 @@ import inspect
 import os
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, get_type_hints
 
@@ -201,7 +201,14 @@ def _options_of(parameter: inspect.Parameter) -> list[inspect.Parameter]:
     if not is_dataclass(group):
         return [parameter]
     kinds = get_type_hints(group, include_extras=True)
-    return [_parameter(one.name, kinds[one.name], one.default) for one in fields(group)]
+    return [
+        _parameter(
+            one.name,
+            kinds[one.name],
+            inspect.Parameter.empty if one.default is MISSING else one.default,
+        )
+        for one in fields(group)
+    ]
 
 
 def _flowing(text: str) -> str:

@@ -3,31 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass, replace
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sfumato.cli._options import Columns, Force, Output, examples, new_app, split_columns
-from sfumato.cli._party_meeting import Meeting, party_verb, rows_verb
-from sfumato.cli._party_rows import OwnTable, Split, read_schema
-from sfumato.cli._party_views import (
-    Keys,
-    Logarithms,
-    Outcome,
-    view_keys,
-    view_logarithms,
-    view_net,
-    view_tree,
-)
+from sfumato.cli._options import Columns, Force, Output, examples, new_app, option, split_columns
+from sfumato.cli._party_views import view_keys, view_logarithms, view_net, view_tree
 from sfumato.cli._places import new_file
-from sfumato.cli._running import Run, verb
-from sfumato.errors import ParameterError
+from sfumato.cli._running import Run, table_verb, verb
 from sfumato.files import write_text
-from sfumato.results import Result
 
 if TYPE_CHECKING:
-    from sfumato.secure import Session
+    from sfumato.secure import Meeting, Outcome
 
 app = new_app(
     help="Two parties compute together without showing their rows: each runs the same command "
@@ -35,7 +25,21 @@ app = new_app(
     no_args_is_help=True,
 )
 _TLS = "--cert alice.crt --key alice.key --peer-cert bob.crt"
-_LARGEST_SUM_BITS = 40
+_MEETING = "Meeting the other party"
+
+
+class Me(StrEnum):
+    """Which of the two this side is."""
+
+    alice = "alice"
+    bob = "bob"
+
+
+class Split(StrEnum):
+    """How the table is divided between the two."""
+
+    rows = "rows"
+    cells = "cells"
 
 
 class Score(StrEnum):
@@ -45,12 +49,110 @@ class Score(StrEnum):
     stirling = "stirling"
 
 
+def _file(name: str, help: str) -> Any:
+    return option(_MEETING, name, metavar="FILE", help=help)
+
+
+@dataclass(frozen=True)
+class MeetingOptions:
+    """How the two meet: the options every command shares, as `sfumato.secure.Meeting` has them."""
+
+    me: Annotated[
+        Me,
+        typer.Option(
+            "--me",
+            show_default=False,
+            rich_help_panel=_MEETING,
+            help="Who this side is: one of you is alice, the other bob.",
+        ),
+    ]
+    peer: Annotated[
+        str | None,
+        option(_MEETING, "--peer", metavar="HOST:PORT", help="Where the other side listens."),
+    ] = None
+    listen: Annotated[
+        str | None,
+        option(_MEETING, "--listen", metavar="HOST:PORT", help="Listen here for the other side."),
+    ] = None
+    cert: Annotated[str | None, _file("--cert", "My certificate.")] = None
+    key: Annotated[str | None, _file("--key", "My private key.")] = None
+    peer_cert: Annotated[str | None, _file("--peer-cert", "The other side's certificate.")] = None
+    plain: Annotated[
+        bool,
+        typer.Option(
+            "--plain",
+            rich_help_panel=_MEETING,
+            help="No encryption: between processes of one machine only.",
+        ),
+    ] = False
+    timeout: Annotated[
+        float,
+        typer.Option(
+            "--timeout",
+            metavar="SECONDS",
+            rich_help_panel=_MEETING,
+            help="How long to wait for the other side, at the start and at each step.",
+        ),
+    ] = 60.0
+
+    def meeting(self, run: Run) -> Meeting:
+        """The meeting, checked."""
+        from sfumato.secure import Meeting
+
+        given = {**vars(self), "me": self.me.value}
+        return Meeting(**given, progress=run.budget.progress)
+
+
+@dataclass(frozen=True)
+class Written:
+    """Where the result goes."""
+
+    output: Output = None
+    report: Annotated[
+        str | None,
+        option(
+            None,
+            "--report",
+            metavar="FILE",
+            help="Also write one HTML page: what was found, what it cost, and who learned what.",
+        ),
+    ] = None
+    force: Force = False
+
+    def after(
+        self, run: Run, meeting: Meeting, compute: Callable[[], Outcome[Any]]
+    ) -> Outcome[Any]:
+        """Compute, and write only after both sides have finished."""
+        taken = (run.source, *meeting.files)
+        target, page = self.output, self.report
+        if target is not None:
+            new_file(target, self.force, *taken)
+        if page is not None:
+            new_file(page, self.force, *taken, target)
+        outcome = compute()
+        if target is not None:
+            write_text(Path(target), outcome.found.to_json(indent=1) + "\n")
+            outcome = replace(outcome, output=str(target))
+        if page is not None:
+            outcome.report(page, force=self.force)
+        return outcome
+
+
+Rows = Annotated[
+    str,
+    option(
+        None,
+        "--rows",
+        metavar="TABLE",
+        help="This side's rows: a file or database table, as every verb takes it.",
+    ),
+]
 SchemaFile = Annotated[
     str | None,
-    typer.Option(
+    option(
+        None,
         "--schema",
         metavar="FILE",
-        show_default=False,
         help="Columns and categories both agreed on (JSON). Without it the two sides tell each "
         "other which categories occur.",
     ),
@@ -61,15 +163,6 @@ SplitChoice = Annotated[
         "--split",
         help="Each side has whole [bold]rows[/bold], or both have the same rows in the same order "
         "and each some [bold]cells[/bold]: an empty cell is the other side's.",
-    ),
-]
-PageFile = Annotated[
-    str | None,
-    typer.Option(
-        "--report",
-        metavar="FILE",
-        show_default=False,
-        help="Also write one HTML page: what was found, what it cost, and who learned what.",
     ),
 ]
 MostValues = Annotated[
@@ -90,14 +183,13 @@ def keys(
         int, typer.Option("--days", metavar="N", help="How long they are valid.")
     ] = 730,
 ) -> None:
-    """Make the certificate by which the other party knows this one.
+    """Make the certificate by which the other party recognises this one.
 
-    NAME.crt goes to the other side on a way you both trust; NAME.key stays.
+    Hand NAME.crt to the other side in a way you both trust; NAME.key stays here.
     """
     from sfumato.secure import make_keys
 
-    made = make_keys(folder, name, days=days)
-    run.show(Keys(str(made.certificate), str(made.key), made.fingerprint), view_keys)
+    run.show(make_keys(folder, name, days=days), view_keys)
 
 
 @app.command(
@@ -106,44 +198,23 @@ def keys(
         "sfumato party log --me bob --peer localhost:7000 --plain --number 400 --number 30",
     )
 )
-@party_verb
+@verb
 def log(
     run: Run,
-    meeting: Meeting,
+    meeting: MeetingOptions,
     number: Annotated[
-        list[int],
-        typer.Option(
-            "--number", metavar="N", show_default=False, help="My part of a sum, at least 1."
-        ),
+        list[int], option(None, "--number", metavar="N", help="My part of a sum, at least 1.")
     ],
-    output: Output = None,
-    report: PageFile = None,
-    force: Force = False,
+    written: Written,
 ) -> None:
     """Natural logarithms of sums of which each side knows one part.
 
     A try-out of the machinery: whoever knows a sum and one part knows the other part.
     """
-    from sfumato import secure
+    from sfumato.secure import log_of_sums
 
-    largest = (1 << (_LARGEST_SUM_BITS - 1)) - 1
-    if not all(1 <= part <= largest for part in number):
-        # a sum of nothing has no logarithm, and neither side can see that it is one
-        raise ParameterError(
-            "this is not a part of a sum", where="--number", remedy=f"Use 1 to {largest:,}."
-        )
-    ring = secure.Ring.power_of_two(64)
-
-    def compute(session: Session) -> Logarithms:
-        mine = secure.private(ring, number)
-        shares = secure.log(session, mine, bits=_LARGEST_SUM_BITS)
-        opened = secure.reveal_real(session, shares, what="the logarithms of the sums")
-        error = secure.log_error(ring, bits=_LARGEST_SUM_BITS)
-        return Logarithms(tuple(float(value) for value in opened), error)
-
-    outcome = _together(
-        run, meeting, "log", {"numbers": len(number)}, compute, output, report, force
-    )
+    peer = meeting.meeting(run)
+    outcome = written.after(run, peer, lambda: log_of_sums(number, peer=peer))
     run.show(outcome, view_logarithms)
 
 
@@ -155,20 +226,16 @@ def log(
         "--min-rows 20 --cert bob.crt --key bob.key --peer-cert alice.crt -o tree.json",
     )
 )
-@rows_verb
+@table_verb
 def id3(
     run: Run,
-    meeting: Meeting,
-    target: Annotated[
-        str,
-        typer.Option("--target", metavar="COLUMN", show_default=False, help="What to predict."),
-    ],
+    source: Rows,
+    meeting: MeetingOptions,
+    target: Annotated[str, option(None, "--target", metavar="COLUMN", help="What to predict.")],
+    written: Written,
     columns: Columns = None,
     max_depth: Annotated[
-        int | None,
-        typer.Option(
-            "--max-depth", metavar="N", min=0, show_default=False, help="Questions in a row."
-        ),
+        int | None, option(None, "--max-depth", metavar="N", min=0, help="Questions in a row.")
     ] = None,
     min_rows: Annotated[
         int, typer.Option("--min-rows", metavar="N", min=1, help="Smaller nodes ask no further.")
@@ -180,33 +247,33 @@ def id3(
     split: SplitChoice = Split.rows,
     schema: SchemaFile = None,
     max_values: MostValues = 64,
-    output: Output = None,
-    report: PageFile = None,
-    force: Force = False,
 ) -> None:
     """The decision tree of both sides' rows, as if pooled (ID3).
 
     Both sides learn the tree and nothing else about the other's rows: neither counts nor gains. All
     columns are taken as categories.
     """
-    from sfumato import secure
+    from sfumato.secure import id3, read_schema
 
+    run.source = source
+    peer = meeting.meeting(run)
     agreed = None if schema is None else read_schema(schema)
-    chosen = run.columns(columns)
-    if chosen is not None and split is Split.rows and target not in chosen:
-        chosen = (*chosen, *run.table.require([target]))
-    own = OwnTable(run, chosen, split, max_values)
-    own.require([target], agreed)
-    own.require_complete(target)
-    options: dict[str, Any] = {
-        "target": target, "max_depth": max_depth, "min_rows": min_rows, "fine": fine
-    }  # fmt: skip
-
-    def compute(session: Session) -> secure.DecisionTree:
-        return secure.id3(session, own.agreed(session, agreed), **options)
-
-    facts = {**options, **_facts(split, agreed)}
-    outcome = _together(run, meeting, "id3", facts, compute, output, report, force)
+    outcome = written.after(
+        run,
+        peer,
+        lambda: id3(
+            run.table,
+            target=target,
+            peer=peer,
+            columns=run.columns(columns),
+            max_depth=max_depth,
+            min_rows=min_rows,
+            fine=fine,
+            split=split.value,
+            schema=agreed,
+            max_values=max_values,
+        ),
+    )
     run.show(outcome, view_tree)
 
 
@@ -218,17 +285,19 @@ def id3(
         "--max-parents 3",
     )
 )
-@rows_verb
+@table_verb
 def bayes(
     run: Run,
-    meeting: Meeting,
+    source: Rows,
+    meeting: MeetingOptions,
+    written: Written,
     columns: Columns = None,
     order: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
+            None,
             "--order",
             metavar="A,B,…",
-            show_default=False,
             help="Columns in an order in which causes come before effects. As in Alice's table if "
             "not given.",
         ),
@@ -247,53 +316,29 @@ def bayes(
     split: SplitChoice = Split.rows,
     schema: SchemaFile = None,
     max_values: MostValues = 64,
-    output: Output = None,
-    report: PageFile = None,
-    force: Force = False,
 ) -> None:
     """Which columns depend on which: the Bayes net of both sides' rows, as if pooled (K2).
 
     Both sides learn the arrows and nothing else: neither counts nor scores.
     """
-    from sfumato import secure
+    from sfumato.secure import bayes_net, read_schema
 
+    run.source = source
+    peer = meeting.meeting(run)
     agreed = None if schema is None else read_schema(schema)
-    own = OwnTable(run, run.columns(columns), split, max_values)
-    wanted = split_columns(order, tuple(own.categories))
-    own.require(wanted or [], agreed)
-    options: dict[str, Any] = {"order": wanted, "max_parents": max_parents, "score": score.value}
-
-    def compute(session: Session) -> secure.BayesNet:
-        return secure.bayes_net(session, own.agreed(session, agreed), **options)
-
-    facts = {**options, **_facts(split, agreed)}
-    outcome = _together(run, meeting, "bayes", facts, compute, output, report, force)
+    outcome = written.after(
+        run,
+        peer,
+        lambda: bayes_net(
+            run.table,
+            peer=peer,
+            columns=run.columns(columns),
+            order=split_columns(order, run.table.columns),
+            max_parents=max_parents,
+            score=score.value,
+            split=split.value,
+            schema=agreed,
+            max_values=max_values,
+        ),
+    )
     run.show(outcome, view_net)
-
-
-def _facts(split: Split, agreed: Any) -> dict[str, Any]:
-    return {"split": split.value, "schema": None if agreed is None else agreed.digests()}
-
-
-def _together(
-    run: Run,
-    meeting: Meeting,
-    program: str,
-    parameters: dict[str, Any],
-    compute: Callable[[Session], Result],
-    output: str | None,
-    report: str | None,
-    force: bool,
-) -> Outcome:
-    """Meet, compute, and write only after both sides have finished."""
-    taken = (run.source, *meeting.files)
-    target = None if output is None else new_file(output, force, *taken)
-    page = None if report is None else new_file(report, force, *taken, output)
-    with meeting.meet(run, program, parameters) as session:
-        found = compute(session)
-    if target is not None:
-        write_text(target, found.to_json(indent=1) + "\n")
-    outcome = Outcome(found, session.report(), None if target is None else str(target))
-    if page is not None:
-        outcome.report(page, force=force)
-    return outcome

@@ -19,7 +19,7 @@ from typing import Any
 
 from sfumato.errors import MissingExtraError, ParameterError, PeerError
 from sfumato.secure.channel import Channel
-from sfumato.secure.transport import TLS, Address, dial
+from sfumato.secure.tls import TLS, Address, dial
 
 __all__ = ["Certificates", "gather", "join"]
 

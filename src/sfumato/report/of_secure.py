@@ -16,8 +16,8 @@ from sfumato.report.flow import Side, exchange_svg
 from sfumato.report.page import Figure, Grid, Page, Section
 from sfumato.report.wording import amount, phrase, sentence
 from sfumato.secure.bayes import BayesNet
+from sfumato.secure.decision_tree import DecisionTree, Split
 from sfumato.secure.session import SessionReport
-from sfumato.secure.tree import DecisionTree, Split
 
 __all__ = [
     "net_page",

@@ -5,6 +5,9 @@ between modules are *shares* (two random-looking numbers whose sum is the value)
 Security holds against a party that follows the protocol and looks at everything it receives
 (semi-honest); `docs/secure.md` says plainly what that leaves out.
 
+With tables: `id3`, `bayes_net` and `log_of_sums` bring a table, meet the other party and compute.
+With shares: everything else. Only `party` knows tables; all other modules work on arrays.
+
 Based on Ryger, Kardes & Wright, *On the Lindell-Pinkas Secure Computation of Logarithms*.
 
 Examples
@@ -26,98 +29,63 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sfumato.secure.arithmetic import multiply as multiply
-    from sfumato.secure.bayes import BayesNet as BayesNet
-    from sfumato.secure.bayes import bayes_net as bayes_net
-    from sfumato.secure.counting import HeldCells as HeldCells
-    from sfumato.secure.counting import HeldRows as HeldRows
-    from sfumato.secure.engine import warm_up as warm_up
-    from sfumato.secure.growing import id3 as id3
-    from sfumato.secure.keys import KeyPaths as KeyPaths
-    from sfumato.secure.keys import make_keys as make_keys
-    from sfumato.secure.logarithm import log as log
-    from sfumato.secure.logarithm import log_error as log_error
-    from sfumato.secure.logarithm import x_log_x as x_log_x
-    from sfumato.secure.quicklog import log2_quick as log2_quick
-    from sfumato.secure.reference import plain_bayes_net as plain_bayes_net
-    from sfumato.secure.reference import plain_id3 as plain_id3
-    from sfumato.secure.scalar import cross_counts as cross_counts
-    from sfumato.secure.scalar import scalar_product as scalar_product
-    from sfumato.secure.scaling import rescale as rescale
-    from sfumato.secure.scaling import scale as scale
-    from sfumato.secure.scaling import share_wrapping as share_wrapping
-    from sfumato.secure.schema import Schema as Schema
-    from sfumato.secure.schema import pool_categories as pool_categories
-    from sfumato.secure.selection import argmax as argmax
-    from sfumato.secure.selection import argmin as argmin
-    from sfumato.secure.selection import below as below
-    from sfumato.secure.selection import is_zero as is_zero
-    from sfumato.secure.session import Session as Session
-    from sfumato.secure.session import SessionReport as SessionReport
-    from sfumato.secure.session import connect as connect
-    from sfumato.secure.session import listen as listen
-    from sfumato.secure.session import together as together
-    from sfumato.secure.sharing import Ring as Ring
-    from sfumato.secure.sharing import Shares as Shares
-    from sfumato.secure.sharing import private as private
-    from sfumato.secure.sharing import reveal as reveal
-    from sfumato.secure.sharing import reveal_real as reveal_real
-    from sfumato.secure.sharing import share as share
-    from sfumato.secure.sharing import zeros as zeros
-    from sfumato.secure.transport import TLS as TLS
-    from sfumato.secure.tree import DecisionTree as DecisionTree
+    # fmt: off
+    # isort: off
+    from sfumato.secure.arithmetic import (
+        argmax as argmax, argmin as argmin, below as below, is_zero as is_zero,
+        multiply as multiply, rescale as rescale, scale as scale, share_wrapping as share_wrapping,
+    )
+    from sfumato.secure.bayes import BayesNet as BayesNet, search_net as search_net
+    from sfumato.secure.counting import HeldCells as HeldCells, HeldRows as HeldRows
+    from sfumato.secure.decision_tree import DecisionTree as DecisionTree, grow_tree as grow_tree
+    from sfumato.secure.dot_product import (
+        cross_counts as cross_counts, scalar_product as scalar_product,
+    )
+    from sfumato.secure.garbling import warm_up as warm_up
+    from sfumato.secure.logarithm import (
+        log as log, log2_quick as log2_quick, log_error as log_error, x_log_x as x_log_x,
+    )
+    from sfumato.secure.party import (
+        Logarithms as Logarithms, Meeting as Meeting, Outcome as Outcome, bayes_net as bayes_net,
+        id3 as id3, log_of_sums as log_of_sums, read_schema as read_schema,
+    )
+    from sfumato.secure.schema import Schema as Schema, pool_categories as pool_categories
+    from sfumato.secure.session import (
+        Session as Session, SessionReport as SessionReport, connect as connect, listen as listen,
+        together as together,
+    )
+    from sfumato.secure.shares import (
+        Ring as Ring, Shares as Shares, private as private, reveal as reveal,
+        reveal_real as reveal_real, share as share, zeros as zeros,
+    )
+    from sfumato.secure.tls import KeyPaths as KeyPaths, TLS as TLS, make_keys as make_keys
+    # isort: on
+    # fmt: on
 
-_HOME = {
-    "BayesNet": "bayes",
-    "DecisionTree": "tree",
-    "HeldCells": "counting",
-    "HeldRows": "counting",
-    "KeyPaths": "keys",
-    "Ring": "sharing",
-    "Schema": "schema",
-    "Session": "session",
-    "SessionReport": "session",
-    "Shares": "sharing",
-    "TLS": "transport",
-    "argmax": "selection",
-    "argmin": "selection",
-    "bayes_net": "bayes",
-    "below": "selection",
-    "connect": "session",
-    "cross_counts": "scalar",
-    "id3": "growing",
-    "is_zero": "selection",
-    "listen": "session",
-    "log": "logarithm",
-    "log2_quick": "quicklog",
-    "log_error": "logarithm",
-    "make_keys": "keys",
-    "multiply": "arithmetic",
-    "plain_bayes_net": "reference",
-    "plain_id3": "reference",
-    "pool_categories": "schema",
-    "private": "sharing",
-    "rescale": "scaling",
-    "reveal": "sharing",
-    "reveal_real": "sharing",
-    "scalar_product": "scalar",
-    "scale": "scaling",
-    "share": "sharing",
-    "share_wrapping": "scaling",
-    "together": "session",
-    "warm_up": "engine",
-    "x_log_x": "logarithm",
-    "zeros": "sharing",
+_NAMES = {
+    "arithmetic": "argmax argmin below is_zero multiply rescale scale share_wrapping",
+    "bayes": "BayesNet search_net",
+    "counting": "HeldCells HeldRows",
+    "decision_tree": "DecisionTree grow_tree",
+    "dot_product": "cross_counts scalar_product",
+    "garbling": "warm_up",
+    "logarithm": "log log2_quick log_error x_log_x",
+    "party": "Logarithms Meeting Outcome bayes_net id3 log_of_sums read_schema",
+    "schema": "Schema pool_categories",
+    "session": "Session SessionReport connect listen together",
+    "shares": "Ring Shares private reveal reveal_real share zeros",
+    "tls": "KeyPaths TLS make_keys",
 }
+_MODULE = {name: module for module, names in _NAMES.items() for name in names.split()}
 
-__all__ = sorted(_HOME)
+__all__ = sorted(_MODULE)
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOME:
-        return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    if name in _MODULE:
+        return getattr(import_module(f"{__name__}.{_MODULE[name]}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_HOME])
+    return sorted([*globals(), *_MODULE])

@@ -28,17 +28,16 @@ import numpy as np
 
 from sfumato.errors import ColumnError, ParameterError
 from sfumato.results import Result
-from sfumato.secure.arithmetic import multiply
+from sfumato.secure.arithmetic import argmax, multiply
 from sfumato.secure.counting import COUNTS, Held
 from sfumato.secure.logarithm import log, log_error
 from sfumato.secure.schema import Schema
-from sfumato.secure.selection import argmax
-from sfumato.secure.sharing import Shares
+from sfumato.secure.shares import Shares
 
 if TYPE_CHECKING:
     from sfumato.secure.session import Session
 
-__all__ = ["BayesNet", "ScorePrecision", "Searching", "bayes_net"]
+__all__ = ["BayesNet", "ScorePrecision", "Searching", "search_net"]
 
 SCORES = ("burnside", "stirling")
 _TERMS, _PRECISION = 8, 24
@@ -173,7 +172,7 @@ class Searching:
         return BayesNet(names, dict(parents), self.max_parents, self.score, tolerance)
 
 
-def bayes_net(
+def search_net(
     session: Session,
     held: Held,
     *,
@@ -205,7 +204,7 @@ def bayes_net(
     >>> gap = np.full(40, -1)
     >>> cells = {"alice": np.stack([column, gap], 1), "bob": np.stack([gap, column], 1)}
     >>> def party(session):
-    ...     return bayes_net(session, HeldCells(schema, cells[session.role])).arrows
+    ...     return search_net(session, HeldCells(schema, cells[session.role])).arrows
     >>> together(party, party)
     ((('rain', 'wet'),), (('rain', 'wet'),))
     """

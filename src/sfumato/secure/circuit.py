@@ -11,19 +11,27 @@ import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import ParameterError
 
-__all__ = ["AND", "NOT", "ONE", "XOR", "ZERO", "Builder", "Circuit", "Word"]
+if TYPE_CHECKING:
+    from sfumato.secure.shares import Ring
+
+__all__ = ["AND", "NOT", "ONE", "XOR", "ZERO", "Builder", "Circuit", "Word", "constant"]
 
 XOR, NOT, AND = 0, 1, 2
 ZERO, ONE = -1, -2
 Word = list[int]
 """Wires of a number, the lowest bit first; `ZERO` and `ONE` are constants."""
+
+
+def constant(value: int, bits: int) -> Word:
+    """A number known to both; negative numbers in two's complement."""
+    return [ONE if value >> i & 1 else ZERO for i in range(bits)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -149,6 +157,112 @@ class Builder:
     def choose(self, condition: int, yes: int, no: int) -> int:
         """yes if condition else no; one AND gate."""
         return self.xor(no, self.both(condition, self.xor(yes, no)))
+
+    # Words
+
+    def add(self, a: Word, b: Word, carry: int = ZERO) -> tuple[Word, int]:
+        """a + b and the carry; one AND a bit."""
+        out = []
+        for x, y in zip(a, b, strict=True):
+            moved = self.xor(y, carry)
+            out.append(self.xor(x, moved))
+            carry = self.xor(carry, self.both(self.xor(x, carry), moved))
+        return out, carry
+
+    def subtract(self, a: Word, b: Word) -> tuple[Word, int]:
+        """a - b, and a wire that is one if a >= b; one AND a bit."""
+        return self.add(a, [self.invert(y) for y in b], ONE)
+
+    def less_than(self, a: Word, b: Word) -> int:
+        """a < b, unsigned; one AND a bit."""
+        return self.invert(self.subtract(a, b)[1])
+
+    def choose_word(self, condition: int, yes: Word, no: Word) -> Word:
+        """yes if condition else no; one AND a bit."""
+        return [self.choose(condition, y, n) for y, n in zip(yes, no, strict=True)]
+
+    def add_modulo(self, a: Word, b: Word, ring: Ring) -> Word:
+        """a + b modulo the ring's modulus, for a and b below it; one AND a bit, three if odd."""
+        total, carry = self.add(a, b)
+        if ring.is_power_of_two:
+            return total
+        total = [*total, carry]
+        reduced, fits = self.subtract(total, constant(ring.modulus, ring.bits + 1))
+        return self.choose_word(fits, reduced, total)[: ring.bits]
+
+    def subtract_modulo(self, a: Word, b: Word, ring: Ring) -> Word:
+        """a - b modulo the ring's modulus, for a and b below it; one AND a bit, two if odd."""
+        difference, fits = self.subtract(a, b)
+        if ring.is_power_of_two:
+            return difference
+        below = self.invert(fits)
+        back = [self.both(below, bit) for bit in constant(ring.modulus, ring.bits)]
+        return self.add(difference, back)[0]
+
+    def reconstruct(self, ring: Ring, used: int | None = None) -> Word:
+        """The lowest `used` bits of a number shared in the ring; both sides give their shares.
+
+        Modulo 2^L the lower bits depend on the lower bits of the shares alone, so only those enter.
+        """
+        used = ring.bits if used is None else used
+        taken = used if ring.is_power_of_two else ring.bits
+        a, b = self.alice(taken), self.bob(taken)
+        if ring.is_power_of_two:
+            return self.add(a, b)[0]
+        return self.add_modulo(a, b, ring)[:used]
+
+    def wrapped(self, a: Word, b: Word, ring: Ring) -> int:
+        """Whether the ordinary sum a + b reaches the modulus; one AND a bit, two if odd."""
+        total, carry = self.add(a, b)
+        if ring.is_power_of_two:
+            return carry
+        return self.subtract([*total, carry], constant(ring.modulus, ring.bits + 1))[1]
+
+    def leading_one(self, x: Word, keep: int) -> tuple[Word, Word]:
+        """Shift x left until its top bit is one, and count the places.
+
+        Returns the shifted word, of which only the top `keep` bits are made, and the number of
+        leading zeros in binary. A logarithmic shifter: if the top 2^j bits are all zero, shift by
+        2^j, for j falling. Zero stays zero.
+        """
+        width = len(x)
+        steps = max(1, (width - 1).bit_length())
+        value = list(x)
+        places: Word = [ZERO] * steps
+        for j in reversed(range(steps)):
+            distance = 1 << j
+            if distance >= width:
+                continue
+            occupied = ZERO
+            for wire in value[width - distance :]:
+                occupied = self.either(occupied, wire)
+            places[j] = self.invert(occupied)
+            # Bits that later shifts cannot bring into the top `keep` places are not needed.
+            lowest = max(0, width - keep - (distance - 1))
+            shifted = [value[i - distance] if i >= distance else ZERO for i in range(width)]
+            value = [
+                self.choose(places[j], shifted[i], value[i]) if i >= lowest else ZERO
+                for i in range(width)
+            ]
+        return value, places
+
+    def smallest(self, words: list[Word]) -> Word:
+        """Index of the smallest word, unsigned; the first of equals. A knock-out tournament."""
+        bits = max(1, (len(words) - 1).bit_length())
+        field = [(word, constant(i, bits)) for i, word in enumerate(words)]
+        while len(field) > 1:
+            winners = []
+            for (a, index_a), (b, index_b) in zip(field[::2], field[1::2], strict=False):
+                second = self.less_than(b, a)
+                winners.append(
+                    (self.choose_word(second, b, a), self.choose_word(second, index_b, index_a))
+                )
+            if len(field) % 2:
+                winners.append(field[-1])
+            field = winners
+        return field[0][1]
+
+    # The finished circuit
 
     def finish(self, outputs: Sequence[int]) -> Circuit:
         """Drop gates that no output needs, and give the rest slots to live in."""

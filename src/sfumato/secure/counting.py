@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.errors import ParameterError, PeerError
-from sfumato.secure.scalar import many_cross_counts
+from sfumato.errors import ParameterError
+from sfumato.secure.dot_product import many_cross_counts
 from sfumato.secure.schema import Schema, agree
-from sfumato.secure.sharing import Ring, Shares, private, zeros
+from sfumato.secure.shares import Ring, Shares, private, zeros
 
 if TYPE_CHECKING:
     from sfumato.secure.session import Session
@@ -90,8 +90,7 @@ class HeldRows:
         told = agree(session, {**self.schema.digests(), "who holds what": "rows", **facts}, own)
         session.note_learned("both", "the other's number of rows, to within a factor of two")
         if not isinstance(told, int) or not 0 <= told <= _MOST_ROWS.bit_length():
-            session.channel.stop("it received a message that does not belong here")
-            raise PeerError("the other party told no number of rows", where="agreement")
+            session.refuse("did not tell its number of rows", "agreement")
         return max(own, told) + 1
 
     def everything(self) -> Part:

@@ -29,22 +29,16 @@ class PublicKey:
         """Bytes of a ciphertext."""
         return (self.n.bit_length() * 2 + 7) // 8
 
-    def check(self, bits: int = KEY_BITS) -> None:
-        """Refuse a modulus that is plainly not a product of two large primes."""
+    def is_weak(self, bits: int = KEY_BITS) -> bool:
+        """Whether the modulus is plainly not a product of two large primes."""
         gmp = _gmpy2()
-        weak = (
+        return bool(
             self.n.bit_length() != bits
             or self.n % 2 == 0
             or gmp.is_prime(self.n)
             or gmp.is_square(self.n)
             or gmp.gcd(self.n, gmp.primorial(10000)) != 1
         )
-        if weak:
-            raise PeerError(
-                "the other party sent a key that is not a proper Paillier key",
-                where="step `Paillier key`",
-                remedy="Run the same version on both sides.",
-            )
 
     def blinding(self) -> Any:
         """A fresh random n-th power modulo n²: what makes equal numbers look different."""

@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from sfumato.errors import ColumnError, ParameterError, PeerError, did_you_mean
 
@@ -91,8 +91,7 @@ def agree(session: Session, facts: Mapping[str, Any], told: Any = None) -> Any:
     )
     there = theirs.get("facts") if isinstance(theirs, dict) else None
     if not isinstance(there, dict):
-        session.channel.stop("it received a message that does not belong here")
-        raise PeerError("the other party sent no facts to agree on", where="agreement")
+        session.refuse("sent nothing to agree on", "agreement")
     here = json.loads(json.dumps(facts))
     different = [name for name in here if name not in there or here[name] != there[name]]
     # names of the other side's own columns are its affair: only that there are some is said
@@ -126,13 +125,13 @@ def pool_categories(
         # first the names alone: categories of a column that only one side has are never told
         names = session.exchange_json("columns", list(here), limit=_LARGEST_MESSAGE)
         if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-            _odd(session, "the other party named no columns")
+            session.refuse("did not name its columns", "columns")
         _require_same_columns(session, here, names)
     told = [[name, values] for name, values in here.items()]
     theirs = session.exchange_json("categories", told, limit=_LARGEST_MESSAGE)
     session.note_learned("both", "which categories occur in the other's columns")
     if not isinstance(theirs, list) or not all(_is_column(entry) for entry in theirs):
-        _odd(session, "the other party told no categories")
+        session.refuse("did not tell its categories", "categories")
     there: dict[str, list[str]] = dict(theirs)
     if same_columns:
         _require_same_columns(session, here, there)
@@ -158,11 +157,6 @@ def _require_same_columns(session: Session, here: Iterable[str], there: Iterable
             where="columns",
             remedy="Name the common columns on both sides (-c, -x).",
         )
-
-
-def _odd(session: Session, what: str) -> NoReturn:
-    session.channel.stop("it received a message that does not belong here")
-    raise PeerError(what, where="categories")
 
 
 def _is_column(entry: Any) -> bool:

@@ -20,16 +20,16 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, TypeVar
 
 from sfumato.errors import ParameterError, PeerError
 from sfumato.results import Result
 from sfumato.secure.channel import Channel
-from sfumato.secure.transport import TLS, Address, accept, dial
+from sfumato.secure.tls import TLS, Address, accept, dial
 
 if TYPE_CHECKING:
-    from sfumato.secure.engine import Engine
-    from sfumato.secure.extension import OTReceiver, OTSender
+    from sfumato.secure.garbling import Engine
+    from sfumato.secure.oblivious_transfer import OTReceiver, OTSender
     from sfumato.secure.paillier import PrivateKey, PublicKey
 
 __all__ = ["PROTOCOL_VERSION", "Session", "SessionReport", "connect", "listen", "together"]
@@ -163,12 +163,16 @@ class Session:
         try:
             return json.loads(answer)
         except (ValueError, RecursionError):
-            self.channel.stop("it received a message that does not belong here")
-            raise PeerError(
-                "the other party sent a message that is not JSON",
-                where=f"step `{step}`",
-                remedy="Run the same version on both sides.",
-            ) from None
+            self.refuse("sent a message that is not JSON", step)
+
+    def refuse(self, what: str, step: str) -> NoReturn:
+        """Stop because of what the other party did, and tell it so."""
+        self.channel.stop(f"this side {what}")
+        raise PeerError(
+            f"the other party {what}",
+            where=f"step `{step}`",
+            remedy="Run the same version on both sides.",
+        ) from None
 
     # What the modules draw from
 
@@ -176,7 +180,7 @@ class Session:
     def engine(self) -> Engine:
         """The implementation of AES hashing and garbling in use."""
         if self._engine is None:
-            from sfumato.secure.engine import choose
+            from sfumato.secure.garbling import choose
 
             self._engine = choose(self._engine_name)
         return self._engine
@@ -193,7 +197,7 @@ class Session:
     @property
     def ot_sender(self) -> OTSender:
         """Alice's end of the oblivious transfers; the base transfers happen on first use."""
-        from sfumato.secure.extension import OTSender
+        from sfumato.secure.oblivious_transfer import OTSender
 
         if self._ot is None:
             self._ot = OTSender(self)
@@ -203,7 +207,7 @@ class Session:
     @property
     def ot_receiver(self) -> OTReceiver:
         """Bob's end of the oblivious transfers."""
-        from sfumato.secure.extension import OTReceiver
+        from sfumato.secure.oblivious_transfer import OTReceiver
 
         if self._ot is None:
             self._ot = OTReceiver(self)
@@ -216,7 +220,7 @@ class Session:
 
         They count as one round for each lot that Bob asks for ahead.
         """
-        from sfumato.secure.extension import AHEAD
+        from sfumato.secure.oblivious_transfer import AHEAD
 
         _ = self.ot_sender if self.is_alice else self.ot_receiver  # has a round of its own
         before = self.channel.traffic.rounds

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfumato.cli._places import parse_address
 from sfumato.cli._running import Run
 from sfumato.errors import ParameterError
 from sfumato.files import require_file
+from sfumato.secure.tls import parse_address
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -14,9 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import ParameterError
-from sfumato.secure import _products
+from sfumato.secure import _kernels
 from sfumato.secure.arithmetic import cross_products, pads
-from sfumato.secure.sharing import Ring, Shares
+from sfumato.secure.shares import Ring, Shares
 
 if TYPE_CHECKING:
     from sfumato.secure.session import Session
@@ -193,7 +193,7 @@ def _offer(session: Session, piece: _Piece, keys: NDArray[np.uint64]) -> NDArray
     rows = np.ascontiguousarray(job.vectors[:, piece.records].T)
     zero, one = (_narrow(p, job.width) for p in pads(session, keys, job.words))
     message = np.empty((len(rows), job.width), np.uint8)
-    _products.vector_send(zero, one, rows, message, job.counts[piece.bob])
+    _kernels.vector_send(zero, one, rows, message, job.counts[piece.bob])
     return message.reshape(-1)
 
 
@@ -204,7 +204,7 @@ def _take(
     job = piece.job
     (chosen,) = (_narrow(p, job.width) for p in pads(session, keys, job.words))
     received = message.reshape(chosen.shape)
-    _products.vector_receive(chosen, piece.bits, received, job.counts[piece.bob])
+    _kernels.vector_receive(chosen, piece.bits, received, job.counts[piece.bob])
 
 
 def _one_by_one(session: Session, job: _Job, ring: Ring) -> Shares:

@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 
 from sfumato.errors import PeerError
-from sfumato.secure import base, together
-from sfumato.secure.extension import OTReceiver, OTSender
+from sfumato.secure import oblivious_transfer as ot
+from sfumato.secure import together
+from sfumato.secure.oblivious_transfer import OTReceiver, OTSender
 
 P25519 = 2**255 - 19
 GROUP_ORDER = 2**252 + 27742317777372353535851937790883648493
@@ -22,10 +23,10 @@ def test_the_receiver_gets_the_chosen_key_of_each_pair():
     choices = [0, 1, 1, 0, 1]
 
     def alice(session):
-        return base.send_keys(session, len(choices))
+        return ot.send_keys(session, len(choices))
 
     def bob(session):
-        return base.receive_keys(session, choices)
+        return ot.receive_keys(session, choices)
 
     (first, second), got = together(alice, bob)
     for i, choice in enumerate(choices):
@@ -52,14 +53,14 @@ def test_the_receiver_gets_the_chosen_key_of_each_pair():
 def test_bad_points_are_refused(point, liar):
     def alice(session):
         if liar == "bob":
-            return base.send_keys(session, 2)
+            return ot.send_keys(session, 2)
         session.begin("base transfers", count=2)
         session.channel.send("base transfers: offer", point)
         return session.channel.receive("base transfers: choices", 64)
 
     def bob(session):
         if liar == "alice":
-            return base.receive_keys(session, [0, 1])
+            return ot.receive_keys(session, [0, 1])
         session.begin("base transfers", count=2)
         session.channel.receive("base transfers: offer", 32)
         session.channel.send("base transfers: choices", PROPER + point)
@@ -87,7 +88,7 @@ def test_an_answer_that_repeats_the_offer_is_refused():
     """R = A would make the second common point the neutral one, which everybody knows."""
 
     def alice(session):
-        return base.send_keys(session, 2)
+        return ot.send_keys(session, 2)
 
     def bob(session):
         session.begin("base transfers", count=2)
@@ -101,19 +102,19 @@ def test_an_answer_that_repeats_the_offer_is_refused():
 
 def test_a_part_of_small_order_in_an_answer_changes_nothing(monkeypatch):
     """Multiples of eight clear it: the sender's keys do not tell anything of its secret."""
-    answer = base._answer
+    answer = ot._answer
 
     def impure(curve, secret, offer, choice):
         return curve.crypto_core_ed25519_add(answer(curve, secret, offer, choice), ORDER_8)
 
-    monkeypatch.setattr(base, "_answer", impure)
+    monkeypatch.setattr(ot, "_answer", impure)
     choices = [0, 1, 1]
 
     def alice(session):
-        return base.send_keys(session, len(choices))
+        return ot.send_keys(session, len(choices))
 
     def bob(session):
-        return base.receive_keys(session, choices)
+        return ot.receive_keys(session, choices)
 
     pairs, got = together(alice, bob)
     for i, choice in enumerate(choices):
@@ -138,19 +139,19 @@ def test_answers_have_either_sign_and_hide_the_choice():
     offer = PROPER
     for choice in (0, 1):
         signs = [
-            base._answer(nacl.bindings, os.urandom(32), offer, choice)[31] >> 7 for _ in range(400)
+            ot._answer(nacl.bindings, os.urandom(32), offer, choice)[31] >> 7 for _ in range(400)
         ]
         assert 120 < sum(signs) < 280
     secret = bytes(31) + b"\x01"
     opposite = bytes(31) + b"\x81"
-    plain = base._answer(nacl.bindings, secret, offer, 0)
-    assert base._answer(nacl.bindings, opposite, offer, 0) == plain[:31] + bytes([plain[31] ^ 0x80])
+    plain = ot._answer(nacl.bindings, secret, offer, 0)
+    assert ot._answer(nacl.bindings, opposite, offer, 0) == plain[:31] + bytes([plain[31] ^ 0x80])
 
 
 def test_conversion_to_montgomery_form_is_that_of_libsodium():
     points = [nacl.bindings.crypto_scalarmult_ed25519_base(os.urandom(32)) for _ in range(20)]
     wanted = [nacl.bindings.crypto_sign_ed25519_pk_to_curve25519(point) for point in points]
-    assert base._montgomery(points) == wanted
+    assert ot._montgomery(points) == wanted
 
 
 @pytest.mark.parametrize("engine", ["aes-ni", "openssl"])

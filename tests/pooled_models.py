@@ -17,9 +17,8 @@ from numpy.typing import NDArray
 
 from sfumato.errors import ParameterError
 from sfumato.secure.bayes import BayesNet, Searching
-from sfumato.secure.growing import Growing, Precision
+from sfumato.secure.decision_tree import DecisionTree, Growing, Leaf, Precision, Split
 from sfumato.secure.schema import Schema
-from sfumato.secure.tree import DecisionTree, Leaf, Split
 
 __all__ = ["PlainNet", "PlainTree", "plain_bayes_net", "plain_id3"]
 

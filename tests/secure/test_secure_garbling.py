@@ -13,9 +13,9 @@ import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
 from sfumato.errors import ParameterError
-from sfumato.secure import Ring, _aes, words
+from sfumato.secure import Ring, _aes
 from sfumato.secure.circuit import Builder
-from sfumato.secure.engine import (
+from sfumato.secure.garbling import (
     CompiledEngine,
     PortableEngine,
     _said_when_compiling,
@@ -91,7 +91,7 @@ def test_streams_are_aes_in_counter_mode(engine, blocks):
 @pytest.mark.parametrize("batch", [1, 9, 256])
 def test_both_engines_garble_to_the_same_bytes(batch):
     builder = Builder()
-    x = words.reconstruct(builder, Ring.odd(10007))
+    x = builder.reconstruct(Ring.odd(10007))
     circuit = builder.finish([*x, builder.invert(x[0])])
     labels = rows(circuit.slots * batch).reshape(circuit.slots, batch, 2)
     delta = rows(1)[0] | np.array([1, 0], np.uint64)
@@ -140,13 +140,13 @@ LEFT = """
 import sys
 sys.path.insert(0, sys.argv[1])
 from sfumato import secure
-from sfumato.secure import _aes, _numbers, _products
+from sfumato.secure import _aes, _kernels, oblivious_transfer
 from two_parties import PROGRAMS
 
 def compiled():
     return {
         (m.__name__, name): len(kernel.signatures)
-        for m in (_aes, _numbers, _products)
+        for m in (_aes, _kernels, oblivious_transfer)
         for name, kernel in vars(m).items()
         if hasattr(kernel, "signatures")
     }
@@ -176,7 +176,7 @@ def test_after_warming_up_nothing_is_left_to_compile():
 NARROW = """
 import numpy as np
 from sfumato.secure import _aes
-from sfumato.secure.engine import CompiledEngine, PortableEngine
+from sfumato.secure.garbling import CompiledEngine, PortableEngine
 
 labels = np.arange(42, dtype=np.uint64).reshape(21, 2)
 results = []

@@ -13,11 +13,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pooled_models import plain_id3
 from samples import sample_path
 from sfumato import secure
 from sfumato.errors import ColumnError, ParameterError, PeerError
-from sfumato.secure import HeldCells, HeldRows, Schema, plain_id3, together
-from sfumato.secure.tree import Leaf, Split
+from sfumato.secure import HeldCells, HeldRows, Schema, together
+from sfumato.secure.decision_tree import Leaf, Split
 
 TENNIS = """
 sunny hot high weak no / sunny hot high strong no / overcast hot high weak yes
@@ -56,7 +57,7 @@ def split_cells(schema, codes, seed=0):
 
 def grow(held, **options):
     """The tree on which both sides agree."""
-    alice, bob = together(*[lambda s: secure.id3(s, held[s.role], **options)] * 2)
+    alice, bob = together(*[lambda s: secure.grow_tree(s, held[s.role], **options)] * 2)
     assert alice == bob
     return alice
 
@@ -211,7 +212,7 @@ def test_what_is_learned_is_the_tree():
     held = split_rows(*tennis())
 
     def party(session):
-        secure.id3(session, held[session.role], target="play")
+        secure.grow_tree(session, held[session.role], target="play")
         return session.report().learned
 
     rows = "the other's number of rows, to within a factor of two"
@@ -227,7 +228,7 @@ def test_messages_tell_the_shape_of_the_tree_and_no_more():
         held = {"alice": HeldRows(schema, codes[:14]), "bob": HeldRows(schema, codes[14:])}
 
         def party(session, held=held):
-            tree = secure.id3(session, held[session.role], target="y")
+            tree = secure.grow_tree(session, held[session.role], target="y")
             assert isinstance(tree.root, Split)
             return session.report()
 
@@ -248,8 +249,8 @@ def test_messages_tell_the_shape_of_the_tree_and_no_more():
 def test_other_options_stop_both_sides(alice, bob, words):
     held = split_rows(*tennis())
     both_stop(
-        lambda s: secure.id3(s, held["alice"], **{"target": "play", **alice}),
-        lambda s: secure.id3(s, held["bob"], **{"target": "play", **bob}),
+        lambda s: secure.grow_tree(s, held["alice"], **{"target": "play", **alice}),
+        lambda s: secure.grow_tree(s, held["bob"], **{"target": "play", **bob}),
         words,
     )
 
@@ -287,14 +288,14 @@ def test_other_columns_categories_or_holdings_stop_both_sides():
         (cells["bob"], "who holds what"),
     ):
         both_stop(
-            lambda s: secure.id3(s, rows, target="play"),
-            lambda s, other=other: secure.id3(s, other, target="play"),
+            lambda s: secure.grow_tree(s, rows, target="play"),
+            lambda s, other=other: secure.grow_tree(s, other, target="play"),
             words,
         )
     for other, words in ((twice, "whose each cell is"), (fewer, "the number of rows")):
         both_stop(
-            lambda s: secure.id3(s, cells["alice"], target="play"),
-            lambda s, other=other: secure.id3(s, other, target="play"),
+            lambda s: secure.grow_tree(s, cells["alice"], target="play"),
+            lambda s, other=other: secure.grow_tree(s, other, target="play"),
             words,
         )
 
@@ -312,7 +313,7 @@ def test_a_peer_that_stops_half_way():
 
     def stays(session):
         try:
-            secure.id3(session, held["alice"], target="play")
+            secure.grow_tree(session, held["alice"], target="play")
         except PeerError as error:
             errors.append(error)
             raise
@@ -345,7 +346,7 @@ def test_a_line_that_breaks_at_any_message(dying):
             if session.role == dying:
                 channel.send = send
             try:
-                secure.id3(session, held[session.role], target="play", max_depth=1)
+                secure.grow_tree(session, held[session.role], target="play", max_depth=1)
             except PeerError:
                 noticed.append(session.role)
                 raise
@@ -373,7 +374,7 @@ def test_a_line_that_breaks_at_any_message(dying):
 def test_bad_options_are_refused_before_anything_is_sent(options, error):
     held = split_rows(*tennis())
     with pytest.raises(error):
-        secure.id3(None, held["alice"], **options)
+        secure.grow_tree(None, held["alice"], **options)
 
 
 def test_bad_cells_and_schemas():
@@ -389,7 +390,7 @@ def test_bad_cells_and_schemas():
     with pytest.raises(ColumnError, match="twice"):
         Schema(("x", "x"), (("a",), ("b",)))
     with pytest.raises(ParameterError, match="one category"):
-        secure.id3(None, HeldRows(Schema.of({"x": ["a"]}), [[0]]), target="x")
+        secure.grow_tree(None, HeldRows(Schema.of({"x": ["a"]}), [[0]]), target="x")
 
 
 def real(name, columns=None):

@@ -9,8 +9,8 @@ label, then come shared counts, x ln x of all of them, and the index of the smal
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -18,21 +18,124 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import ParameterError
-from sfumato.secure import words, yao
-from sfumato.secure.circuit import ONE, ZERO, Builder, Circuit
+from sfumato.results import Result
+from sfumato.secure.arithmetic import argmin
+from sfumato.secure.circuit import ONE, ZERO, Builder, Circuit, constant
 from sfumato.secure.counting import COUNTS, Held, Part
+from sfumato.secure.garbling import run_circuit
 from sfumato.secure.logarithm import log_error, x_log_x
 from sfumato.secure.schema import Schema
-from sfumato.secure.selection import argmin
-from sfumato.secure.sharing import Shares
-from sfumato.secure.tree import DecisionTree, Leaf, Split
+from sfumato.secure.shares import Shares
 
 if TYPE_CHECKING:
     from sfumato.secure.session import Session
 
-__all__ = ["Growing", "id3"]
+__all__ = ["DecisionTree", "Growing", "Leaf", "Split", "grow_tree"]
 
 _MOST_FRACTION_BITS = 40
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """An end of the tree: the category of the target that is predicted."""
+
+    label: int
+
+
+@dataclass(frozen=True)
+class Split:
+    """An inner node: the column it asks for, and one branch for each of its categories."""
+
+    column: int
+    branches: tuple[Leaf | Split, ...]
+
+
+@dataclass(frozen=True)
+class DecisionTree(Result):
+    """A tree that predicts one column from the others.
+
+    Examples
+    --------
+    >>> schema = Schema.of({"sex": ["f", "m"], "ill": ["no", "yes"]})
+    >>> tree = DecisionTree(schema, "ill", Split(0, (Leaf(0), Leaf(1))))
+    >>> tree.predict(np.array([[1, 0], [0, 0]])).tolist(), tree.depth, tree.leaves
+    ([1, 0], 1, 2)
+    """
+
+    schema: Schema = field(metadata={"private": True})
+    target: str
+    root: Leaf | Split = field(metadata={"private": True})
+    tolerance: float = 0.0
+    """Where gains (nats a row) differ by more, the tree is the one of the pooled rows."""
+
+    @property
+    def depth(self) -> int:
+        """Questions on the longest way down."""
+        return max(len(path) for path, _ in self.walk())
+
+    @property
+    def leaves(self) -> int:
+        """Number of ends."""
+        return sum(isinstance(node, Leaf) for _, node in self.walk())
+
+    @property
+    def splits(self) -> int:
+        """Number of inner nodes."""
+        return sum(isinstance(node, Split) for _, node in self.walk())
+
+    def walk(self) -> Iterator[tuple[tuple[tuple[int, int], ...], Leaf | Split]]:
+        """All nodes, each with its path: columns and categories from the root."""
+        waiting: list[tuple[tuple[tuple[int, int], ...], Leaf | Split]] = [((), self.root)]
+        while waiting:
+            path, node = waiting.pop()
+            yield path, node
+            if isinstance(node, Split):
+                below = enumerate(node.branches)
+                waiting += [((*path, (node.column, v)), branch) for v, branch in below]
+
+    def predict(self, codes: Any) -> NDArray[np.int64]:
+        """The predicted category of each record, int[records, columns] as in the schema."""
+        cells = np.asarray(codes)
+        if cells.ndim != 2 or cells.shape[1] != len(self.schema.columns):
+            raise ParameterError("records have one number for each column of the schema")
+        found = np.empty(len(cells), np.int64)
+        waiting: list[tuple[Leaf | Split, NDArray[np.int64]]] = [(self.root, np.arange(len(cells)))]
+        while waiting:
+            node, rows = waiting.pop()
+            if isinstance(node, Leaf):
+                found[rows] = node.label
+                continue
+            asked = cells[rows, node.column]
+            waiting += [(branch, rows[asked == v]) for v, branch in enumerate(node.branches)]
+        return found
+
+    def simplified(self) -> DecisionTree:
+        """The same predictions with as few questions: splits whose leaves all agree are leaves."""
+        return replace(self, root=_simplified(self.root))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Target, size and the nested tree, by names of columns and categories."""
+        shape = {"depth": self.depth, "leaves": self.leaves, "splits": self.splits}
+        return {**super().to_dict(), **shape, "tree": self._named(self.root)}
+
+    def _named(self, node: Leaf | Split) -> dict[str, Any]:
+        if isinstance(node, Leaf):
+            return {"label": self.schema.values[self.schema.position(self.target)][node.label]}
+        names = self.schema.values[node.column]
+        branches = zip(names, node.branches, strict=True)
+        return {
+            "column": self.schema.columns[node.column],
+            "branches": {name: self._named(branch) for name, branch in branches},
+        }
+
+
+def _simplified(node: Leaf | Split) -> Leaf | Split:
+    if isinstance(node, Leaf):
+        return node
+    branches = tuple(_simplified(branch) for branch in node.branches)
+    if isinstance(branches[0], Leaf) and len(set(branches)) == 1:
+        return branches[0]
+    return Split(node.column, branches)
 
 
 @dataclass(frozen=True)
@@ -152,7 +255,7 @@ class _Node:
         return Split(self.column, tuple(branch.finished() for branch in self.branches))
 
 
-def id3(
+def grow_tree(
     session: Session,
     held: Held,
     *,
@@ -186,7 +289,7 @@ def id3(
     >>> rows = {"alice": [[0, 0, 0], [1, 1, 1]], "bob": [[1, 0, 0], [0, 1, 1]]}
     >>> def party(session):
     ...     held = HeldRows(schema, rows[session.role])
-    ...     return id3(session, held, target="ill").to_dict()["tree"]
+    ...     return grow_tree(session, held, target="ill").to_dict()["tree"]
     >>> alice, bob = together(party, party)
     >>> alice == bob, alice["column"], alice["branches"]
     (True, 'smokes', {'no': {'label': 'no'}, 'yes': {'label': 'yes'}})
@@ -295,7 +398,7 @@ def _endings(
     session.note_learned("both", "the tree")
     numbers = [COUNTS.to_bits(s.values, bits).reshape(n, classes * bits) for s in (own, above)]
     inputs = np.concatenate(numbers, axis=1).T
-    opened = yao.run(session, circuit, inputs, n=n, reveal="both").astype(np.int64)
+    opened = run_circuit(session, circuit, inputs, n=n, reveal="both").astype(np.int64)
     labels = (opened[1:] << np.arange(len(opened) - 1)[:, None]).sum(axis=0)
     return opened[0].astype(np.bool_), np.minimum(labels, classes - 1)
 
@@ -304,13 +407,13 @@ def _endings(
 def _ending_circuit(classes: int, bits: int, min_rows: int, forced: bool) -> Circuit:
     """Whether a node ends, and its label if it does; a label of zero if it does not."""
     builder = Builder()
-    own = [words.reconstruct(builder, COUNTS, bits) for _ in range(classes)]
-    above = [words.reconstruct(builder, COUNTS, bits) for _ in range(classes)]
+    own = [builder.reconstruct(COUNTS, bits) for _ in range(classes)]
+    above = [builder.reconstruct(COUNTS, bits) for _ in range(classes)]
     ended = ONE
     if not forced:
-        total, occupied, mixed = words.constant(0, bits), ZERO, ZERO
+        total, occupied, mixed = constant(0, bits), ZERO, ZERO
         for count in own:
-            total, _ = words.add(builder, total, count)
+            total, _ = builder.add(total, count)
             some = ZERO
             for wire in count:
                 some = builder.either(some, wire)
@@ -318,9 +421,9 @@ def _ending_circuit(classes: int, bits: int, min_rows: int, forced: bool) -> Cir
             occupied = builder.either(occupied, some)
         few = ONE
         if min_rows < 1 << bits:
-            few = words.less_than(builder, total, words.constant(min_rows, bits))
+            few = builder.less_than(total, constant(min_rows, bits))
         ended = builder.either(few, builder.invert(mixed))
     # the largest (own count, count above) is the smallest of the inverted words
     ranks = [[builder.invert(w) for w in (*a, *o)] for o, a in zip(own, above, strict=True)]
-    label = words.smallest(builder, ranks)
+    label = builder.smallest(ranks)
     return builder.finish([ended, *(builder.both(ended, wire) for wire in label)])

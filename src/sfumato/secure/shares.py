@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.errors import ParameterError, PeerError
-from sfumato.secure import _numbers
+from sfumato.errors import ParameterError
+from sfumato.secure import _kernels
 
 if TYPE_CHECKING:
     from sfumato.secure.session import Session
@@ -202,13 +202,13 @@ class Ring:
     def add(self, x: Limbs, y: Limbs) -> Limbs:
         """x + y, element by element; a single element serves all."""
         out = np.empty((max(len(x), len(y)), self.limbs), np.uint64)
-        _numbers.add(x, y, out, *self.kernel)
+        _kernels.add(x, y, out, *self.kernel)
         return out
 
     def subtract(self, x: Limbs, y: Limbs) -> Limbs:
         """x - y, element by element; a single element serves all."""
         out = np.empty((max(len(x), len(y)), self.limbs), np.uint64)
-        _numbers.subtract(x, y, out, *self.kernel)
+        _kernels.subtract(x, y, out, *self.kernel)
         return out
 
     def negate(self, x: Limbs) -> Limbs:
@@ -220,7 +220,7 @@ class Ring:
     def multiply(self, x: Limbs, y: Limbs) -> Limbs:
         """x · y, element by element; a single y serves all."""
         out = np.empty((len(x), self.limbs), np.uint64)
-        _numbers.multiply(x, y, out, *self.kernel, self.inverse, self._square)
+        _kernels.multiply(x, y, out, *self.kernel, self.inverse, self._square)
         return out
 
     def times(self, x: Limbs, constant: int) -> Limbs:
@@ -230,7 +230,7 @@ class Ring:
     def sum(self, x: Limbs, group: int) -> Limbs:
         """Sums of consecutive groups."""
         out = np.empty((len(x) // group, self.limbs), np.uint64)
-        _numbers.sum_groups(x, group, out, *self.kernel)
+        _kernels.sum_groups(x, group, out, *self.kernel)
         return out
 
     def to_bits(self, elements: Limbs, used: int | None = None) -> NDArray[np.uint8]:
@@ -400,12 +400,7 @@ def receive_elements(session: Session, step: str, ring: Ring, n: int) -> Limbs:
     raw = session.channel.receive(step, n * ring.limbs * 8)
     elements = np.frombuffer(raw, np.uint64).reshape(n, ring.limbs)
     if not ring.holds(elements):
-        session.channel.stop("it received numbers outside the agreed ring")
-        raise PeerError(
-            "the other party sent numbers outside the agreed ring",
-            where=f"step `{step}`",
-            remedy="Run the same version on both sides.",
-        )
+        session.refuse("sent numbers outside the agreed ring", step)
     return elements
 
 

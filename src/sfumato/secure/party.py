@@ -1,0 +1,477 @@
+"""What one of two parties does: bring its table, meet the other, and compute with it.
+
+The only module of this package that reads tables; all others work on arrays and shares. Both sides
+call the same function with the same options, each with its own rows, and get the same result.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
+
+from sfumato.errors import ColumnError, ParameterError, SourceError, did_you_mean
+from sfumato.files import read_text, require_file
+from sfumato.results import Result
+from sfumato.secure.session import Session, SessionReport, connect, listen
+from sfumato.secure.tls import TLS, Address, parse_address
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from sfumato.secure.bayes import BayesNet
+    from sfumato.secure.counting import HeldCells, HeldRows
+    from sfumato.secure.decision_tree import DecisionTree
+    from sfumato.secure.schema import Schema
+
+__all__ = ["Logarithms", "Meeting", "Outcome", "bayes_net", "id3", "log_of_sums", "read_schema"]
+
+Split = Literal["rows", "cells"]
+Found = TypeVar("Found", bound=Result)
+
+MISSING = "(missing)"
+"""The category of empty cells, where each side has whole rows."""
+_LARGEST_SUM_BITS = 40
+_WRITTEN = 'Write e.g. {"sex": ["f", "m"], "stage": ["I", "II"]}'
+
+
+@dataclass(frozen=True)
+class Meeting:
+    """Who this side is, where the two meet, and how they recognise each other.
+
+    Parameters
+    ----------
+    me
+        ``"alice"`` on one side, ``"bob"`` on the other.
+    peer, listen
+        ``HOST:PORT``: where the other side listens, or where this side does. One of the two.
+    cert, key, peer_cert
+        This side's certificate and private key (`make_keys`), and the other's certificate.
+    plain
+        No encryption and no certificates: between processes of one machine only.
+    timeout
+        Seconds to wait for the other side, at the start and at each step.
+    progress
+        Receives what is being done, and how much of it is finished.
+
+    Examples
+    --------
+    >>> Meeting("alice", listen="127.0.0.1:7000", plain=True).address
+    ('127.0.0.1', 7000)
+    """
+
+    me: str
+    peer: str | None = None
+    listen: str | None = None
+    cert: str | Path | None = None
+    key: str | Path | None = None
+    peer_cert: str | Path | None = None
+    plain: bool = False
+    timeout: float = 60.0
+    progress: Callable[..., None] | None = None
+
+    def __post_init__(self) -> None:
+        if bool(self.peer) == bool(self.listen):
+            raise ParameterError(
+                "one side listens, the other connects to it",
+                remedy="Use --listen HOST:PORT on one side and --peer HOST:PORT on the other "
+                "(listen=, peer= in Python).",
+            )
+        given = [self.cert, self.key, self.peer_cert]
+        if self.plain == any(given) or (any(given) and not all(given)):
+            raise ParameterError(
+                "the two sides recognise each other by certificates",
+                remedy="Use --cert, --key and --peer-cert (`sfumato party keys` makes them), or "
+                "--plain between processes of one machine (cert=, key=, peer_cert=, plain=True in "
+                "Python).",
+            )
+        for path in self.files:
+            require_file(path, "a certificate or key")
+        if not 0 < self.timeout <= 86_400:
+            raise ParameterError(
+                "--timeout is a number of seconds, at most a day",
+                remedy="Write e.g. --timeout 60 (timeout=60 in Python).",
+            )
+        _ = self.address
+        if tls := self._tls():
+            tls.context(server=bool(self.listen))
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Certificates and key."""
+        return tuple(str(path) for path in (self.cert, self.key, self.peer_cert) if path)
+
+    @property
+    def address(self) -> Address:
+        """Host and port where the two meet."""
+        if self.listen:
+            return parse_address(self.listen, "--listen")
+        return parse_address(self.peer or "", "--peer")
+
+    def meet(self, program: str, parameters: Mapping[str, Any]) -> Session:
+        """Prepare the compiled code, then wait for the other party and greet it."""
+        from sfumato.secure.garbling import warm_up
+
+        progress = self.progress or (lambda *_: None)
+        warm_up(progress)
+        progress("waiting for the other party")
+        session = (listen if self.listen else connect)(
+            self.me,
+            self.address,
+            program=program,
+            parameters=parameters,
+            tls=self._tls(),
+            timeout=self.timeout,
+        )
+        session.on_progress = progress
+        return session
+
+    def _tls(self) -> TLS | None:
+        return TLS(*map(Path, self.files)) if self.files else None
+
+
+@dataclass(frozen=True)
+class Outcome(Result, Generic[Found]):
+    """What both sides found, what the session cost this side, and who learned what."""
+
+    found: Found
+    session: SessionReport
+    output: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """The result's own fields, then `session` and `output`."""
+        told = {"session": self.session.to_dict(), "output": self.output}
+        return {**self.found.to_dict(), **told}
+
+
+@dataclass(frozen=True)
+class Logarithms(Result):
+    """Natural logarithms of sums, and how far off each is at most."""
+
+    logarithms: tuple[float, ...]
+    error: float
+
+
+def log_of_sums(numbers: Sequence[int], *, peer: Meeting | Session) -> Outcome[Logarithms]:
+    """Natural logarithms of sums of which each side knows one part.
+
+    Whoever knows a sum and one part knows the other part: a demonstration, not a protection.
+
+    Parameters
+    ----------
+    numbers
+        This side's part of each sum, at least 1.
+    peer
+        How to meet the other side, or a session with it.
+
+    Examples
+    --------
+    >>> from sfumato import secure
+    >>> def party(session):
+    ...     return secure.log_of_sums([600 if session.is_alice else 400], peer=session)
+    >>> alice, bob = secure.together(party, party)
+    >>> round(alice.found.logarithms[0], 3), alice.found == bob.found  # ln 1000
+    (6.908, True)
+    """
+    from sfumato.secure.logarithm import log, log_error
+    from sfumato.secure.shares import Ring, private, reveal_real
+
+    largest = (1 << (_LARGEST_SUM_BITS - 1)) - 1
+    if not all(1 <= part <= largest for part in numbers):
+        # 0 + 0 has no logarithm, and neither side could see that it was asked for
+        raise ParameterError(
+            "each part of a sum must be a positive whole number",
+            where="--number",
+            remedy=f"Use 1 to {largest:,}.",
+        )
+    ring = Ring.power_of_two(64)
+
+    def compute(session: Session) -> Logarithms:
+        shares = log(session, private(ring, list(numbers)), bits=_LARGEST_SUM_BITS)
+        opened = reveal_real(session, shares, what="the logarithms of the sums")
+        error = log_error(ring, bits=_LARGEST_SUM_BITS)
+        return Logarithms(tuple(float(value) for value in opened), error)
+
+    return _together(peer, "log", {"numbers": len(numbers)}, compute)
+
+
+def id3(
+    rows: Any,
+    *,
+    target: str,
+    peer: Meeting | Session,
+    columns: Sequence[str] | None = None,
+    max_depth: int | None = None,
+    min_rows: int = 2,
+    fine: bool = False,
+    split: Split = "rows",
+    schema: Schema | None = None,
+    max_values: int = 64,
+) -> Outcome[DecisionTree]:
+    """The decision tree of both sides' rows, as if pooled.
+
+    Both sides learn the tree and nothing else about the other's rows: neither counts nor gains.
+
+    Parameters
+    ----------
+    rows
+        This side's table: anything `sfumato.table` opens. All columns are taken as categories.
+    target
+        The column to predict.
+    peer
+        How to meet the other side, or a session with it.
+    columns
+        The columns to use; all if None.
+    max_depth, min_rows, fine
+        When the tree stops growing, and how exactly it is computed: see `grow_tree`.
+    split
+        Each side has whole ``"rows"``; or both have the same rows in the same order and each some
+        ``"cells"``: an empty cell is the other side's.
+    schema
+        Columns and categories both agreed on. Without it the two tell each other which categories
+        occur.
+    max_values
+        Refuse columns with more categories.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from sfumato import secure
+    >>> tables = {
+    ...     "alice": pa.table({"smokes": ["yes", "no", "no"], "ill": ["yes", "no", "no"]}),
+    ...     "bob": pa.table({"smokes": ["yes", "yes"], "ill": ["yes", "yes"]}),
+    ... }
+    >>> def party(session):
+    ...     return secure.id3(tables[session.role], target="ill", peer=session).found
+    >>> alice, bob = secure.together(party, party)
+    >>> alice == bob, alice.to_dict()["tree"]["column"]
+    (True, 'smokes')
+    """
+    from sfumato.secure.decision_tree import grow_tree
+
+    if columns is not None and split == "rows" and target not in columns:
+        columns = (*columns, target)
+    own = LocalTable(rows, columns, split, max_values)
+    own.require([target], schema)
+    own.require_complete(target)
+    options: dict[str, Any] = {
+        "target": target, "max_depth": max_depth, "min_rows": min_rows, "fine": fine
+    }  # fmt: skip
+    return _together(
+        peer,
+        "id3",
+        {**options, **own.facts(schema)},
+        lambda session: grow_tree(session, own.agreed(session, schema), **options),
+    )
+
+
+def bayes_net(
+    rows: Any,
+    *,
+    peer: Meeting | Session,
+    columns: Sequence[str] | None = None,
+    order: Sequence[str] | None = None,
+    max_parents: int = 2,
+    score: str = "burnside",
+    split: Split = "rows",
+    schema: Schema | None = None,
+    max_values: int = 64,
+) -> Outcome[BayesNet]:
+    """Which columns depend on which: the Bayes net of both sides' rows, as if pooled.
+
+    Both sides learn the arrows and nothing else: neither counts nor scores.
+
+    Parameters
+    ----------
+    order
+        Columns in an order in which causes come before effects; as in Alice's table if None.
+    max_parents, score
+        See `search_net`.
+    rows, peer, columns, split, schema, max_values
+        See `id3`.
+    """
+    from sfumato.secure.bayes import search_net
+
+    own = LocalTable(rows, columns, split, max_values)
+    own.require(order or [], schema)
+    options: dict[str, Any] = {
+        "order": None if order is None else list(order), "max_parents": max_parents, "score": score
+    }  # fmt: skip
+    return _together(
+        peer,
+        "bayes",
+        {**options, **own.facts(schema)},
+        lambda session: search_net(session, own.agreed(session, schema), **options),
+    )
+
+
+def _together(
+    peer: Meeting | Session,
+    program: str,
+    parameters: Mapping[str, Any],
+    compute: Callable[[Session], Found],
+) -> Outcome[Found]:
+    """Compute in a session at hand; else meet, and return once both sides have finished."""
+    if isinstance(peer, Session):
+        return Outcome(compute(peer), peer.report())
+    with peer.meet(program, parameters) as session:
+        found = compute(session)
+    return Outcome(found, session.report())
+
+
+def read_schema(path: str | Path) -> Schema:
+    """Columns and categories from a JSON file, as both sides agreed on them."""
+    from sfumato.secure.schema import Schema
+
+    try:
+        told = json.loads(read_text(path, "the schema"))
+    except ValueError as error:
+        raise SourceError("this is not JSON", where=str(path), remedy=_WRITTEN) from error
+    if not isinstance(told, dict) or not all(
+        isinstance(values, list) and all(isinstance(value, str) for value in values)
+        for values in told.values()
+    ):
+        raise SourceError(
+            "a schema names columns, each with a list of categories as text",
+            where=str(path),
+            remedy=_WRITTEN,
+        )
+    return Schema.of(told)
+
+
+class LocalTable:
+    """The chosen columns of this side's table as codes of categories, the form that is counted.
+
+    Parameters
+    ----------
+    rows
+        Anything `sfumato.table` opens.
+    columns
+        The columns to use; all if None.
+    split
+        Whole rows, or cells of common rows: then an empty cell is the other side's.
+    max_values
+        No column may have more categories: they are told to the other side.
+    """
+
+    def __init__(
+        self, rows: Any, columns: Sequence[str] | None, split: Split, max_values: int
+    ) -> None:
+        import pyarrow as pa
+
+        from sfumato.tables import Table, table
+
+        if split not in ("rows", "cells"):
+            raise ParameterError(f"`{split}` is not a way to split", remedy="Use rows or cells.")
+        self.split = split
+        self.categories: dict[str, list[str]] = {}
+        self._codes: dict[str, NDArray[np.int64]] = {}
+        opened = table(rows)
+        try:
+            names = opened.require(columns)
+            fields = [(name, opened.column(name).type) for name in names]
+            batches = list(opened.batches(names))
+        finally:
+            if not isinstance(rows, Table):
+                opened.close()
+        read = pa.Table.from_batches(batches) if batches else pa.schema(fields).empty_table()
+        self.rows = read.num_rows
+        for name in names:
+            self._encode(name, read.column(name), max_values)
+
+    def _encode(self, name: str, cells: Any, max_values: int) -> None:
+        encoded = cells.combine_chunks().dictionary_encode()
+        values = [_text(value) for value in encoded.dictionary.to_pylist()]
+        codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype("int64")
+        if self.split == "rows" and (codes < 0).any():
+            if MISSING in values:
+                raise ColumnError(
+                    f"column `{name}` has empty cells and also the category {MISSING}",
+                    remedy="Fill the empty cells.",
+                )
+            codes[codes < 0] = len(values)
+            values.append(MISSING)
+        if len(values) > max_values:
+            raise ColumnError(
+                f"column `{name}` has {len(values):,} different values",
+                remedy="Leave it out (-x), make it coarser, or raise --max-values (max_values=).",
+            )
+        self.categories[name], self._codes[name] = values, codes
+
+    def facts(self, schema: Schema | None) -> dict[str, Any]:
+        """What both sides must agree on."""
+        return {"split": self.split, "schema": None if schema is None else schema.digests()}
+
+    def held(self, schema: Schema) -> HeldRows | HeldCells:
+        """The table in terms of the schema, whose order of columns it takes."""
+        import numpy as np
+
+        from sfumato.secure.counting import HeldCells, HeldRows
+
+        unknown = [name for name in self.categories if name not in schema.columns]
+        lacking = [name for name in schema.columns if name not in self.categories]
+        if unknown:
+            raise ColumnError(
+                f"column `{unknown[0]}` is not in the schema",
+                remedy=did_you_mean(unknown[0], schema.columns),
+            )
+        if lacking and self.split == "rows":
+            raise ColumnError(
+                f"column `{lacking[0]}` of the schema is not in this table",
+                remedy="Add it, or agree on a schema without it.",
+            )
+        codes = np.full((self.rows, len(schema.columns)), -1, np.int64)
+        for name, values in self.categories.items():
+            at = schema.position(name)
+            place = {value: i for i, value in enumerate(schema.values[at])}
+            outside = sum(value not in place for value in values)
+            if outside:
+                raise ColumnError(
+                    f"column `{name}` has {outside:,} categories that the schema does not name",
+                    remedy="Add them to the schema, on both sides.",
+                )
+            translated = np.array([*(place[value] for value in values), -1], np.int64)
+            codes[:, at] = translated[self._codes[name]]
+        return HeldRows(schema, codes) if self.split == "rows" else HeldCells(schema, codes)
+
+    def agreed(self, session: Session, schema: Schema | None) -> HeldRows | HeldCells:
+        """The table as both sides see it: by a schema at hand, or by telling each other."""
+        from sfumato.secure.schema import pool_categories
+
+        if schema is None:
+            same = self.split == "rows"
+            schema = pool_categories(session, self.categories, same_columns=same)
+        return self.held(schema)
+
+    def require(self, names: Sequence[str], schema: Schema | None) -> None:
+        """Whatever can be wrong on this side alone, found before anybody is bothered."""
+        known: Sequence[str] = tuple(self.categories)
+        if schema is not None:
+            self.held(schema)
+            known = schema.columns
+        elif self.split == "cells":
+            return
+        for name in names:
+            if name not in known:
+                raise ColumnError(f"there is no column `{name}`", remedy=did_you_mean(name, known))
+
+    def require_complete(self, column: str) -> None:
+        """Refuse empty cells in a column of whole rows."""
+        if MISSING in self.categories.get(column, ()):
+            empty = int((self._codes[column] == self.categories[column].index(MISSING)).sum())
+            raise ColumnError(
+                f"column `{column}` has {empty:,} empty cells",
+                remedy="Remove those rows: what is to be predicted must be known.",
+            )
+
+
+def _text(value: Any) -> str:
+    """A value as both sides write it: whole numbers alike, whatever their type."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return str(value)
