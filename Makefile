@@ -8,12 +8,13 @@ DEMO ?= demo
 CODE := src tests benchmarks
 PYTEST_WORKERS ?= 2
 
-.PHONY: help demo test check packages slow bench clean
+.PHONY: help demo test check docs packages slow bench clean
 
 help:
 	@echo "make demo    first result on a synthetic hospital"
 	@echo "make check   style, types, examples in the documentation"
 	@echo "make test    check, then all tests but the slow ones"
+	@echo "make docs    the documentation as a site, in build/site"
 	@echo "make slow    long statistical tests"
 	@echo "make bench   speed against other tools, as ratios"
 
@@ -45,6 +46,12 @@ check: $(READY)
 
 test: packages check
 	$(BIN)/pytest -m "not slow" -n $(PYTEST_WORKERS) --dist loadgroup
+
+# the site is read from disk, without a network; the reference in it is read from the code
+docs: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet -e '.[docs]'
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@echo "build/site/index.html"
 
 slow: $(READY)
 	$(BIN)/pytest -m slow

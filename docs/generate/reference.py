@@ -1,0 +1,418 @@
+"""The reference, read from the code: verbs and their options, Python names, results, settings.
+
+Nothing here knows an option or a field by name. The command line is walked as typer built it,
+results and settings are read from their dataclasses, and a certificate is shown as a real release
+leaves it. `python docs/generate/reference.py FOLDER` writes the pages; mkdocs asks for them
+through `hooks.py`.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import functools
+import importlib
+import inspect
+import json
+import pkgutil
+import re
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import sfumato
+from sfumato.cli._main import load
+from sfumato.cli._verbs import VERBS
+from sfumato.results import Result
+
+ROOT = Path(__file__).resolve().parents[2]
+INSIDE = {"cli", "engines", "kernels", "report", "web"}
+"""Packages that nobody outside is meant to import from."""
+
+
+@functools.cache
+def public_modules() -> dict[str, str]:
+    """Modules below `sfumato` with public names of their own, by the name of their page."""
+    found = {}
+    for info in pkgutil.iter_modules(sfumato.__path__):
+        if info.name not in INSIDE and not info.name.startswith("_"):
+            module = importlib.import_module(f"sfumato.{info.name}")
+            if getattr(module, "__all__", ()):
+                found[f"reference/python-{info.name}.md"] = module.__name__
+    return found
+
+
+def pages() -> dict[str, str]:
+    """Every generated page: its path below ``docs`` and its Markdown."""
+    made = {
+        "reference/command-line.md": command_line(),
+        "reference/python.md": python_verbs(),
+        "reference/results.md": results(),
+        "reference/settings.md": settings(),
+        "reference/certificate.md": certificate(),
+        "changelog.md": _from_root("CHANGELOG.md"),
+        "contributing.md": _from_root("CONTRIBUTING.md"),
+    }
+    return made | {page: python_module(name) for page, name in public_modules().items()}
+
+
+def options_of(verb: str) -> str:
+    """The options of one verb, as a section to stand at the end of its page."""
+    found = next((known for known in VERBS if known.name == verb), None)
+    if found is None:
+        return ""
+    command = load(found)
+    lines = ["", "## All options", "", "Read from the program: the same as `--help`.", ""]
+    if hasattr(command, "commands"):
+        for name, below in sorted(command.commands.items()):
+            lines += [f"### {verb} {name}", "", _summary(below), "", *_options(below)]
+    else:
+        lines += _options(command)
+    return "\n".join(lines) + "\n"
+
+
+# The command line
+
+
+def command_line() -> str:
+    """All verbs with what they answer, and what they share."""
+    lines = ["# Command line", "", "Every verb, as `sfumato --help` lists them.", ""]
+    for panel in dict.fromkeys(verb.panel for verb in VERBS):
+        lines += [f"## {panel}", "", "| verb | |", "|---|---|"]
+        lines += [
+            f"| [`sfumato {verb.name}`](../verbs/{verb.name}.md#all-options) | {verb.summary} |"
+            for verb in VERBS
+            if verb.panel == panel
+        ]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _summary(command: Any) -> str:
+    return _tidy((command.help or "").split("\f")[0])
+
+
+def _options(command: Any) -> list[str]:
+    """One table for each group of options, arguments first."""
+    groups: dict[str, list[str]] = {}
+    for parameter in command.params:
+        if getattr(parameter, "hidden", False) or parameter.name == "help":
+            continue
+        default_panel = "Arguments" if parameter.param_type_name == "argument" else "Options"
+        panel = getattr(parameter, "rich_help_panel", None) or default_panel
+        groups.setdefault(panel, []).append(_row(parameter))
+    lines: list[str] = []
+    for panel in sorted(groups, key=lambda name: name != "Arguments"):
+        lines += [f"**{panel}**", "", "| option | value | meaning |", "|---|---|---|"]
+        lines += [*groups[panel], ""]
+    return lines
+
+
+def _row(parameter: Any) -> str:
+    is_flag = getattr(parameter, "is_flag", False)
+    metavar = parameter.metavar or parameter.name.upper()
+    if parameter.param_type_name == "argument":
+        names, value = f"`{metavar}`", "required" if parameter.required else ""
+    else:
+        shown = [*parameter.opts, *parameter.secondary_opts]
+        names = ", ".join(f"`{name}`" for name in sorted(shown, key=len))
+        value = "" if is_flag else f"`{metavar}`"
+        default = parameter.default
+        if not is_flag and isinstance(default, (int, float, str)) and default != "":
+            value += f" (default `{default}`)"
+    return f"| {_cell(names)} | {_cell(value)} | {_cell(_tidy(parameter.help or ''))} |"
+
+
+# Python
+
+
+def python_verbs() -> str:
+    """The names of `sfumato` itself."""
+    lines = ["# Python: the verbs", "", "`import sfumato as sf` loads nothing heavy; each name is"]
+    lines += ["loaded when it is first used. Results are described on [their page](results.md).", ""]
+    for name in sfumato.__all__:
+        thing = getattr(sfumato, name)
+        if inspect.ismodule(thing):
+            lines += [f"## sf.{name}", "", inspect.getdoc(thing) or "", ""]
+        elif hasattr(thing, "__qualname__"):
+            lines += [*_directive(thing, f"sf.{name}")]
+    return "\n".join(lines)
+
+
+def python_module(name: str) -> str:
+    """The public names of one module."""
+    module = importlib.import_module(name)
+    about = re.sub(r":{2}\n\n(?=    )", "\n", inspect.getdoc(module) or "")
+    lines = [f"# Python: `{name}`", "", about, ""]
+    seen: set[str] = set()
+    for public in module.__all__:
+        thing = getattr(module, public)
+        where = f"{getattr(thing, '__module__', '')}.{getattr(thing, '__qualname__', '')}"
+        if where.startswith("sfumato.") and where not in seen and not inspect.ismodule(thing):
+            seen.add(where)
+            lines += _directive(thing, public)
+    return "\n".join(lines)
+
+
+def _directive(thing: Any, title: str) -> list[str]:
+    return [
+        f"::: {thing.__module__}.{thing.__qualname__}",
+        "    options:",
+        f'      heading: "{title}"',
+        f'      toc_label: "{title}"',
+        "",
+    ]
+
+
+# Results
+
+
+def results() -> str:
+    """What verbs return in Python and print with ``--json``, field by field."""
+    known = {kind.__name__: kind for kind in _classes(Result)}
+    lines = [
+        "# Results and JSON",
+        "",
+        "Every verb returns a frozen record. `--json` prints the same fields under the same names",
+        "as one JSON object; tuples become lists, not-a-number becomes null. Fields marked *Python*",
+        "are handles and arrays that JSON leaves out. `result.to_dict()` and `result.to_json()` give",
+        "the same from Python, `result.report(path)` a page to look at.",
+        "",
+    ]
+    first = [name for name in dict.fromkeys(_returned()) if name in known]
+    for name in [*first, *sorted(set(known) - set(first))]:
+        lines += _record(known[name])
+    return "\n".join(lines)
+
+
+def _returned() -> Iterator[str]:
+    """Names of the classes that the verbs return, in the order of the verbs."""
+    for name in sfumato.__all__:
+        thing = getattr(sfumato, name)
+        if inspect.isfunction(thing):
+            yield str(inspect.signature(thing).return_annotation).split("|")[0].strip()
+
+
+def _record(kind: type) -> list[str]:
+    about = (inspect.getdoc(kind) or "").split("\n\n")
+    text = "\n\n".join(part for part in about if not _is_section(part))
+    lines = [f"## {kind.__name__}", "", f"`{kind.__module__}`. {_tidy(text)}", ""]
+    helps = _helps(kind)
+    has_helps = any(field.name in helps for field in dataclasses.fields(kind))
+    lines += ["| field | type |" + " meaning |" * has_helps, "|---|---|" + "---|" * has_helps]
+    for field in dataclasses.fields(kind):
+        mark = " *Python*" if field.metadata.get("private") else ""
+        row = f"| `{field.name}`{mark} | `{_cell(str(field.type))}` |"
+        lines.append(row + f" {_cell(helps.get(field.name, ''))} |" * has_helps)
+    return [*lines, ""]
+
+
+def _is_section(text: str) -> bool:
+    """Whether a part of a docstring is a titled section of numpydoc."""
+    return bool(re.match(r"\w[\w ]*\n-{3,}", text)) or text.startswith(">>>")
+
+
+def _helps(kind: type) -> dict[str, str]:
+    """What is said of each field: in its metadata, below it, or in a section of the docstring."""
+    found = _numpydoc(inspect.getdoc(kind) or "")
+    tree = ast.parse(Path(inspect.getfile(kind)).read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ClassDef) and node.name == kind.__name__:
+            for above, below in zip(node.body, node.body[1:], strict=False):
+                said = isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant)
+                if said and isinstance(above, ast.AnnAssign) and isinstance(above.target, ast.Name):
+                    found[above.target.id] = str(below.value.value)
+    for field in dataclasses.fields(kind):
+        for name in ("help", "says", "doc"):
+            if isinstance(field.metadata.get(name), str):
+                found[field.name] = field.metadata[name]
+    return {name: _tidy(text) for name, text in found.items()}
+
+
+def _numpydoc(text: str) -> dict[str, str]:
+    """The entries of the sections Parameters and Attributes."""
+    found: dict[str, str] = {}
+    for section in re.findall(r"(?:Parameters|Attributes)\n-+\n(.*?)(?=\n\n\w+\n-+|\Z)", text, re.S):
+        for names, said in re.findall(r"^(\S.*)\n((?:[ ]{4}.*\n?|\n)+)", section + "\n", re.M):
+            for name in names.split(":")[0].split(","):
+                found[name.strip().lstrip("*")] = inspect.cleandoc(said)
+    return found
+
+
+# Settings of a release
+
+
+def settings() -> str:
+    """The settings of `anonymize`: in Python, on the command line and in TOML the same names."""
+    kind = _settings_class()
+    helps = _numpydoc(inspect.getdoc(sfumato.anonymize) or "") | _helps(kind)
+    lines = [
+        "# Settings of anonymize",
+        "",
+        "The same names in Python (`sf.anonymize(table, k=5)`), in",
+        "[anonymize.toml](../anonymize-toml.md) (`k = 5`) and, with dashes, on the command line.",
+        "",
+        "| setting | type | default | meaning |",
+        "|---|---|---|---|",
+    ]
+    for field in dataclasses.fields(kind):
+        default = "" if field.default is dataclasses.MISSING else f"`{field.default!r}`"
+        lines.append(
+            f"| `{field.name}` | `{_cell(str(field.type))}` | {_cell(default)} "
+            f"| {_cell(_tidy(helps.get(field.name, '')))} |"
+        )
+    lines += ["", "## Methods and their options", "", "| method | | options |", "|---|---|---|"]
+    for name, method in _methods().items():
+        taken = ", ".join(f"`{option}`" for option in getattr(method, "options", ()))
+        lines.append(f"| `{name}` | {_cell(_tidy(getattr(method, 'says', '')))} | {taken} |")
+    return "\n".join([*lines, ""])
+
+
+def _settings_class() -> type:
+    """The dataclass that declares what can be asked of `anonymize`, wherever it lives."""
+    wanted = {"qi", "k", "sensitive", "method", "weights"}
+    for module in _modules():
+        for thing in vars(module).values():
+            if inspect.isclass(thing) and dataclasses.is_dataclass(thing):
+                if wanted <= {field.name for field in dataclasses.fields(thing)}:
+                    return thing
+    raise LookupError("no dataclass declares the settings of anonymize")
+
+
+def _methods() -> Mapping[str, Any]:
+    for module in _modules():
+        found = getattr(module, "METHODS", None)
+        if isinstance(found, Mapping):
+            return found
+    raise LookupError("no module lists METHODS")
+
+
+# The certificate
+
+_MEANINGS = {
+    "certificate": "version of this form",
+    "sfumato": "version of the program that made it",
+    "method": "how the release was made",
+    "asked": "what was demanded; `anonymize --config` reads it to repeat the release",
+    "input": "the source table: name and fingerprint",
+    "output": "the released table: name and fingerprint",
+    "measured": "what was measured on the output, read back",
+    "findings": "each promise: what was asked, what was measured, whether it holds",
+    "column_actions": "what happened to each column",
+    "utility": "what it cost; see [utility](../utility.md)",
+    "lower_bound": "a loss that no release of this kind undercuts, where one was proven",
+    "details": "what the method itself has to say",
+    "seed": "same table, same seed, same bytes",
+    "warnings": "what a person should read",
+    "stopped_by": "`time` or `memory` where a limit ended the search, else null",
+    "digest": "SHA-256 of everything above, in canonical JSON",
+    "hmac": "the same with a key, if one was given",
+    "rows": "released rows",
+    "k": "rows in the smallest class of the release",
+    "classes": "classes in the release, by the first set of quasi-identifiers",
+    "suppressed_rows": "rows left out",
+    "suppressed_cells": "cells starred by `cells`",
+    "risk": "risk before and after, for each set; see [risk](../verbs/risk.md)",
+    "promises": "what the release promises, as `verify` measures it again",
+    "release": "figures of the release, as `anonymize --json` prints them",
+}
+
+
+def certificate() -> str:
+    """A real certificate, and what each of its fields means."""
+    body = _example_certificate()
+    unknown = set(body) - set(_MEANINGS)
+    if unknown:
+        raise LookupError(f"the certificate has fields that no page explains: {sorted(unknown)}")
+    lines = [
+        "# The certificate",
+        "",
+        "Beside every release lies `OUT.certificate.json`. `sfumato verify OUT` reads it, compares",
+        "fingerprints and measures every promise again. It holds no date and no cell of the table",
+        "except the labels that the settings themselves name.",
+        "",
+        "| field | meaning |",
+        "|---|---|",
+        *(f"| `{name}` | {_MEANINGS[name]} |" for name in body),
+        "| `hmac` | " + _MEANINGS["hmac"] + " |",
+        "",
+        "The certificate of four made-up people, `qi=[\"age\", \"sex\"]` and `k=2`:",
+        "",
+        "```json",
+        json.dumps(body, ensure_ascii=False, indent=2),
+        "```",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _example_certificate() -> dict[str, Any]:
+    with tempfile.TemporaryDirectory() as folder:
+        table = Path(folder, "people.csv")
+        table.write_text("age,sex,illness\n21,F,flu\n22,F,cold\n35,M,flu\n36,M,gout\n")
+        sfumato.anonymize(table, qi=["age", "sex"], k=2, output=Path(folder, "release.csv"))
+        text = Path(folder, "release.csv.certificate.json").read_text(encoding="utf-8")
+        found: dict[str, Any] = json.loads(text.replace(folder + "/", ""))
+        return found
+
+
+# Helpers
+
+
+@functools.cache
+def _modules() -> tuple[Any, ...]:
+    """All modules of the package that can be imported here."""
+    found = []
+    for info in pkgutil.walk_packages(sfumato.__path__, "sfumato."):
+        if info.name.endswith("__main__"):
+            continue
+        try:
+            found.append(importlib.import_module(info.name))
+        except ImportError:  # an extra that is not installed
+            continue
+    return tuple(found)
+
+
+def _classes(base: type) -> Iterator[type]:
+    """All dataclasses of the package below a class, in the order of their names."""
+    _modules()  # subclasses are known once their modules are loaded
+    seen: set[type] = set()
+    waiting = [base]
+    while waiting:
+        for kind in waiting.pop().__subclasses__():
+            if kind not in seen and kind.__module__.startswith("sfumato."):
+                seen.add(kind)
+                waiting.append(kind)
+    yield from (kind for kind in sorted(seen, key=lambda k: k.__name__) if _is_public(kind))
+
+
+def _is_public(kind: type) -> bool:
+    return dataclasses.is_dataclass(kind) and not kind.__name__.startswith("_")
+
+
+def _from_root(name: str) -> str:
+    """A page that lies beside ``docs``, with its links as seen from within."""
+    text = (ROOT / name).read_text(encoding="utf-8")
+    return text.replace("](docs/", "](")
+
+
+def _tidy(text: str) -> str:
+    """One paragraph of Markdown from a docstring or a help text with markup of its own."""
+    text = re.sub(r"\[/?(?:bold|dim|italic)\]", "", inspect.cleandoc(text))
+    text = re.sub(r"``(.+?)``", r"`\1`", text)
+    return re.sub(r"\s+", " ", text).strip()
+
+
+def _cell(text: str) -> str:
+    """Text for a cell of a Markdown table: no bar ends it, no bracket outside code opens a tag."""
+    parts = text.replace("|", r"\|").split("`")
+    return "`".join(p if n % 2 else p.replace("<", "&lt;") for n, p in enumerate(parts))
+
+
+if __name__ == "__main__":
+    folder = Path(sys.argv[1])
+    for path, text in pages().items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_text(text, encoding="utf-8")

@@ -1,0 +1,108 @@
+"""Every page has a place in the navigation, and every link and anchor leads somewhere."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+WRITTEN = sorted(DOCS.rglob("*.md"))
+BESIDE = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", ROOT / "CHANGELOG.md"]
+
+sys.path.insert(0, str(DOCS / "generate"))
+import reference  # noqa: E402 (a script of the documentation, no package)
+
+
+@cache
+def generated() -> dict[Path, str]:
+    """The pages that are read from the code, where they will be."""
+    return {DOCS / path: text for path, text in reference.pages().items()}
+
+
+def prose(text: str) -> str:
+    """A page without its blocks of code, its inline code and its comments."""
+    text = re.sub(r"^(```+).*?^\1\s*$", "", text, flags=re.M | re.S)
+    return re.sub(r"<!--.*?-->|`[^`\n]*`", "", text, flags=re.S)
+
+
+def text_of(page: Path) -> str:
+    """A page as the site shows it: verbs end with their options."""
+    if page in generated():
+        return generated()[page]
+    text = page.read_text(encoding="utf-8")
+    return text + (reference.options_of(page.stem) if page.parent.name == "verbs" else "")
+
+
+@cache
+def anchors(page: Path) -> set[str]:
+    """The anchors that headings of a page get."""
+    body = re.sub(r"^(```+).*?^\1\s*$", "", text_of(page), flags=re.M | re.S)
+    found: set[str] = set()
+    for title in re.findall(r"^#{1,6} +(.+?)\s*$", body, flags=re.M):
+        plain = re.sub(r"\[([^]]*)\]\([^)]*\)|`", r"\1", title)
+        kept = re.sub(r"[^\w\s-]", "", plain.encode("ascii", "ignore").decode()).strip().lower()
+        found.add(re.sub(r"[-\s]+", "-", kept))
+    return found | set(re.findall(r'id="([^"]+)"', body))
+
+
+def links(page: Path) -> Iterator[str]:
+    """Where the links and pictures of a page lead, as they are written."""
+    text = prose(text_of(page))
+    yield from re.findall(r"\]\(([^)\s]+)\)", text)
+    yield from re.findall(r'(?:href|src)="([^"]+)"', text)
+
+
+@pytest.mark.parametrize("page", WRITTEN + BESIDE, ids=lambda p: p.relative_to(ROOT).as_posix())
+def test_links_of_a_page_lead_somewhere(page: Path) -> None:
+    lost = [link for link in links(page) if not leads_somewhere(page, link)]
+    assert not lost
+
+
+def test_links_of_generated_pages_lead_somewhere() -> None:
+    lost = [(page.name, link) for page in generated() for link in links(page)
+            if not leads_somewhere(page, link)]  # fmt: skip
+    assert not lost
+
+
+def leads_somewhere(page: Path, link: str) -> bool:
+    if re.match(r"(https?|mailto):", link):
+        return True
+    path, _, anchor = link.partition("#")
+    target = (page.parent / path).resolve() if path else page
+    if target not in generated() and not target.exists():
+        return False
+    return not anchor or (target.suffix == ".md" and anchor in anchors(target))
+
+
+def in_navigation() -> list[str]:
+    """The pages that mkdocs.yml names, in its order."""
+    text = (ROOT / "mkdocs.yml").read_text(encoding="utf-8")
+    return re.findall(r"^ .*?([\w/-]+\.md)$", text.partition("\nnav:")[2], flags=re.M)
+
+
+def test_every_page_is_in_the_navigation_once() -> None:
+    named = in_navigation()
+    pages = {page.relative_to(DOCS).as_posix() for page in [*WRITTEN, *generated()]}
+    pages -= set(reference.public_modules())  # listed by the hook
+    assert sorted(set(named)) == sorted(named)
+    assert pages - set(named) == set(), "these pages are orphans"
+    reserved = {"architecture.md", "extending.md"}
+    assert set(named) - pages <= reserved
+
+
+def test_every_verb_has_a_page_and_every_option_is_explained() -> None:
+    for verb in reference.VERBS:
+        assert (DOCS / "verbs" / f"{verb.name}.md").exists()
+        rows = re.findall(r"^\| (.*) \| (.*) \| (.*) \|$", reference.options_of(verb.name), re.M)
+        assert [names for names, _, meaning in rows if not meaning.strip()] == []
+
+
+def test_pictures_have_a_description() -> None:
+    for page in WRITTEN + BESIDE:
+        assert "![](" not in page.read_text(encoding="utf-8"), page
