@@ -8,7 +8,7 @@ DEMO ?= demo
 CODE := src tests benchmarks
 PYTEST_WORKERS ?= 2
 
-.PHONY: help demo test check docs packages slow bench clean
+.PHONY: help demo test check docs packages slow fuzz bench clean
 
 help:
 	@echo "make demo    first result on a synthetic hospital"
@@ -16,6 +16,7 @@ help:
 	@echo "make test    check, then all tests but the slow ones"
 	@echo "make docs    the documentation as a site, in build/site"
 	@echo "make slow    long statistical tests"
+	@echo "make fuzz    new random examples for MINUTES=10, in all rooms or ROOM=tables"
 	@echo "make bench   speed against other tools, as ratios"
 
 $(BIN)/python:
@@ -55,6 +56,10 @@ docs: $(VENV)/.installed
 
 slow: $(READY)
 	$(BIN)/pytest -m slow
+
+MINUTES ?= 10
+fuzz: $(READY)
+	$(BIN)/python scripts/fuzz.py --minutes $(MINUTES) $(ROOM)
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks

@@ -107,7 +107,7 @@ def layout_of(
         delimiter = delimiter or declaration[1]
         start = declaration.end()
     above, text = text[:start], text[start:]
-    if not text.strip():
+    if not text.strip(" \r\n"):
         raise SourceError("the file is empty", where=name, remedy="Export it again.")
     if not complete:
         # The last line may be cut off; a file of one long line is looked at as it is.
