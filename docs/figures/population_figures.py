@@ -61,7 +61,7 @@ def line(rows: list[dict[str, Any]], x: str, y: str, title: str) -> dict[str, An
 
 def bound() -> None:
     """Figure 1: the largest expected share of unique people against D/n."""
-    from sfumato.populations.bound import uniqueness_bound
+    from sfumato.populations.plan import uniqueness_bound
 
     rows = [
         {"D/n": float(r), "share": uniqueness_bound(float(r) * 1e6, 1e6)}
@@ -88,7 +88,7 @@ def timings() -> None:
 
 def trade() -> None:
     """Figure 7: error against groups, beside 1/b², on uniform and on skewed values."""
-    from sfumato.populations.curve import privacy_utility_curve
+    from sfumato.populations.plan import privacy_utility_curve
 
     random = np.random.default_rng(1)
     buckets = (1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 50)
@@ -129,8 +129,8 @@ def trade() -> None:
 def simulate() -> None:
     """A hundred universes of ten million people, a hundredth of each sampled; k = 100, β = 0.1."""
     from population.universes import correlation_of, make_universe, true_share, unique_share
-    from sfumato.populations.bound import uniqueness_bound
-    from sfumato.populations.repair import make_plan
+    from sfumato.populations.plan import uniqueness_bound
+    from sfumato.populations.blur import make_plan
 
     with (HERE / "universes.csv").open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)

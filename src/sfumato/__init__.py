@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from sfumato.anonymization.verb import anonymize
     from sfumato.budget import Budget
     from sfumato.hierarchy import Hierarchy
-    from sfumato.populations.harbor import safe_harbor
-    from sfumato.populations.joining import attack
+    from sfumato.populations.attack import attack
+    from sfumato.populations.safe_harbor import safe_harbor
     from sfumato.populations.survey import population
     from sfumato.quasi.key import minimum_key
     from sfumato.quasi.mask import mask
@@ -38,14 +38,14 @@ _HOMES = {
     "Release": "release",
     "Table": "tables",
     "anonymize": "anonymization.verb",
-    "attack": "populations.joining",
+    "attack": "populations.attack",
     "mask": "quasi.mask",
     "measure": "quasi.measure",
     "minimal_keys": "quasi.minimal_keys",
     "minimum_key": "quasi.key",
     "population": "populations.survey",
     "risk": "risks",
-    "safe_harbor": "populations.harbor",
+    "safe_harbor": "populations.safe_harbor",
     "scan": "quasi.scan",
     "table": "tables.opening",
     "uniques": "quasi.uniques",

@@ -10,8 +10,7 @@ import pyarrow as pa
 import sfumato as sf
 from sfumato.demo import people
 from sfumato.engines.protocol import Engine
-from sfumato.populations.harbor import safe_harbor_draft
-from sfumato.populations.safe_harbor import RESTRICTED_AREAS
+from sfumato.populations.safe_harbor import RESTRICTED_AREAS, safe_harbor_draft
 from sfumato.populations.streaming import sampled_groups
 from sfumato.tables import Table
 

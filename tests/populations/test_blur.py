@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sfumato.columns.postal import is_postal_name, looks_postal, postal_text
 from sfumato.errors import ColumnError
 from sfumato.hierarchy import Hierarchy
 from sfumato.populations.blur import Blurrer
-from sfumato.populations.postal import is_postal_name, looks_postal, postal_text
 
 
 def blurrer(name: str, values: list[object], counts: list[int] | None = None) -> Blurrer:

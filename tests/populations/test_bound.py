@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from samples import sample_path
 from sfumato.errors import ParameterError
-from sfumato.populations.bound import (
+from sfumato.populations.plan import (
     distinct_needed,
     minimal_sets,
     possible_sets,

@@ -11,9 +11,9 @@ from scipy.stats import multivariate_normal, norm
 from samples import sample_path
 from sfumato.engines.results import Codes, smallest_dtype
 from sfumato.errors import ParameterError
-from sfumato.populations import copula
+from sfumato.populations import estimators as copula
 from sfumato.populations._kernels import box_probabilities
-from sfumato.populations.copula import fit_copula
+from sfumato.populations.estimators import fit_copula
 
 
 def as_codes(columns: dict[str, np.ndarray]) -> Codes:

@@ -8,7 +8,7 @@ import pytest
 
 from samples import sample_path
 from sfumato.errors import ColumnError
-from sfumato.populations.curve import privacy_utility_curve
+from sfumato.populations.plan import privacy_utility_curve
 
 
 def test_the_error_falls_like_the_inverse_square_of_the_buckets() -> None:

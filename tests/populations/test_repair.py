@@ -10,9 +10,8 @@ import pytest
 
 from populations.universes import Universe, make_universe, true_share, unique_share
 from sfumato.engines.results import Codes
-from sfumato.populations.blur import Blurrer
-from sfumato.populations.bound import uniqueness_bound
-from sfumato.populations.repair import cell_sizes, make_plan
+from sfumato.populations.blur import Blurrer, cell_sizes, make_plan
+from sfumato.populations.plan import uniqueness_bound
 
 K, BETA = 100, 0.1
 

@@ -12,11 +12,11 @@ import pytest
 
 import sfumato as sf
 from samples import sample_path, survival
+from sfumato.columns.identifiers import KINDS, Recognised, recognise, words_of
 from sfumato.demo import people
 from sfumato.engines.protocol import column_of
 from sfumato.engines.results import Codes, smallest_dtype
 from sfumato.errors import ColumnError, ParameterError
-from sfumato.populations.identifiers import KINDS, Recognised, recognise, words_of
 from sfumato.populations.safe_harbor import (
     RESTRICTED_AREAS,
     disallowed,

@@ -10,7 +10,7 @@ from scipy.special import gammaln
 from samples import sample_path
 from sfumato.engines.results import ClassSizes
 from sfumato.errors import ParameterError
-from sfumato.populations.uniqueness import pitman, population_uniqueness, snb, zayatz
+from sfumato.populations.estimators import pitman, population_uniqueness, snb, zayatz
 
 USA = 317_238_626
 """The population that ARX takes for the USA."""
@@ -42,7 +42,7 @@ def test_slide_negative_binomial_differs_from_arx_for_a_reason() -> None:
 
 
 def test_pitman_is_at_the_maximum_of_its_likelihood() -> None:
-    from sfumato.populations import uniqueness
+    from sfumato.populations import estimators as uniqueness
 
     sizes = ClassSizes.of({1: 400, 2: 150, 3: 60, 10: 12})
     s, c = sizes.sizes.astype(float), sizes.classes_of_size.astype(float)

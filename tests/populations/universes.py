@@ -13,8 +13,7 @@ import pyarrow as pa
 from scipy.stats import norm
 
 from sfumato.engines.results import Codes, smallest_dtype
-from sfumato.populations.blur import Blurred, Blurrer
-from sfumato.populations.repair import Plan
+from sfumato.populations.blur import Blurred, Blurrer, Plan
 
 
 @dataclass(frozen=True, eq=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import pkgutil
 import re
 from collections import Counter
 from dataclasses import dataclass, field
@@ -214,13 +215,21 @@ def test_column_names_are_text_and_nothing_else() -> None:
 
 
 def test_the_registry_names_only_what_exists() -> None:
+    for found in pkgutil.walk_packages(sf.__path__, "sfumato."):
+        if not found.name.endswith("__main__"):
+            importlib.import_module(found.name)
+    kinds = _subclasses(Result)
     for kind, home in _HOMES.items():
-        place, _, class_name = kind.rpartition(".")
-        assert issubclass(getattr(importlib.import_module(place), class_name), Result)
+        assert kinds.count(kind) == 1
         module, name = home.split(":")
         found = importlib.import_module(f"sfumato.report.{module}")
         assert callable(getattr(found, f"{name}_page"))
         assert callable(getattr(found, f"{name}_summary"))
+
+
+def _subclasses(kind: type) -> list[str]:
+    below = kind.__subclasses__()
+    return [one.__qualname__ for one in below] + [n for one in below for n in _subclasses(one)]
 
 
 def test_a_result_without_a_page_of_its_own_shows_figures_and_no_text() -> None:

@@ -70,7 +70,7 @@ def attack(
     Ranges, sets, stars, masked codes, parts of dates and the nodes of hierarchies are understood.
     With true identities in both tables it is also counted how many guesses would be right.
     """
-    from sfumato.populations.joining import attack as join
+    from sfumato.populations.attack import attack as join
 
     released, outside = run.open(release), run.open(people)
     found = join(

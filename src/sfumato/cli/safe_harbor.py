@@ -69,8 +69,8 @@ def safe_harbor(
     keep three digits (none where few people live), dates their year, ages above 89 become 90+.
     Without -o nothing is written: the list shows what would happen and what a person must decide.
     """
-    from sfumato.populations.harbor import safe_harbor as make
     from sfumato.populations.safe_harbor import RESTRICTED_AREAS, read_areas
+    from sfumato.populations.safe_harbor import safe_harbor as make
 
     if output is not None:
         new_file(output, True, areas)

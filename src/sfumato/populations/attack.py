@@ -14,15 +14,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.budget import Budget
 from sfumato.engines.results import Codes
-from sfumato.errors import ColumnError, ParameterError
-from sfumato.populations.cells import Reading, read_cells
+from sfumato.errors import ColumnError, ParameterError, SourceError, did_you_mean
+from sfumato.hierarchy import Hierarchy, read_folder
+from sfumato.populations.label_matching import Reading, read_cells
 from sfumato.results import Result
+from sfumato.tables import Table, table
 
 if TYPE_CHECKING:
     from sfumato.hierarchy import Hierarchy
 
-__all__ = ["AttackResult", "join_attack"]
+__all__ = [
+    "AttackResult",
+    "attack",
+    "join_attack",
+]
+
 
 Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
@@ -227,7 +235,7 @@ def _arguments(readings: Sequence[Reading]) -> tuple[Any, Any, Any]:
 def _count(boxes: Ints, readings: Sequence[Reading], points: Ints, weights: Floats) -> Floats:
     from numba.typed import List
 
-    from sfumato.populations._boxes import build_tree, count_people
+    from sfumato.populations.label_matching import build_tree, count_people
 
     if len(points) == 0:
         return np.zeros(len(boxes))
@@ -239,7 +247,7 @@ def _count(boxes: Ints, readings: Sequence[Reading], points: Ints, weights: Floa
 def _count_different(boxes: Ints, readings: Sequence[Reading], points: Ints, who: Ints) -> Floats:
     from numba.typed import List
 
-    from sfumato.populations._boxes import build_tree, count_persons
+    from sfumato.populations.label_matching import build_tree, count_persons
 
     low, high, members = (List(part) for part in _arguments(readings))
     order, span, child, box, _ = build_tree(points, np.ones(len(points)))
@@ -260,8 +268,8 @@ def _truth(
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    for table, what in ((release, "the release"), (people, "the outside table")):
-        if identity not in table.columns:
+    for codes, what in ((release, "the release"), (people, "the outside table")):
+        if identity not in codes.columns:
             raise ColumnError(
                 f"there is no column `{identity}` in {what}",
                 remedy="Name a column that both tables have.",
@@ -359,3 +367,97 @@ def _weighted_median(values: Floats, rows: Ints) -> float | None:
     order = np.argsort(values)
     total = np.cumsum(rows[order])
     return float(values[order][np.searchsorted(total, total[-1] / 2)])
+
+
+def attack(
+    release: Any,
+    people: Any,
+    *,
+    on: Sequence[str],
+    k: int = 5,
+    hierarchies: str | Mapping[str, Hierarchy] | None = None,
+    person: str | None = None,
+    identity: str | None = None,
+    weight: str | None = None,
+    budget: Budget | None = None,
+) -> AttackResult:
+    """Join a release with a table of known people, as an attacker would.
+
+    Parameters
+    ----------
+    release, people
+        Anything `sfumato.table` opens. The release may show ranges, sets, stars, parts of dates
+        and nodes of hierarchies.
+    on
+        Columns that both have.
+    k
+        Rows that match fewer people are exposed.
+    hierarchies
+        Folder of the trees the release was made with, or trees by column.
+    person
+        Column (in either table) that says which rows belong to one person.
+    identity
+        Column of both tables with the true identity, to count right guesses.
+    weight
+        Column of `people` with sampling weights.
+
+    Examples
+    --------
+    >>> import pyarrow as pa, sfumato as sf
+    >>> people = pa.table({"name": ["Ann", "Bob", "Cid"], "age": [21, 25, 40]})
+    >>> release = pa.table({"age": ["[20, 30)", "[40, 50)"], "illness": ["flu", "gout"]})
+    >>> found = sf.attack(release, people, on=["age"], k=2)
+    >>> found.matches_one, found.matches_k, found.k_map
+    (1, 1, False)
+    """
+    budget = budget or Budget()
+    if not on:
+        raise ParameterError("name at least one column to join on", remedy="E.g. --on age,sex,zip.")
+    released, outside = table(release, budget=budget), table(people, budget=budget)
+    columns = released.require(on)
+    outside.require(on)
+    if person is not None and person not in (*released.columns, *outside.columns):
+        raise ColumnError(
+            f"neither table has a column `{person}`",
+            remedy=did_you_mean(person, [*released.columns, *outside.columns]),
+        )
+    for needed, tables in ((identity, (released, outside)), (weight, (outside,))):
+        for one in tables:
+            one.require([] if needed is None else [needed])
+    if not released.rows:
+        raise SourceError(
+            "the release has no rows, so there is nobody to look for",
+            where=released.name,
+            remedy="Give the released table.",
+        )
+    if not outside.rows:
+        raise SourceError(
+            "the outside table has no rows, so there are no people to match",
+            where=outside.name,
+            remedy="Give a table of people.",
+        )
+    trees = _trees(hierarchies, columns)
+    return join_attack(
+        _entries(released, columns, (person, identity), budget),
+        _entries(outside, columns, (person, identity, weight), budget),
+        columns,
+        k=k,
+        hierarchies=trees,
+        person=person,
+        identity=identity,
+        weight=weight,
+    )
+
+
+def _entries(opened: Table, on: Sequence[str], more: Sequence[str | None], budget: Budget) -> Codes:
+    """Distinct combinations with counts of the columns that the table has."""
+    wanted = dict.fromkeys([*on, *(name for name in more if name in opened.columns and name)])
+    return opened.classes(list(wanted), None, budget)
+
+
+def _trees(
+    given: str | Mapping[str, Hierarchy] | None, columns: Sequence[str]
+) -> Mapping[str, Hierarchy]:
+    if given is None or isinstance(given, Mapping):
+        return given or {}
+    return read_folder(given, columns)

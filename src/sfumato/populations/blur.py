@@ -9,22 +9,42 @@ values and star the rest.
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.budget import Budget
+from sfumato.columns.postal import looks_postal, postal_text
+from sfumato.engines.recoding import Cells, Recoding, Step
+from sfumato.engines.results import ClassSizes, Codes, smallest_dtype
 from sfumato.errors import ColumnError
-from sfumato.populations.postal import looks_postal, postal_text
+from sfumato.populations.estimate import FewValues, MatchesPeople, PeopleShare, people_share
+from sfumato.populations.plan import allot, anonymity_given, distinct_allowed, failure_given
 from sfumato.populations.quantiles import quantile_groups
+from sfumato.release import Draft, Promise
+from sfumato.release.promise import WithoutColumns
+from sfumato.results import Result
+from sfumato.tables import Table
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from sfumato.hierarchy import Hierarchy
 
-__all__ = ["Blurred", "Blurrer"]
+__all__ = [
+    "Blurred",
+    "Blurrer",
+    "Plan",
+    "PlannedColumn",
+    "Repair",
+    "draft_plan",
+    "make_plan",
+]
+
 
 FIRST_YEAR = 1900
 MOSTLY = 0.75
@@ -213,3 +233,253 @@ def refuse_mixture(name: str, values: pa.Array) -> None:
             where=f"column `{name}`",
             remedy="Make the others null or give the column a hierarchy.",
         )
+
+
+Repair = Literal["bound", "estimate", "none"]
+
+CLOSE_ENOUGH = 1.1
+"""The search stops when the number of values is known within this factor."""
+
+
+@dataclass(frozen=True)
+class PlannedColumn(Result):
+    """What the plan does to one column: values it has, may keep, and keeps."""
+
+    column: str
+    domain: int
+    weight: float
+    allowed: int
+    distinct: int
+    action: str
+
+
+@dataclass(frozen=True)
+class Plan(Result):
+    """How far each column is blurred, and what that promises.
+
+    `distinct_allowed` is Theorem 4's D'. `distinct` is the product of the values the columns keep;
+    the theorem alone says of it that a row matches at least `theorem_k` people with probability
+    1-β, and at least k with probability `theorem_share`. `measured` is what the sample says of the
+    cells that occur, and `before_repair` what it said of the theorem's own plan.
+    """
+
+    universe: float
+    k: int
+    beta: float
+    distinct_allowed: float
+    distinct: int
+    theorem_k: int
+    theorem_share: float
+    before_repair: PeopleShare
+    measured: PeopleShare
+    repaired: bool
+    holds: bool
+    columns: tuple[PlannedColumn, ...]
+    blurred: Mapping[str, Blurred] = field(
+        default_factory=dict, metadata={"private": True}, repr=False, compare=False
+    )
+
+
+def make_plan(
+    entries: Codes,
+    blurrers: Mapping[str, Blurrer],
+    universe: float,
+    k: int,
+    beta: float,
+    *,
+    domains: Mapping[str, int] | None = None,
+    weights: Mapping[str, float] | None = None,
+    repair: Repair = "bound",
+    seed: int = 0,
+    budget: Budget | None = None,
+) -> Plan:
+    """Plan the blurring of a table's quasi-identifiers.
+
+    Parameters
+    ----------
+    entries
+        Rows, or distinct combinations with counts, of exactly the columns of `blurrers`.
+    universe, k, beta
+        Every row shall match at least k of so many people with probability 1-β.
+    domains
+        How many values each column can take, where that is more than the table shows.
+    weights
+        Importance of each column; it gets distinct values in proportion.
+    repair
+        ``"bound"`` coarsens until the measured share is at least 1-β whatever the distribution,
+        ``"estimate"`` until its likeliest value is, ``"none"`` keeps the theorem's plan.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> ages = np.arange(10_000) % 80
+    >>> entries = Codes(("age",), (ages.astype(np.uint8),), (pa.array(range(80)),), None, 10_000)
+    >>> age = Blurrer("age", entries.values[0], np.bincount(ages))
+    >>> plan = make_plan(entries, {"age": age}, universe=1e6, k=20_000, beta=0.1)
+    >>> plan.distinct, plan.measured.at_least >= 0.9
+    (40, True)
+    """
+    wide = {c: max(b.domain, (domains or {}).get(c, 1)) for c, b in blurrers.items()}
+    allowed = distinct_allowed(universe, k, beta)
+
+    def attempt(limit: float) -> _Attempt:
+        kept = {a.column: a for a in allot(wide, limit, weights)}
+        blurred = {
+            # a column that may keep all the values it can take stays as it is
+            name: blurrer.to(blurrer.domain if kept[name].untouched else kept[name].distinct)
+            for name, blurrer in blurrers.items()
+        }
+        share = people_share(cell_sizes(entries, blurred), universe, k, seed=seed)
+        columns = tuple(
+            PlannedColumn(
+                name,
+                wide[name],
+                kept[name].weight,
+                kept[name].distinct,
+                wide[name] if kept[name].untouched else blurred[name].distinct,
+                blurred[name].action,
+            )
+            for name in blurrers
+        )
+        return _Attempt(columns, blurred, share)
+
+    first = attempt(allowed)
+    best = _coarsen(attempt, first, allowed, 1 - beta, repair, budget)
+    distinct = math.prod(column.distinct for column in best.columns)
+    return Plan(
+        universe=universe,
+        k=k,
+        beta=beta,
+        distinct_allowed=allowed,
+        distinct=distinct,
+        theorem_k=anonymity_given(universe, distinct, beta),
+        theorem_share=1 - failure_given(universe, distinct, k) if distinct > 1 else 1.0,
+        before_repair=first.share,
+        measured=best.share,
+        repaired=best is not first,
+        holds=best.figure(repair) >= 1 - beta,
+        columns=best.columns,
+        blurred=best.blurred,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class _Attempt:
+    columns: tuple[PlannedColumn, ...]
+    blurred: Mapping[str, Blurred]
+    share: PeopleShare
+
+    def figure(self, repair: Repair) -> float:
+        """The figure that must reach 1-β."""
+        return self.share.estimate if repair == "estimate" else self.share.at_least
+
+
+def _coarsen(
+    attempt: Callable[[float], _Attempt],
+    first: _Attempt,
+    allowed: float,
+    goal: float,
+    repair: Repair,
+    budget: Budget | None,
+) -> _Attempt:
+    """The plan with most values, up to `CLOSE_ENOUGH`, that reaches the goal.
+
+    Bisection on the logarithm of the number of values; a single value always reaches it.
+    """
+    if repair == "none" or first.figure(repair) >= goal:
+        return first
+    start = min(allowed, math.prod(column.distinct for column in first.columns))
+    low, high, best = 0.0, math.log(max(start, 1.0)), attempt(1)
+    while high - low > math.log(CLOSE_ENOUGH) and not (budget and budget.spent()):
+        middle = (low + high) / 2
+        tried = attempt(math.exp(middle))
+        if tried.figure(repair) >= goal:
+            low, best = middle, tried
+        else:
+            high = middle
+    return best
+
+
+def cell_sizes(entries: Codes, blurred: Mapping[str, Blurred]) -> ClassSizes:
+    """Class sizes after blurring, without touching a row."""
+    from sfumato.kernels import size_histogram
+
+    arrays: list[npt.NDArray[np.unsignedinteger]] = []
+    cardinalities: list[int] = []
+    for name, column in blurred.items():
+        narrow = column.groups.astype(smallest_dtype(column.distinct))
+        arrays.append(narrow[entries.column(name)])
+        cardinalities.append(column.distinct)
+    sizes, classes = size_histogram(arrays, cardinalities, entries.counts, entries=entries.entries)
+    return ClassSizes(sizes, classes)
+
+
+def draft_plan(
+    table: Table,
+    plan: Plan,
+    repair: Repair,
+    *,
+    weights: Mapping[str, float],
+    foreseen: ClassSizes,
+    identifiers: Mapping[str, str],
+    warnings: tuple[str, ...] = (),
+    seed: int = 0,
+) -> Draft:
+    """The release that a plan describes: columns blurred one by one, rows untouched.
+
+    `identifiers` are other columns that go, with the reason.
+    """
+    suppressed = tuple(name for name, b in plan.blurred.items() if b.action == "suppressed")
+    kept = tuple(name for name in plan.blurred if name not in suppressed)
+    drop = (*suppressed, *identifiers)
+    steps = tuple(
+        step for name in kept if (step := _step(table, name, plan.blurred[name])) is not None
+    )
+    asked: dict[str, Any] = {
+        "k": plan.k,
+        "beta": plan.beta,
+        "universe": plan.universe,
+        "repair": repair,
+    }
+    if weights:
+        asked["weights"] = dict(weights)
+    loss = sum(column.weight / column.distinct for column in plan.columns)
+    return Draft(
+        table=table,
+        recoding=Recoding(steps, drop),
+        method="population",
+        asked=asked,
+        promises=_promises(plan, repair, kept, drop),
+        qi=(kept,) if kept else (),
+        column_actions={column.column: column.action for column in plan.columns}
+        | {name: f"dropped: {why}" for name, why in identifiers.items()},
+        utility={"weighted_inverse_distinct": loss},
+        details={"plan": plan.to_dict()},
+        foreseen=foreseen,
+        seed=seed,
+        warnings=warnings,
+    )
+
+
+def _step(table: Table, name: str, blurred: Blurred) -> Step | None:
+    values = table.values(name)
+    if blurred.action == "untouched" and blurred.labels.equals(values.values[0]):
+        return None
+    # codes of `values` are those of the plan: both are ranks of the same distinct values
+    groups = blurred.groups[values.arrays[0]]
+    codes = np.asarray(groups).astype(smallest_dtype(blurred.distinct))
+    return Step(values, {name: Cells(codes, blurred.labels)})
+
+
+def _promises(
+    plan: Plan, repair: Repair, kept: tuple[str, ...], drop: tuple[str, ...]
+) -> tuple[Promise, ...]:
+    promises: list[Promise] = []
+    if kept and repair == "none":
+        promises.append(FewValues(plan.distinct_allowed, kept))
+    elif kept:
+        figure = "estimate" if repair == "estimate" else "at_least"
+        promises.append(MatchesPeople(plan.universe, plan.k, plan.beta, kept, figure))
+    if drop:
+        promises.append(WithoutColumns(drop))
+    return tuple(promises)

@@ -1,38 +1,292 @@
-"""Who is unique in the population this table was drawn from, and how far to blur it.
+"""The verb `population`: which columns can identify people of a population, and how to blur them.
 
-The verb `population`: which column sets can be quasi-identifiers of the population, how many people
-are estimated to be unique, how many values each column may keep, and, written out, that release.
+Every set is judged by how many values it can take (Lodha & Thomas, section 2) against how many
+people there are; the share of unique rows in the table itself stands beside it, the measure that
+earlier definitions used and that says little about a population.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
 from sfumato.budget import Budget
-from sfumato.engines.results import Codes
-from sfumato.errors import ParameterError
-from sfumato.hierarchy import Hierarchy
-from sfumato.populations.blur import Blurrer
-from sfumato.populations.bound import check_universe
-from sfumato.populations.column_sets import ColumnSet, Distinct, Domain, Judge
-from sfumato.populations.copula import CopulaUniqueness, fit_copula
-from sfumato.populations.curve import PrivacyUtilityCurve, privacy_utility_curve
-from sfumato.populations.drafting import draft_plan
-from sfumato.populations.harbor import direct_identifiers
-from sfumato.populations.plan import check_promise, check_weights
-from sfumato.populations.repair import Plan, Repair, cell_sizes, make_plan
-from sfumato.populations.sample import quasi_identifiers, read_sample
-from sfumato.populations.uniqueness import PopulationUniqueness, population_uniqueness
+from sfumato.engines.results import ClassSizes, Codes
+from sfumato.errors import ColumnError, ParameterError, SourceError
+from sfumato.hierarchy import Hierarchy, read_folder
+from sfumato.populations.blur import Blurrer, Plan, Repair, cell_sizes, draft_plan, make_plan
+from sfumato.populations.estimators import (
+    CopulaUniqueness,
+    PopulationUniqueness,
+    fit_copula,
+    population_uniqueness,
+)
+from sfumato.populations.plan import (
+    PrivacyUtilityCurve,
+    check_promise,
+    check_universe,
+    check_weights,
+    distinct_needed,
+    minimal_sets,
+    possible_sets,
+    privacy_utility_curve,
+    product_of,
+    uniqueness_bound,
+)
+from sfumato.populations.safe_harbor import direct_identifiers
 from sfumato.release import Release, publish
 from sfumato.release.place import check_place
 from sfumato.results import Result
-from sfumato.tables import table
+from sfumato.tables import Table, table
 
-__all__ = ["PopulationReport", "population"]
+__all__ = [
+    "ColumnSet",
+    "Distinct",
+    "Domain",
+    "Judge",
+    "PopulationReport",
+    "Sample",
+    "population",
+    "quasi_identifiers",
+    "read_sample",
+    "sizes_of",
+]
+
+
+Distinct = Literal["product", "joint", "estimate"]
+
+MOST_SETS = 200
+"""Minimal column sets reported at most."""
+
+
+@dataclass(frozen=True)
+class Domain(Result):
+    """How many values a column can take, and where that number comes from."""
+
+    column: str
+    distinct: int
+    source: Literal["declared", "observed"]
+
+
+@dataclass(frozen=True)
+class ColumnSet(Result):
+    """One column set against the population.
+
+    `distinct` is D, by the way named in the report; `bound` is f(D/n), the largest expected share
+    of unique people (the paper's F2); `unique` is the share of unique rows in the table itself
+    (F1); `k` is about n/D, how many people share a value on average; `observed` and `estimated`
+    are the joint distinct values seen in the table and estimated for the population (Chao).
+    """
+
+    columns: tuple[str, ...]
+    distinct: float
+    bound: float
+    unique: float
+    k: float
+    observed: int
+    estimated: float
+    quasi_identifier: bool
+
+
+class Judge:
+    """Judges column sets of the entries."""
+
+    def __init__(
+        self,
+        entries: Codes,
+        domains: Mapping[str, int],
+        people: float,
+        counted_by: Distinct,
+        alpha: float,
+    ) -> None:
+        self.entries = entries
+        self.domains = domains
+        self.people = people
+        self.counted_by = counted_by
+        self.needed = distinct_needed(alpha, people)
+        self._seen: dict[tuple[str, ...], ClassSizes] = {}
+
+    def of(self, columns: tuple[str, ...]) -> ColumnSet:
+        sizes = self._sizes(columns)
+        values = self.distinct(columns)
+        return ColumnSet(
+            columns=columns,
+            distinct=values,
+            bound=uniqueness_bound(values, self.people),
+            unique=sizes.unique,
+            k=max(1.0, self.people / max(values, 1)),
+            observed=sizes.classes,
+            estimated=self._estimate(columns),
+            quasi_identifier=values >= self.needed,
+        )
+
+    def distinct(self, columns: tuple[str, ...]) -> float:
+        if self.counted_by == "product":
+            return product_of(self.domains, columns)
+        joint = self._sizes(columns).classes
+        return float(joint) if self.counted_by == "joint" else self._estimate(columns)
+
+    def quasi_identifiers(self, max_size: int | None) -> tuple[list[tuple[str, ...]], bool]:
+        """Minimal column sets that reach α, and whether they are all."""
+        if self.counted_by == "product":
+            return possible_sets(self.domains, self.needed, max_size, MOST_SETS)
+        found = minimal_sets(self.domains, self.distinct, self.needed, max_size)
+        return found[:MOST_SETS], len(found) <= MOST_SETS
+
+    def _sizes(self, columns: tuple[str, ...]) -> ClassSizes:
+        if columns not in self._seen:
+            self._seen[columns] = sizes_of(self.entries.select(columns))
+        return self._seen[columns]
+
+    def _estimate(self, columns: tuple[str, ...]) -> float:
+        """Distinct values in the population after Chao (1984), never above the product.
+
+        Singles and pairs of the sample tell how many values it has not seen: at least
+        f1(f1-1)/2(f2+1). Dependence between columns is in these counts. Bounded from below by what
+        its parts have, so that more columns never have fewer values.
+        """
+        sizes = self._sizes(columns)
+        few = sizes.to_dict()
+        singles, pairs = few.get(1, 0), few.get(2, 0)
+        estimate = sizes.classes + singles * (singles - 1) / (2 * (pairs + 1))
+        widest = max(self.domains[name] for name in columns)
+        return float(min(max(estimate, widest), product_of(self.domains, columns)))
+
+
+def sizes_of(entries: Codes) -> ClassSizes:
+    """Class sizes of all columns of the entries."""
+    from sfumato.kernels import size_histogram
+
+    found = size_histogram(
+        entries.arrays, entries.cardinalities, entries.counts, entries=entries.entries
+    )
+    return ClassSizes(*found)
+
+
+@dataclass(frozen=True, eq=False)
+class Sample:
+    """What is known of the people in a table.
+
+    Attributes
+    ----------
+    entries, sizes
+        Who is counted, by the columns judged, and the class sizes of these columns together.
+    blurrers
+        How each column can be blurred.
+    domains
+        How many values each column can take.
+    """
+
+    entries: Codes
+    sizes: ClassSizes
+    blurrers: Mapping[str, Blurrer]
+    domains: tuple[Domain, ...]
+
+    @property
+    def rows(self) -> int:
+        """How many are counted."""
+        return self.sizes.rows
+
+    @property
+    def known(self) -> dict[str, int]:
+        """How many values each column can take, by name."""
+        return {domain.column: domain.distinct for domain in self.domains}
+
+    def too_small(self) -> list[str]:
+        """Domains below what the table shows, as of coarser columns (the paper's figure 3)."""
+        return [
+            f"column `{domain.column}` is declared to have {domain.distinct:,} values but the "
+            f"table shows {self.blurrers[domain.column].domain:,}: f(D/n) is too small for it as "
+            "it is"
+            for domain in self.domains
+            if domain.distinct < self.blurrers[domain.column].domain
+        ]
+
+
+def read_sample(
+    opened: Table,
+    chosen: tuple[str, ...],
+    person: str | None,
+    domains: Mapping[str, int] | None,
+    hierarchies: str | Mapping[str, Hierarchy] | None,
+    pad_zip: bool,
+    budget: Budget,
+) -> Sample:
+    """Count the rows of a table, or its people, by the columns chosen."""
+    entries = _entries(opened, chosen, person, budget)
+    sizes = sizes_of(entries)
+    if not sizes.rows:
+        raise SourceError(
+            "the table has no rows, which say nothing about a population",
+            where=opened.name,
+            remedy="Give a table with rows.",
+        )
+    blurrers = _blurrers(entries, _trees(hierarchies, opened), pad_zip)
+    return Sample(entries, sizes, blurrers, _declared(domains, blurrers))
+
+
+def quasi_identifiers(
+    opened: Table, qi: Sequence[str] | None, person: str | None, seed: int, budget: Budget
+) -> tuple[tuple[str, ...], list[str]]:
+    """The columns to judge, and a word about those left out."""
+    if qi is not None:
+        return opened.require(qi), []
+    others = [name for name in opened.columns if name != person]
+    named = direct_identifiers(opened, others, seed, budget)
+    chosen = tuple(name for name in others if name not in named)
+    if not chosen:
+        raise ColumnError(
+            "there are no columns to judge", where=opened.name, remedy="Name some with --qi."
+        )
+    said = []
+    if named:
+        columns = ", ".join(f"`{name}`" for name in named)
+        said.append(f"not judged, because they name people outright: {columns}")
+    return chosen, said
+
+
+def _entries(opened: Table, chosen: tuple[str, ...], person: str | None, budget: Budget) -> Codes:
+    """What is counted: rows, or for a person column each person once with each of her values."""
+    if person is None:
+        return opened.codes(chosen, budget)
+    (who,) = opened.require([person])
+    pairs = opened.classes([*chosen, who], None, budget).select(chosen)
+    return Codes(pairs.columns, pairs.arrays, pairs.values, None, pairs.entries)
+
+
+def _trees(given: str | Mapping[str, Hierarchy] | None, opened: Table) -> Mapping[str, Hierarchy]:
+    if given is None or isinstance(given, Mapping):
+        return given or {}
+    return read_folder(given, opened.columns)
+
+
+def _blurrers(entries: Codes, trees: Mapping[str, Hierarchy], pad: bool) -> dict[str, Blurrer]:
+    blurrers = {}
+    for name, array, values in zip(entries.columns, entries.arrays, entries.values, strict=True):
+        counts = np.bincount(array, weights=entries.counts, minlength=len(values))
+        blurrers[name] = Blurrer(name, values, counts.astype(np.int64), trees.get(name), pad=pad)
+    return blurrers
+
+
+def _declared(
+    domains: Mapping[str, int] | None, blurrers: Mapping[str, Blurrer]
+) -> tuple[Domain, ...]:
+    given = dict(domains or {})
+    for name, size in given.items():
+        if name not in blurrers:
+            raise ParameterError(f"a domain is declared for `{name}`, which is not looked at")
+        if size < 1:
+            raise ParameterError(f"the domain of `{name}` must have at least one value")
+    return tuple(
+        Domain(name, int(given[name]), "declared")
+        if name in given
+        else Domain(name, blurrer.domain, "observed")
+        for name, blurrer in blurrers.items()
+    )
+
 
 COPULA_ROWS = 200_000
 """Rows the copula is fitted to at most."""
@@ -116,7 +370,7 @@ def population(
     hierarchies
         Folder of generalization trees, or trees by column.
     repair
-        How the plan is made to hold on the data; see `sfumato.populations.repair`.
+        How the plan is made to hold on the data; see `sfumato.populations.blur`.
     person
         Column that says which rows belong to one person: people are counted, not rows.
     keep

@@ -59,10 +59,10 @@ class Promise(Protocol):
 _HOMES = {
     "anonymity": "sfumato.release.anonymity:Anonymity",
     "k-map": "sfumato.populations.k_map:MatchesPopulation",
-    "few-values": "sfumato.populations.promises:FewValues",
-    "matches-people": "sfumato.populations.promises:MatchesPeople",
+    "few-values": "sfumato.populations.estimate:FewValues",
+    "matches-people": "sfumato.populations.estimate:MatchesPeople",
     "ratio-at-most": "sfumato.release.promise:RatioAtMost",
-    "safe-harbor-forms": "sfumato.populations.promises:SafeHarborForms",
+    "safe-harbor-forms": "sfumato.populations.safe_harbor:SafeHarborForms",
     "without-columns": "sfumato.release.promise:WithoutColumns",
 }
 """Where each kind of promise lives."""

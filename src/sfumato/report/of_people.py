@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from sfumato.populations.attack import AttackResult
+from sfumato.populations.estimators import PopulationUniqueness
 from sfumato.populations.survey import PopulationReport
-from sfumato.populations.uniqueness import PopulationUniqueness
 from sfumato.report import charts, curves
 from sfumato.report.drawing import gauge
 from sfumato.report.page import Figure, Grid, Page, Section

@@ -10,7 +10,12 @@ from sfumato.errors import ColumnError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["is_postal_name", "looks_postal", "postal_text"]
+__all__ = [
+    "is_postal_name",
+    "looks_postal",
+    "postal_text",
+]
+
 
 _NAME = re.compile(r"(?:^|_)(?:zip(?:_?code)?\d?|postal(?:_?code)?|post_?code|plz)(?:$|_)")
 _CODE = r"^\d{3,10}(?:-\d{4})?$"

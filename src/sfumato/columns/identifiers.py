@@ -13,7 +13,7 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sfumato.populations.postal import is_postal_name
+from sfumato.columns.postal import is_postal_name
 from sfumato.results import Result
 
 if TYPE_CHECKING:
@@ -21,7 +21,13 @@ if TYPE_CHECKING:
 
     from sfumato.engines.protocol import Column
 
-__all__ = ["KINDS", "Recognised", "recognise", "words_of"]
+__all__ = [
+    "KINDS",
+    "Recognised",
+    "recognise",
+    "words_of",
+]
+
 
 KINDS = {
     "A": "names",

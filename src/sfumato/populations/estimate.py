@@ -15,16 +15,27 @@ fraction. Two figures follow from the histogram of cell sizes:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.budget import Budget
 from sfumato.engines.results import ClassSizes
 from sfumato.populations.plan import check_promise
+from sfumato.release.promise import Finding
 from sfumato.results import Result
+from sfumato.tables import Table
 
-__all__ = ["PeopleShare", "people_share"]
+__all__ = [
+    "FewValues",
+    "MatchesPeople",
+    "PeopleShare",
+    "people_share",
+]
+
 
 Floats = npt.NDArray[np.float64]
 
@@ -218,3 +229,73 @@ def _candidates(k: int, fraction: float, largest: int) -> _Candidates:
         return _Candidates(fixed, None, np.empty(0, np.bool_))
     people = _people_grid(k, fraction, largest)
     return _Candidates(fixed, _others(people, fraction, largest), people < k)
+
+
+@dataclass(frozen=True)
+class MatchesPeople:
+    """At least a share 1-β of the rows match at least k people of the universe, as measured."""
+
+    universe: float
+    k: int
+    beta: float
+    columns: tuple[str, ...]
+    figure: str = "at_least"
+    kind: str = field(default="matches-people", init=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "universe": self.universe,
+            "k": self.k,
+            "beta": self.beta,
+            "columns": list(self.columns),
+            "figure": self.figure,
+        }
+
+    @classmethod
+    def from_dict(cls, parameters: Mapping[str, Any]) -> Self:
+        return cls(
+            float(parameters["universe"]),
+            int(parameters["k"]),
+            float(parameters["beta"]),
+            tuple(parameters["columns"]),
+            str(parameters["figure"]),
+        )
+
+    def check(self, table: Table, budget: Budget | None = None) -> Finding:
+        share = people_share(table.class_sizes(self.columns, budget), self.universe, self.k)
+        measured = share.estimate if self.figure == "estimate" else share.at_least
+        return Finding(
+            check=self.kind,
+            holds=measured >= 1 - self.beta,
+            say=f"{measured:.1%} of the rows match at least {self.k:,} of {self.universe:,.0f} "
+            f"people, {1 - self.beta:.1%} was promised",
+            measured={"estimate": share.estimate, "at_least": share.at_least},
+            remedy="Ask for a smaller k or a larger β.",
+        )
+
+
+@dataclass(frozen=True)
+class FewValues:
+    """The product of the columns' distinct values does not exceed what Theorem 4 allows."""
+
+    distinct: float
+    columns: tuple[str, ...]
+    kind: str = field(default="few-values", init=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {"distinct": self.distinct, "columns": list(self.columns)}
+
+    @classmethod
+    def from_dict(cls, parameters: Mapping[str, Any]) -> Self:
+        return cls(float(parameters["distinct"]), tuple(parameters["columns"]))
+
+    def check(self, table: Table, budget: Budget | None = None) -> Finding:
+        found = math.prod(table.class_sizes([name], budget).classes for name in self.columns)
+        return Finding(
+            check=self.kind,
+            holds=found <= self.distinct,
+            say=f"the columns have {found:,} combinations of values, at most "
+            f"{self.distinct:,.0f} were promised",
+            measured={"distinct": found},
+            remedy="Ask for a smaller k or a larger β.",
+        )
