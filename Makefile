@@ -7,6 +7,7 @@ READY := $(VENV)/.ready
 DEMO ?= demo
 CODE := src tests benchmarks
 PYTEST_WORKERS ?= 2
+BUDGET ?= 1h
 
 .PHONY: help demo test check docs packages slow fuzz bench clean
 
@@ -17,7 +18,7 @@ help:
 	@echo "make docs    the documentation as a site, in build/site"
 	@echo "make slow    long statistical tests"
 	@echo "make fuzz    new random examples for MINUTES=10, in all rooms or ROOM=tables"
-	@echo "make bench   speed against other tools, as ratios"
+	@echo "make bench   speed against other tools, as ratios; BUDGET=30m limits its time"
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11")'
@@ -62,7 +63,7 @@ fuzz: $(READY)
 	$(BIN)/python scripts/fuzz.py --minutes $(MINUTES) $(ROOM)
 
 bench: $(READY)
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks --budget $(BUDGET) $(BENCH)
 
 # servers that some tests start; without them these tests are skipped, and say so
 packages:

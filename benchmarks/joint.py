@@ -1,11 +1,12 @@
 """Joint models: the paper's experiments on public data, leakage, exact fits, scale, and peers.
 
-    python benchmarks/joint.py                       # everything, about ten minutes of CPU
-    python benchmarks/joint.py --only peers,leakage
-    python benchmarks/joint.py --only evaluation --splits 20
+    python -m benchmarks.joint                       # everything, about ten minutes of CPU
+    python -m benchmarks.joint --only peers,leakage
+    python -m benchmarks.joint --only evaluation --splits 20
 
-Prints tables and writes ``benchmarks/results/joint.json``; ``benchmarks/joint_figures.py`` draws
-that file. Seconds are CPU seconds of this process and its children unless they say wall.
+Prints tables and writes ``.benchmarks/joint-measured.json``, from which
+``docs/figures/joint_figures.py`` draws. Seconds are CPU seconds of this process and its
+children unless they say wall.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -30,6 +32,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from threadpoolctl import threadpool_limits
 
+from benchmarks.runner import RESULTS, Comparison, compare, report
 from sfumato.joint import (
     Agreement,
     Category,
@@ -53,6 +56,8 @@ from sfumato.joint import (
 from sfumato.secure import make_keys
 
 ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = ("numpy", "numba", "scipy", "scikit-learn", "scikit-survival", "lifelines")
+VERSIONS = {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
 PARTS = ("peers", "leakage", "exact", "scale", "evaluation", "tuned", "cells")
 
 
@@ -61,14 +66,10 @@ def main() -> None:
     words = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     words.add_argument("--only", default=",".join(PARTS), help="parts, separated by commas")
     words.add_argument("--splits", type=int, default=100)
-    words.add_argument("--out", type=Path, default=ROOT / "benchmarks" / "results" / "joint.json")
+    words.add_argument("--out", type=Path, default=RESULTS / "joint-measured.json")
     given = words.parse_args()
     results: dict[str, Any] = json.loads(given.out.read_text()) if given.out.exists() else {}
-    results["versions"] = {
-        "python": platform.python_version(),
-        **{name: version(name) for name in ("numpy", "numba", "scipy")},
-        **{name: version(name) for name in ("scikit-learn", "scikit-survival", "lifelines")},
-    }
+    results["versions"] = VERSIONS
     for part in given.only.split(","):
         print(f"\n== {part}", flush=True)
         with threadpool_limits(1):  # threads that wait for each other would count as CPU seconds
@@ -93,17 +94,6 @@ def cpu() -> float:
     return sum(entry.ru_utime + entry.ru_stime for entry in used)
 
 
-def timed(work: Callable[[], Any], repeat: int = 3) -> tuple[float, Any]:
-    """Least CPU seconds over repetitions after a warm-up, and the answer."""
-    answer = work()
-    spent = []
-    for _ in range(repeat):
-        before = cpu()
-        answer = work()
-        spent.append(cpu() - before)
-    return min(spent), answer
-
-
 def measure_peers(splits: int) -> list[dict[str, Any]]:
     """The same answers as the usual libraries, and how much faster."""
     import pandas as pd
@@ -118,33 +108,24 @@ def measure_peers(splits: int) -> list[dict[str, Any]]:
     frame = pd.DataFrame(x).assign(t=t, e=e)
     outcome = np.array(list(zip(e, t, strict=True)), dtype=[("e", bool), ("t", float)])
     lived = t > 1825
-    rows = []
+    compared: list[Comparison] = []
 
-    def compare(
+    def against(
         what: str, ours: Callable[[], Any], peer: str, theirs: Callable[[], Any], tolerance: float
     ) -> None:
-        mine, answer = timed(ours)
-        other, expected = timed(theirs, 1)
-        difference = float(np.abs(np.asarray(answer) - np.asarray(expected)).max())
-        assert difference <= tolerance, (what, peer, difference)
-        rows.append(
-            {"what": what, "peer": peer, "ours_s": mine, "peer_s": other, "ratio": other / mine,
-             "difference": difference}
-        )  # fmt: skip
-        print(
-            f"{what:34s} {mine:8.4f} s   {peer:16s} {other:8.3f} s   {other / mine:8.1f} times"
-            f"   difference {difference:.1e}",
-            flush=True,
-        )
+        def same(mine: Any, other: Any) -> bool:
+            return bool(np.abs(np.asarray(mine) - np.asarray(other)).max() <= tolerance)
 
-    compare(
+        compared.append(compare(what, {"sfumato": ours, peer: theirs}, same=same))
+
+    against(
         "Cox, Efron ties, flchain",
         lambda: fit_cox(x, t, e).coefficients,
         "lifelines",
         lambda: CoxPHFitter().fit(frame, "t", "e", fit_options={"precision": 1e-11}).params_,
         1e-6,
     )
-    compare(
+    against(
         "Cox, Efron ties, flchain",
         lambda: fit_cox(x, t, e).coefficients,
         "scikit-survival",
@@ -152,28 +133,29 @@ def measure_peers(splits: int) -> list[dict[str, Any]]:
         1e-6,
     )
     risk = fit_cox(x, t, e).risk(x)
-    compare(
+    against(
         "concordance, flchain",
         lambda: concordance(t, e, risk),
         "scikit-survival",
         lambda: concordance_index_censored(e, t, risk)[0],
         1e-9,
     )
-    compare(
+    against(
         "concordance, flchain",
         lambda: concordance(t, e, risk),
         "lifelines",
         lambda: concordance_index(t, -risk, e),
         1e-3,
     )
-    compare(
+    against(
         "SVM, squared hinge, flchain",
         lambda: fit_svm(x, lived, nu=2.0).coefficients,
         "scikit-learn",
         lambda: LinearSVC(C=1.0, dual=False, tol=1e-10, max_iter=10_000).fit(x, lived).coef_[0],
         1e-4,
     )
-    return rows
+    report("joint", compared, data="flchain, 7,874 rows of 8 columns", versions=VERSIONS)
+    return [asdict(comparison) for comparison in compared]
 
 
 def measure_leakage(splits: int) -> dict[str, Any]:

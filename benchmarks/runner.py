@@ -3,7 +3,7 @@
 Alternatives run interleaved in one process, so that a busy machine disturbs all of them alike, and
 the best of several repetitions counts. CPU time is that of the whole process with all its threads.
 A peer that pins other versions lives in an environment of its own (`peer_environment`) and reports
-its own timings (`ask_peer`).
+its own timings (`ask_peer`); one that cannot be installed is named in the report.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ import statistics
 import subprocess
 import sys
 import time
-import venv
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -29,6 +28,7 @@ __all__ = [
     "RESULTS",
     "Comparison",
     "Measured",
+    "PeerMissing",
     "ask_peer",
     "cache_folder",
     "compare",
@@ -37,7 +37,14 @@ __all__ = [
     "report",
 ]
 
-RESULTS = Path(__file__).parent / "results"
+RESULTS = Path(__file__).parents[1] / ".benchmarks"
+"""What was measured: a record of each benchmark, and what it reported below ``reports``."""
+
+_missing: list[str] = []
+
+
+class PeerMissing(RuntimeError):
+    """A peer cannot be installed on this machine."""
 
 
 @dataclass(frozen=True)
@@ -115,7 +122,7 @@ def report(
     versions: Mapping[str, str],
     facts: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """Print a table of ratios and write everything to ``results/<title>.json``."""
+    """Print a table of ratios and write all of it to ``.benchmarks/reports/<title>.json``."""
     console = rich.console.Console()
     table = rich.table.Table(title=f"{title} on {data}", title_justify="left")
     for heading in ("task", "who", "CPU s", "wall s", "CPU ratio", "wall ratio"):
@@ -144,10 +151,12 @@ def report(
         "machine": {"processor": platform.processor(), "cores": os.cpu_count()},
         "comparisons": [asdict(comparison) for comparison in comparisons],
         "medians": {name: {"cpu": cpu, "wall": wall} for name, (cpu, wall) in medians.items()},
+        "missing": list(dict.fromkeys(_missing)),
         "facts": dict(facts or {}),
     }
-    RESULTS.mkdir(exist_ok=True)
-    path = RESULTS / f"{title.replace(' ', '-')}.json"
+    folder = RESULTS / "reports"
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"{title.replace(' ', '-')}.json"
     path.write_text(json.dumps(written, indent=2) + "\n")
     return written
 
@@ -177,6 +186,11 @@ def peer_environment(name: str, packages: Sequence[str], python: str | None = No
         Requirements as pip takes them, pinned where the peer pins them.
     python
         Another interpreter to build on, where the peer needs an older one.
+
+    Raises
+    ------
+    PeerMissing
+        If it cannot be installed; reports written after that name it.
     """
     wanted = "\n".join([*packages, python or sys.executable])
     digest = hashlib.sha256(wanted.encode()).hexdigest()[:12]
@@ -184,12 +198,14 @@ def peer_environment(name: str, packages: Sequence[str], python: str | None = No
     interpreter = folder / "bin" / "python"
     if (folder / "complete").exists():
         return interpreter
-    if python is None:
-        venv.create(folder, with_pip=True, clear=True)
-    else:
-        subprocess.run([python, "-m", "venv", "--clear", str(folder)], check=True)
+    make = [python or sys.executable, "-m", "venv", "--clear", str(folder)]
     install = [str(interpreter), "-m", "pip", "install", "--quiet", *packages]
-    subprocess.run(install, check=True)
+    try:
+        for command in (make, install):
+            subprocess.run(command, check=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        _missing.append(" ".join(packages))
+        raise PeerMissing(f"{' '.join(packages)} cannot be installed here") from error
     (folder / "complete").write_text(wanted)
     return interpreter
 

@@ -26,7 +26,14 @@ import numpy as np
 if not __package__:
     sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks.runner import Comparison, Measured, ask_peer, peer_environment, report
+from benchmarks.runner import (
+    Comparison,
+    Measured,
+    PeerMissing,
+    ask_peer,
+    peer_environment,
+    report,
+)
 from sfumato import secure
 from sfumato.secure import logarithm
 from sfumato.secure.garbling import Engine, choose
@@ -218,8 +225,8 @@ def spu(count: int) -> dict[str, dict[str, Any]]:
     """SPU's times for the same numbers by protocol, or why there are none."""
     try:
         interpreter = peer_environment("spu", ["spu==0.9.5"])
-    except subprocess.CalledProcessError as error:
-        print(f"SPU cannot be installed here: {error}")
+    except PeerMissing as error:
+        print(error)
         return {}
     asked = numbers(count, 1 << 14)
     found = {}

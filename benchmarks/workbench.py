@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import http.client
-import json
 import re
 import subprocess
 import sys
@@ -23,7 +22,7 @@ from pathlib import Path
 from urllib.parse import urlencode
 
 from benchmarks.census import census_file
-from benchmarks.runner import RESULTS
+from benchmarks.runner import Comparison, Measured, report
 
 __all__ = ["main"]
 
@@ -128,10 +127,11 @@ def main() -> None:
         (Path(folder) / "census.parquet").hardlink_to(place)
         with serving(Path(folder)) as server:
             _walk(server, Path(folder) / "census.parquet")
-    record = {"rows": rows, "columns": 41, "peak_gib": round(server.peak, 2), "steps": server.told}
-    print(f"peak memory {server.peak:.2f} GiB")
-    RESULTS.mkdir(exist_ok=True)
-    (RESULTS / "workbench.json").write_text(json.dumps(record, indent=2) + "\n")
+    steps = [
+        Comparison(step, {"sfumato": Measured(**taken)}) for step, taken in server.told.items()
+    ]
+    facts = {"peak memory (GiB)": round(server.peak, 2)}
+    report("workbench", steps, data=f"census {rows:,} x 41", versions={}, facts=facts)
 
 
 def _walk(server: Server, place: Path) -> None:

@@ -1,6 +1,6 @@
 """Draw the figures of ``docs/papers/fung-et-al.md`` from what ``benchmarks/joint.py`` measured.
 
-    python benchmarks/joint.py
+    python -m benchmarks.joint
     python docs/figures/joint_figures.py
 
 Writes ``joint-*.svg`` beside this file, and the tables of the page to standard output.
@@ -16,7 +16,7 @@ from typing import Any
 import vl_convert
 
 HERE = Path(__file__).resolve().parent
-MEASURED = HERE.parents[1] / "benchmarks" / "results" / "joint.json"
+MEASURED = HERE.parents[1] / ".benchmarks" / "joint-measured.json"
 STUDIES = ("lung", "whas500", "gbsg2", "veteran", "flchain")
 MODELS = ("private", "A", "B", "C", "D", "pooled")
 INK = {"private": "#c2571a", "pooled": "#2f5d8a", "alone": "#8a8a8a"}

@@ -43,7 +43,7 @@ def test_ratios_and_medians_are_written(tmp_path, monkeypatch, capsys):
         for at in (1, 2, 4)
     ]
     runner.report("a title", comparisons, data="nothing", versions={"peer": "1"})
-    written = json.loads((tmp_path / "a-title.json").read_text())
+    written = json.loads((tmp_path / "reports" / "a-title.json").read_text())
     assert written["medians"] == {"peer": {"cpu": 4.0, "wall": 6.0}}
     assert "median ratio to peer: CPU 4.00x, wall 6.00x" in capsys.readouterr().out
 
