@@ -47,6 +47,7 @@ def test_separators_quotes_and_byte_order_marks(tmp_path: Path) -> None:
     assert read_arx(path).leaves.to_pylist() == ["a;1", "b,2"]
     assert parse_arx("a\tx\t*\nb\tx\t*").height == 2
     assert parse_arx("a,*\nb,*").height == 1
+    assert parse_arx('"a;b",*\nc,*').leaves.to_pylist() == ["a;b", "c"]
 
 
 def test_written_files_are_read_back(tmp_path: Path) -> None:

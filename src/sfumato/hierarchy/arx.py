@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -44,7 +45,8 @@ def parse_arx(text: str, *, where: str | None = None) -> Hierarchy:
     sfumato.errors.HierarchyError: sex.csv: line 2 has 3 fields where line 1 has 2. Give every \
 line the same number; pad short branches by repeating a label.
     """
-    first_line = next((line for line in text.splitlines() if line.strip()), "")
+    bare = re.sub(r'"[^"]*"', "", text)  # what stands within quotes separates nothing
+    first_line = next((line for line in bare.splitlines() if line.strip(" ")), "")
     delimiter = next((mark for mark in _DELIMITERS if mark in first_line), ";")
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     rows: list[list[str]] = []
