@@ -140,8 +140,11 @@ def test_delimiter_given(file):
     path = file("a:b\n1:2\n")
     assert rows(path) == [{"a:b": "1:2"}]
     assert rows(path, delimiter=":") == [{"a": 1, "b": 2}]
-    with pytest.raises(ParameterError, match="one character"):
-        sf.table(path, delimiter="::")
+    for wrong in ("::", "", '"', "§"):
+        with pytest.raises(ParameterError, match="one ASCII character"):
+            sf.table(path, delimiter=wrong)
+    with pytest.raises(ParameterError, match="one ASCII character"):
+        sf.table(file("sep=§\na§b\n1§2\n"))
 
 
 def test_columns_are_chosen_before_anything_is_refused(file):

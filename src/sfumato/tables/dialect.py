@@ -95,17 +95,19 @@ def layout_of(
     >>> found.delimiter, found.names
     (';', ('id', 'name'))
     """
-    if delimiter is not None and (len(delimiter) != 1 or delimiter in '"\r\n'):
-        raise ParameterError(
-            "a delimiter is one character, and neither a quote nor a line end",
-            where=name,
-            remedy="Write e.g. --delimiter ';', or leave it out to have it found.",
-        )
     start = len(text) - len(text.lstrip("\ufeff\r\n"))
     declaration = _DECLARATION.match(text, start)
     if declaration:
         delimiter = delimiter or declaration[1]
         start = declaration.end()
+    if delimiter is not None and (
+        not re.fullmatch(r'[^"\r\n]', delimiter) or not delimiter.isascii()
+    ):
+        raise ParameterError(
+            "a delimiter is one ASCII character, and neither a quote nor a line end",
+            where=name,
+            remedy="Write e.g. --delimiter ';', or leave it out to have it found.",
+        )
     above, text = text[:start], text[start:]
     if not text.strip(" \r\n"):
         raise SourceError("the file is empty", where=name, remedy="Export it again.")
