@@ -11,6 +11,8 @@
     ├── PromiseError             1  a demanded guarantee does not hold; nothing was published
     └── UnfinishedError          3  could not finish
         ├── EngineError             the database, Spark or the disk failed
+        │   ├── EngineMemoryError       it ran out of memory or of room for temporary files
+        │   └── TooManyClassesError     there are more classes than were asked for
         ├── BudgetError             time or memory ran out before any answer existed
         ├── PeerError               the other party vanished, lied or speaks another version
         └── MissingExtraError       an optional dependency is not installed
@@ -28,6 +30,7 @@ __all__ = [
     "BudgetError",
     "ColumnError",
     "EngineError",
+    "EngineMemoryError",
     "HierarchyError",
     "InputError",
     "MissingExtraError",
@@ -36,6 +39,7 @@ __all__ = [
     "PromiseError",
     "SfumatoError",
     "SourceError",
+    "TooManyClassesError",
     "UnfinishedError",
     "did_you_mean",
 ]
@@ -105,6 +109,14 @@ class UnfinishedError(SfumatoError):
 
 class EngineError(UnfinishedError):
     """The database, Spark or the disk failed."""
+
+
+class EngineMemoryError(EngineError):
+    """The engine ran out of memory or of room for temporary files."""
+
+
+class TooManyClassesError(EngineError):
+    """There are more classes than were asked for."""
 
 
 class BudgetError(UnfinishedError):

@@ -13,9 +13,10 @@ import pyarrow.types as t
 import pytest
 from psycopg import sql as psql
 
-from sfumato.engines.duck import DuckEngine
+from sfumato.engines.duckdb import DuckDB
 from sfumato.engines.memory import MemoryEngine
 from sfumato.engines.protocol import Engine
+from sfumato.engines.sql_engine import SQLEngine
 from sfumato.tables.frames import ArrowSource
 
 Opener = Callable[[pa.Table], Engine]
@@ -53,9 +54,9 @@ def _opener(kind: str, request: pytest.FixtureRequest) -> Opener:
     if kind == "memory":
         return lambda table: MemoryEngine(ArrowSource(table, "people"))
     if kind == "duckdb":
-        return lambda table: DuckEngine(ArrowSource(table, "people"), threads=2)
+        return lambda table: SQLEngine(DuckDB(ArrowSource(table, "people"), threads=2))
     if kind == "postgres":
-        from sfumato.engines.postgres import PostgresEngine
+        from sfumato.engines.postgres import Postgres
 
         server = request.getfixturevalue("postgres")
         schema = request.getfixturevalue("postgres_schema")
@@ -64,10 +65,10 @@ def _opener(kind: str, request: pytest.FixtureRequest) -> Opener:
             name = f"t{uuid.uuid4().hex[:8]}"
             with server.connect() as connection:
                 load(connection, schema, name, table)
-            return PostgresEngine(server.url, table=f"{schema}.{name}")
+            return SQLEngine(Postgres(server.url, table=f"{schema}.{name}"))
 
         return in_postgres
-    from sfumato.engines.spark import SparkEngine
+    from sfumato.engines.spark import Spark
 
     session = request.getfixturevalue("spark")
 
@@ -76,7 +77,7 @@ def _opener(kind: str, request: pytest.FixtureRequest) -> Opener:
 
         # Without a schema, Spark takes local times for moments in the session's zone.
         schema = from_arrow_schema(table.schema, prefer_timestamp_ntz=True)
-        return SparkEngine(session.createDataFrame(table, schema), name="people")
+        return SQLEngine(Spark(session.createDataFrame(table, schema), name="people"))
 
     return in_spark
 

@@ -14,8 +14,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
-from sfumato.engines.postgres import PostgresEngine
+from sfumato.engines.postgres import Postgres
 from sfumato.engines.protocol import Engine
+from sfumato.engines.sql_engine import SQLEngine
 from sfumato.tables import Table
 
 Opener = Callable[[pa.Table], Engine]
@@ -88,8 +89,9 @@ def fetched(kind: str, monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 def read_back(engine: Engine, destination: str) -> pa.Table:
     """All rows of a release."""
-    if isinstance(engine, PostgresEngine):
-        with closing(PostgresEngine(engine.server.url, table=destination)) as written:
+    database = engine.connection if isinstance(engine, SQLEngine) else None
+    if isinstance(database, Postgres):
+        with closing(SQLEngine(Postgres(database.server.url, table=destination))) as written:
             return written.sample(ROWS)
     return pq.read_table(destination)
 

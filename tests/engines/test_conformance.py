@@ -145,10 +145,10 @@ def test_samples(opened: Opener) -> None:
 def test_ordered_engines_draw_the_same_sample(opened: Opener) -> None:
     table = zoo()
     engine, memory = opened(table), MemoryEngine(ArrowSource(table, "people"))
-    if engine.exact_order:
+    if engine.capabilities.ordered:
         assert rows_of(engine.sample(5, seed=3)) == rows_of(memory.sample(5, seed=3))
     else:
-        assert engine.kind in ("postgres", "spark")
+        assert engine.capabilities.remote
 
 
 def test_batches(opened: Opener) -> None:

@@ -15,17 +15,18 @@ from hypothesis import strategies as st
 
 from brute import as_table, small_tables
 from sfumato.budget import Budget
-from sfumato.engines.duck import DuckEngine
+from sfumato.engines.duckdb import DuckDB
 from sfumato.engines.memory import MemoryEngine
 from sfumato.engines.recoding import Cells, Recoding, Step
+from sfumato.engines.sql_engine import SQLEngine
 from sfumato.errors import BudgetError, EngineError
 from sfumato.tables.frames import ArrowSource
 from sfumato.tables.parquet import ParquetSource
 from zoo import classes_of, decoded
 
 
-def opened(table: pa.Table) -> DuckEngine:
-    return DuckEngine(ArrowSource(table, "people"), threads=2)
+def opened(table: pa.Table) -> SQLEngine:
+    return SQLEngine(DuckDB(ArrowSource(table, "people"), threads=2))
 
 
 def foreign() -> pa.Table:
@@ -95,10 +96,10 @@ def wide_table(path: Path) -> Path:
 
 def test_a_histogram_that_does_not_fit_goes_to_disk(tmp_path: Path) -> None:
     source = ParquetSource([wide_table(tmp_path / "wide.parquet")], "wide")
-    engine = DuckEngine(source, memory=64 << 20, threads=2)
+    engine = SQLEngine(DuckDB(source, memory=64 << 20, threads=2))
     names = [column.name for column in engine.schema()]
     assert engine.class_sizes(names).to_dict() == {1: 400_000}
-    limit = engine._open().sql("SELECT current_setting('memory_limit')").fetchall()
+    limit = engine.connection.opened().sql("SELECT current_setting('memory_limit')").fetchall()
     assert limit == [("64.0 MiB",)]
     engine.close()
 
@@ -118,7 +119,7 @@ def test_nothing_temporary_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 
 def test_a_spent_budget_stops_the_statement(tmp_path: Path) -> None:
     source = ParquetSource([wide_table(tmp_path / "wide.parquet")], "wide")
-    engine = DuckEngine(source, memory=64 << 20)
+    engine = SQLEngine(DuckDB(source, memory=64 << 20))
     names = [column.name for column in engine.schema()]
     with pytest.raises(BudgetError, match="wide: counting classes was stopped"):
         engine.class_sizes(names, Budget(seconds=0.1))
@@ -133,7 +134,7 @@ def test_a_spent_budget_stops_the_statement(tmp_path: Path) -> None:
 def test_a_file_that_vanishes(tmp_path: Path) -> None:
     path = tmp_path / "people.parquet"
     pq.write_table(pa.table({"age": [1, 2]}), path)
-    engine = DuckEngine(ParquetSource([path], "people"))
+    engine = SQLEngine(DuckDB(ParquetSource([path], "people")))
     path.unlink()
     with pytest.raises(EngineError, match="DuckDB could not read"):
         engine.class_sizes(["age"])
@@ -151,16 +152,20 @@ def test_a_recoding_that_names_a_combination_twice(tmp_path: Path) -> None:
 def test_less_is_held_while_a_release_is_written(tmp_path: Path) -> None:
     path = tmp_path / "people.parquet"
     pq.write_table(pa.table({"age": [1, 2, 1]}), path)
-    engine = DuckEngine(ParquetSource([path], "people"), memory=512 << 20)
+    engine = SQLEngine(DuckDB(ParquetSource([path], "people"), memory=512 << 20))
 
     def limit() -> str:
-        return engine._open().sql("SELECT current_setting('memory_limit')").fetchall()[0][0]
+        return (
+            engine.connection.opened()
+            .sql("SELECT current_setting('memory_limit')")
+            .fetchall()[0][0]
+        )
 
     assert limit() == "256.0 MiB"
-    with engine._sparing():
+    with engine.connection.session(writing=True):
         assert limit() == "102.0 MiB"
     assert limit() == "256.0 MiB"
-    with pytest.raises(ZeroDivisionError), engine._sparing():
+    with pytest.raises(ZeroDivisionError), engine.connection.session(writing=True):
         raise ZeroDivisionError
     assert limit() == "256.0 MiB"
     engine.close()

@@ -105,7 +105,7 @@ def test_classes_against_a_dictionary(rows):
 
 
 def test_too_many_classes():
-    with pytest.raises(EngineError, match="6 classes"):
+    with pytest.raises(EngineError, match="more than 5 classes"):
         engine_of(PEOPLE).classes(["zip"], limit=5)
 
 

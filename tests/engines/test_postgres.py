@@ -14,9 +14,9 @@ import pytest
 
 from servers import PostgresServer
 from sfumato.budget import Budget
-from sfumato.engines.postgres import PostgresEngine
-from sfumato.engines.postgres_connection import Server
+from sfumato.engines.postgres import Postgres, Server
 from sfumato.engines.recoding import Cells, Recoding, Step
+from sfumato.engines.sql_engine import SQLEngine
 from sfumato.errors import (
     BudgetError,
     ColumnError,
@@ -28,7 +28,7 @@ from sfumato.errors import (
 
 pytestmark = pytest.mark.postgres
 
-Opener = Callable[..., PostgresEngine]
+Opener = Callable[..., SQLEngine]
 Execute = Callable[[str], Any]
 
 
@@ -45,9 +45,9 @@ def opened(postgres: PostgresServer, postgres_schema: str) -> Iterator[Opener]:
     """Opens a table of the test's schema, or a query."""
     engines = []
 
-    def open_table(table: str | None = None, **options: Any) -> PostgresEngine:
+    def open_table(table: str | None = None, **options: Any) -> SQLEngine:
         name = None if table is None else f"{postgres_schema}.{table}"
-        engines.append(PostgresEngine(postgres.url, table=name, **options))
+        engines.append(SQLEngine(Postgres(postgres.url, table=name, **options)))
         return engines[-1]
 
     yield open_table
@@ -167,7 +167,7 @@ def test_errors_about_data_do_not_quote_it(execute: Execute, opened: Opener) -> 
     execute("CREATE TABLE secret (code text)")
     execute("INSERT INTO secret VALUES ('top-secret')")
     engine = opened("secret")
-    name = engine.rows().source.sql("postgres")
+    name = engine.connection.rows().source.sql("postgres")
     broken = opened(query=f"SELECT code::int AS code FROM {name}")
     with pytest.raises(EngineError, match="SQLSTATE 22P02") as caught:
         broken.values("code")
@@ -175,7 +175,7 @@ def test_errors_about_data_do_not_quote_it(execute: Execute, opened: Opener) -> 
 
 
 def test_no_server(tmp_path: Path) -> None:
-    engine = PostgresEngine(f"postgresql://ann:s3cret@/db?host={tmp_path}", table="people")
+    engine = SQLEngine(Postgres(f"postgresql://ann:s3cret@/db?host={tmp_path}", table="people"))
     with pytest.raises(EngineError, match="cannot connect") as caught:
         engine.row_count()
     assert "s3cret" not in str(caught.value)
@@ -193,15 +193,15 @@ def test_passwords_stay_out_of_every_text() -> None:
 
 def test_neither_table_nor_query() -> None:
     with pytest.raises(ParameterError, match="either a table or a query"):
-        PostgresEngine("postgresql://db/census")
+        SQLEngine(Postgres("postgresql://db/census"))
     with pytest.raises(ParameterError, match="either a table or a query"):
-        PostgresEngine("postgresql://db/census", table="t", query="SELECT 1")
+        SQLEngine(Postgres("postgresql://db/census", table="t", query="SELECT 1"))
 
 
 def test_without_the_driver(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(MissingExtraError, match=r"sfumato\[postgres\]"):
-        PostgresEngine("postgresql://db/census", table="people").row_count()
+        SQLEngine(Postgres("postgresql://db/census", table="people")).row_count()
 
 
 @pytest.mark.parametrize("snapshot", [False, True])
@@ -307,8 +307,8 @@ def test_joins_can_be_hashed_although_null_equals_null(
     execute("CREATE TABLE step (k0 int, k1 text, keep boolean, v0 text)")
     execute("INSERT INTO step SELECT g, 'F', true, '*' FROM generate_series(0, 999) g")
     execute("ANALYZE")
-    rows = opened("people").rows()
+    rows = opened("people").connection.rows()
     statement = sql.recoded(rows, [sql.Mapping("step", ("age", "sex"), ("age",), False)], ())
-    plan = execute(f"EXPLAIN {sql.text(statement, 'postgres')}").fetchall()
+    plan = execute(f"EXPLAIN {sql.text(statement, rows.dialect)}").fetchall()
     assert any("Join" in line and ("Hash" in line or "Merge" in line) for (line,) in plan), plan
     assert not any("Nested Loop" in line for (line,) in plan)

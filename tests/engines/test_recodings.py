@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import sfumato as sf
 from sfumato.engines.memory import MemoryEngine
 from sfumato.engines.protocol import Engine
 from sfumato.engines.recoding import Cells, Recoding, Step
@@ -60,7 +61,7 @@ def written(engine: Engine, recoding: Recoding, destination: str) -> pa.Table:
 
 def same(engine: Engine, found: pa.Table, expected: list[tuple[Any, ...]]) -> bool:
     """Equal rows, in order where the engine has one."""
-    if engine.exact_order:
+    if engine.capabilities.ordered:
         return rows_of(found) == expected
     return Counter(rows_of(found)) == Counter(expected)
 
@@ -126,7 +127,7 @@ def test_ordinal_ranges_split_equal_rows(opened: Opener, destination: str) -> No
         expected[sex, "first"] += 1
         expected[sex, "rest"] += count - 1
     assert Counter(rows_of(found, ["sex", "part"])) == +expected
-    if engine.exact_order:
+    if engine.capabilities.ordered:
         seen: set[Any] = set()
         for sex, part in rows_of(found, ["sex", "part"]):
             assert part == ("rest" if sex in seen else "first")
@@ -268,16 +269,14 @@ def test_commit_names_it_and_discard_leaves_nothing(
 
 
 def test_embedded_engines_write_the_same_bytes(tmp_path: Path) -> None:
-    from sfumato.engines.duck import DuckEngine
-
     table = people()
     match = match_of(table, ["age", "sex"])
     step = Step(match, {"age": Cells(np.arange(match.entries) % 2, pa.array(["a", None]))})
     for ending in ("csv", "parquet"):
         written_bytes = []
-        for engine in (MemoryEngine, DuckEngine):
-            path = tmp_path / f"{engine.__name__}.{ending}"
-            opened = engine(ArrowSource(table, "people"))
+        for engine in ("memory", "duckdb"):
+            path = tmp_path / f"{engine}.{ending}"
+            opened = sf.table(table, engine=engine).engine
             opened.stage(Recoding((step,), drop=("id",)), str(path)).commit()
             written_bytes.append(path.read_bytes())
             opened.close()

@@ -19,15 +19,16 @@ from zoo import rows_of, zoo
 
 pytest.importorskip("pyspark", reason="pyspark is not installed (extra `spark`)")
 
-from sfumato.engines.spark import SparkEngine
+from sfumato.engines.spark import Spark
+from sfumato.engines.sql_engine import SQLEngine
 
 pytestmark = pytest.mark.spark
 
 
 @pytest.fixture
-def people(spark: Any) -> Iterator[SparkEngine]:
+def people(spark: Any) -> Iterator[SQLEngine]:
     frame = spark.createDataFrame([(20, "F"), (30, ""), (None, None)], "age int, sex string")
-    engine = SparkEngine(frame, name="people")
+    engine = SQLEngine(Spark(frame, name="people"))
     yield engine
     engine.close()
 
@@ -35,9 +36,9 @@ def people(spark: Any) -> Iterator[SparkEngine]:
 def test_nested_and_doubled_columns_are_refused(spark: Any) -> None:
     nested = spark.sql("SELECT 1 AS age, array(1, 2) AS tags")
     with pytest.raises(ColumnError, match="`tags` holds nested"):
-        SparkEngine(nested).schema()
+        SQLEngine(Spark(nested)).schema()
     with pytest.raises(ColumnError, match="`a` occurs more than once"):
-        SparkEngine(spark.sql("SELECT 1 AS a, 2 AS a")).schema()
+        SQLEngine(Spark(spark.sql("SELECT 1 AS a, 2 AS a"))).schema()
 
 
 def test_types_of_sparks_own(spark: Any) -> None:
@@ -48,7 +49,7 @@ def test_types_of_sparks_own(spark: Any) -> None:
         "UNION ALL SELECT interval '1-2' year to month, interval '1 02:03:04' day to second, "
         "'A' COLLATE UTF8_LCASE, CAST(1 AS tinyint), time '12:30:00'"
     )
-    engine = SparkEngine(frame)
+    engine = SQLEngine(Spark(frame))
     assert [column.kind for column in engine.schema()] == [
         "text", "duration", "text", "integer", "time",
     ]  # fmt: skip
@@ -62,7 +63,7 @@ def test_a_release_as_csv_reads_back_as_it_was(spark: Any, tmp_path: Path) -> No
 
     table = zoo().drop_columns(["blob"])
     schema = from_arrow_schema(table.schema, prefer_timestamp_ntz=True)
-    engine = SparkEngine(spark.createDataFrame(table, schema))
+    engine = SQLEngine(Spark(spark.createDataFrame(table, schema)))
     staged = engine.stage(Recoding(), str(tmp_path / "out.csv.gz"))
     back = pa.Table.from_batches(list(staged.engine().batches()))
     assert Counter(rows_of(back)) == Counter(rows_of(table))
@@ -72,14 +73,14 @@ def test_a_release_as_csv_reads_back_as_it_was(spark: Any, tmp_path: Path) -> No
 
 
 def test_one_column_of_nulls_as_csv(spark: Any, tmp_path: Path) -> None:
-    engine = SparkEngine(spark.createDataFrame([(None,), ("",), ("a",)], "name string"))
+    engine = SQLEngine(Spark(spark.createDataFrame([(None,), ("",), ("a",)], "name string")))
     staged = engine.stage(Recoding(), str(tmp_path / "out.csv"))
     assert staged.engine().class_sizes(["name"]).to_dict() == {1: 3}
     staged.discard()
     engine.close()
 
 
-def test_where_a_release_may_go(people: SparkEngine, spark: Any, tmp_path: Path) -> None:
+def test_where_a_release_may_go(people: SQLEngine, spark: Any, tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="does not exist"):
         people.stage(Recoding(), str(tmp_path / "no" / "out"))
     with pytest.raises(ParameterError, match="does not write Arrow"):
@@ -88,13 +89,13 @@ def test_where_a_release_may_go(people: SparkEngine, spark: Any, tmp_path: Path)
     people.stage(Recoding(), str(path)).commit()
     assert (path / "_SUCCESS").exists()
     assert pq.read_table(path).num_rows == 3
-    again = SparkEngine(spark.read.parquet(str(path)))
+    again = SQLEngine(Spark(spark.read.parquet(str(path))))
     with pytest.raises(ParameterError, match="table being read"):
         again.stage(Recoding(), str(path))
     assert [entry.name for entry in tmp_path.iterdir()] == ["folder"]
 
 
-def test_a_folder_without_its_marker_is_refused(people: SparkEngine, tmp_path: Path) -> None:
+def test_a_folder_without_its_marker_is_refused(people: SQLEngine, tmp_path: Path) -> None:
     staged = people.stage(Recoding(), str(tmp_path / "out"))
     (partial,) = tmp_path.iterdir()
     (partial / "_SUCCESS").unlink()
@@ -104,7 +105,7 @@ def test_a_folder_without_its_marker_is_refused(people: SparkEngine, tmp_path: P
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_failed_release_leaves_nothing(people: SparkEngine, tmp_path: Path) -> None:
+def test_a_failed_release_leaves_nothing(people: SQLEngine, tmp_path: Path) -> None:
     match = people.values("age").take(np.array([0]))
     step = Step(match, {"age": Cells(np.zeros(1, np.int64), pa.array(["*"]))})
     with pytest.raises(EngineError, match="match no entry"):
@@ -115,7 +116,7 @@ def test_a_failed_release_leaves_nothing(people: SparkEngine, tmp_path: Path) ->
 
 
 def test_a_spent_budget_stops_the_jobs(spark: Any) -> None:
-    engine = SparkEngine(spark.range(10**11).selectExpr("id % 7 AS id"))
+    engine = SQLEngine(Spark(spark.range(10**11).selectExpr("id % 7 AS id")))
     engine.schema()
     with pytest.raises(BudgetError, match="counting classes was stopped"):
         engine.class_sizes(["id"], Budget(seconds=1))
@@ -124,26 +125,26 @@ def test_a_spent_budget_stops_the_jobs(spark: Any) -> None:
 
 def test_errors_about_data_do_not_quote_it(spark: Any) -> None:
     frame = spark.sql("SELECT CAST(code AS int) AS code FROM VALUES ('top-secret') AS t(code)")
-    engine = SparkEngine(frame, name="codes")
+    engine = SQLEngine(Spark(frame, name="codes"))
     with pytest.raises(EngineError, match="codes: Spark could not answer") as caught:
         engine.values("code")
     assert "top-secret" not in str(caught.value)
     engine.close()
 
 
-def test_views_are_temporary(people: SparkEngine, spark: Any) -> None:
+def test_views_are_temporary(people: SQLEngine, spark: Any) -> None:
     before = {table.name for table in spark.catalog.listTables()}
     people.class_sizes(["age"])
     people.close()
     assert {table.name for table in spark.catalog.listTables()} <= before
 
 
-def test_a_lost_session(people: SparkEngine, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_lost_session(people: SQLEngine, monkeypatch: pytest.MonkeyPatch) -> None:
     people.schema()
 
     def refuse(*_: Any, **__: Any) -> Any:
         raise ConnectionRefusedError(111, "Connection refused")
 
-    monkeypatch.setattr(people.session, "sql", refuse)
+    monkeypatch.setattr(people.connection.spark, "sql", refuse)
     with pytest.raises(EngineError, match="connection to Spark was lost"):
         people.class_sizes(["age"])

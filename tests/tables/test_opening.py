@@ -363,30 +363,36 @@ def test_databases_answer_for_themselves(monkeypatch, given, query, expected):
     from sfumato.engines import postgres
 
     class Recorder:
-        kind, name = "postgres", "people"
+        kind, name, capabilities, source = "postgres", "people", None, None
 
         def __init__(self, url, **options):
-            self.asked = (url, options)
+            self.asked = (url, {name: value for name, value in options.items() if value})
 
-        def schema(self):
-            return (column_of("a", pa.int64()), column_of("b", pa.int64()))
+        def rows(self):
+            return SimpleNamespace(columns=(column_of("a", pa.int64()), column_of("b", pa.int64())))
 
-    monkeypatch.setattr(postgres, "PostgresEngine", Recorder)
+    monkeypatch.setattr(postgres, "Postgres", Recorder)
     opened = sf.table(given, query=query, exclude=["a"])
-    assert opened.engine.asked == expected
+    assert opened.engine.connection.asked == expected
     assert opened.columns == ("b",)
 
 
 def test_spark_frames_answer_for_themselves(monkeypatch):
     from sfumato.engines import spark
 
-    monkeypatch.setattr(spark, "SparkEngine", lambda frame: SimpleNamespace(frame=frame))
+    class Recorder:
+        kind, name, capabilities, source = "spark", "people", None, None
+
+        def __init__(self, frame):
+            self.frame = frame
+
+    monkeypatch.setattr(spark, "Spark", Recorder)
     frame = type("DataFrame", (), {"__module__": "pyspark.sql.classic.dataframe"})()
-    assert sf.table(frame).engine.frame is frame
+    assert sf.table(frame).engine.connection.frame is frame
     pandas_on_spark = type(
         "DataFrame", (), {"__module__": "pyspark.pandas.frame", "to_spark": lambda self: frame}
     )()
-    assert sf.table(pandas_on_spark).engine.frame is frame
+    assert sf.table(pandas_on_spark).engine.connection.frame is frame
 
 
 @pytest.mark.parametrize(
@@ -424,7 +430,7 @@ def test_engine_by_size(tmp_path, monkeypatch):
     assert sf.table(tmp_path / "x.parquet", memory="64MB").engine.kind == "memory"
     limits = sf.Budget(memory=100_000, threads=1)
     small = sf.table(tmp_path / "x.parquet", budget=limits)
-    assert (small.engine.kind, small.engine.memory, small.engine.threads) == (
+    assert (small.engine.kind, small.engine.connection.memory, small.engine.connection.threads) == (
         "duckdb", 100_000, 1,
     )  # fmt: skip
     monkeypatch.setattr(choice, "available_memory", lambda: 1000)

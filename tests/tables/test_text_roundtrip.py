@@ -15,8 +15,7 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from samples import sample_path
-from sfumato.engines.readback import WrittenFile
-from sfumato.engines.staging import stage_batches
+from sfumato.engines.staging import WrittenFile, stage_batches
 
 SIGNS = st.text(
     st.one_of(st.sampled_from(list('",;\t|\r\n \'\\N#A0.1"')), st.characters(codec="utf-8")),

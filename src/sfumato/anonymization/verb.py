@@ -251,7 +251,7 @@ def _identifying(opened: Table, demand: Demand) -> tuple[str, ...]:
     A sample finds the suspects, one pass over each convicts; rows of remote engines are not
     sampled. Measurements are left out: prices differ from row to row and find nobody.
     """
-    if opened.engine.kind in ("postgres", "spark"):
+    if opened.engine.capabilities.remote:
         return ()
     parts = {*demand.columns, *demand.sensitive, *demand.identifiers, *demand.pseudonyms}
     kept = [

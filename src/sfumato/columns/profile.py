@@ -53,12 +53,12 @@ class Profile:
 
 def profile(table: Table, *, seed: int, budget: Budget) -> Profile:
     """Count every column and take a uniform sample of rows."""
-    if table.engine.kind == "memory":
+    if table.engine.capabilities.coded:
         return _look_in_memory(table, seed, budget)
     from sfumato.engines.encoding import codes_of_table
 
     rows = table.rows
-    nulls = _nulls(table)
+    nulls = table.engine.null_counts(table.columns)
     facts = []
     for at, column in enumerate(table.schema):
         _report(budget, f"counting `{column.name}`", at / len(table.columns))
@@ -74,7 +74,7 @@ def profile(table: Table, *, seed: int, budget: Budget) -> Profile:
             )
         )
     _report(budget, "taking a sample", None)
-    wanted = ROWS_AT_HAND if table.engine.kind == "duckdb" else ROWS_TO_FETCH
+    wanted = ROWS_TO_FETCH if table.engine.capabilities.remote else ROWS_AT_HAND
     return Profile(rows, tuple(facts), codes_of_table(table.sample(wanted, None, seed)))
 
 
@@ -128,19 +128,6 @@ def _seen(cell: pa.Scalar) -> Any:
         return cell.as_py()
     except (OverflowError, ValueError):
         return None
-
-
-def _nulls(table: Table) -> dict[str, int]:
-    """Null cells of every column, from the engine in one statement or from the rows."""
-    count = getattr(table.engine, "null_counts", None)
-    if count is not None:
-        counted: dict[str, int] = count(table.columns)
-        return counted
-    nulls = dict.fromkeys(table.columns, 0)
-    for batch in table.batches():
-        for name, cells in zip(batch.schema.names, batch.columns, strict=True):
-            nulls[name] += cells.null_count
-    return nulls
 
 
 def _report(budget: Budget, doing: str, share: float | None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -14,12 +14,14 @@ from sfumato import kernels
 from sfumato.budget import Budget
 from sfumato.engines.arrow_buffers import as_arrow
 from sfumato.engines.encoding import codes_of_table, encode_batches
-from sfumato.engines.protocol import BATCH_ROWS, Column, Source, Staged, names_in
+from sfumato.engines.protocol import BATCH_ROWS, Capabilities, Column, Source, Staged, names_in
 from sfumato.engines.recoding import Recoding, Step
-from sfumato.engines.results import ClassSizes, CodeArray, Codes
-from sfumato.errors import BudgetError, EngineError
+from sfumato.engines.results import ClassSizes, CodeArray, Codes, too_many_classes
+from sfumato.errors import BudgetError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import pyarrow as pa
 
 __all__ = ["MemoryEngine"]
@@ -48,8 +50,8 @@ class MemoryEngine:
     {1: 1, 2: 1}
     """
 
-    kind: Literal["memory", "duckdb", "postgres", "spark", "stream"] = "memory"
-    exact_order = True
+    kind = "memory"
+    capabilities = Capabilities(coded=True)
 
     def __init__(
         self, source: Source, threads: int | None = None, memory: int | None = None
@@ -62,6 +64,11 @@ class MemoryEngine:
         self._encoded: dict[str, tuple[CodeArray, pa.Array]] = {}
         self._sizes: OrderedDict[frozenset[str], ClassSizes] = OrderedDict()
         self._class_of: WeakKeyDictionary[Codes, npt.NDArray[np.uint32]] = WeakKeyDictionary()
+
+    @property
+    def paths(self) -> Sequence[Path]:
+        """Files being read, which a release must not replace."""
+        return self.source.paths
 
     def schema(self) -> tuple[Column, ...]:
         """Columns and types."""
@@ -90,6 +97,15 @@ class MemoryEngine:
             None,
             None if columns else self.row_count(),
         )
+
+    def null_counts(self, columns: Sequence[str]) -> dict[str, int]:
+        """How many cells of each column are null."""
+        codes = self.codes(columns)
+        null = {name: len(values) - 1 for name, values in zip(columns, codes.values, strict=True)}
+        return {
+            name: int(np.count_nonzero(array == null[name])) if values.null_count else 0
+            for name, array, values in zip(columns, codes.arrays, codes.values, strict=True)
+        }
 
     def class_sizes(self, columns: Sequence[str], budget: Budget | None = None) -> ClassSizes:
         """Histogram of the sizes of the classes of a column set."""
@@ -123,12 +139,7 @@ class MemoryEngine:
             threads=self._threads(budget),
         )
         if limit is not None and count > limit:
-            raise EngineError(
-                f"the columns {', '.join(f'`{name}`' for name in columns)} have {count} classes, "
-                f"more than the limit of {limit}",
-                where=self.name,
-                remedy="Choose fewer columns or raise the limit.",
-            )
+            raise too_many_classes(columns, limit, self.name)
         first = kernels.representatives(ids, count)
         found = Codes(
             codes.columns,
@@ -179,7 +190,7 @@ class MemoryEngine:
             destination,
             format,
             reopen=self._reopened,
-            inputs=getattr(self.source, "paths", ()),
+            inputs=self.paths,
         )
 
     def fingerprint(self) -> str:

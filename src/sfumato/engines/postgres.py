@@ -1,39 +1,127 @@
-"""The engine for a table in PostgreSQL: questions run in the server, only answers travel.
+"""PostgreSQL: questions run in the server, only answers travel, a release is a new table there.
 
 Samples and histograms come to us; rows stay where they are unless the caller asks for `batches`.
 Every question runs in a read-only transaction; with `snapshot` all of them share one, so that they
-describe the same moment.
+describe the same moment. Rows travel as ``COPY … TO STDOUT (FORMAT csv)`` and are parsed whole
+batches at a time; no Python object is made for a cell. No message tells a password.
 """
 
 from __future__ import annotations
 
-import uuid
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
 import numpy as np
+from sqlglot import exp
 
-from sfumato.budget import Budget
 from sfumato.engines import statements as sql
-from sfumato.engines.postgres_connection import Server
-from sfumato.engines.postgres_types import UNKNOWN_SIZE, arrow_type, csv_batches, decimal_of
-from sfumato.engines.protocol import BATCH_ROWS, Column, Staged, column_of, columns_named, names_in
-from sfumato.engines.recoding import Recoding
-from sfumato.engines.results import ClassSizes, Codes, codes_of, rows_identity
-from sfumato.engines.watching import watching
-from sfumato.errors import ColumnError, ParameterError, SourceError, did_you_mean
+from sfumato.engines.database_types import (
+    UNKNOWN_SIZE,
+    arrow_type,
+    csv_batches,
+    csv_lines,
+    decimal_of,
+    postgres_type,
+)
+from sfumato.engines.protocol import BATCH_ROWS, Capabilities, Column, Source, column_of
+from sfumato.engines.sql_engine import Connection, Session, SQLEngine, temporary_name
+from sfumato.engines.writing import format_of
+from sfumato.errors import (
+    ColumnError,
+    EngineError,
+    EngineMemoryError,
+    MissingExtraError,
+    ParameterError,
+    SfumatoError,
+    SourceError,
+    did_you_mean,
+)
 
 if TYPE_CHECKING:
     import psycopg
     import pyarrow as pa
 
-__all__ = ["PostgresEngine"]
+    from sfumato.engines.protocol import Kind
+
+__all__ = ["Postgres", "Server"]
+
+_SCHEMES = ("postgresql://", "postgres://")
+_SECRETS = ("password", "sslpassword")
+_LONGEST_NAME = 63
+_SECONDS_FOR_LOCKS = "30s"
+_SETTINGS = {
+    "TimeZone": "UTC",
+    "DateStyle": "ISO, YMD",
+    "IntervalStyle": "iso_8601",
+    "extra_float_digits": "1",
+    "bytea_output": "hex",
+    # A scan that starts where another one happens to be would make samples differ.
+    "synchronize_seqscans": "off",
+}
+"""How values are written on their way to us, whatever the server's own taste."""
+_ALL_TABLES = (
+    "SELECT CASE WHEN pg_table_is_visible(c.oid) THEN relname::text "
+    "ELSE nspname || '.' || relname END "
+    "FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace "
+    "WHERE relkind IN ('r', 'v', 'm', 'f', 'p') "
+    "AND nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast') ORDER BY 1"
+)
 
 
-class PostgresEngine:
-    """A table, a view or a query of a PostgreSQL database.
+def _typed(value: str, kind: str) -> sql.Node:
+    return exp.Cast(this=exp.Literal.string(value), to=exp.DataType.build(kind, dialect="postgres"))
+
+
+_ANY_VALUE: dict[Kind, sql.Node] = {
+    **dict.fromkeys(("integer", "float", "decimal"), exp.Literal.number(0)),
+    **dict.fromkeys(("text", "null"), exp.Literal.string("")),
+    "boolean": exp.false(),
+    "date": _typed("1970-01-01", "date"),
+    "time": _typed("00:00", "time"),
+    "timestamp": _typed("1970-01-01", "timestamp"),
+    "duration": _typed("0", "interval"),
+    "binary": _typed("", "bytea"),
+}
+"""Any value of each kind, to stand beside a null in a join."""
+
+
+class _Dialect(sql.Dialect):
+    def comparable(self, cell: sql.Node, kind: Kind) -> sql.Node:
+        """Text is compared under the ``C`` collation: byte for byte."""
+        if kind == "text":
+            return exp.Collate(this=exp.cast(cell, "text"), expression=sql.quoted("C"))
+        return super().comparable(cell, kind)
+
+    def same(self, left: sql.Node, right: sql.Node, kind: Kind) -> sql.Node:
+        """Only ``=`` can be hash-joined, so null is told apart by a condition of its own."""
+        absent = exp.EQ(
+            this=exp.paren(left.is_(exp.null())), expression=exp.paren(right.is_(exp.null()))
+        )
+        filler = _ANY_VALUE[kind]
+        present = exp.EQ(
+            this=exp.Coalesce(this=left.copy(), expressions=[filler.copy()]),
+            expression=exp.Coalesce(this=right.copy(), expressions=[filler.copy()]),
+        )
+        return exp.And(this=absent, expression=present)
+
+    def hexadecimal(self, cell: sql.Node) -> sql.Node:
+        return exp.Anonymous(this="ENCODE", expressions=[cell, exp.Literal.string("hex")])
+
+    def hex_number(self, digits: sql.Node) -> sql.Node:
+        marked = exp.DPipe(this=exp.Literal.string("x"), expression=digits, safe=False)
+        bits = exp.cast(exp.paren(marked), exp.DataType.build("bit(32)", dialect="postgres"))
+        return exp.cast(bits, "bigint")
+
+
+_DIALECT = _Dialect("postgres")
+
+
+class Postgres:
+    """A table, a view or a query of a PostgreSQL database (see `Connection`).
 
     Parameters
     ----------
@@ -49,8 +137,8 @@ class PostgresEngine:
         drop the table.
     """
 
-    kind: Literal["memory", "duckdb", "postgres", "spark", "stream"] = "postgres"
-    exact_order = False
+    kind = "postgres"
+    source: Source | None = None
 
     def __init__(
         self,
@@ -62,103 +150,57 @@ class PostgresEngine:
     ) -> None:
         if (table is None) == (query is None):
             raise ParameterError(
-                "either a table or a query of the database must be named",
+                "name either a table or a query of the database",
                 where=Server(url).shown,
                 remedy="Write postgresql://host/database#schema.table.",
             )
         self.server = Server(url)
         self.name = f"{self.server.shown}#{table}" if table else f"{self.server.shown} (query)"
         self.snapshot = snapshot
+        self.capabilities = Capabilities(remote=True, ordered=False, stable=snapshot)
         self._table = table
         self._query = query
         self._connection: psycopg.Connection[Any] | None = None
         self._stored: sql.Rows | None = None
-        self._row_count: int | None = None
 
-    def schema(self) -> tuple[Column, ...]:
-        """Columns and types."""
-        return self.rows().columns
+    def rows(self) -> sql.Rows:
+        """The table with its columns' types."""
+        if self._stored is None:
+            with self.asking() as connection:
+                source = self._source(connection)
+                described = connection.execute(sql.text(sql.no_rows(source), _DIALECT)).description
+                found = connection.execute(
+                    "SELECT oid, typname, typcategory FROM pg_type WHERE oid = ANY(%s)",
+                    ([column.type_code for column in described or []],),
+                ).fetchall()
+                types = {oid: (name, category) for oid, name, category in found}
+                self._stored = self._described(connection, source, described or [], types)
+        return self._stored
 
-    def row_count(self) -> int:
-        """Number of rows."""
-        if self._row_count is None or not self.snapshot:
-            found = self._ask(sql.row_count(self.rows()), [_whole_number("rows")])
-            self._row_count = int(found.column(0)[0].as_py())
-        return self._row_count
+    def session(self, *, apart: bool = False, writing: bool = False) -> _Session:
+        """Statements of one transaction; apart, on a connection that sees the same moment."""
+        return _Session(self, apart=apart or writing, writing=writing)
 
-    def null_counts(self, columns: Sequence[str]) -> dict[str, int]:
-        """How many cells of each column are null, in one statement."""
-        counts = [_whole_number(f"n{at}") for at in range(len(columns))]
-        found = self._ask(sql.null_counts(self.rows(), columns), counts)
-        return {name: int(cell[0].as_py()) for name, cell in zip(columns, found, strict=True)}
+    def target(self, destination: str, format: str | None, schema: pa.Schema) -> _Target | None:
+        """A table if the destination is a database URL with ``#schema.table``, or a name without
+        the ending of a file format; anything else is a file, to which rows are streamed."""
+        name = self._table_named(destination, format)
+        if name is None:
+            return None
+        for field in schema:
+            if len(field.name.encode()) > _LONGEST_NAME:
+                raise EngineError(
+                    f"column `{field.name}` has a name longer than the 63 bytes PostgreSQL allows",
+                    where=destination,
+                    remedy="Rename it in a query.",
+                )
+        return _Target(self, destination, self._checked_target(name, destination))
 
-    def class_sizes(self, columns: Sequence[str], budget: Budget | None = None) -> ClassSizes:
-        """Histogram of class sizes, by two group-bys in the server."""
-        found = self._ask(
-            sql.class_sizes(self.rows(), columns),
-            [_whole_number("size"), _whole_number("classes")],
-            budget,
-            "counting classes",
-        )
-        return ClassSizes.of(dict(zip(*(c.to_pylist() for c in found.columns), strict=True)))
+    def over(self, source: Source) -> Connection:
+        """Files are read back by DuckDB."""
+        from sfumato.engines.duckdb import DuckDB
 
-    def classes(
-        self, columns: Sequence[str], limit: int | None = None, budget: Budget | None = None
-    ) -> Codes:
-        """The classes with their counts, in ascending order of their codes."""
-        declared = columns_named(self.schema(), columns)
-        # A name no column can have beside its own.
-        count = replace(_whole_number("count"), name="\0count")
-        found = self._ask(
-            sql.classes(self.rows(), columns, limit), [*declared, count], budget, "listing classes"
-        )
-        return codes_of(found, declared, limit, self.name)
-
-    def values(self, column: str, limit: int | None = None) -> Codes:
-        """One column's values with their counts."""
-        return self.classes([column], limit)
-
-    def sample(self, rows: int, columns: Sequence[str] | None = None, seed: int = 0) -> pa.Table:
-        """Rows in random order, the first of them; the seed decides as long as rows do not move."""
-        names = names_in(self.schema(), columns)
-        statement = sql.at_random(self.rows(), names, rows)
-        start = np.random.default_rng(seed).uniform(-1, 1)
-        connection = self.connection()
-        with self.server.guarded(self.name), connection.transaction(force_rollback=True):
-            # Workers would hand rows to the random numbers in an order of their own.
-            connection.execute("SET LOCAL max_parallel_workers_per_gather = 0")
-            connection.execute("SELECT setseed(%s)", (start,))
-            return self._copied(connection, statement, columns_named(self.schema(), names))
-
-    def stage(
-        self,
-        recoding: Recoding,
-        destination: str,
-        *,
-        format: str | None = None,
-        budget: Budget | None = None,
-    ) -> Staged:
-        """Write the release as a new table in the server, or as a file if it is named like one."""
-        from sfumato.engines.postgres_release import stage
-
-        return stage(self, recoding, destination, format, budget)
-
-    def fingerprint(self) -> str:
-        """Row count, schema and the sum of row hashes, computed in the server."""
-        names = ("rows", "sum0", "sum1", "sum2", "sum3")
-        found = self._ask(sql.fingerprint(self.rows()), [_wide_number(name) for name in names])
-        return rows_identity(found, self.schema(), "postgres")
-
-    def batches(
-        self, columns: Sequence[str] | None = None, rows: int = BATCH_ROWS
-    ) -> Iterator[pa.RecordBatch]:
-        """All rows, streamed over a connection of their own, in no particular order."""
-        names = names_in(self.schema(), columns)
-        statement = sql.all_rows(self.rows(), names)
-        with self.second_connection() as connection:
-            yield from self.streamed(
-                connection, statement, columns_named(self.schema(), names), rows
-            )
+        return DuckDB(source)
 
     def close(self) -> None:
         """Close the connection."""
@@ -166,23 +208,7 @@ class PostgresEngine:
             self._connection.close()
             self._connection = None
 
-    def rows(self) -> sql.Rows:
-        """The table as SQL sees it."""
-        if self._stored is None:
-            source = self._source()
-            statement = sql.text(sql.no_rows(source), "postgres")
-            connection = self.connection()
-            with self.server.guarded(self.name), connection.transaction():
-                described = connection.execute(statement).description or []
-                oids = [column.type_code for column in described]
-                found = connection.execute(
-                    "SELECT oid, typname, typcategory FROM pg_type WHERE oid = ANY(%s)", (oids,)
-                ).fetchall()
-            types = {oid: (name, category) for oid, name, category in found}
-            self._stored = self._typed(source, described, types)
-        return self._stored
-
-    def connection(self) -> psycopg.Connection[Any]:
+    def connected(self) -> psycopg.Connection[Any]:
         """The connection all answers come from."""
         if self._connection is None:
             self._connection = self.server.connect()
@@ -194,93 +220,55 @@ class PostgresEngine:
         return self._connection
 
     @contextmanager
-    def second_connection(self, *, writable: bool = False) -> Iterator[psycopg.Connection[Any]]:
-        """Another connection that sees the same moment, inside a transaction."""
+    def asking(self) -> Iterator[psycopg.Connection[Any]]:
+        """A transaction on that connection, of which nothing stays."""
+        connection = self.connected()
+        with self.server.guarded(self.name), connection.transaction(force_rollback=True):
+            yield connection
+
+    @contextmanager
+    def apart(self, *, writing: bool) -> Iterator[psycopg.Connection[Any]]:
+        """A transaction on another connection that sees the same moment."""
         from psycopg.sql import SQL
 
         moment = None
         if self.snapshot:
             with self.server.guarded(self.name):
-                found = self.connection().execute("SELECT pg_export_snapshot()").fetchone()
+                found = self.connected().execute("SELECT pg_export_snapshot()").fetchone()
                 assert found is not None
                 (moment,) = found
-        connection = self.server.connect(writable=writable)
-        try:
-            with self.server.guarded(self.name), connection.transaction():
-                if moment is not None:
-                    connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
-                    connection.execute(SQL("SET TRANSACTION SNAPSHOT {}").format(moment))
-                yield connection
-        finally:
-            connection.close()
-
-    def streamed(
-        self,
-        connection: psycopg.Connection[Any],
-        statement: sql.Node,
-        columns: Sequence[Column],
-        rows: int = BATCH_ROWS,
-    ) -> Iterator[pa.RecordBatch]:
-        """The answer to a statement, batch by batch."""
-        copy = sql.text(sql.copied_out(statement), "postgres")
         with (
-            self.server.guarded(self.name),
-            connection.cursor() as cursor,
-            cursor.copy(copy) as messages,
-        ):
-            yield from csv_batches(messages, columns, rows, self.name)
-
-    def _copied(
-        self, connection: psycopg.Connection[Any], statement: sql.Node, columns: Sequence[Column]
-    ) -> pa.Table:
-        import pyarrow as pa
-
-        schema = pa.schema([pa.field(column.name, column.type) for column in columns])
-        return pa.Table.from_batches(self.streamed(connection, statement, columns), schema)
-
-    def _ask(
-        self,
-        statement: sql.Node,
-        columns: Sequence[Column],
-        budget: Budget | None = None,
-        doing: str = "asking PostgreSQL",
-    ) -> pa.Table:
-        connection = self.connection()
-        with (
-            watching(budget, connection.cancel_safe, doing, self.name),
+            closing(self.server.connect(writable=writing)) as connection,
             self.server.guarded(self.name),
             connection.transaction(),
         ):
-            return self._copied(connection, statement, columns)
+            if moment is not None:
+                connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ")
+                connection.execute(SQL("SET TRANSACTION SNAPSHOT {}").format(moment))
+            yield connection
 
-    def _source(self) -> sql.Node:
+    def _source(self, connection: psycopg.Connection[Any]) -> sql.Node:
         if self._query is not None:
-            return sql.parsed_query(self._query, "postgres", self.name)
+            return sql.parsed_query(self._query, _DIALECT, self.name)
         assert self._table is not None
-        parts = sql.parsed_name(self._table, "postgres", self.name)
-        connection = self.connection()
-        with self.server.guarded(self.name), connection.transaction():
-            for candidate in (parts, tuple(part.lower() for part in parts)):
-                table = sql.table(candidate[-1], candidate[0] if len(candidate) == 2 else None)
-                text = sql.text(table, "postgres")
-                found = connection.execute("SELECT to_regclass(%s)::oid", (text,)).fetchone()
-                if found is not None and found[0] is not None:
-                    return table
-            known = connection.execute(
-                "SELECT CASE WHEN pg_table_is_visible(c.oid) THEN relname::text "
-                "ELSE nspname || '.' || relname END "
-                "FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace "
-                "WHERE relkind IN ('r', 'v', 'm', 'f', 'p') "
-                "AND nspname NOT IN ('pg_catalog', 'information_schema', 'pg_toast') ORDER BY 1"
-            ).fetchall()
+        parts = sql.parsed_name(self._table, _DIALECT, self.name)
+        for candidate in (parts, tuple(part.lower() for part in parts)):
+            table = sql.table(candidate[-1], candidate[0] if len(candidate) == 2 else None)
+            if _relation(connection, table) is not None:
+                return table
+        known = connection.execute(_ALL_TABLES).fetchall()
         raise SourceError(
             f"there is no table `{self._table}`",
             where=self.server.shown,
             remedy=did_you_mean(self._table, [name for (name,) in known]),
         )
 
-    def _typed(
-        self, source: sql.Node, described: Sequence[Any], types: dict[int, tuple[str, str]]
+    def _described(
+        self,
+        connection: psycopg.Connection[Any],
+        source: sql.Node,
+        described: Sequence[Any],
+        types: dict[int, tuple[str, str]],
     ) -> sql.Rows:
         """The relation with its columns' types; digits are counted only where none are declared."""
         import pyarrow as pa
@@ -307,43 +295,348 @@ class PostgresEngine:
                 open_ended.append(column.name)
                 type_ = pa.decimal128(38, 0)
             columns.append(column_of(column.name, type_, where=self.name))
-        rows = sql.Rows(source, tuple(columns), "postgres")
-        return self._counted(rows, open_ended) if open_ended else rows
-
-    def _counted(self, rows: sql.Rows, names: Sequence[str]) -> sql.Rows:
-        connection = self.connection()
-        statement = sql.text(sql.unconstrained(rows, names), "postgres")
-        with self.server.guarded(self.name), connection.transaction():
-            figures = connection.execute(statement).fetchone()
-        assert figures is not None
-        columns = list(rows.columns)
-        for nth, name in enumerate(names):
-            scale, whole, finite = figures[3 * nth : 3 * nth + 3]
-            type_ = decimal_of(whole or 1, scale or 0) if finite else None
-            # Not-a-number, infinite or endless decimals can still be told apart as text.
-            declared = column_of(name, type_) if type_ is not None else _text(name)
-            columns[rows.at(name)] = declared
+        rows = sql.Rows(source, tuple(columns), _DIALECT)
+        if open_ended:
+            text = sql.text(_digits(rows, open_ended), _DIALECT)
+            figures = connection.execute(text).fetchone()
+            assert figures is not None
+            for nth, name in enumerate(open_ended):
+                scale, whole, finite = figures[3 * nth : 3 * nth + 3]
+                exact = decimal_of(whole or 1, scale or 0) if finite else None
+                # Not-a-number, infinite or endless decimals can still be told apart as text.
+                columns[rows.at(name)] = column_of(name, exact or pa.string())
         return replace(rows, columns=tuple(columns))
 
+    def _table_named(self, destination: str, format: str | None) -> str | None:
+        """The table a destination names; None if it names a file."""
+        if destination.startswith(_SCHEMES):
+            url, _, name = destination.partition("#")
+            if not name:
+                raise ParameterError(
+                    "no table is named",
+                    where=self.server.shown,
+                    remedy="Write postgresql://host/database#schema.table.",
+                )
+            if not self.server.same_database(url):
+                raise ParameterError(
+                    "the release would go to another database, and rows do not travel",
+                    where=self.name,
+                    remedy="Name a table of the same database, or a file.",
+                )
+            return name
+        try:
+            format_of(destination, format)
+        except ParameterError:
+            if format is not None or "/" in destination:
+                raise
+            return destination
+        return None
 
-def temporary_name() -> str:
-    """A name for a table that nobody looks at yet."""
-    return f"sfumato_partial_{uuid.uuid4().hex[:16]}"
+    def _checked_target(self, name: str, destination: str) -> exp.Table:
+        """The table to be, in a schema that exists, and not the one being read."""
+        source = self.rows().source
+        parts = sql.parsed_name(name, _DIALECT, destination)
+        with self.asking() as connection:
+            if len(parts) == 1:
+                found = connection.execute("SELECT current_schema()").fetchone()
+            else:
+                statement = "SELECT nspname::text FROM pg_namespace WHERE nspname = %s"
+                found = connection.execute(statement, (parts[0],)).fetchone()
+            if found is None or found[0] is None:
+                raise ParameterError(
+                    f"there is no schema `{parts[0]}`" if len(parts) == 2 else "no schema is set",
+                    where=self.server.shown,
+                    remedy="Create it first, or name another one.",
+                )
+            target = sql.table(parts[-1], found[0])
+            existing = _relation(connection, target)
+            is_table = isinstance(source, exp.Table) and existing is not None
+            if is_table and existing == _relation(connection, source):
+                raise ParameterError(
+                    "this is the table being read; it would be lost",
+                    where=self.name,
+                    remedy="Write to another name.",
+                )
+        return target
 
 
-def _whole_number(name: str) -> Column:
-    import pyarrow as pa
+class _Session:
+    """Statements of one transaction (see `Session`)."""
 
-    return column_of(name, pa.int64())
+    def __init__(self, database: Postgres, *, apart: bool, writing: bool) -> None:
+        self._database = database
+        self._opening = database.apart(writing=writing) if apart else database.asking()
+        self._connection: psycopg.Connection[Any] | None = None
+
+    @property
+    def connection(self) -> psycopg.Connection[Any]:
+        assert self._connection is not None, "the session has not begun"
+        return self._connection
+
+    def execute(self, statement: sql.Node, columns: Sequence[Column]) -> pa.Table:
+        """The answer to a statement."""
+        import pyarrow as pa
+
+        schema = pa.schema([pa.field(column.name, column.type) for column in columns])
+        return pa.Table.from_batches(self.stream(statement, columns), schema)
+
+    def stream(
+        self, statement: sql.Node, columns: Sequence[Column], rows: int = BATCH_ROWS
+    ) -> Generator[pa.RecordBatch]:
+        """The answer to a statement, batch by batch."""
+        copying = _copy(exp.Subquery(this=statement), "STDOUT")
+        with (
+            self._database.server.guarded(self._database.name),
+            self.connection.cursor() as cursor,
+            cursor.copy(sql.text(copying, _DIALECT)) as messages,
+        ):
+            yield from csv_batches(messages, columns, rows, self._database.name)
+
+    def run(self, statement: sql.Node) -> None:
+        """Run a statement that has no answer."""
+        self.connection.execute(sql.text(statement, _DIALECT))
+
+    def upload(self, name: str, table: pa.Table) -> None:
+        """Fill a temporary table, and let the planner know how large it is."""
+        columns = [(field.name, postgres_type(field.type)) for field in table.schema]
+        self.run(sql.new_table(name, columns, _DIALECT))
+        filling = sql.text(_copy(sql.table(name), "STDIN"), _DIALECT)
+        with self.connection.cursor() as cursor, cursor.copy(filling) as copy:
+            for text in csv_lines(table):
+                copy.write(text)
+        self.run(sql.about(sql.table(name), "ANALYZE t"))
+
+    def seed(self, seed: int) -> None:
+        """Make random numbers repeatable, as long as rows do not move."""
+        # Workers would hand rows to the random numbers in an order of their own.
+        self.connection.execute("SET LOCAL max_parallel_workers_per_gather = 0")
+        start = np.random.default_rng(seed).uniform(-1, 1)
+        self.connection.execute("SELECT setseed(%s)", (start,))
+
+    def cancel(self) -> None:
+        """Give up the current statement."""
+        if self._connection is not None:
+            self._connection.cancel_safe()
+
+    def __enter__(self) -> _Session:
+        self._connection = self._opening.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._opening.__exit__(kind, error, trace)
 
 
-def _wide_number(name: str) -> Column:
-    import pyarrow as pa
+class _Target:
+    """A table of the same database, renamed in one transaction (see `Target`)."""
 
-    return column_of(name, pa.decimal128(38, 0))
+    def __init__(self, origin: Postgres, destination: str, target: exp.Table) -> None:
+        self._server = origin.server
+        self._destination = destination
+        self._target = target
+        self._partial = sql.table(temporary_name(), target.db)
+        self._table = self._partial
+
+    def fill(self, session: Session, statement: sql.Node) -> None:
+        """Make the table under its temporary name."""
+        session.run(sql.table_of(self._partial, statement))
+
+    def engine(self) -> SQLEngine:
+        """Reads the table."""
+        database = Postgres(self._server.url, table=sql.text(self._table, _DIALECT))
+        database.name = self._destination
+        return SQLEngine(database)
+
+    def publish(self, *, force: bool) -> None:
+        """Give the table its final name; drop the old one in the same transaction."""
+        with self._connected() as connection:
+            connection.execute("SELECT set_config('lock_timeout', %s, true)", (_SECONDS_FOR_LOCKS,))
+            if _relation(connection, self._target) is not None:
+                if not force:
+                    raise ParameterError(
+                        "this table exists already",
+                        where=self._destination,
+                        remedy="Choose another name, or replace it with --force (force=True).",
+                    )
+                connection.execute(sql.text(sql.dropped(self._target), _DIALECT))
+            connection.execute(sql.text(sql.renamed(self._partial, self._target.name), _DIALECT))
+        self._table = self._target
+
+    def remove(self) -> None:
+        """Drop the table that has the temporary name."""
+        with self._connected() as connection:
+            connection.execute(sql.text(sql.dropped(self._partial, exists=True), _DIALECT))
+
+    @contextmanager
+    def _connected(self) -> Iterator[psycopg.Connection[Any]]:
+        with (
+            closing(self._server.connect(writable=True)) as connection,
+            self._server.guarded(self._destination),
+            connection.transaction(),
+        ):
+            yield connection
 
 
-def _text(name: str) -> Column:
-    import pyarrow as pa
+class Server:
+    """Where to connect to, and as whom.
 
-    return column_of(name, pa.string())
+    Parameters
+    ----------
+    url
+        A connection URL as libpq reads it.
+
+    Examples
+    --------
+    >>> Server("postgresql://ann:secret@db.example/census?sslmode=require").shown
+    'postgresql://ann@db.example/census?sslmode=require'
+    """
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.shown, self._secrets = _without_secrets(url)
+
+    def __repr__(self) -> str:
+        return f"<Server {self.shown}>"
+
+    def connect(self, *, writable: bool = False) -> psycopg.Connection[Any]:
+        """A new connection; statements outside a transaction commit by themselves."""
+        try:
+            import psycopg
+        except ImportError:
+            raise MissingExtraError("postgres", "a PostgreSQL table") from None
+        try:
+            connection = psycopg.connect(
+                self.url, autocommit=True, application_name="sfumato", client_encoding="UTF8"
+            )
+        except psycopg.Error as error:
+            raise EngineError(
+                f"cannot connect: {self._said(error)}",
+                where=self.shown,
+                remedy="Check that the server runs and that host, port, database, user and "
+                "password are right.",
+            ) from None
+        with self.guarded(self.shown):
+            for name, value in _SETTINGS.items():
+                connection.execute("SELECT set_config(%s, %s, false)", (name, value))
+            if not writable:
+                connection.execute("SET default_transaction_read_only = on")
+        return connection
+
+    def same_database(self, url: str) -> bool:
+        """Whether another URL leads to the same database of the same server."""
+        from psycopg.conninfo import conninfo_to_dict
+
+        mine, other = conninfo_to_dict(self.url), conninfo_to_dict(url)
+        places = ("host", "hostaddr", "port", "dbname")
+        return all(str(mine.get(key, "")) == str(other.get(key, "")) for key in places)
+
+    @contextmanager
+    def guarded(self, where: str) -> Iterator[None]:
+        """Turn the driver's errors into ours."""
+        import psycopg
+
+        try:
+            yield
+        except psycopg.Error as error:
+            raise self._translated(error, where) from None
+
+    def _translated(self, error: psycopg.Error, where: str) -> SfumatoError:
+        import psycopg
+
+        state = error.sqlstate
+        if state is None or state.startswith(("08", "57P")):
+            return EngineError(
+                "the connection to PostgreSQL was lost",
+                where=where,
+                remedy="Check that the server still runs, then start again; nothing was published.",
+            )
+        if state.startswith("42") and not isinstance(error, psycopg.errors.InsufficientPrivilege):
+            return SourceError(
+                f"PostgreSQL does not understand this: {self._said(error)}",
+                where=where,
+                remedy="Check the names of schema, table and columns after the #.",
+            )
+        if isinstance(error, psycopg.errors.InsufficientPrivilege):
+            return EngineError(
+                self._said(error), where=where, remedy="Ask the owner for the right to do this."
+            )
+        if isinstance(error, (psycopg.errors.DiskFull, psycopg.errors.OutOfMemory)):
+            return EngineMemoryError(
+                f"the server ran out of room: {self._said(error)}",
+                where=where,
+                remedy="Free space on the server; nothing was published.",
+            )
+        if isinstance(error, psycopg.errors.LockNotAvailable):
+            return EngineError(
+                "somebody else is using the table to be replaced",
+                where=where,
+                remedy="Try again when they are done.",
+            )
+        # Messages about data quote it.
+        told = "" if state.startswith(("22", "23")) else f": {self._said(error)}"
+        return EngineError(
+            f"PostgreSQL refused ({type(error).__name__}, SQLSTATE {state}){told}",
+            where=where,
+            remedy="If the table was changed meanwhile, start again.",
+        )
+
+    def _said(self, error: psycopg.Error) -> str:
+        """The server's words in one line, without any secret."""
+        said = " ".join((error.diag.message_primary or str(error)).split())
+        for secret in self._secrets:
+            said = said.replace(secret, "***")
+        return said.rstrip(".")
+
+
+def _without_secrets(url: str) -> tuple[str, list[str]]:
+    parts = urlsplit(url)
+    secrets = []
+    netloc = parts.netloc
+    if "@" in netloc:
+        user, _, host = netloc.rpartition("@")
+        name, _, password = user.partition(":")
+        secrets += [password, unquote(password)]
+        netloc = f"{name}@{host}" if name else host
+    query = parse_qsl(parts.query, keep_blank_values=True)
+    secrets += [value for key, value in query if key in _SECRETS]
+    kept = urlencode([(key, value) for key, value in query if key not in _SECRETS], safe="/")
+    shown = urlunsplit((parts.scheme, netloc, parts.path, kept, ""))
+    return shown, [secret for secret in secrets if secret]
+
+
+def _relation(connection: psycopg.Connection[Any], table: sql.Node) -> int | None:
+    """The server's number of a table or view; None if there is none."""
+    text = sql.text(table, _DIALECT)
+    found = connection.execute("SELECT to_regclass(%s)::oid::bigint", (text,)).fetchone()
+    return None if found is None else found[0]
+
+
+def _digits(rows: sql.Rows, names: Sequence[str]) -> sql.Node:
+    """For decimals of no declared size: digits after and before the point, and non-numbers."""
+    infinite = exp.cast(exp.Literal.string("Infinity"), "numeric")
+    figures: list[sql.Node] = []
+    for name in names:
+        cell = rows.cell(name)
+        size = exp.Abs(this=cell.copy())
+        finite = exp.Case().when(exp.LT(this=size, expression=infinite.copy()), cell.copy())
+        whole = exp.Anonymous(this="TRUNC", expressions=[exp.Max(this=exp.Abs(this=finite))])
+        all_finite = exp.EQ(
+            this=exp.Count(this=finite.copy()), expression=exp.Count(this=cell.copy())
+        )
+        scale = exp.Max(this=exp.Anonymous(this="SCALE", expressions=[cell]))
+        figures += [scale, exp.Length(this=exp.cast(whole, "text")), all_finite]
+    return exp.select(*figures).from_(rows.relation())
+
+
+def _copy(what: sql.Node, where: str) -> sql.Node:
+    """Rows out of a query or into a table, as CSV lines."""
+    return exp.Copy(
+        this=what,
+        kind=where == "STDIN",
+        files=[exp.to_identifier(where)],
+        params=[exp.CopyParameter(this=exp.var("FORMAT"), expression=exp.var("csv"))],
+    )

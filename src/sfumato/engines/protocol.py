@@ -1,9 +1,9 @@
-"""What Sfumato asks of the place where rows live: the questions, and nothing else.
+"""What Sfumato asks of the place where rows live: columns, sources, engines.
 
-An *engine* answers seven questions about one table, plus its fingerprint and an iterator of its
-rows. Everything the papers describe is computed from the answers. Four engines exist: `memory`
-(codes and compiled loops), `duck` (embedded, out of core), `postgres` and `spark` (remote: rows
-never leave).
+An *engine* answers questions about one table. Everything the papers describe is computed from the
+answers. `MemoryEngine` holds codes and runs compiled loops; `SQLEngine` asks a database (DuckDB,
+PostgreSQL, Spark); `StreamEngine` sees its rows once. What an engine can do is declared in its
+`Capabilities`: callers look there, never at which engine it is.
 
 Values compare alike everywhere: null equals null and nothing else; NaN is one value and not null;
 -0.0 is 0.0; text is compared byte for byte.
@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from sfumato.errors import ColumnError
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     import duckdb
     import pyarrow as pa
 
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BATCH_ROWS",
+    "Capabilities",
     "Column",
     "Engine",
     "Kind",
@@ -35,10 +38,36 @@ __all__ = [
     "column_of",
     "columns_named",
     "names_in",
+    "whole_number",
+    "wide_number",
 ]
 
 BATCH_ROWS = 131_072
 """Rows in a record batch unless asked otherwise."""
+
+
+@dataclass(frozen=True)
+class Capabilities:
+    """What callers may expect of an engine.
+
+    Examples
+    --------
+    >>> Capabilities(remote=True, ordered=False).replayable
+    True
+    """
+
+    remote: bool = False
+    """Rows live elsewhere: what is asked for travels, and a release is made where they are."""
+    ordered: bool = True
+    """Rows have an order of their own, so that a seed alone decides a sample."""
+    replayable: bool = True
+    """Rows can be read more than once; otherwise one sample is all that can be had."""
+    coded: bool = False
+    """All rows are held as codes: `codes` gives rows, and counting is a matter of moments."""
+    stable: bool = True
+    """Rows cannot change between two questions."""
+    partitioned: bool = False
+    """Rows lie in partitions that are sampled where they are (`PartitionedStream`)."""
 
 
 class Source(Protocol):
@@ -51,11 +80,18 @@ class Source(Protocol):
     name: str
     """As the user wrote it; it appears in messages."""
 
+    @property
+    def paths(self) -> Sequence[Path]:
+        """Files the rows come from; a release never replaces them."""
+
     def schema(self) -> tuple[Column, ...]:
         """Columns and types; may need a first look at the rows (CSV)."""
 
     def row_count(self) -> int | None:
         """Number of rows where it is known without reading them."""
+
+    def code_bytes(self) -> int:
+        """About how much memory the codes of all columns would take."""
 
     def batches(
         self, columns: Sequence[str] | None = None, rows: int = BATCH_ROWS
@@ -92,9 +128,13 @@ class Engine(Protocol):
 
     name: str
     """The table as the user named it."""
-    kind: Literal["memory", "duckdb", "postgres", "spark", "stream"]
-    exact_order: bool
-    """Whether rows have an order of their own, so that a seed alone decides a sample."""
+    kind: str
+    """The engine's own name, to be shown; nothing is decided by it."""
+    capabilities: Capabilities
+
+    @property
+    def paths(self) -> Sequence[Path]:
+        """Files being read, which a release must not replace."""
 
     def schema(self) -> tuple[Column, ...]:
         """Columns and types."""
@@ -110,8 +150,14 @@ class Engine(Protocol):
     ) -> Codes:
         """The classes themselves with their counts, in ascending order of their codes.
 
-        Raises `EngineError` when there are more than `limit` of them.
+        Raises `TooManyClassesError` when there are more than `limit` of them.
         """
+
+    def codes(self, columns: Sequence[str], budget: Budget | None = None) -> Codes:
+        """What algorithms work on: the rows where they are held as codes, else the classes."""
+
+    def null_counts(self, columns: Sequence[str]) -> dict[str, int]:
+        """How many cells of each column are null."""
 
     def values(self, column: str, limit: int | None = None) -> Codes:
         """One column's values with their counts: the classes of that column alone."""
@@ -199,6 +245,20 @@ def column_of(name: str, type_: pa.DataType, *, where: str | None = None) -> Col
         where=where,
         remedy="Flatten it into plain columns, or leave it out with --exclude.",
     )
+
+
+def whole_number(name: str) -> Column:
+    """The column of a count."""
+    import pyarrow as pa
+
+    return column_of(name, pa.int64())
+
+
+def wide_number(name: str) -> Column:
+    """The column of a sum that 64 bits might not hold."""
+    import pyarrow as pa
+
+    return column_of(name, pa.decimal128(38, 0))
 
 
 def names_in(schema: Sequence[Column], names: Sequence[str] | None) -> tuple[str, ...]:

@@ -12,7 +12,7 @@ where rows come out in order, the ordinal range and the new cells are found here
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Cells",
+    "Combinations",
     "Entries",
     "Lookup",
     "Recoding",
@@ -172,6 +173,42 @@ class Lookup:
         ordinals[order] = within + self._seen[ordered]
         self._seen[present] += counts
         return ordinals
+
+
+class Combinations:
+    """A stream of numbers of combinations, handed out in pieces of any length."""
+
+    def __init__(self, batches: Iterator[pa.RecordBatch], steps: int, where: str) -> None:
+        self.batches = batches
+        self.where = where
+        self.held: list[list[Entries]] = [[] for _ in range(steps)]
+        self.available = 0
+
+    def take(self, rows: int) -> list[Entries]:
+        """The next rows of every step."""
+        if not self.held:
+            return []
+        while self.available < rows:
+            batch = next(self.batches, None)
+            if batch is None:
+                raise unmatched(self.where)
+            for held, array in zip(self.held, batch.columns, strict=True):
+                if array.null_count:
+                    raise unmatched(self.where)
+                held.append(array.to_numpy())
+            self.available += batch.num_rows
+        taken = []
+        for at, held in enumerate(self.held):
+            whole = np.concatenate(held) if held else np.empty(0, np.int64)
+            taken.append(whole[:rows])
+            self.held[at] = [whole[rows:]]
+        self.available -= rows
+        return taken
+
+    def finish(self) -> None:
+        """Every row must have been asked for."""
+        if self.available or any(batch.num_rows for batch in self.batches):
+            raise unmatched(self.where)
 
 
 def mapping_table(step: Step) -> pa.Table:

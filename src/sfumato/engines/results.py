@@ -20,12 +20,20 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.engines.protocol import Column
-from sfumato.errors import EngineError
+from sfumato.errors import TooManyClassesError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["ClassSizes", "Codes", "as_declared", "codes_of", "rows_identity", "smallest_dtype"]
+__all__ = [
+    "ClassSizes",
+    "Codes",
+    "as_declared",
+    "codes_of",
+    "rows_identity",
+    "smallest_dtype",
+    "too_many_classes",
+]
 
 CodeArray = npt.NDArray[Any]
 
@@ -220,37 +228,35 @@ class ClassSizes:
 
 
 def as_declared(found: pa.Table, columns: Sequence[Column]) -> pa.Table:
-    """The leading columns of an answer under their own names, in their declared types.
+    """An answer under the names and in the types that its columns are declared with.
 
-    Engines have fewer types than Arrow (one size of text, microseconds); what comes back is cast to
-    what the table declares. Later columns of the answer, such as counts, stay as they are.
+    Engines have fewer types than Arrow (one size of text, microseconds); what comes back is cast.
     """
     import pyarrow as pa
 
-    arrays = [_cast(found.column(at), column.type) for at, column in enumerate(columns)]
-    names = [column.name for column in columns]
-    rest = found.columns[len(columns) :]
-    if not arrays and not rest:
+    if not columns:
         return found.select([])
-    return pa.table([*arrays, *rest], names=[*names, *found.schema.names[len(columns) :]])
+    arrays = [_cast(found.column(at), column.type) for at, column in enumerate(columns)]
+    return pa.table(arrays, names=[column.name for column in columns])
 
 
-def codes_of(found: pa.Table, columns: Sequence[Column], limit: int | None, where: str) -> Codes:
+def codes_of(found: pa.Table, limit: int | None, where: str) -> Codes:
     """Classes that came back with their counts in the last column, as codes."""
     from sfumato.engines.encoding import codes_from_arrow
 
     if limit is not None and found.num_rows > limit:
-        raise EngineError(
-            f"there are more than {limit} classes",
-            where=where,
-            remedy="Ask for fewer columns, coarser values or a higher limit.",
-        )
-    names = {column.name for column in columns}
-    count = "count"
-    while count in names:
-        count += "_"
-    declared = as_declared(found, columns)
-    return codes_from_arrow(declared.rename_columns([*declared.column_names[:-1], count]), count)
+        raise too_many_classes(found.column_names[:-1], limit, where)
+    return codes_from_arrow(found, found.column_names[-1])
+
+
+def too_many_classes(columns: Sequence[str], limit: int, where: str) -> TooManyClassesError:
+    """What to say when a column set has more classes than were asked for."""
+    named = ", ".join(f"`{name}`" for name in columns)
+    return TooManyClassesError(
+        f"the columns {named} have more than {limit:,} classes",
+        where=where,
+        remedy="Ask for fewer columns, coarser values or a higher limit.",
+    )
 
 
 def rows_identity(found: pa.Table, columns: Sequence[Column], engine: str) -> str:

@@ -1,33 +1,55 @@
-"""The engine for a Spark data frame: questions run on the cluster, only answers come back.
+"""Spark: questions run on the cluster, only answers come back, a release is a folder of files.
 
-What is collected is histograms, classes under their limit, and samples; never all rows.
+What is collected is histograms, classes under their limit, and samples; never all rows. A release
+gets a temporary name beside its destination and is renamed through Hadoop's file system, which
+every store that Spark writes to offers. Spark's ``_SUCCESS`` marker must be there before a folder
+is read back or renamed.
 """
 
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Literal
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
 
-from sfumato.budget import Budget
+from sqlglot import exp
+
 from sfumato.engines import statements as sql
-from sfumato.engines.protocol import BATCH_ROWS, Column, Staged, columns_named, names_in
-from sfumato.engines.recoding import Recoding
-from sfumato.engines.results import ClassSizes, Codes, as_declared, codes_of, rows_identity
-from sfumato.engines.spark_types import by_position, columns_of
-from sfumato.engines.watching import watching
-from sfumato.errors import EngineError
+from sfumato.engines.database_types import by_position, columns_of, uploadable
+from sfumato.engines.protocol import BATCH_ROWS, Capabilities, Column, Source, column_of
+from sfumato.engines.results import as_declared
+from sfumato.engines.sql_engine import Connection, Session, SQLEngine
+from sfumato.engines.writing import ONE_COLUMN_NULL, FileFormat, format_of
+from sfumato.errors import EngineError, ParameterError
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame, SparkSession
 
-__all__ = ["SparkEngine"]
+__all__ = ["Spark"]
+
+_MARKER = "_SUCCESS"
+_EMPTY = "\0sfumato: the empty string\0"
+"""What stands for `""` between Spark's CSV reader and us."""
 
 
-class SparkEngine:
-    """A Spark data frame.
+class _Dialect(sql.Dialect):
+    def random(self, seed: int) -> sql.Node:
+        return exp.Anonymous(this="RAND", expressions=[exp.Literal.number(seed)])
+
+    def hex_number(self, digits: sql.Node) -> sql.Node:
+        bases = [exp.Literal.number(16), exp.Literal.number(10)]
+        converted = exp.Anonymous(this="CONV", expressions=[digits, *bases])
+        return exp.cast(converted, exp.DataType.build("decimal(20, 0)"))
+
+
+_DIALECT = _Dialect("spark")
+
+
+class Spark:
+    """A Spark data frame (see `Connection`).
 
     Parameters
     ----------
@@ -37,137 +59,53 @@ class SparkEngine:
         How messages call it.
     """
 
-    kind: Literal["memory", "duckdb", "postgres", "spark", "stream"] = "spark"
-    exact_order = False
+    kind = "spark"
+    capabilities = Capabilities(remote=True, ordered=False, partitioned=True)
+    source: Source | None = None
 
     def __init__(self, frame: DataFrame, name: str = "Spark data frame") -> None:
         self.frame = frame
         self.name = name
-        self.session: SparkSession = frame.sparkSession
-        self._columns: tuple[Column, ...] | None = None
-        self._row_count: int | None = None
+        self.spark: SparkSession = frame.sparkSession
         self._view: str | None = None
+        self._columns: tuple[Column, ...] = ()
 
-    def schema(self) -> tuple[Column, ...]:
-        """Columns and types."""
-        if self._columns is None:
+    def rows(self) -> sql.Rows:
+        """The frame as a temporary view."""
+        if self._view is None:
+            view = f"sfumato_{uuid.uuid4().hex}"
             with self.guarded():
                 self._columns = columns_of(self.frame, self.name)
-        return self._columns
+                by_position(self.frame).createOrReplaceTempView(view)
+            self._view = view
+        return sql.Rows(sql.table(self._view), self._columns, _DIALECT)
 
-    def row_count(self) -> int:
-        """Number of rows."""
-        if self._row_count is None:
-            found = self.ask(sql.row_count(self.rows()))
-            self._row_count = int(found.column(0)[0].as_py())
-        return self._row_count
+    def session(self, *, apart: bool = False, writing: bool = False) -> _Session:
+        """Statements to come, whose jobs can be stopped together."""
+        return _Session(self)
 
-    def null_counts(self, columns: Sequence[str]) -> dict[str, int]:
-        """How many cells of each column are null, in one job."""
-        found = self.ask(sql.null_counts(self.rows(), columns))
-        return {name: int(cell[0].as_py()) for name, cell in zip(columns, found, strict=True)}
+    def target(self, destination: str, format: str | None, schema: pa.Schema) -> _Target:
+        """A folder; without the ending of a file format, of Parquet files."""
+        found = _format(destination, format, schema)
+        with self.guarded():
+            _Place(self, destination).check()
+        return _Target(self, destination, found, schema)
 
-    def class_sizes(self, columns: Sequence[str], budget: Budget | None = None) -> ClassSizes:
-        """Histogram of class sizes, by two group-bys on the cluster."""
-        found = self.ask(sql.class_sizes(self.rows(), columns), budget, "counting classes")
-        return ClassSizes.of(dict(zip(*(c.to_pylist() for c in found.columns), strict=True)))
+    def over(self, source: Source) -> Connection:
+        """Files are read back by DuckDB."""
+        from sfumato.engines.duckdb import DuckDB
 
-    def classes(
-        self, columns: Sequence[str], limit: int | None = None, budget: Budget | None = None
-    ) -> Codes:
-        """The classes with their counts, in ascending order of their codes."""
-        found = self.ask(sql.classes(self.rows(), columns, limit), budget, "listing classes")
-        return codes_of(found, columns_named(self.schema(), columns), limit, self.name)
-
-    def values(self, column: str, limit: int | None = None) -> Codes:
-        """One column's values with their counts."""
-        return self.classes([column], limit)
-
-    def sample(self, rows: int, columns: Sequence[str] | None = None, seed: int = 0) -> pa.Table:
-        """Rows in random order, the first of them; the seed decides while partitions stay."""
-        names = names_in(self.schema(), columns)
-        found = self.ask(sql.at_random(self.rows(), names, rows, seed))
-        return as_declared(found, columns_named(self.schema(), names))
-
-    def stage(
-        self,
-        recoding: Recoding,
-        destination: str,
-        *,
-        format: str | None = None,
-        budget: Budget | None = None,
-    ) -> Staged:
-        """Apply a recoding on the cluster and write a folder beside its final place."""
-        from sfumato.engines.spark_release import stage
-
-        return stage(self, recoding, destination, format, budget)
-
-    def fingerprint(self) -> str:
-        """Row count, schema and the sum of row hashes, computed on the cluster."""
-        return rows_identity(self.ask(sql.fingerprint(self.rows())), self.schema(), "spark")
-
-    def batches(
-        self, columns: Sequence[str] | None = None, rows: int = BATCH_ROWS
-    ) -> Iterator[pa.RecordBatch]:
-        """All rows, one partition after the other; needs pyarrow on the executors."""
-        import pyarrow as pa
-
-        names = names_in(self.schema(), columns)
-        declared = columns_named(self.schema(), names)
-        try:
-            with self.guarded():
-                frame = self.session.sql(sql.text(sql.all_rows(self.rows(), names), "spark"))
-                packed = frame.mapInArrow(_packing(), "rows binary").toLocalIterator()
-                for (data,) in packed:
-                    with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
-                        yield from as_declared(reader.read_all(), declared).to_batches(rows)
-        except EngineError as error:
-            if "No module named 'pyarrow'" not in str(error.__cause__):
-                raise
-            raise EngineError(
-                "the Python of Spark's executors has no pyarrow",
-                where=self.name,
-                remedy="Install it there, or set PYSPARK_PYTHON to a Python that has it.",
-            ) from error
+        return DuckDB(source)
 
     def close(self) -> None:
         """Forget the temporary view; the session belongs to the caller."""
         if self._view is not None and not self._stopped():
-            self.session.catalog.dropTempView(self._view)
+            self.spark.catalog.dropTempView(self._view)
         self._view = None
 
-    def rows(self) -> sql.Rows:
-        """The frame as SQL sees it."""
-        if self._view is None:
-            self.schema()
-            view = f"sfumato_{uuid.uuid4().hex}"
-            with self.guarded():
-                by_position(self.frame).createOrReplaceTempView(view)
-            self._view = view
-        return sql.Rows(sql.table(self._view), self.schema(), "spark")
-
-    def ask(
-        self, statement: sql.Node, budget: Budget | None = None, doing: str = "asking Spark"
-    ) -> pa.Table:
-        """The answer to a statement."""
-        with self.watched(budget, doing):
-            return self.session.sql(sql.text(statement, "spark")).toArrow()
-
-    @contextmanager
-    def watched(self, budget: Budget | None, doing: str) -> Iterator[None]:
-        """Run jobs that stop when the budget is spent, with Spark's errors turned into ours."""
-        if budget is None:
-            with self.guarded():
-                yield
-            return
-        tag = f"sfumato-{uuid.uuid4().hex}"
-        add, remove, interrupt = self._tags()
-        with watching(budget, lambda: interrupt(tag), doing, self.name), self.guarded():
-            add(tag)
-            try:
-                yield
-            finally:
-                remove(tag)
+    def answer(self, statement: sql.Node) -> DataFrame:
+        """The answer to a statement, computed when it is asked for."""
+        return self.spark.sql(sql.text(statement, _DIALECT))
 
     @contextmanager
     def guarded(self) -> Iterator[None]:
@@ -191,6 +129,14 @@ class SparkEngine:
                 raise
             raise self._refused(_java_class(error)) from error
 
+    def tags(self) -> tuple[Callable[[str], Any], Callable[[str], Any], Callable[[str], Any]]:
+        """How to tag jobs, untag them, and stop those with a tag."""
+        if self._connect:
+            return self.spark.addTag, self.spark.removeTag, self.spark.interruptTag
+        # The session's own tags do not reach jobs that answer in Arrow; the context's do.
+        context = self.spark.sparkContext
+        return context.addJobTag, context.removeJobTag, context.cancelJobsWithTag
+
     def _lost(self) -> EngineError:
         return EngineError(
             "the connection to Spark was lost",
@@ -207,27 +153,268 @@ class SparkEngine:
         )
 
     @property
-    def _remote(self) -> bool:
+    def _connect(self) -> bool:
         """Whether this is a Spark Connect session, which has no context at hand."""
-        return type(self.session).__module__.startswith("pyspark.sql.connect")
-
-    def _tags(self) -> tuple[Callable[[str], Any], Callable[[str], Any], Callable[[str], Any]]:
-        """How to tag jobs, untag them, and stop those with a tag."""
-        if self._remote:
-            return self.session.addTag, self.session.removeTag, self.session.interruptTag
-        # The session's own tags do not reach jobs that answer in Arrow; the context's do.
-        context = self.session.sparkContext
-        return context.addJobTag, context.removeJobTag, context.cancelJobsWithTag
+        return type(self.spark).__module__.startswith("pyspark.sql.connect")
 
     def _stopped(self) -> bool:
         """Whether the session's context is gone."""
-        if self._remote:
+        if self._connect:
             return False
         try:
-            context: Any = self.session.sparkContext
+            context: Any = self.spark.sparkContext
             return context._jsc is None or bool(context._jsc.sc().isStopped())
         except Exception:
             return True
+
+
+class _Session:
+    """Statements whose jobs bear one tag (see `Session`)."""
+
+    def __init__(self, database: Spark) -> None:
+        self._database = database
+        self._tag = f"sfumato-{uuid.uuid4().hex}"
+        self._uploaded: list[str] = []
+
+    def execute(self, statement: sql.Node, columns: Sequence[Column]) -> pa.Table:
+        """The answer to a statement."""
+        with self._database.guarded():
+            found = self._database.answer(statement).toArrow()
+        return as_declared(found, columns)
+
+    def stream(
+        self, statement: sql.Node, columns: Sequence[Column], rows: int = BATCH_ROWS
+    ) -> Generator[pa.RecordBatch]:
+        """The answer to a statement, one partition after the other; executors need pyarrow."""
+        import pyarrow as pa
+        from pyspark.errors import PythonException
+
+        try:
+            with self._database.guarded():
+                frame = self._database.answer(statement).mapInArrow(_packing(), "rows binary")
+                for (data,) in frame.toLocalIterator():
+                    with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
+                        yield from as_declared(reader.read_all(), columns).to_batches(rows)
+        except EngineError as error:
+            # An executor's own error reaches us as text only.
+            cause = error.__cause__
+            if isinstance(cause, PythonException) and "No module named 'pyarrow'" in str(cause):
+                raise EngineError(
+                    "the Python of Spark's executors has no pyarrow",
+                    where=self._database.name,
+                    remedy="Install it there, or set PYSPARK_PYTHON to a Python that has it.",
+                ) from error
+            raise
+
+    def run(self, statement: sql.Node) -> None:
+        """Run a statement that has no answer."""
+        with self._database.guarded():
+            self._database.answer(statement).collect()
+
+    def upload(self, name: str, table: pa.Table) -> None:
+        """Let statements see a table, under a temporary view."""
+        with self._database.guarded():
+            cells, types = uploadable(table)
+            self._database.spark.createDataFrame(cells, types).createOrReplaceTempView(name)
+        self._uploaded.append(name)
+
+    def seed(self, seed: int) -> None:
+        """Nothing: a statement carries its seed, which decides while partitions stay."""
+
+    def cancel(self) -> None:
+        """Stop the jobs of this session."""
+        _, _, interrupt = self._database.tags()
+        interrupt(self._tag)
+
+    def __enter__(self) -> _Session:
+        with self._database.guarded():
+            add, _, _ = self._database.tags()
+            add(self._tag)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        with self._database.guarded():
+            _, remove, _ = self._database.tags()
+            remove(self._tag)
+            for name in self._uploaded:
+                self._database.spark.catalog.dropTempView(name)
+
+
+class _Target:
+    """A folder beside its final name (see `Target`)."""
+
+    def __init__(
+        self, origin: Spark, destination: str, format: FileFormat, schema: pa.Schema
+    ) -> None:
+        self._origin = origin
+        self._destination = destination
+        self._partial = f"{destination.rstrip('/')}.partial-{uuid.uuid4().hex[:12]}"
+        self._folder = self._partial
+        self._schema = schema
+        self._format = "parquet" if format.kind == "parquet" else "csv"
+        self._options = _options(format, schema)
+
+    def fill(self, session: Session, statement: sql.Node) -> None:
+        """Write the folder."""
+        with self._origin.guarded():
+            frame = self._origin.answer(statement)
+            writer = frame.write.format(self._format).options(**self._options)
+            writer.option("emptyValue", '""').save(self._partial)
+            self._require_marker()
+
+    def engine(self) -> SQLEngine:
+        """Reads the folder."""
+        with self._origin.guarded():
+            reader = self._origin.spark.read.format(self._format).options(**self._options)
+            if self._format == "parquet":
+                frame = reader.load(self._folder)
+            else:
+                # Read as nothing, `""` would be null like an empty cell.
+                reader = reader.option("emptyValue", _EMPTY)
+                reader = reader.schema(uploadable(self._schema.empty_table())[1])
+                frame = reader.load(self._folder).replace(_EMPTY, "")
+        return SQLEngine(Spark(frame, name=self._destination))
+
+    def publish(self, *, force: bool) -> None:
+        """Give the folder its final name."""
+        with self._origin.guarded():
+            self._require_marker()
+            _Place(self._origin, self._destination).fill(self._partial, force=force)
+        self._folder = self._destination
+
+    def remove(self) -> None:
+        """Remove the folder."""
+        with self._origin.guarded():
+            _Place(self._origin, self._partial).remove()
+
+    def _require_marker(self) -> None:
+        """Refuse a folder that Spark did not finish."""
+        if not _Place(self._origin, f"{self._partial}/{_MARKER}").exists():
+            raise EngineError(
+                f"Spark left no {_MARKER} marker, so the folder may be incomplete",
+                where=self._destination,
+                remedy="Set mapreduce.fileoutputcommitter.marksuccessfuljobs to true.",
+            )
+
+
+class _Place:
+    """A path in whatever file system Spark writes to."""
+
+    def __init__(self, database: Spark, path: str) -> None:
+        session: Any = database.spark
+        try:
+            self._hadoop = session._jvm.org.apache.hadoop.fs.Path
+            configuration = session._jsc.hadoopConfiguration()
+        except AttributeError:  # Spark Connect
+            raise EngineError(
+                "a remote Spark session cannot rename files",
+                where=database.name,
+                remedy="Write the release from a session on the cluster itself.",
+            ) from None
+        self._database = database
+        self._name = path
+        self._path = self._hadoop(path)
+        self._files = self._path.getFileSystem(configuration)
+
+    def exists(self) -> bool:
+        return bool(self._files.exists(self._path))
+
+    def remove(self) -> None:
+        self._files.delete(self._path, True)
+
+    def check(self) -> None:
+        """Refuse a destination in a folder that does not exist, or one being read."""
+        parent = self._files.makeQualified(self._path).getParent()
+        if parent is None or not self._files.exists(parent):
+            raise ParameterError(
+                "the folder to write to does not exist", where=self._name, remedy="Create it first."
+            )
+        mine = str(self._files.makeQualified(self._path).toString())
+        for given in self._database.frame.inputFiles():
+            path = self._hadoop(given)
+            if str(path.toString()).startswith(f"{mine}/") or str(path.toString()) == mine:
+                raise ParameterError(
+                    "this is the table being read; it would be lost",
+                    where=self._name,
+                    remedy="Write to another name.",
+                )
+
+    def fill(self, partial: str, *, force: bool) -> None:
+        """Rename a finished folder to this path; an old one stays until the new one is there."""
+        aside = None
+        if self.exists():
+            if not force:
+                raise ParameterError(
+                    "this folder exists already",
+                    where=self._name,
+                    remedy="Choose another name, or replace it with --force (force=True).",
+                )
+            aside = self._hadoop(f"{partial}.replaced")
+            self._renamed(self._path, aside)
+        try:
+            self._renamed(self._hadoop(partial), self._path)
+        except BaseException:
+            if aside is not None:
+                self._files.rename(aside, self._path)
+            raise
+        if aside is not None:
+            self._files.delete(aside, True)
+
+    def _renamed(self, old: Any, new: Any) -> None:
+        if not self._files.rename(old, new):
+            raise EngineError(
+                "the finished folder could not be put in place",
+                where=self._name,
+                remedy="Check the rights to rename there; nothing was replaced.",
+            )
+
+
+def _format(destination: str, named: str | None, schema: pa.Schema) -> FileFormat:
+    try:
+        found = format_of(destination, named)
+    except ParameterError:
+        if named is not None:
+            raise
+        return FileFormat("parquet")
+    if found.kind == "arrow":
+        raise ParameterError(
+            "Spark does not write Arrow files", where=destination, remedy="Write Parquet or CSV."
+        )
+    for field in schema:
+        if found.kind != "parquet" and column_of(field.name, field.type).kind == "binary":
+            raise ParameterError(
+                f"column `{field.name}` holds binary values, which CSV cannot carry",
+                where=destination,
+                remedy="Write Parquet, or leave the column out.",
+            )
+    return found
+
+
+def _options(format: FileFormat, schema: pa.Schema) -> dict[str, str]:
+    """How values are written and read back, with nothing left to Spark's defaults."""
+    if format.kind == "parquet":
+        return {"compression": "zstd"}
+    return {
+        "header": "true",
+        "sep": format.delimiter,
+        "quote": '"',
+        "escape": '"',
+        "encoding": "UTF-8",
+        "multiLine": "true",
+        # An empty line would be no row at all.
+        "nullValue": ONE_COLUMN_NULL if len(schema) == 1 else "",
+        "ignoreLeadingWhiteSpace": "false",
+        "ignoreTrailingWhiteSpace": "false",
+        "timestampFormat": "yyyy-MM-dd HH:mm:ss.SSSSSSXXX",
+        "timestampNTZFormat": "yyyy-MM-dd HH:mm:ss.SSSSSS",
+        "mode": "FAILFAST",
+        "compression": format.compression or "none",
+    }
 
 
 def _packing() -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING
 
 import sqlglot
 import sqlglot.errors
@@ -32,14 +32,12 @@ __all__ = [
     "Mapping",
     "Node",
     "Rows",
+    "about",
     "all_rows",
-    "analyzed",
     "at_positions",
     "at_random",
     "class_sizes",
     "classes",
-    "copied_in",
-    "copied_out",
     "count_rows",
     "dropped",
     "entries",
@@ -60,16 +58,54 @@ __all__ = [
     "table",
     "table_of",
     "text",
-    "unconstrained",
 ]
 
-Dialect = Literal["duckdb", "postgres", "spark"]
 Node = exp.Expression
+
+
+class Dialect:
+    """How one database writes what databases write differently; most override little.
+
+    Parameters
+    ----------
+    name
+        What SQLGlot calls the dialect.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def comparable(self, cell: Node, kind: Kind) -> Node:
+        """A cell in the form in which equal values are equal; floats lose the sign of zero."""
+        if kind != "float":
+            return cell
+        zero = exp.Literal.number(0)
+        return exp.Case().when(exp.EQ(this=cell, expression=zero), zero.copy()).else_(cell.copy())
+
+    def same(self, left: Node, right: Node, kind: Kind) -> Node:
+        """Equality of comparable cells in which null equals null."""
+        return exp.NullSafeEQ(this=left, expression=right)
+
+    def random(self, seed: int) -> Node:
+        """A random number for each row; a session makes it repeatable where the text cannot."""
+        return exp.Anonymous(this="RANDOM")
+
+    def class_hash(self, keys: Sequence[Node]) -> Node | None:
+        """A number that equal keys share, to count classes in parts; None if there is none."""
+        return None
+
+    def hexadecimal(self, cell: Node) -> Node:
+        """Bytes as hexadecimal digits."""
+        return exp.Hex(this=cell)
+
+    def hex_number(self, digits: Node) -> Node:
+        """Eight hexadecimal digits as a number."""
+        raise NotImplementedError(f"{self.name} sums no row hashes")
 
 
 def text(statement: Node, dialect: Dialect) -> str:
     """A statement as the engine reads it."""
-    return statement.sql(dialect=dialect, comments=False)
+    return statement.sql(dialect=dialect.name, comments=False)
 
 
 def table(name: str, schema: str | None = None) -> exp.Table:
@@ -130,8 +166,8 @@ class Rows:
     >>> import pyarrow as pa
     >>> from sfumato.engines.sql import class_sizes, table, text
     >>> from sfumato.engines.protocol import column_of
-    >>> people = Rows(table("people"), (column_of("age", pa.int64()),), "duckdb")
-    >>> text(class_sizes(people, ["age"]), "duckdb")  # doctest: +NORMALIZE_WHITESPACE
+    >>> people = Rows(table("people"), (column_of("age", pa.int64()),), Dialect("duckdb"))
+    >>> text(class_sizes(people, ["age"]), people.dialect)  # doctest: +NORMALIZE_WHITESPACE
     'SELECT "size", COUNT(*) AS "classes" FROM
      (SELECT COUNT(*) AS "size" FROM "people" AS "origin"("c0") GROUP BY "origin"."c0") AS "sized"
      GROUP BY "size"'
@@ -162,7 +198,7 @@ class Rows:
 
     def key(self, name: str) -> Node:
         """A column's cell in the form in which equal values are equal in this dialect."""
-        return _comparable(self.cell(name), self.kind(name), self.dialect)
+        return self.dialect.comparable(self.cell(name), self.kind(name))
 
     def keys(self, names: Sequence[str]) -> list[Node]:
         """The comparable cells of some columns."""
@@ -186,23 +222,10 @@ class Rows:
         return tuple(column.name for column in self.columns)
 
 
-def _comparable(cell: Node, kind: Kind, dialect: Dialect) -> Node:
-    """A cell in the form in which equal values are equal.
-
-    Floats lose the sign of zero; Postgres compares text under the ``C`` collation.
-    """
-    if kind == "float":
-        zero = exp.Literal.number(0)
-        return exp.Case().when(exp.EQ(this=cell, expression=zero), zero.copy()).else_(cell.copy())
-    if kind == "text" and dialect == "postgres":
-        return exp.Collate(this=exp.cast(cell, "text"), expression=quoted("C"))
-    return cell
-
-
 def parsed_query(query: str, dialect: Dialect, where: str) -> Node:
     """A user's own SELECT, in parentheses."""
     try:
-        found = sqlglot.parse(query, read=dialect)
+        found = sqlglot.parse(query, read=dialect.name)
     except sqlglot.errors.SqlglotError:
         found = []
     if len(found) != 1 or not isinstance(found[0], exp.Query):
@@ -219,11 +242,11 @@ def parsed_name(name: str, dialect: Dialect, where: str) -> tuple[str, ...]:
 
     Examples
     --------
-    >>> parsed_name('census."people.2020"', "postgres", "")
+    >>> parsed_name('census."people.2020"', Dialect("postgres"), "")
     ('census', 'people.2020')
     """
     try:
-        found = exp.to_table(name, dialect=dialect)
+        found = exp.to_table(name, dialect=dialect.name)
     except sqlglot.errors.SqlglotError:
         found = exp.Table(this=quoted(name))
     parts = tuple(part.name for part in found.parts)
@@ -248,14 +271,14 @@ def null_counts(rows: Rows, names: Sequence[str]) -> Node:
     return exp.select(*counts).from_(rows.relation())
 
 
-def class_sizes(rows: Rows, names: Sequence[str], part: int | None = None, parts: int = 1) -> Node:
+def class_sizes(rows: Rows, names: Sequence[str], part: int = 0, parts: int = 1) -> Node:
     """Histogram of class sizes: a group-by over a group-by.
 
-    With `part`, of the classes whose hash leaves this remainder when divided by `parts` (DuckDB).
+    With several `parts`, of the classes whose hash leaves the remainder `part`.
     """
     sized = exp.select(named(count_rows(), "size")).from_(rows.relation())
-    if part is not None:
-        hashed = exp.Anonymous(this="HASH", expressions=rows.keys(names))
+    if parts > 1:
+        hashed = rows.dialect.class_hash(rows.keys(names))
         remainder = exp.Mod(this=hashed, expression=exp.Literal.number(parts))
         sized = sized.where(exp.EQ(this=remainder, expression=exp.Literal.number(part)))
     return (
@@ -285,17 +308,10 @@ def at_positions(rows: Rows, names: Sequence[str], wanted: str) -> Node:
     )
 
 
-def at_random(rows: Rows, names: Sequence[str], count: int, seed: int | None = None) -> Node:
+def at_random(rows: Rows, names: Sequence[str], count: int, seed: int) -> Node:
     """A uniform sample by random order, for engines whose rows have no order of their own."""
-    seeds = [] if seed is None else [exp.Literal.number(seed)]
-    return (
-        exp.select(*rows.cells(names))
-        .from_(rows.relation())
-        .order_by(
-            exp.Anonymous(this="RAND" if rows.dialect == "spark" else "RANDOM", expressions=seeds)
-        )
-        .limit(count)
-    )
+    found = exp.select(*rows.cells(names)).from_(rows.relation())
+    return found.order_by(rows.dialect.random(seed)).limit(count)
 
 
 def all_rows(rows: Rows, names: Sequence[str]) -> Node:
@@ -308,26 +324,6 @@ def no_rows(source: Node) -> Node:
     relation = source.copy()
     relation.set("alias", exp.TableAlias(this=quoted(ORIGIN)))
     return exp.select(exp.Star()).from_(relation).limit(0)
-
-
-def unconstrained(rows: Rows, names: Sequence[str]) -> Node:
-    """For decimals of no declared size: digits after and before the point, and non-numbers."""
-    infinite = exp.cast(exp.Literal.string("Infinity"), "numeric")
-    figures: list[Node] = []
-    for name in names:
-        cell, at = rows.cell(name), rows.at(name)
-        size = exp.Abs(this=cell.copy())
-        finite = exp.Case().when(exp.LT(this=size, expression=infinite.copy()), cell.copy())
-        whole = exp.Anonymous(this="TRUNC", expressions=[exp.Max(this=exp.Abs(this=finite))])
-        all_finite = exp.EQ(
-            this=exp.Count(this=finite.copy()), expression=exp.Count(this=cell.copy())
-        )
-        figures += [
-            named(exp.Max(this=exp.Anonymous(this="SCALE", expressions=[cell])), f"scale{at}"),
-            named(exp.Length(this=exp.cast(whole, "text")), f"whole{at}"),
-            named(all_finite, f"finite{at}"),
-        ]
-    return exp.select(*figures).from_(rows.relation())
 
 
 def _by_class(found: exp.Select, rows: Rows, names: Sequence[str]) -> exp.Select:
@@ -347,7 +343,7 @@ def fingerprint(rows: Rows) -> Node:
     row = _piped(cells) if cells else exp.Literal.string("")
     hashed = exp.select(named(exp.MD5(this=row), "hash")).from_(rows.relation())
     chunks = [
-        named(exp.Sum(this=_hex_number(chunk, rows.dialect)), f"sum{at}")
+        named(exp.Sum(this=rows.dialect.hex_number(chunk)), f"sum{at}")
         for at, chunk in enumerate(
             exp.Substring(
                 this=field("hash"),
@@ -362,14 +358,8 @@ def fingerprint(rows: Rows) -> Node:
 
 def _written(key: Node, column: Column, dialect: Dialect) -> Node:
     """A cell as text with its length, or a mark for null; no two rows concatenate alike."""
-    if column.kind == "binary":
-        plain: Node = (
-            exp.Anonymous(this="ENCODE", expressions=[key, exp.Literal.string("hex")])
-            if dialect == "postgres"
-            else exp.Hex(this=key)
-        )
-    else:
-        plain = exp.cast(key, "text")
+    binary = column.kind == "binary"
+    plain = dialect.hexadecimal(key) if binary else exp.cast(key, "text")
     length = exp.cast(exp.Length(this=plain), "text")
     return exp.Coalesce(
         this=_piped([length, exp.Literal.string(":"), plain.copy()]),
@@ -383,18 +373,6 @@ def _piped(parts: Sequence[Node]) -> Node:
         return parts[0]
     half = len(parts) // 2
     return exp.DPipe(this=_piped(parts[:half]), expression=_piped(parts[half:]), safe=False)
-
-
-def _hex_number(digits: Node, dialect: Dialect) -> Node:
-    """Eight hexadecimal digits as a number."""
-    if dialect == "postgres":
-        marked = exp.DPipe(this=exp.Literal.string("x"), expression=digits, safe=False)
-        bits = exp.cast(exp.paren(marked), exp.DataType.build("bit(32)", dialect="postgres"))
-        return exp.cast(bits, "bigint")
-    converted = exp.Anonymous(
-        this="CONV", expressions=[digits, exp.Literal.number(16), exp.Literal.number(10)]
-    )
-    return exp.cast(converted, exp.DataType.build("decimal(20, 0)"))
 
 
 TUPLE = "tuple"
@@ -487,12 +465,7 @@ def _joined(found: exp.Select, rows: Rows, mappings: Sequence[Mapping]) -> exp.S
     """The statement with every mapping joined to the rows where its keys and ordinals fit."""
     for at, mapping in enumerate(mappings):
         conditions = [
-            _same(
-                rows.key(name),
-                field(f"k{nth}", mapping.relation),
-                rows.kind(name),
-                rows.dialect,
-            )
+            rows.dialect.same(rows.key(name), field(f"k{nth}", mapping.relation), rows.kind(name))
             for nth, name in enumerate(mapping.columns)
         ]
         if mapping.ranged:
@@ -518,69 +491,10 @@ def _as_published(rows: Rows, name: str) -> Node:
     return exp.Case().when(zero, exp.Abs(this=cell.copy())).else_(cell.copy())
 
 
-def _same(left: Node, right: Node, kind: Kind, dialect: Dialect) -> Node:
-    """Equality in which null equals null.
-
-    Postgres can hash-join on ``=`` only, so there null is told apart by a condition of its own.
-    """
-    if dialect != "postgres":
-        return exp.NullSafeEQ(this=left, expression=right)
-    absent = exp.EQ(
-        this=exp.paren(left.is_(exp.null())), expression=exp.paren(right.is_(exp.null()))
-    )
-    filler = _ANY_VALUE[kind]
-    present = exp.EQ(
-        this=exp.Coalesce(this=left.copy(), expressions=[filler.copy()]),
-        expression=exp.Coalesce(this=right.copy(), expressions=[filler.copy()]),
-    )
-    return exp.And(this=absent, expression=present)
-
-
-def _typed(value: str, kind: str) -> Node:
-    type_ = exp.DataType.build(kind, dialect="postgres")
-    return exp.Cast(this=exp.Literal.string(value), to=type_)
-
-
-_ANY_VALUE: dict[Kind, Node] = {
-    "integer": exp.Literal.number(0),
-    "float": exp.Literal.number(0),
-    "decimal": exp.Literal.number(0),
-    "boolean": exp.false(),
-    "date": _typed("1970-01-01", "date"),
-    "time": _typed("00:00", "time"),
-    "timestamp": _typed("1970-01-01", "timestamp"),
-    "duration": _typed("0", "interval"),
-    "text": exp.Literal.string(""),
-    "binary": _typed("", "bytea"),
-    "null": exp.Literal.string(""),
-}
-"""Any value of each kind, to stand beside a null in a Postgres join."""
-
-
-def copied_out(statement: Node) -> Node:
-    """The rows of a statement as a stream of CSV lines (PostgreSQL)."""
-    return exp.Copy(
-        this=exp.Subquery(this=statement),
-        kind=False,
-        files=[exp.to_identifier("STDOUT")],
-        params=[exp.CopyParameter(this=exp.var("FORMAT"), expression=exp.var("csv"))],
-    )
-
-
-def copied_in(name: str) -> Node:
-    """Fill a table from a stream of CSV lines (PostgreSQL)."""
-    return exp.Copy(
-        this=table(name),
-        kind=True,
-        files=[exp.to_identifier("STDIN")],
-        params=[exp.CopyParameter(this=exp.var("FORMAT"), expression=exp.var("csv"))],
-    )
-
-
-def new_table(name: str, columns: Sequence[tuple[str, str]]) -> Node:
-    """A temporary table for a step of a recoding, gone with its connection."""
+def new_table(name: str, columns: Sequence[tuple[str, str]], dialect: Dialect) -> Node:
+    """A temporary table of columns and their types, gone with its connection."""
     definitions = [
-        exp.ColumnDef(this=quoted(column), kind=exp.DataType.build(type_, dialect="postgres"))
+        exp.ColumnDef(this=quoted(column), kind=exp.DataType.build(type_, dialect=dialect.name))
         for column, type_ in columns
     ]
     return exp.Create(
@@ -588,11 +502,6 @@ def new_table(name: str, columns: Sequence[tuple[str, str]]) -> Node:
         kind="TABLE",
         properties=exp.Properties(expressions=[exp.TemporaryProperty()]),
     )
-
-
-def analyzed(name: str) -> Node:
-    """Let the planner know how large an uploaded table is."""
-    return _about(table(name), "ANALYZE t")
 
 
 def table_of(name: exp.Table, statement: Node) -> Node:
@@ -607,14 +516,14 @@ def renamed(name: exp.Table, new: str) -> Node:
 
 def dropped(name: exp.Table, *, exists: bool = False) -> Node:
     """No table of this name."""
-    return _about(name.copy(), "DROP TABLE IF EXISTS t" if exists else "DROP TABLE t")
+    return about(name, "DROP TABLE IF EXISTS t" if exists else "DROP TABLE t")
 
 
-def _about(name: exp.Table, pattern: str) -> Node:
+def about(name: exp.Table, pattern: str) -> Node:
     """A statement about the table `t`, about another table; its nodes differ among SQLGlots."""
     statement = sqlglot.parse_one(pattern, read="postgres")
     assert isinstance(statement, exp.Expression)
     found = statement.find(exp.Table)
     assert found is not None
-    found.replace(name)
+    found.replace(name.copy())
     return statement

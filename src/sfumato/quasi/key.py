@@ -253,7 +253,7 @@ OWN_SIZE = "the size of the sample was given, so the guarantee is not implied by
 
 def sampled_key(opened: Table, costs: list[float], question: KeyQuery, budget: Budget) -> Key:
     """A small column set of a sample, which holds for the table with probability 1-δ."""
-    streamed = opened.engine.kind == "stream"
+    streamed = not opened.engine.capabilities.replayable
     if streamed:
         question = _for_a_stream(opened, question)
     unit, size = _needed(opened, question)
@@ -336,12 +336,13 @@ def _for_a_stream(opened: Table, question: KeyQuery) -> KeyQuery:
 
 
 def _is_local(opened: Table) -> bool:
-    return opened.engine.kind in ("memory", "duckdb")
+    able = opened.engine.capabilities
+    return able.replayable and not able.remote
 
 
 def _is_everything(opened: Table, unit: str, size: int) -> bool:
     """Whether a sample of that size would be the whole table."""
-    if opened.engine.kind == "stream":
+    if not opened.engine.capabilities.replayable:
         return False
     rows = opened.rows
     return size >= (rows if unit == "rows" else rows * (rows - 1) // 2)

@@ -351,7 +351,7 @@ def mask(
     """
     budget = budget or Budget()
     opened = table(source, budget=budget)
-    if opened.engine.kind == "stream":
+    if not opened.engine.capabilities.replayable:
         _check_stream(opened, sample, output)
     if output is not None:
         check_place(opened, output, force=force)
@@ -484,7 +484,7 @@ def _draft(
         )
     dropped = tuple(name for at, name in enumerate(names) if at not in found.columns)
     why = _reasons(opened, how, found, banned, dropped, budget) if demand.explain else {}
-    streamed = opened.engine.kind == "stream"
+    streamed = not opened.engine.capabilities.replayable
     # the search may have taken all the time; what it found is measured and written all the same
     sizes = None if streamed else opened.class_sizes(published, budget.unhurried())
     details: dict[str, Any] = {

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from sfumato.budget import Budget
 from sfumato.engines.results import Codes
 from sfumato.engines.stream import StreamEngine
-from sfumato.errors import EngineError, ParameterError
+from sfumato.errors import EngineError, ParameterError, TooManyClassesError
 from sfumato.tables import Table
 
 __all__ = [
@@ -203,15 +203,13 @@ CELL_BYTES = 16
 
 def all_combinations(opened: Table, budget: Budget) -> Codes:
     """The rows as codes, or their distinct combinations; refuses more than memory holds."""
-    if opened.engine.kind not in ("postgres", "spark"):
+    if not opened.engine.capabilities.remote:
         return opened.codes(None, budget)
     memory = budget.memory or PULLED_BYTES
     limit = max(1, memory // (CELL_BYTES * (len(opened.columns) + 1)))
     try:
         return opened.classes(None, limit, budget)
-    except EngineError as error:
-        if not error.what.startswith("there are more than"):
-            raise
+    except TooManyClassesError as error:
         raise EngineError(
             f"the table has more than {limit:,} distinct combinations of its "
             f"{len(opened.columns)} columns, too many to pull into {memory >> 20:,} MiB",
@@ -223,7 +221,7 @@ def all_combinations(opened: Table, budget: Budget) -> Codes:
 
 def pulled(opened: Table, codes: Codes) -> tuple[str, ...]:
     """What to say about it: nothing for local tables."""
-    if opened.engine.kind not in ("postgres", "spark"):
+    if not opened.engine.capabilities.remote:
         return ()
     return (
         f"{codes.entries:,} distinct combinations of {codes.rows:,} rows were pulled over, "

@@ -71,7 +71,7 @@ def _columns(release: Table, row_key: str, promise: Anonymity, at: int) -> pa.Ta
     """The columns of one release that matter, under names of their own."""
     import pyarrow as pa
 
-    if release.engine.kind in ("postgres", "spark"):
+    if release.engine.capabilities.remote:
         raise InputError(
             "releases are joined on this machine, and rows of this one are elsewhere",
             where=release.name,

@@ -34,7 +34,8 @@ def check_place(
     sfumato.errors.ParameterError: no-such-folder: the folder to write to does not exist. \
 Make it first.
     """
-    if opened.engine.kind in ("memory", "duckdb"):
+    able = opened.engine.capabilities
+    if able.replayable and not able.remote:
         text = os.fspath(output)
         if "://" in text:
             raise ParameterError(
@@ -42,8 +43,7 @@ Make it first.
                 remedy="Write a file, e.g. -o out.parquet, and load that.",
             )
         format_of(text, format)
-        inputs = getattr(getattr(opened.engine, "source", None), "paths", ())
-        check_destination(text, inputs=inputs, force=force)
+        check_destination(text, inputs=opened.engine.paths, force=force)
     check_certificate_place(certificate_path(output), force=force)
 
 

@@ -133,7 +133,8 @@ def rehearse(draft: Draft, *, budget: Budget | None = None) -> Release:
     Rows of remote engines stay where they are: there the release has no table until it is written,
     and its figures are those the method foresees. Rows of a stream are gone.
     """
-    if draft.table.engine.kind in ("postgres", "spark", "stream"):
+    able = draft.table.engine.capabilities
+    if able.remote or not able.replayable:
         return _release(draft, (), None, None, None)
     budget = None if budget is None else budget.unhurried()
     folder = tempfile.TemporaryDirectory(prefix="sfumato-")

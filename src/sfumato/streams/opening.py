@@ -76,10 +76,14 @@ def _holds_batches(source: Any) -> bool:
 
 
 def _engine_of(opened: Table, name: str | None) -> StreamEngine:
-    if opened.engine.kind == "spark":
-        from sfumato.streams.partitions import PartitionedStream
+    if opened.engine.capabilities.partitioned:
+        from sfumato.engines.spark import Spark
+        from sfumato.engines.sql_engine import SQLEngine
+        from sfumato.engines.stream import PartitionedStream
 
-        return PartitionedStream(opened.engine, opened.columns)
+        assert isinstance(opened.engine, SQLEngine)
+        assert isinstance(opened.engine.connection, Spark)
+        return PartitionedStream(opened.engine.connection, opened.columns)
     if isinstance(opened.engine, StreamEngine):
         return opened.engine
     return StreamEngine(opened.batches(), name or opened.name, opened.close)

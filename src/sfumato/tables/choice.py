@@ -16,8 +16,6 @@ __all__ = ["EngineName", "available_memory", "embedded_engine", "memory_in_bytes
 
 EngineName = Literal["auto", "memory", "duckdb"]
 _ENGINES = ("auto", "memory", "duckdb")
-_UNKNOWN_CODES = 1 << 28
-"""Assumed size of the codes of a source that cannot tell."""
 
 
 def embedded_engine(source: Source, engine: str, memory: int | None, threads: int | None) -> Engine:
@@ -37,14 +35,15 @@ def embedded_engine(source: Source, engine: str, memory: int | None, threads: in
     check_engine(engine)
     if engine == "auto":
         limit = memory if memory is not None else available_memory() // 2
-        engine = "memory" if code_bytes(source) <= limit else "duckdb"
+        engine = "memory" if source.code_bytes() <= limit else "duckdb"
     if engine == "memory":
         from sfumato.engines.memory import MemoryEngine
 
         return MemoryEngine(source, threads=threads, memory=memory)
-    from sfumato.engines.duck import DuckEngine
+    from sfumato.engines.duckdb import DuckDB
+    from sfumato.engines.sql_engine import SQLEngine
 
-    return DuckEngine(source, memory=memory, threads=threads)
+    return SQLEngine(DuckDB(source, memory=memory, threads=threads))
 
 
 def check_engine(engine: str) -> None:
@@ -55,12 +54,6 @@ def check_engine(engine: str) -> None:
             remedy=did_you_mean(engine, _ENGINES)
             + " Databases are chosen by their URL, Spark by its data frame.",
         )
-
-
-def code_bytes(source: Source) -> int:
-    """About how much memory a source's codes would take."""
-    estimate = getattr(source, "code_bytes", None)
-    return _UNKNOWN_CODES if estimate is None else int(estimate())
 
 
 def memory_in_bytes(memory: int | str | None) -> int | None:

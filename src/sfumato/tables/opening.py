@@ -240,11 +240,12 @@ def _duckdb(source: Any, opening: Opening) -> Table | None:
 def _spark(source: Any, opening: Opening) -> Table | None:
     if not _is(source, "pyspark", "DataFrame"):
         return None
-    from sfumato.engines.spark import SparkEngine
+    from sfumato.engines.spark import Spark
+    from sfumato.engines.sql_engine import SQLEngine
 
     # A pandas-on-Spark frame is a Spark frame in disguise.
     frame = source.to_spark() if hasattr(source, "to_spark") else source
-    return opening.remote(SparkEngine(frame))
+    return opening.remote(SQLEngine(Spark(frame)))
 
 
 def _arrow_stream(source: Any, opening: Opening) -> Table | None:

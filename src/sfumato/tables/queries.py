@@ -92,8 +92,7 @@ def open_postgres(given: str, query: str | None = None) -> Engine:
             "the address names a database but no table in it",
             remedy="Append #schema.table, or # and a SELECT.",
         )
-    from sfumato.engines.postgres import PostgresEngine
+    from sfumato.engines.postgres import Postgres
+    from sfumato.engines.sql_engine import SQLEngine
 
-    if query is not None:
-        return PostgresEngine(url, query=query)
-    return PostgresEngine(url, table=fragment)
+    return SQLEngine(Postgres(url, table=fragment or None, query=query))

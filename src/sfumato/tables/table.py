@@ -117,11 +117,7 @@ class Table:
         Either way entry counts tell how many rows an entry stands for.
         """
         names = self.require(columns)
-        rows = getattr(self.engine, "codes", None)
-        if rows is not None:
-            codes: Codes = rows(names, budget)
-            return codes
-        return self.engine.classes(names, None, budget)
+        return self.engine.codes(names, budget)
 
     def values(self, column: str, limit: int | None = None) -> Codes:
         """One column's values with their counts."""

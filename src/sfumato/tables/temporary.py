@@ -48,7 +48,7 @@ class TemporarySource:
 
     def code_bytes(self) -> int:
         """About how much memory the codes take."""
-        return int(self._source.code_bytes())  # type: ignore[attr-defined]
+        return self._source.code_bytes()
 
     def batches(
         self, columns: Sequence[str] | None = None, rows: int = BATCH_ROWS

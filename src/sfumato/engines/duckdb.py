@@ -1,0 +1,270 @@
+"""DuckDB over a source: the embedded database for tables that do not fit, which spills to disk.
+
+Memory stays within a limit; what does not fit goes to a private temporary folder. Rows keep the
+order of their source, so samples and releases are the same as those of the memory engine.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+import duckdb
+from sqlglot import exp
+
+from sfumato.budget import LEAST_MEMORY
+from sfumato.engines import statements as sql
+from sfumato.engines.protocol import BATCH_ROWS, Capabilities, Column, Source, column_of
+from sfumato.engines.results import as_declared
+from sfumato.engines.spool import PrivateFolder, Spool
+from sfumato.errors import EngineError, EngineMemoryError, SfumatoError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["DuckDB"]
+
+_ROWS = "rows"
+_MEGABYTE = 1 << 20
+_MEMORY_OF_A_THREAD = 128 * _MEGABYTE
+_MEMORY_OF_THE_REST = 256 * _MEGABYTE
+"""What compiled loops, record batches on their way and DuckDB's own uncounted buffers take."""
+_MEMORY_OF_WRITING = 416 * _MEGABYTE
+"""The same while a release is written: its rows are read, recoded and packed at the same time."""
+
+
+class _Dialect(sql.Dialect):
+    def class_hash(self, keys: Sequence[sql.Node]) -> sql.Node:
+        return exp.Anonymous(this="HASH", expressions=list(keys))
+
+
+_DIALECT = _Dialect("duckdb")
+
+
+class DuckDB:
+    """A source scanned by DuckDB, out of core (see `Connection`).
+
+    Parameters
+    ----------
+    source
+        Where the rows come from.
+    memory
+        Bytes DuckDB may hold; None leaves the choice to it.
+    threads
+        Threads it may use; None means all cores.
+    """
+
+    kind = "duckdb"
+    capabilities = Capabilities()
+
+    def __init__(
+        self, source: Source, memory: int | None = None, threads: int | None = None
+    ) -> None:
+        self.source: Source | None = source
+        self.name = source.name
+        self.memory = memory
+        self.threads = threads
+        self._source = source
+        self._folder: PrivateFolder | None = None
+        self._spool: Spool | None = None
+        self._connection: duckdb.DuckDBPyConnection | None = None
+        self._stored: sql.Rows | None = None
+
+    def rows(self) -> sql.Rows:
+        """The source as a view, in types that DuckDB holds exactly."""
+        if self._stored is None:
+            declared = self._source.schema()
+            stored = tuple(_storable(column) for column in declared)
+            # To DuckDB, names that differ in case only are the same name.
+            distinct_names = len({column.name.casefold() for column in stored}) == len(stored)
+            connection = self.opened()
+            with self.guarded():
+                if stored == declared and distinct_names:
+                    relation = self._source.relation(connection)
+                else:
+                    relation = self._converted(stored).relation(connection)
+                relation.create_view(_ROWS, replace=True)
+            self._stored = sql.Rows(sql.table(_ROWS), stored, _DIALECT)
+        return self._stored
+
+    def session(self, *, apart: bool = False, writing: bool = False) -> _Session:
+        """Statements to come; DuckDB holds less while a release is written."""
+        return _Session(self, sparing=writing)
+
+    def target(self, destination: str, format: str | None, schema: pa.Schema) -> None:
+        """None: rows of a source are written to a file."""
+
+    def over(self, source: Source) -> DuckDB:
+        """The same limits over other rows."""
+        return DuckDB(source, self.memory, self.threads)
+
+    def close(self) -> None:
+        """Close the database and remove everything temporary."""
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = self._stored = None
+        for held in (self._spool, self._folder):
+            if held is not None:
+                held.close()
+        self._spool = self._folder = None
+
+    def opened(self) -> duckdb.DuckDBPyConnection:
+        """The database itself."""
+        if self._connection is None:
+            self._folder = PrivateFolder()
+            settings: dict[str, str | bool | int] = {
+                "temp_directory": str(self._folder.path),
+                "autoinstall_known_extensions": False,
+                "autoload_known_extensions": False,
+            }
+            threads = self.threads
+            if self.memory is not None:
+                limit = max(self.memory - _MEMORY_OF_THE_REST, self.memory // 2, LEAST_MEMORY)
+                settings["memory_limit"] = f"{limit // _MEGABYTE}MiB"
+                most = max(1, limit // _MEMORY_OF_A_THREAD)
+                threads = most if threads is None else min(threads, most)
+            if threads is not None:
+                settings["threads"] = threads
+            with self.guarded():
+                self._connection = duckdb.connect(":memory:", config=settings)
+                self._connection.execute("SET TimeZone = 'UTC'")
+        return self._connection
+
+    @contextmanager
+    def guarded(self) -> Iterator[None]:
+        """Turn DuckDB's errors into ours."""
+        try:
+            yield
+        except duckdb.Error as error:
+            raise _translated(error, self.name) from error
+
+    def _converted(self, stored: Sequence[Column]) -> Spool:
+        import pyarrow as pa
+
+        schema = pa.schema([pa.field(f"c{at}", c.type) for at, c in enumerate(stored)])
+        converted = (
+            pa.RecordBatch.from_arrays(
+                [
+                    array if array.type == field.type else array.cast(field.type)
+                    for array, field in zip(batch.columns, schema, strict=True)
+                ],
+                schema=schema,
+            )
+            for batch in self._source.batches()
+        )
+        self._spool = Spool.of(schema, converted, memory=(self.memory or 1 << 30) // 4)
+        return self._spool
+
+
+class _Session:
+    """Statements to one DuckDB (see `Session`)."""
+
+    def __init__(self, database: DuckDB, *, sparing: bool) -> None:
+        self._database = database
+        self._sparing = sparing and database.memory is not None
+        self._limit_before: str | None = None
+        self._uploaded: list[str] = []
+
+    def execute(self, statement: sql.Node, columns: Sequence[Column]) -> pa.Table:
+        """The answer to a statement."""
+        with self._database.guarded():
+            found = self._database.opened().sql(sql.text(statement, _DIALECT)).to_arrow_table()
+        return as_declared(found, columns)
+
+    def stream(
+        self, statement: sql.Node, columns: Sequence[Column], rows: int = BATCH_ROWS
+    ) -> Generator[pa.RecordBatch]:
+        """The answer to a statement, batch by batch."""
+        import pyarrow as pa
+
+        relation = self._database.opened().sql(sql.text(statement, _DIALECT))
+        with self._database.guarded(), relation.to_arrow_reader(rows) as reader:
+            for batch in reader:
+                yield from as_declared(pa.Table.from_batches([batch]), columns).to_batches()
+
+    def run(self, statement: sql.Node) -> None:
+        """Run a statement that has no answer."""
+        with self._database.guarded():
+            self._database.opened().execute(sql.text(statement, _DIALECT))
+
+    def upload(self, name: str, table: pa.Table) -> None:
+        """Let statements see a table; nothing is copied."""
+        self._database.opened().register(name, table)
+        self._uploaded.append(name)
+
+    def seed(self, seed: int) -> None:
+        """Nothing: rows have positions."""
+
+    def cancel(self) -> None:
+        """Give up the current statement."""
+        self._database.opened().interrupt()
+
+    def __enter__(self) -> _Session:
+        if self._sparing:
+            connection, memory = self._database.opened(), self._database.memory or 0
+            limit = max(memory - _MEMORY_OF_WRITING, memory // 5, LEAST_MEMORY)
+            ((self._limit_before,),) = connection.execute(
+                "SELECT current_setting('memory_limit')"
+            ).fetchall()
+            connection.execute("SET memory_limit = ?", [f"{limit // _MEGABYTE}MiB"])
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        connection = self._database.opened()
+        for name in self._uploaded:
+            connection.unregister(name)
+        if self._limit_before is not None:
+            connection.execute("SET memory_limit = ?", [self._limit_before])
+
+
+def _storable(column: Column) -> Column:
+    """The column in a type that DuckDB holds without loss; most stay as they are.
+
+    DuckDB has no 16-bit floats, no decimals beyond 38 digits, and intervals only to the microsecond
+    and with calendar units.
+    """
+    import pyarrow as pa
+    import pyarrow.types as t
+
+    if t.is_float16(column.type):
+        return replace(column, type=pa.float32())
+    if t.is_duration(column.type):
+        return column_of(column.name, pa.int64())
+    if t.is_decimal256(column.type) or (t.is_decimal(column.type) and column.type.scale < 0):
+        return column_of(column.name, pa.string())
+    if t.is_null(column.type):
+        return column_of(column.name, pa.bool_())
+    return column
+
+
+def _translated(error: duckdb.Error, where: str) -> SfumatoError:
+    """A DuckDB error without its own words where these could quote a cell."""
+    if isinstance(error, duckdb.OutOfMemoryException):
+        return EngineMemoryError(
+            "DuckDB ran out of memory or of room for temporary files",
+            where=where,
+            remedy="Raise --memory, free disk space, or point TMPDIR to a larger disk.",
+        )
+    if isinstance(error, duckdb.IOException):
+        told = re.sub(r"\s+", " ", str(error)).removeprefix("IO Error: ")
+        return EngineError(
+            f"DuckDB could not read or write: {told}",
+            where=where,
+            remedy="Check that the file is still there and that the disk has room.",
+        )
+    if isinstance(error, duckdb.InterruptException):
+        return EngineError("DuckDB was interrupted", where=where, remedy="Run it again.")
+    return EngineError(
+        f"DuckDB could not answer ({type(error).__name__})",
+        where=where,
+        remedy="If the table is fine, try another engine with --engine.",
+    )

@@ -1,0 +1,430 @@
+"""The engine for rows that a database holds: questions become statements, answers come back.
+
+Everything that databases share is here. What differs is behind a `Connection`: how to reach the
+database, its `Dialect`, its types, and where a release can go. To add a database, write a
+connection and put it through the conformance suite.
+"""
+
+from __future__ import annotations
+
+import threading
+import uuid
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+
+from sfumato.engines import statements as sql
+from sfumato.engines.protocol import (
+    BATCH_ROWS,
+    Capabilities,
+    Column,
+    Engine,
+    Source,
+    Staged,
+    column_of,
+    columns_named,
+    names_in,
+    whole_number,
+    wide_number,
+)
+from sfumato.engines.recoding import (
+    Combinations,
+    Lookup,
+    Recoding,
+    mapping_table,
+    output_schema,
+    recoded_batch,
+    unmatched,
+)
+from sfumato.engines.results import ClassSizes, Codes, codes_of, rows_identity
+from sfumato.engines.staging import Target, TargetStaged, stage_batches
+from sfumato.errors import BudgetError, EngineMemoryError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pyarrow as pa
+
+    from sfumato.budget import Budget
+
+__all__ = ["Connection", "SQLEngine", "Session", "interrupting", "temporary_name"]
+
+_PARTS = (1, 8, 64, 512)
+"""In how many parts classes are counted, one attempt after the other, as long as memory ends."""
+_SECONDS_BETWEEN_LOOKS = 0.05
+
+
+class Session(AbstractContextManager["Session"], Protocol):
+    """Some statements that belong together; what was uploaded goes when it ends."""
+
+    def execute(self, statement: sql.Node, columns: Sequence[Column]) -> pa.Table:
+        """The answer to a statement, under these names and in these types."""
+
+    def stream(
+        self, statement: sql.Node, columns: Sequence[Column], rows: int = BATCH_ROWS
+    ) -> Generator[pa.RecordBatch]:
+        """The answer to a statement, batch by batch."""
+
+    def run(self, statement: sql.Node) -> None:
+        """Run a statement that has no answer."""
+
+    def upload(self, name: str, table: pa.Table) -> None:
+        """Make a table that statements of this session can name."""
+
+    def seed(self, seed: int) -> None:
+        """Make random numbers repeatable where the statement's text cannot."""
+
+    def cancel(self) -> None:
+        """Give up the current statement; called from another thread, at any time."""
+
+
+class Connection(Protocol):
+    """One table of one database: all that `SQLEngine` needs to know of it."""
+
+    name: str
+    """The table as the user named it."""
+    kind: str
+    """What to call the database."""
+    capabilities: Capabilities
+    source: Source | None
+    """The rows themselves where this process reads them; None where the database has them."""
+
+    def rows(self) -> sql.Rows:
+        """The table as statements speak of it, in the types the database holds it in."""
+
+    def session(self, *, apart: bool = False, writing: bool = False) -> Session:
+        """Statements to come; `apart` from others that go on meanwhile; to `write` a release."""
+
+    def target(self, destination: str, format: str | None, schema: pa.Schema) -> Target | None:
+        """Where a release of these columns goes in the database; None if it is a file of ours.
+
+        Refuses a place that cannot be written before any work is done.
+        """
+
+    def over(self, source: Source) -> Connection:
+        """How a file that was written here is read back: by DuckDB, unless there is a reason."""
+
+    def close(self) -> None:
+        """Release connections and temporary files."""
+
+
+class SQLEngine:
+    """A table that a database scans, groups and joins.
+
+    Parameters
+    ----------
+    connection
+        Which table of which database.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from sfumato.engines.duckdb import DuckDB
+    >>> from sfumato.tables.frames import ArrowSource
+    >>> people = ArrowSource(pa.table({"age": [20, 30, 30]}), "people")
+    >>> engine = SQLEngine(DuckDB(people))
+    >>> engine.class_sizes(["age"]).to_dict(), engine.capabilities.ordered
+    ({1: 1, 2: 1}, True)
+    """
+
+    def __init__(self, connection: Connection) -> None:
+        self.connection = connection
+        self.name = connection.name
+        self.kind = connection.kind
+        self.capabilities = connection.capabilities
+        self.source = connection.source
+        self._columns: tuple[Column, ...] | None = None
+        self._row_count: int | None = None
+
+    @property
+    def paths(self) -> Sequence[Path]:
+        """Files being read, which a release must not replace."""
+        return () if self.source is None else self.source.paths
+
+    def schema(self) -> tuple[Column, ...]:
+        """Columns and types."""
+        if self._columns is None:
+            source = self.source
+            self._columns = self.connection.rows().columns if source is None else source.schema()
+        return self._columns
+
+    def row_count(self) -> int:
+        """Number of rows; counted where the source does not state it."""
+        if self._row_count is None and self.source is not None:
+            self._row_count = self.source.row_count()
+        if self._row_count is None or not self.capabilities.stable:
+            found = self._ask(sql.row_count(self.connection.rows()), [whole_number("rows")])
+            self._row_count = int(found.column(0)[0].as_py())
+        return self._row_count
+
+    def null_counts(self, columns: Sequence[str]) -> dict[str, int]:
+        """How many cells of each column are null, in one statement."""
+        counts = [whole_number(f"n{at}") for at in range(len(columns))]
+        found = self._ask(sql.null_counts(self.connection.rows(), columns), counts)
+        return {name: int(cell[0].as_py()) for name, cell in zip(columns, found, strict=True)}
+
+    def class_sizes(self, columns: Sequence[str], budget: Budget | None = None) -> ClassSizes:
+        """Histogram of class sizes, by two group-bys.
+
+        Groups of many columns can be too wide even for a database that spills; where it can hash
+        them, they are then counted in parts, each reading all rows and keeping the classes with
+        a certain remainder of their hash.
+        """
+        rows = self.connection.rows()
+        *few, most = _PARTS if rows.dialect.class_hash(rows.keys(columns)) is not None else (1,)
+        for parts in few:
+            with suppress(EngineMemoryError):
+                return self._class_sizes(rows, columns, parts, budget)
+        return self._class_sizes(rows, columns, most, budget)
+
+    def classes(
+        self, columns: Sequence[str], limit: int | None = None, budget: Budget | None = None
+    ) -> Codes:
+        """The classes with their counts, in ascending order of their codes."""
+        declared = columns_named(self.schema(), columns)
+        # No column can have the name that stands for the counts beside its own.
+        count = whole_number(max((*columns, ""), key=len) + "\0count")
+        statement = sql.classes(self.connection.rows(), columns, limit)
+        found = self._ask(statement, [*declared, count], budget, "listing classes")
+        return codes_of(found, limit, self.name)
+
+    def codes(self, columns: Sequence[str], budget: Budget | None = None) -> Codes:
+        """The classes: rows stay where they are."""
+        return self.classes(columns, None, budget)
+
+    def values(self, column: str, limit: int | None = None) -> Codes:
+        """One column's values with their counts."""
+        return self.classes([column], limit)
+
+    def sample(self, rows: int, columns: Sequence[str] | None = None, seed: int = 0) -> pa.Table:
+        """Rows at seeded positions in their order, or the first in a seeded random order."""
+        import pyarrow as pa
+
+        names = names_in(self.schema(), columns)
+        declared = columns_named(self.schema(), names)
+        if not self.capabilities.ordered:
+            with self.connection.session() as session:
+                session.seed(seed)
+                statement = sql.at_random(self.connection.rows(), names, rows, seed)
+                return session.execute(statement, declared)
+        total = self.row_count()
+        if rows >= total:
+            chosen = np.arange(total)
+        else:
+            chosen = np.random.default_rng(seed).choice(total, rows, replace=False, shuffle=False)
+        wanted = pa.table({sql.POSITION: np.sort(chosen).astype(np.int64)})
+        statement = sql.at_positions(self.connection.rows(), names, "wanted")
+        with self.connection.session() as session:
+            session.upload("wanted", wanted)
+            return session.execute(statement, declared)
+
+    def stage(
+        self,
+        recoding: Recoding,
+        destination: str,
+        *,
+        format: str | None = None,
+        budget: Budget | None = None,
+    ) -> Staged:
+        """Write a release: as a file row by row in order, or in the database by joins."""
+        schema = output_schema(self.schema(), recoding)
+        if self.capabilities.ordered:
+            batches = self._recoded_in_order(recoding, schema, budget)
+            return stage_batches(
+                batches, schema, destination, format, reopen=self._reopened, inputs=self.paths
+            )
+        target = self.connection.target(destination, format, schema)
+        with self._joined(recoding, budget) as (session, statement):
+            if target is not None:
+                return TargetStaged(target, destination, session, statement)
+            columns = [column_of(field.name, field.type) for field in schema]
+            streamed = session.stream(statement, columns)
+            return stage_batches(streamed, schema, destination, format, reopen=self._reopened)
+
+    def fingerprint(self) -> str:
+        """Identity of the source's content, else a sum of row hashes that the database computes."""
+        if self.source is not None:
+            return self.source.fingerprint()
+        figures = [wide_number(name) for name in ("rows", "sum0", "sum1", "sum2", "sum3")]
+        found = self._ask(sql.fingerprint(self.connection.rows()), figures)
+        return rows_identity(found, self.schema(), self.kind)
+
+    def batches(
+        self, columns: Sequence[str] | None = None, rows: int = BATCH_ROWS
+    ) -> Iterator[pa.RecordBatch]:
+        """All rows; in their own order where they have one."""
+        if self.source is not None:
+            yield from self.source.batches(columns, rows)
+            return
+        names = names_in(self.schema(), columns)
+        statement = sql.all_rows(self.connection.rows(), names)
+        with self.connection.session(apart=True) as session:
+            yield from session.stream(statement, columns_named(self.schema(), names), rows)
+
+    def close(self) -> None:
+        """Release connections and temporary files."""
+        self.connection.close()
+        if self.source is not None:
+            self.source.close()
+
+    def _ask(
+        self,
+        statement: sql.Node,
+        columns: Sequence[Column],
+        budget: Budget | None = None,
+        doing: str = "asking the database",
+    ) -> pa.Table:
+        session = self.connection.session()
+        with interrupting(budget, session.cancel, doing, self.name), session:
+            return session.execute(statement, columns)
+
+    def _class_sizes(
+        self, rows: sql.Rows, columns: Sequence[str], parts: int, budget: Budget | None
+    ) -> ClassSizes:
+        histogram: Counter[int] = Counter()
+        for part in range(parts):
+            statement = sql.class_sizes(rows, columns, part, parts)
+            figures = [whole_number("size"), whole_number("classes")]
+            found = self._ask(statement, figures, budget, "counting classes")
+            for size, classes in zip(*(c.to_pylist() for c in found.columns), strict=True):
+                histogram[size] += classes
+        return ClassSizes.of(histogram)
+
+    @contextmanager
+    def _joined(
+        self, recoding: Recoding, budget: Budget | None
+    ) -> Iterator[tuple[Session, sql.Node]]:
+        """A session to which the recoding was uploaded, and the statement that applies it."""
+        rows, total = self.connection.rows(), self.row_count()
+        session = self.connection.session(writing=True)
+        with interrupting(budget, session.cancel, "recoding", self.name), session:
+            mappings = []
+            for step in recoding.steps:
+                cells, ranged = tuple(step.cells), step.first is not None
+                mapping = sql.Mapping(temporary_name(), step.match.columns, cells, ranged)
+                session.upload(mapping.relation, mapping_table(step))
+                mappings.append(mapping)
+            if mappings:
+                figures = [whole_number(f"met{at}") for at in range(len(mappings) + 1)]
+                found = session.execute(sql.entries(rows, mappings), figures)
+                if any(column[0].as_py() != total for column in found.columns):
+                    raise unmatched(self.name)
+            yield session, sql.recoded(rows, mappings, recoding.drop)
+
+    def _recoded_in_order(
+        self, recoding: Recoding, schema: pa.Schema, budget: Budget | None
+    ) -> Iterator[pa.RecordBatch]:
+        """Every row is looked up in the database, and recoded here batch by batch."""
+        lookups = [Lookup(step, self.name) for step in recoding.steps]
+        total, done = self.row_count(), 0
+        written = {name for step in recoding.steps for name in step.cells}
+        read = [name for name in schema.names if name not in written]
+        # A reading of no column might lose the number of rows.
+        batches = self.batches(read or names_in(self.schema(), None)[:1])
+        with self._combinations(lookups, budget) as met:
+            for batch in batches:
+                entries = [
+                    lookup.entries(tuples)
+                    for lookup, tuples in zip(lookups, met.take(batch.num_rows), strict=True)
+                ]
+                yield recoded_batch(batch, recoding, entries, schema)
+                done += batch.num_rows
+                if budget is not None:
+                    budget.progress("writing", done / total if total else None)
+            met.finish()
+
+    @contextmanager
+    def _combinations(
+        self, lookups: Sequence[Lookup], budget: Budget | None
+    ) -> Iterator[Combinations]:
+        """The combination every row has in each step, row by row in order."""
+        import pyarrow as pa
+
+        if not lookups:
+            yield Combinations(iter(()), 0, self.name)
+            return
+        rows = self.connection.rows()
+        session = self.connection.session(writing=True)
+        with interrupting(budget, session.cancel, "recoding", self.name), session:
+            mappings = []
+            for lookup in lookups:
+                mapping = sql.Mapping(temporary_name(), lookup.step.match.columns, (), ranged=False)
+                keys = [
+                    lookup.tuples.column(name).cast(rows.columns[rows.at(name)].type)
+                    for name in mapping.columns
+                ]
+                numbers = pa.array(np.arange(lookup.combinations, dtype=np.int64))
+                names = [*(f"k{nth}" for nth in range(len(keys))), sql.TUPLE]
+                session.upload(mapping.relation, pa.table([*keys, numbers], names=names))
+                mappings.append(mapping)
+            figures = [whole_number(f"t{at}") for at in range(len(mappings))]
+            numbered = session.stream(sql.matched(rows, mappings), figures)
+            with closing(numbered):
+                yield Combinations(numbered, len(mappings), self.name)
+
+    def _reopened(self, source: Source) -> Engine:
+        return SQLEngine(self.connection.over(source))
+
+
+@contextmanager
+def interrupting(
+    budget: Budget | None, interrupt: Callable[[], object], doing: str, where: str
+) -> Iterator[None]:
+    """Call `interrupt` from another thread once the budget is spent, and say so afterwards.
+
+    Parameters
+    ----------
+    budget
+        Limits of the work; None watches nothing.
+    interrupt
+        Makes the engine give up its current statement; must be safe from another thread.
+    doing
+        What the work is, for progress and for the error.
+    where
+        The table concerned.
+
+    Examples
+    --------
+    >>> from sfumato.budget import Budget
+    >>> with interrupting(Budget(seconds=60), lambda: None, "counting classes", "people"):
+    ...     pass
+    """
+    if budget is None:
+        yield
+        return
+    stopped = BudgetError(
+        f"{doing} was stopped before it had an answer",
+        where=where,
+        remedy="Allow more time with --time, or ask for fewer columns.",
+    )
+    if budget.spent():
+        raise stopped
+    budget.progress(doing)
+    done, fired = threading.Event(), threading.Event()
+
+    def look() -> None:
+        while not done.wait(_SECONDS_BETWEEN_LOOKS):
+            if budget.spent():
+                fired.set()
+                interrupt()
+                return
+
+    watcher = threading.Thread(target=look, name="sfumato-budget", daemon=True)
+    watcher.start()
+    try:
+        yield
+    except Exception as error:
+        if fired.is_set():
+            raise stopped from error
+        raise
+    finally:
+        done.set()
+        watcher.join()
+
+
+def temporary_name() -> str:
+    """A name for a table that nobody looks at yet."""
+    return f"sfumato_partial_{uuid.uuid4().hex[:16]}"

@@ -1,0 +1,103 @@
+"""Imports point down: rooms of the package do not need each other in circles.
+
+A room is a folder or a module directly below `sfumato`. Imports inside functions count, since they
+tie rooms together just as much; imports for type checkers only do not.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import sfumato
+
+ROOT = Path(sfumato.__file__).parent
+
+OFFENDERS: dict[tuple[str, str], str] = {}
+"""Imports (from room, to room) that close a circle today, and why; to be emptied."""
+
+
+def room_of(path: Path) -> str:
+    """The room a module is in."""
+    return path.relative_to(ROOT).parts[0].removesuffix(".py")
+
+
+def imported(tree: ast.AST) -> Iterator[str]:
+    """Dotted names of modules that are imported when the code runs."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
+            continue
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module is not None:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+        yield from imported(node)
+
+
+def needs() -> dict[str, dict[str, set[str]]]:
+    """For each room the rooms it needs, with the files that say so."""
+    rooms = {room_of(path) for path in ROOT.rglob("*.py")} - {"__init__", "__main__"}
+    graph: dict[str, dict[str, set[str]]] = {room: {} for room in rooms}
+    for path in ROOT.rglob("*.py"):
+        mine = room_of(path)
+        if mine not in rooms:
+            continue
+        for name in imported(ast.parse(path.read_text(encoding="utf-8"))):
+            parts = name.split(".")
+            if parts[0] == "sfumato" and len(parts) > 1 and parts[1] in rooms - {mine}:
+                graph[mine].setdefault(parts[1], set()).add(str(path.relative_to(ROOT)))
+    return graph
+
+
+def circles(graph: dict[str, set[str]]) -> list[set[str]]:
+    """Groups of rooms each of which can be reached from all others of its group."""
+
+    def reached(start: str) -> set[str]:
+        found: set[str] = set()
+        waiting = list(graph[start])
+        while waiting:
+            room = waiting.pop()
+            if room not in found:
+                found.add(room)
+                waiting += graph[room]
+        return found
+
+    reach = {room: reached(room) for room in graph}
+    groups = {frozenset(b for b in reach[a] if a in reach[b]) for a in graph if a in reach[a]}
+    return [set(group) for group in groups]
+
+
+def test_circles_are_found() -> None:
+    assert circles({"a": {"b"}, "b": {"c"}, "c": {"b"}}) == [{"b", "c"}]
+    assert circles({"a": {"b"}, "b": set()}) == []
+
+
+def test_function_level_imports_count_and_type_checking_ones_do_not() -> None:
+    code = "if TYPE_CHECKING:\n    import sfumato.a\ndef f():\n    from sfumato.b import c"
+    assert list(imported(ast.parse(code))) == ["sfumato.b", "sfumato.b.c"]
+
+
+def test_rooms_need_each_other_in_no_circle() -> None:
+    graph = needs()
+    kept = {
+        room: {other for other in others if (room, other) not in OFFENDERS}
+        for room, others in graph.items()
+    }
+    found = [
+        f"{room} -> {other} ({', '.join(sorted(graph[room][other]))})"
+        for group in circles(kept)
+        for room in sorted(group)
+        for other in sorted(kept[room] & group)
+    ]
+    assert not found, "rooms import each other in a circle:\n" + "\n".join(found)
+
+
+def test_offenders_still_offend() -> None:
+    graph = {room: set(others) for room, others in needs().items()}
+    groups = circles(graph)
+    for room, other in OFFENDERS:
+        together = any({room, other} <= group for group in groups)
+        assert other in graph.get(room, set()), f"{room} no longer imports {other}: remove it here"
+        assert together, f"{room} -> {other} closes no circle any more: remove it here"
