@@ -9,7 +9,10 @@ CODE := src tests benchmarks
 PYTEST_WORKERS ?= 2
 BUDGET ?= 1h
 
-.PHONY: help demo test check docs packages slow fuzz bench clean
+# Tests start hundreds of programs: what was compiled once is kept.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: help demo test check style types examples docs packages slow fuzz bench dist clean
 
 help:
 	@echo "make demo    first result on a synthetic hospital"
@@ -19,40 +22,41 @@ help:
 	@echo "make slow    long statistical tests"
 	@echo "make fuzz    new random examples for MINUTES=10, in all rooms or ROOM=tables"
 	@echo "make bench   speed against other tools, as ratios; BUDGET=30m limits its time"
+	@echo "make dist    wheel and source archive, tried in an environment of their own"
 
-$(BIN)/python:
-	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed: make PYTHON=python3.11")'
-	$(PYTHON) -m venv $(VENV)
-
-# what `make demo` needs: the package alone
-$(VENV)/.installed: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --upgrade 'pip>=25.1'
-	$(BIN)/python -m pip install --quiet -e .
+# what `make demo` needs: the package and its pictures
+$(VENV)/.installed: pyproject.toml
+	@scripts/install $(PYTHON) $(VENV) -e '.[report]'
 	@touch $@
 
 # what tests need: every extra, and the tools
-$(READY): pyproject.toml $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet -e '.[all]' --group test
-	@touch $@
+$(READY): pyproject.toml
+	@scripts/install $(PYTHON) $(VENV) -e '.[all]' --group test
+	@touch $(VENV)/.installed $@
 
 demo: $(VENV)/.installed
-	@mkdir -p $(DEMO)
-	$(BIN)/sfumato demo-data --output $(DEMO)/people.parquet --force
-	$(BIN)/sfumato scan $(DEMO)/people.parquet
+	@scripts/demo $(BIN) $(DEMO)
 
-check: $(READY)
-	$(BIN)/ruff check $(CODE)
-	$(BIN)/ruff format --check $(CODE)
-	$(BIN)/mypy
-	$(BIN)/pytest --quiet --doctest-modules src
+check: style types examples
 
-test: packages check
+style: $(READY)
+	@$(BIN)/ruff check --quiet $(CODE)
+	@$(BIN)/ruff format --quiet --check $(CODE)
+
+types: $(READY)
+	@$(BIN)/mypy
+
+examples: $(READY)
+	@$(BIN)/pytest --quiet --doctest-modules src
+
+test:
+	@$(MAKE) --no-print-directory -j 3 packages check
 	$(BIN)/pytest -m "not slow" -n $(PYTEST_WORKERS) --dist loadgroup
 
 # the site is read from disk, without a network; the reference in it is read from the code
 docs: $(VENV)/.installed
-	$(BIN)/python -m pip install --quiet -e '.[docs]'
-	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@scripts/install $(PYTHON) $(VENV) -e '.[docs]'
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "build/site/index.html"
 
 slow: $(READY)
@@ -64,6 +68,9 @@ fuzz: $(READY)
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks --budget $(BUDGET) $(BENCH)
+
+dist:
+	@scripts/dist $(PYTHON)
 
 # servers that some tests start; without them these tests are skipped, and say so
 packages:

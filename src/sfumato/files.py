@@ -169,7 +169,7 @@ def appearing(path: str | os.PathLike[str]) -> Iterator[Path]:
         unfinished = Path(name)
         try:
             yield unfinished
-            with unfinished.open("rb") as written:
+            with unfinished.open("rb+") as written:  # Windows flushes no file that is only read
                 os.fsync(written.fileno())
             unfinished.chmod(usual_mode())
             os.replace(unfinished, target)

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import _thread
 import errno
 import json
 import os
@@ -25,6 +26,8 @@ from sfumato.files import unreadable
 __all__ = ["guarded"]
 
 _UNREADABLE = (errno.ENOENT, errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOTDIR)
+_READER_GONE = 128 + 13
+"""SIGPIPE, which has no name on Windows."""
 _SECONDS_TO_RETURN = 0.05
 """Time for a callback to return to the compiled code that called it."""
 _SECONDS_TO_HEED = 1.0
@@ -42,7 +45,7 @@ def guarded(*, as_json: bool) -> Iterator[None]:
         except BrokenPipeError:
             # the interpreter would complain when it flushes standard output at its end
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise typer.Exit(128 + signal.SIGPIPE) from None
+            raise typer.Exit(_READER_GONE) from None
         except (Exception, KeyboardInterrupt) as error:
             if signals.received is not None or isinstance(error, KeyboardInterrupt):
                 _say("Interrupted.")
@@ -124,6 +127,8 @@ class _Signals:
         assert main is not None
         if _handles_an_exception(main):
             self._remind(_SECONDS_TO_HEED)
+        elif sys.platform == "win32":
+            _thread.interrupt_main(self.received)
         else:  # a true signal, which also wakes it where it sleeps
             signal.pthread_kill(main, self.received)
 

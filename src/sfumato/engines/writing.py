@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import sys
 import tempfile
 import weakref
 from collections.abc import Callable, Sequence
@@ -311,7 +312,9 @@ def _copied(table: pa.Table) -> pa.RecordBatch:
 
 
 def synced(path: Path) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
+    if sys.platform == "win32" and path.is_dir():  # folders cannot be opened there
+        return
+    descriptor = os.open(path, os.O_RDONLY if path.is_dir() else os.O_RDWR)
     try:
         os.fsync(descriptor)
     finally:

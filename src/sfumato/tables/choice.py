@@ -16,6 +16,8 @@ __all__ = ["EngineName", "available_memory", "embedded_engine", "memory_in_bytes
 
 EngineName = Literal["auto", "memory", "duckdb"]
 _ENGINES = ("auto", "memory", "duckdb")
+_UNKNOWN_MEMORY = 1 << 31
+"""Assumed to be free on a system that cannot tell."""
 
 
 def embedded_engine(source: Source, engine: str, memory: int | None, threads: int | None) -> Engine:
@@ -89,4 +91,6 @@ def _free_of_machine() -> int:
                 return int(line.split()[1]) * 1024
     except (OSError, ValueError):
         pass
+    if not hasattr(os, "sysconf"):  # Windows
+        return _UNKNOWN_MEMORY
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
