@@ -51,7 +51,7 @@ examples: $(READY)
 
 test:
 	@$(MAKE) --no-print-directory -j 3 packages check
-	$(BIN)/pytest -m "not slow" -n $(PYTEST_WORKERS) --dist loadgroup
+	$(BIN)/pytest -m "not slow" -n $(PYTEST_WORKERS) --dist worksteal
 
 # the site is read from disk, without a network; the reference in it is read from the code
 docs: $(VENV)/.installed

@@ -42,12 +42,23 @@ def fuzz_seed(request: pytest.FixtureRequest) -> int:
     return int(request.config.getoption("--fuzz-seed"))
 
 
+@pytest.hookimpl(trylast=True)  # of the tests that were chosen
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Tests that need a server run in one worker, so that it is started once."""
-    for item in items:
-        for server in ("postgres", "spark", "browser"):
-            if item.get_closest_marker(server) is not None:
-                item.add_marker(pytest.mark.xdist_group(server))
+    """Let two workers, of which each starts with one half, meet late and share what they can.
+
+    Tests of a server stand together at the beginning of a half, so that it is started once. Those
+    that start whole programs come last: by then another test has compiled what they need.
+    """
+
+    def server(item: pytest.Item) -> str:
+        asked = ("spark", "postgres", "browser")
+        return next((name for name in asked if item.get_closest_marker(name) is not None), "")
+
+    spark = [item for item in items if server(item) == "spark"]
+    others = sorted((i for i in items if server(i) in ("postgres", "browser")), key=server)
+    rest = sorted((i for i in items if not server(i)), key=lambda i: "cli" in i.path.parts)
+    first = max(len(items) // 2 - len(spark), 0)
+    items[:] = [*spark, *rest[:first], *others, *rest[first:]]
 
 
 # A shell that starts tests in the background lets them ignore Ctrl-C, and so would what they start.

@@ -113,8 +113,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         .config(
             "spark.driver.extraJavaOptions",
             # Tests are over before the second compiler pays.
-            f"-Dlog4j2.configurationFile=file:{quiet} -XX:TieredStopAtLevel=1",
+            f"-Dlog4j2.configurationFile=file:{quiet} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         )
+        # Tables of tests are small: reading a plan is quicker than compiling it.
+        .config("spark.sql.codegen.wholeStage", False)
+        .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.memory", "1g")
