@@ -54,7 +54,7 @@ test:
 	$(BIN)/pytest -m "not slow" -n $(PYTEST_WORKERS) --dist worksteal
 
 # the site is read from disk, without a network; the reference in it is read from the code
-docs: $(VENV)/.installed
+docs:
 	@scripts/install $(PYTHON) $(VENV) -e '.[docs]'
 	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 	@echo "build/site/index.html"

@@ -393,7 +393,7 @@ def test_who_presses_ctrl_c_ends_an_exact_fit_for_all(tmp_path: Path) -> None:
                 "A", "--listen" if name == "A" else "--connect", f"127.0.0.1:{port}",
                 "--certificate", str(keys[name].certificate), "--key", str(keys[name].key),
                 *others, "-o", str(tmp_path / f"{name}.json"),
-                "--timeout", "120" if name == "A" else "20",  # A waits while B is being started
+                "--timeout", "120" if name == "A" else "6",  # A waits while B is being started
             ],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -110,7 +110,9 @@ def test_two_of_four_leave_one_after_the_other(play: Play) -> None:
     assert all("left" in what for what in errors(told, "AB"))
 
 
-@pytest.mark.parametrize("number", [0, 1, 4, 9])
+@pytest.mark.parametrize(
+    "number", [0, 4, *(pytest.param(number, marks=pytest.mark.slow) for number in (1, 9))]
+)
 def test_a_party_that_stalls_is_given_up_and_nobody_else_with_it(play: Play, number: int) -> None:
     told = play("ABCD", faults={"C": ["stall", number]}, timeout=3.0)
     assert any("`C` left" in what or "time-out" in what for what in errors(told, "ABD"))

@@ -209,7 +209,8 @@ def _move(column, goes_left, spare):  # type: ignore[no-untyped-def]
         spare[back] = value
         front += left
         back += 1 - left
-    column[front:] = spare[:back]
+    for i in range(back):
+        column[front + i] = spare[i]
 
 
 @numba.njit(nogil=True, cache=True)

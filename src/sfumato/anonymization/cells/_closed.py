@@ -159,5 +159,6 @@ def _closure(codes, members, lo, hi, free, shown, upto, parent):  # type: ignore
 @numba.njit(nogil=True, cache=True)
 def _longer(array, length):  # type: ignore[no-untyped-def]
     longer = np.empty(length, array.dtype)
-    longer[: array.shape[0]] = array
+    for i in range(array.shape[0]):
+        longer[i] = array[i]
     return longer
