@@ -37,8 +37,8 @@ def _sort_by_digit(keys, order, shift, places, sorted_keys, sorted_order):  # ty
     """One stable pass of a radix sort; numbers travel with their keys."""
     for i in range(len(keys)):
         places[np.int64((keys[i] >> shift) & np.uint64(_DIGITS - 1)) + 1] += 1
-    for at in range(_DIGITS):  # as a slice it would take seconds more to compile
-        places[at + 1] += places[at]
+    for digit in range(_DIGITS):  # as a slice it would take seconds more to compile
+        places[digit + 1] += places[digit]
     for i in range(len(keys)):
         at = np.int64((keys[i] >> shift) & np.uint64(_DIGITS - 1))
         sorted_keys[places[at]] = keys[i]
