@@ -45,7 +45,7 @@ from sfumato.anonymization.problem import Problem
 from sfumato.anonymization.registry import method
 from sfumato.anonymization.views import group_view
 from sfumato.budget import Budget
-from sfumato.hierarchy import BoundHierarchy, Ranges, read_folder
+from sfumato.hierarchy import EncodedHierarchy, Ranges, read_folder
 from sfumato.utility import View, certainty_penalty
 
 __all__ = ["main"]
@@ -122,7 +122,7 @@ def loss_of_groups(problem: Problem, groups: Sequence[Sequence[int]]) -> float:
     published = {}
     for name in QI:
         shape, column = problem.shapes[name], codes.column(name)
-        assert not isinstance(shape, BoundHierarchy)
+        assert not isinstance(shape, EncodedHierarchy)
         held = shape.spans if isinstance(shape, Ranges) else shape.collect
         shown = shape.published(*held(column, of_row, len(groups)))
         published[name] = shown.take(of_row)

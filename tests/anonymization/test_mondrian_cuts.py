@@ -19,7 +19,7 @@ from sfumato.anonymization.demand import Demand, models_of
 from sfumato.anonymization.mondrian import solve
 from sfumato.anonymization.preparing import prepare
 from sfumato.anonymization.space import axes_of, published_groups
-from sfumato.hierarchy import BoundHierarchy, Hierarchy, ValueSets
+from sfumato.hierarchy import EncodedHierarchy, Hierarchy, ValueSets
 
 JOBS = Hierarchy.from_levels([list("abcd"), ["ab", "ab", "cd", "cd"], ["*"] * 4])
 
@@ -53,7 +53,7 @@ def by_recursion(problem):
         shape = shapes[axis]
         if isinstance(shape, ValueSets):
             return (len(held) - 1) / (shape.size - 1)
-        if isinstance(shape, BoundHierarchy):
+        if isinstance(shape, EncodedHierarchy):
             return shape.loss[lca(shape, held[0], held[-1])]
         places = axes.places[axes.offsets[axis] :]
         return min(1.0, places[held[-1]] - places[held[0]])
@@ -72,7 +72,7 @@ def by_recursion(problem):
             shape, places = shapes[axis], held[axis]
             best = None
             for here, following in pairwise(places):
-                if isinstance(shape, BoundHierarchy) and lca(shape, here, following) != lca(
+                if isinstance(shape, EncodedHierarchy) and lca(shape, here, following) != lca(
                     shape, places[0], places[-1]
                 ):
                     continue

@@ -9,7 +9,7 @@ import pytest
 
 from sfumato.errors import HierarchyError
 from sfumato.hierarchy import Hierarchy, Tree, parse_arx, read_arx, read_folder, taxonomy, write_arx
-from sfumato.hierarchy.taxonomy import read_taxonomy
+from sfumato.hierarchy.builders import read_taxonomy
 
 
 @pytest.mark.parametrize(

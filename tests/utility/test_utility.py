@@ -23,7 +23,7 @@ from sfumato.errors import (
     MissingExtraError,
     ParameterError,
 )
-from sfumato.hierarchy import BoundHierarchy, Published, Ranges, ValueSets, parse_arx
+from sfumato.hierarchy import EncodedHierarchy, Published, Ranges, ValueSets, parse_arx
 from sfumato.utility import (
     Query,
     View,
@@ -329,7 +329,7 @@ def test_pairing_by_position_and_by_key() -> None:
     )
     assert view.suppressed_rows == 1
     assert view.class_sizes.tolist() == [2]
-    assert isinstance(PLACES.bind(pa.array(["a"]), "x"), BoundHierarchy)
+    assert isinstance(PLACES.bind(pa.array(["a"]), "x"), EncodedHierarchy)
     assert certainty_penalty(view) == pytest.approx((3 + 2 * (5 / 40 + 1 / 2 + 1 / 2)) / 9)
     with pytest.raises(InputError, match="paired by position"):
         pair_tables(original, released, ["age"])

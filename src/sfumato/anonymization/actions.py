@@ -184,7 +184,7 @@ def _fitting(kind: pa.DataType, numbers: Array) -> pa.DataType:
 def _recoded(values: pa.Array, recode: Mapping[str, Any], name: str) -> pa.Array:
     import pyarrow as pa
 
-    from sfumato.hierarchy.text import as_text
+    from sfumato.hierarchy.labels import as_text
 
     texts = as_text(values).to_pylist()
     missing = [old for old in recode if old not in texts]

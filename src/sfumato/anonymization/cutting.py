@@ -58,7 +58,7 @@ class Cut:
     def published(self, problem: Problem) -> dict[str, Published]:
         """What each group shows on each axis: its lowest ancestor, range or set of values."""
         from sfumato.anonymization._mondrian import spans_of_groups
-        from sfumato.hierarchy._kernels import lowest_common_ancestors
+        from sfumato.hierarchy.tree_kernels import lowest_common_ancestors
 
         shown = {}
         for axis, name in enumerate(problem.qi):

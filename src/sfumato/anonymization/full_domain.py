@@ -31,7 +31,7 @@ from sfumato.anonymization.leaving_out import closeness_asked
 from sfumato.anonymization.problem import Problem, Solution
 from sfumato.anonymization.space import sensitive_of
 from sfumato.errors import ParameterError
-from sfumato.hierarchy import BoundHierarchy
+from sfumato.hierarchy import EncodedHierarchy
 from sfumato.privacy.rules import DISTINCT, MAPPED, Rules, recounted
 
 __all__ = ["solve"]
@@ -137,10 +137,10 @@ class _Lattice:
         kinds = problem.rules.kinds
         self.monotone = limit == 0 or bool(np.isin(kinds, (DISTINCT, MAPPED)).all())
 
-    def _named(self) -> list[tuple[str, BoundHierarchy]]:
+    def _named(self) -> list[tuple[str, EncodedHierarchy]]:
         return list(zip(self.problem.qi, self.shapes, strict=True))
 
-    def _nodes(self, name: str, shape: BoundHierarchy) -> Array:
+    def _nodes(self, name: str, shape: EncodedHierarchy) -> Array:
         """Node that each code shows on each level, never beyond its boundary."""
         nodes = shape.ancestors.astype(np.int64)
         limit = self.problem.limits.get(name)
@@ -304,9 +304,9 @@ class _Lattice:
         }
 
 
-def _tree(problem: Problem, name: str) -> BoundHierarchy:
+def _tree(problem: Problem, name: str) -> EncodedHierarchy:
     shape = problem.shapes[name]
-    if not isinstance(shape, BoundHierarchy):
+    if not isinstance(shape, EncodedHierarchy):
         raise ParameterError(
             f"full-domain recoding needs a hierarchy for `{name}`",
             remedy="Give one with --hierarchies FOLDER; `sfumato hierarchy make` begins it.",

@@ -9,7 +9,7 @@ import numpy as np
 from sfumato.anonymization.problem import Shape
 from sfumato.anonymization.solving import Solved
 from sfumato.hierarchy import Published, ValueSets
-from sfumato.hierarchy.text import as_text
+from sfumato.hierarchy.labels import as_text
 
 __all__ = ["label_warnings"]
 

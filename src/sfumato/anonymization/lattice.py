@@ -22,7 +22,7 @@ from sfumato.anonymization.blocks import Blocks, allowed_blocks
 from sfumato.anonymization.pricing import prices_of
 from sfumato.anonymization.problem import Problem, Shape, Solution
 from sfumato.anonymization.space import grouped, positions_of, sensitive_of
-from sfumato.hierarchy import BoundHierarchy, Ranges
+from sfumato.hierarchy import EncodedHierarchy, Ranges
 
 __all__ = ["descending_groups", "level_groups", "nodes_by_loss", "solve"]
 
@@ -98,7 +98,7 @@ def level_groups(shape: Shape) -> list[Array]:
     """For each level of a column which positions look alike on it, from finest to coarsest."""
     whole = np.zeros(shape.size, dtype=np.int64)
     finest = np.arange(shape.size)
-    if isinstance(shape, BoundHierarchy):
+    if isinstance(shape, EncodedHierarchy):
         return [shape.ancestors[shape.order, level] for level in range(shape.height + 1)]
     if not isinstance(shape, Ranges) or shape.width == 0:
         return [finest, whole]
@@ -174,7 +174,7 @@ def _sums(nodes: Array, values: list[list[float]]) -> Array:
 
 def _level_loss(shape: Shape, groups: Array) -> Array:
     """Loss of each position when it shows all that looks like it on a level."""
-    if isinstance(shape, BoundHierarchy):
+    if isinstance(shape, EncodedHierarchy):
         return np.asarray(shape.loss[groups])
     if isinstance(shape, Ranges):
         low = np.full(int(groups.max(initial=0)) + 1, shape.size)

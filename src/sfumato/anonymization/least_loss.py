@@ -29,7 +29,7 @@ from sfumato.anonymization.problem import Problem
 from sfumato.anonymization.space import positions_of
 from sfumato.budget import Budget
 from sfumato.errors import ParameterError
-from sfumato.hierarchy import BoundHierarchy
+from sfumato.hierarchy import EncodedHierarchy
 
 __all__ = ["MOST_WORK", "least_loss", "require_trees"]
 
@@ -51,7 +51,7 @@ _SAFE = 1e-9
 def require_trees(problem: Problem) -> None:
     """Refuse problems that the bound does not cover."""
     for name in problem.qi:
-        if not isinstance(problem.shapes[name], BoundHierarchy):
+        if not isinstance(problem.shapes[name], EncodedHierarchy):
             raise ParameterError(
                 f"how little can be lost is known only for trees, and `{name}` has none",
                 remedy="Give hierarchies (missing ones are inferred), or leave out bound=lp.",

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from sfumato.anonymization.problem import Problem
 from sfumato.anonymization.space import axes_of
 from sfumato.errors import ParameterError, did_you_mean
-from sfumato.hierarchy import BoundHierarchy, ValueSets
+from sfumato.hierarchy import EncodedHierarchy, ValueSets
 
 __all__ = ["LOSSES", "Prices", "prices_of"]
 
@@ -75,7 +75,7 @@ def prices_of(problem: Problem, loss: str = "certainty") -> Prices:
         row = head[axis]
         row[SLOT] = slot
         row[CAP] = floats.add(np.array([weight]))
-        if isinstance(shape, BoundHierarchy):
+        if isinstance(shape, EncodedHierarchy):
             row[KIND] = TREE
             price = shape.loss if loss == "certainty" else shape.relative_height
             row[PRICE] = floats.add(price * weight)

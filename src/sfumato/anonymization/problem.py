@@ -17,12 +17,12 @@ import numpy.typing as npt
 
 from sfumato.budget import Budget
 from sfumato.engines.results import Codes
-from sfumato.hierarchy import BoundHierarchy, Limit, Published, Ranges, ValueSets
+from sfumato.hierarchy import EncodedHierarchy, Limit, Published, Ranges, ValueSets
 from sfumato.privacy import Rules
 
 __all__ = ["Problem", "Shape", "Solution"]
 
-Shape = BoundHierarchy | Ranges | ValueSets
+Shape = EncodedHierarchy | Ranges | ValueSets
 """How a column may be blurred: up a tree, into ranges, or into sets of values."""
 
 

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from sfumato.anonymization.problem import Problem, Solution
 from sfumato.engines.results import smallest_dtype
-from sfumato.hierarchy import BoundHierarchy, Published, Ranges, ValueSets
+from sfumato.hierarchy import EncodedHierarchy, Published, Ranges, ValueSets
 
 __all__ = [
     "Axes",
@@ -67,7 +67,7 @@ def axes_of(problem: Problem) -> Axes:
     for name in problem.qi:
         shape = problem.shapes[name]
         sizes.append(shape.size)
-        if isinstance(shape, BoundHierarchy):
+        if isinstance(shape, EncodedHierarchy):
             kinds.append(TREE)
             places.append(np.zeros(shape.size))
             leaf.append(shape.order)
@@ -169,7 +169,7 @@ def published_groups(
         codes = problem.entries.column(name)
         codes = codes if entry is None else codes[entry]
         shape = problem.shapes[name]
-        if isinstance(shape, BoundHierarchy):
+        if isinstance(shape, EncodedHierarchy):
             shown[name] = shape.published(shape.lca(codes, groups, count))
         elif isinstance(shape, Ranges):
             shown[name] = shape.published(*shape.spans(codes, groups, count))

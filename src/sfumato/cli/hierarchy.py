@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from sfumato.hierarchy import Hierarchy
-    from sfumato.hierarchy.summary import HierarchySummary
+    from sfumato.hierarchy.hierarchy import HierarchySummary
 
 app = new_app(help="Look at generalization hierarchies, and make them.", no_args_is_help=True)
 
@@ -76,7 +76,7 @@ def show(
     after it, separated by semicolons. What is wrong with a file is told with its line.
     """
     from sfumato.hierarchy import read_arx, read_taxonomy
-    from sfumato.hierarchy.summary import describe
+    from sfumato.hierarchy.hierarchy import describe
 
     found = read_taxonomy(file) if taxonomy else read_arx(file)
     run.show(describe(found, file.stem), lambda told: _picture(found, told, values, width))
@@ -158,7 +158,7 @@ def make(
     right; it says why. The files are in ARX's form and meant to be read and changed by hand.
     """
     from sfumato.hierarchy import write_arx
-    from sfumato.hierarchy.summary import describe
+    from sfumato.hierarchy.hierarchy import describe
 
     names = run.columns(columns)
     if names is None:

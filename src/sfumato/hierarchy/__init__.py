@@ -1,22 +1,33 @@
 """Generalization: trees, ranges and sets of values, and how far they may go."""
 
-from sfumato.hierarchy.arx import parse_arx, read_arx, read_folder, write_arx
-from sfumato.hierarchy.bound import BoundHierarchy
 from sfumato.hierarchy.boundaries import Boundaries, Limit
+from sfumato.hierarchy.builders import (
+    CALENDAR,
+    dates,
+    flat,
+    neighbours,
+    ordered_groups,
+    parse_arx,
+    prefixes,
+    read_arx,
+    read_folder,
+    read_taxonomy,
+    taxonomy,
+    write_arx,
+)
+from sfumato.hierarchy.encoded import EncodedHierarchy
 from sfumato.hierarchy.hierarchy import Hierarchy
 from sfumato.hierarchy.infer import infer
 from sfumato.hierarchy.intervals import equal_frequency, intervals
-from sfumato.hierarchy.labels import CALENDAR, dates, flat, neighbours, ordered_groups, prefixes
-from sfumato.hierarchy.published import Published
+from sfumato.hierarchy.labels import Published
 from sfumato.hierarchy.ranges import Ranges
 from sfumato.hierarchy.sets import ValueSets
-from sfumato.hierarchy.taxonomy import read_taxonomy, taxonomy
 from sfumato.hierarchy.tree import Tree
 
 __all__ = [
     "CALENDAR",
-    "BoundHierarchy",
     "Boundaries",
+    "EncodedHierarchy",
     "Hierarchy",
     "Limit",
     "Published",

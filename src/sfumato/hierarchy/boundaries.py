@@ -17,9 +17,9 @@ import numpy as np
 
 from sfumato.errors import ColumnError, HierarchyError, InputError, ParameterError, did_you_mean
 from sfumato.files import read_text
-from sfumato.hierarchy.bound import BoundHierarchy
+from sfumato.hierarchy.encoded import EncodedHierarchy
 from sfumato.hierarchy.hierarchy import Hierarchy
-from sfumato.hierarchy.published import Published
+from sfumato.hierarchy.labels import Published
 from sfumato.hierarchy.ranges import Ranges
 from sfumato.hierarchy.sets import ValueSets
 from sfumato.hierarchy.tree import Array
@@ -41,7 +41,7 @@ class Limit:
         For ranges, the widest one allowed; None for a hierarchy.
     """
 
-    shape: BoundHierarchy | Ranges
+    shape: EncodedHierarchy | Ranges
     magval: Array | None = None
     max_width: float | None = None
 
@@ -146,7 +146,9 @@ class Boundaries:
                 )
         return cls(content, str(path))
 
-    def limits(self, shapes: Mapping[str, BoundHierarchy | Ranges | ValueSets]) -> dict[str, Limit]:
+    def limits(
+        self, shapes: Mapping[str, EncodedHierarchy | Ranges | ValueSets]
+    ) -> dict[str, Limit]:
         """Resolve the boundaries against the columns of a table.
 
         Raises
@@ -168,10 +170,10 @@ class Boundaries:
         return limits
 
     def _limit(
-        self, name: str, rule: dict[str, Any], shape: BoundHierarchy | Ranges | ValueSets
+        self, name: str, rule: dict[str, Any], shape: EncodedHierarchy | Ranges | ValueSets
     ) -> Limit:
         where = f"{self.where}, [{name}]" if self.where else f"boundary of `{name}`"
-        if isinstance(shape, BoundHierarchy) and "marks" in rule:
+        if isinstance(shape, EncodedHierarchy) and "marks" in rule:
             allowed = maximum_allowed(shape.hierarchy, rule["marks"], where=where)
             bound_id = np.full(shape.hierarchy.tree.nodes, shape.root, dtype=np.int32)
             known = shape.origin >= 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.errors import HierarchyError, did_you_mean
-from sfumato.hierarchy.bound import BoundHierarchy
-from sfumato.hierarchy.text import as_text
+from sfumato.hierarchy.encoded import EncodedHierarchy
+from sfumato.hierarchy.labels import as_text
 from sfumato.hierarchy.tree import Array, Tree
+from sfumato.results import Result
 
-__all__ = ["Hierarchy"]
+__all__ = [
+    "Hierarchy",
+    "HierarchySummary",
+    "describe",
+]
 
 
 class Hierarchy:
@@ -153,7 +159,7 @@ class Hierarchy:
             )
         return int(found[-1])
 
-    def bind(self, values: pa.Array, name: str) -> BoundHierarchy:
+    def bind(self, values: pa.Array, name: str) -> EncodedHierarchy:
         """Align the hierarchy with the distinct values of a column.
 
         Parameters
@@ -185,7 +191,7 @@ class Hierarchy:
         labels = pa.concat_arrays(
             [as_text(values), self.labels.take(pa.array(kept)).cast(pa.string())]
         )
-        return BoundHierarchy(self, tree, np.concatenate([leaf, kept]), labels, values, name)
+        return EncodedHierarchy(self, tree, np.concatenate([leaf, kept]), labels, values, name)
 
     def _nodes_with(self, label: str) -> Array:
         return np.flatnonzero(np.asarray(pc.equal(self.labels, label)))
@@ -256,3 +262,64 @@ def _refuse_two_parents(
             where=where,
             remedy="Give the two groups different labels, or the same label above.",
         )
+
+
+@dataclass(frozen=True)
+class HierarchySummary(Result):
+    """Size and shape of a hierarchy.
+
+    Attributes
+    ----------
+    name
+        Column or file.
+    values
+        Values at the leaves.
+    labels
+        Distinct labels on each level, leaves first.
+    uniform
+        Whether all values are equally deep.
+    ambiguous
+        Labels that stand for different nodes on different levels: marks must name the level.
+    reason
+        Why it was made this way, where it was inferred.
+    file
+        Where it was written, if it was.
+    """
+
+    name: str
+    values: int
+    height: int
+    labels: tuple[int, ...]
+    uniform: bool
+    ambiguous: int
+    reason: str | None = None
+    file: str | None = None
+
+
+def describe(
+    hierarchy: Hierarchy, name: str, reason: str | None = None, file: str | None = None
+) -> HierarchySummary:
+    """Describe a hierarchy.
+
+    Examples
+    --------
+    >>> h = Hierarchy.from_levels([["a", "b", "c"], ["x", "x", "c"], ["*"] * 3])
+    >>> found = describe(h, "letters")
+    >>> found.labels, found.height, found.ambiguous
+    ((3, 2, 1), 2, 0)
+    """
+    tree = hierarchy.tree
+    labels = tuple(len(np.unique(tree.ancestors[:, level])) for level in range(tree.height + 1))
+    numbered = np.asarray(hierarchy.labels.dictionary_encode().indices)
+    meaning = np.unique(np.stack([numbered, tree.first, tree.last], axis=1), axis=0)
+    _, meanings = np.unique(meaning[:, 0], return_counts=True)
+    return HierarchySummary(
+        name=name,
+        values=tree.size,
+        height=tree.height,
+        labels=labels,
+        uniform=tree.uniform,
+        ambiguous=int((meanings > 1).sum()),
+        reason=reason,
+        file=file,
+    )

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from sfumato.hierarchy.builders import as_days, dates, flat, prefixes
 from sfumato.hierarchy.hierarchy import Hierarchy
 from sfumato.hierarchy.intervals import equal_frequency, intervals
-from sfumato.hierarchy.labels import as_days, dates, flat, prefixes
+from sfumato.hierarchy.labels import STAR, as_text
 from sfumato.hierarchy.ranges import numbers
-from sfumato.hierarchy.text import STAR, as_text
 
 __all__ = ["infer"]
 

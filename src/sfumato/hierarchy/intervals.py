@@ -12,8 +12,8 @@ import pyarrow as pa
 
 from sfumato.errors import ParameterError
 from sfumato.hierarchy.hierarchy import Hierarchy
+from sfumato.hierarchy.labels import as_text
 from sfumato.hierarchy.ranges import numbers
-from sfumato.hierarchy.text import as_text
 from sfumato.hierarchy.tree import Array
 
 __all__ = ["equal_frequency", "intervals"]

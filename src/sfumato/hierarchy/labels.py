@@ -1,208 +1,189 @@
-"""Hierarchies from how values are written: codes by their beginnings, dates by the calendar,
-orders by neighbourhood."""
+"""How values and the cells that stand for several are written, and the signs they leave free."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from sfumato.errors import ColumnError, ParameterError
-from sfumato.hierarchy.hierarchy import Hierarchy
-from sfumato.hierarchy.text import STAR, as_text, star_beside
+from sfumato.hierarchy.tree import Array
 
-__all__ = ["CALENDAR", "dates", "flat", "neighbours", "ordered_groups", "prefixes"]
-
-CALENDAR = ("day", "month", "quarter", "year", "decade")
-"""Levels of dates, finest first."""
+__all__ = ["STAR", "Published", "as_text", "braces_around", "star_beside"]
 
 
-def flat(values: pa.Array) -> Hierarchy:
-    """Values and nothing but ``*`` above them (``**`` where ``*`` is a value itself).
+STAR = "*"
+"""What stands for all values of a column."""
+
+
+def as_text(values: pa.Array) -> pa.Array:
+    """Values as text, null as null; bytes in hexadecimal.
 
     Examples
     --------
-    >>> flat(pa.array(["F", "M"])).levels()[1].to_pylist()
-    ['*', '*']
+    >>> as_text(pa.array([1.5, 2.0, None])).to_pylist()
+    ['1.5', '2', None]
+    >>> as_text(pa.array([b"\\xff"])).to_pylist()
+    ['ff']
     """
-    if pa.types.is_dictionary(values.type):
-        values = values.cast(values.type.value_type)
-    text = as_text(values.drop_null())
-    return Hierarchy.from_levels([text, pa.repeat(star_beside(text.to_pylist()), len(text))])
-
-
-def prefixes(
-    values: pa.Array, *, keep: Sequence[int] | None = None, digits: int | None = None
-) -> Hierarchy:
-    """Mask codes from the right: 02138, 0213*, 021**, …
-
-    Parameters
-    ----------
-    keep
-        How many characters to keep on each level, descending; by default one fewer each time.
-    digits
-        Length to which numbers are filled with zeros on the left before they are cut, for codes
-        that lost theirs (2138 is the ZIP code 02138).
-
-    Examples
-    --------
-    >>> [level.to_pylist() for level in prefixes(pa.array(["02138", "02139"]), keep=[3]).levels()]
-    [['02138', '02139'], ['021**', '021**'], ['*', '*']]
-    """
-    text = _text(values)
-    codes = [item.zfill(digits) for item in text] if digits else text
-    if any(STAR in code for code in codes):
-        raise ParameterError(
-            "values that hold a * cannot be masked with it",
-            remedy="Write the tree yourself, or leave it out: values then become sets.",
-        )
-    longest = max((len(code) for code in codes), default=1)
-    kept = list(range(longest - 1, 0, -1)) if keep is None else list(keep)
-    if any(length < 1 for length in kept) or any(np.diff(kept) >= 0):
-        raise ParameterError(
-            "the lengths to keep must descend and be at least 1", remedy="Write e.g. 4,3,2."
-        )
-    pairs = list(zip(text, codes, strict=True))
-    levels = [
-        [item if len(c) <= length else c[:length] + STAR * (len(c) - length) for item, c in pairs]
-        for length in kept
-    ]
-    return Hierarchy.from_levels([text, *levels, [STAR] * len(text)])
-
-
-def dates(values: pa.Array, levels: Sequence[str] = CALENDAR[1:], name: str = "dates") -> Hierarchy:
-    """Days, months, quarters, years, decades.
-
-    Parameters
-    ----------
-    values
-        Dates, timestamps, or text in ISO form.
-    levels
-        Which of `CALENDAR` to use, finest first.
-
-    Examples
-    --------
-    >>> born = dates(pa.array(["1987-03-05"]), levels=["month", "quarter", "year", "decade"])
-    >>> [level[0].as_py() for level in born.levels()]
-    ['1987-03-05', '1987-03', '1987-Q1', '1987', '1980s', '*']
-    """
-    unknown = [level for level in levels if level not in CALENDAR]
-    if unknown or [lv for lv in CALENDAR if lv in levels] != list(levels):
-        raise ParameterError(
-            "levels of dates must be some of " + ", ".join(CALENDAR) + ", in this order",
-            remedy="Write e.g. month,year.",
-        )
-    if pa.types.is_dictionary(values.type):
-        values = values.cast(values.type.value_type)
-    values = values.drop_null()
-    days = as_days(values)
-    if days is None:
-        raise ColumnError(
-            "these are no dates", where=name, remedy="Write them as 2024-03-05, or leave them text."
-        )
-    year = [f"{y:04d}" for y in pc.year(days).to_pylist()]
-    month, quarter = pc.month(days).to_pylist(), pc.quarter(days).to_pylist()
-    texts = {
-        "day": days.cast(pa.string()).to_pylist(),
-        "month": [f"{y}-{m:02d}" for y, m in zip(year, month, strict=True)],
-        "quarter": [f"{y}-Q{q}" for y, q in zip(year, quarter, strict=True)],
-        "year": year,
-        "decade": [f"{y[:-1]}0s" for y in year],
-    }
-    text = values.cast(pa.string()).to_pylist()
-    return Hierarchy.from_levels([text, *(texts[level] for level in levels), [STAR] * len(text)])
-
-
-def as_days(values: pa.Array) -> pa.Array | None:
-    """Values as days, or None where they are no dates."""
     kind = values.type
-    if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
-        return values.cast(pa.date32(), safe=False)
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind):
-        try:
-            return values.cast(pa.timestamp("s")).cast(pa.date32(), safe=False)
-        except pa.ArrowInvalid:
-            return None
-    return None
-
-
-def ordered_groups(
-    ordered: Sequence[str], sizes: Sequence[Sequence[int]], labels: Sequence[Sequence[str]] = ()
-) -> Hierarchy:
-    """Cut an order of values into groups of neighbours, and those into larger groups.
-
-    Parameters
-    ----------
-    ordered
-        The values, in their order.
-    sizes
-        For each level, how many neighbours of the level below each group takes.
-    labels
-        For each level the names of its groups; by default first and last value.
-
-    Examples
-    --------
-    >>> grades = ordered_groups(["A", "B", "C", "D", "E"], [[2, 3]])
-    >>> grades.levels()[1].to_pylist()
-    ['A … B', 'A … B', 'C … E', 'C … E', 'C … E']
-    """
-    if labels and len(labels) != len(sizes):
-        raise ParameterError(
-            "there must be names for every level of groups, or none",
-            remedy="Name the groups of all levels.",
+    if pa.types.is_dictionary(kind):
+        return as_text(values.cast(kind.value_type))
+    if (
+        pa.types.is_binary(kind)
+        or pa.types.is_large_binary(kind)
+        or pa.types.is_fixed_size_binary(kind)
+    ):
+        return pa.array(
+            [None if item is None else item.hex() for item in values.to_pylist()], pa.string()
         )
-    first = np.arange(len(ordered))  # first value of each group of the level below
-    levels: list[list[str]] = []
-    for at, level in enumerate(sizes):
-        if any(size < 1 for size in level) or sum(level) != len(first):
-            raise ParameterError(
-                f"the sizes of level {at + 1} must be at least 1 and add up to {len(first)}",
-                remedy="Count the groups of the level below again.",
-            )
-        first = first[np.cumsum([0, *level[:-1]])]
-        last = np.append(first[1:], len(ordered)) - 1
-        names = [
-            ordered[a] if a == b else f"{ordered[a]} … {ordered[b]}"
-            for a, b in zip(first, last, strict=True)
-        ]
-        if labels:
-            if len(labels[at]) != len(level):
-                raise ParameterError(
-                    f"level {at + 1} has {len(level)} groups, not as many names",
-                    remedy="Give every group one name.",
-                )
-            names = list(labels[at])
-        levels.append(np.repeat(np.array(names, dtype=object), last - first + 1).tolist())
-    return Hierarchy.from_levels([list(ordered), *levels, [star_beside(ordered)] * len(ordered)])
+    if pa.types.is_float16(kind):
+        values = values.cast(pa.float32())
+    return values.cast(pa.string())
 
 
-def neighbours(values: pa.Array, fanout: int = 2) -> Hierarchy:
-    """Cut values, in their own order, into groups of neighbours, and those into larger ones.
+def star_beside(texts: Iterable[str | None]) -> str:
+    """A sign for all values of a column that is none of them: one star more than any has.
 
     Examples
     --------
-    >>> neighbours(pa.array([3, 1, 2])).levels()[1].to_pylist()
-    ['1 … 2', '1 … 2', '3']
+    >>> star_beside(["F", "M"]), star_beside(["a", "*", None])
+    ('*', '**')
     """
-    if fanout < 2:
-        raise ParameterError(f"groups of {fanout} never end", remedy="Give at least 2.")
-    if pa.types.is_dictionary(values.type):
-        values = values.cast(values.type.value_type)
-    values = values.drop_null()
-    ordered = _text(values.take(pc.sort_indices(values)))
-    sizes: list[list[int]] = []
-    left = len(ordered)
-    while left > fanout:
-        level = [fanout] * (left // fanout) + ([left % fanout] if left % fanout else [])
-        sizes.append(level)
-        left = len(level)
-    return ordered_groups(ordered, sizes)
+    longest = max((len(text) for text in texts if text and not text.strip(STAR)), default=0)
+    return STAR * (longest + 1)
 
 
-def _text(values: pa.Array) -> list[str]:
-    if pa.types.is_dictionary(values.type):
-        values = values.cast(values.type.value_type)
-    text: list[str] = as_text(values.drop_null()).to_pylist()
-    return text
+def braces_around(text: str) -> int:
+    """How many braces a text has around it.
+
+    Examples
+    --------
+    >>> braces_around("{a, b}"), braces_around("{{a}"), braces_around("a}")
+    (1, 1, 0)
+    """
+    before, after = len(text) - len(text.lstrip("{")), len(text) - len(text.rstrip("}"))
+    return min(before, after)
+
+
+@dataclass(frozen=True, eq=False)
+class Published:
+    """The distinct cells of a released column, and which of them each row (or group) shows.
+
+    A cell covers some of the column's original values: those at ``order[low] … order[high]``. For
+    a node of a tree that is the run of leaves below it, for a range the values inside it, for a
+    set its members.
+
+    Attributes
+    ----------
+    codes
+        Entry shown by each row or group; -1 where the row is suppressed.
+    labels
+        Text of each entry; null for a cell that shows a null.
+    loss
+        Normalized certainty penalty of a cell that shows the entry.
+    height_loss
+        Height of the entry in its tree over the height of the tree; for ranges and sets the same
+        as `loss`.
+    domain_loss
+        Like `loss`, but counted among all values of the hierarchy, not only those that occur.
+    low, high, order
+        The original values each entry covers, as above.
+
+    Examples
+    --------
+    >>> from sfumato.hierarchy import Ranges
+    >>> age = Ranges(pa.array([21, 25, 34]), "age")
+    >>> shown = age.published([0, 2], [1, 2])
+    >>> shown.array().to_pylist()
+    ['[21, 26)', '34']
+    >>> shown.covered(np.array([True, False, False])).tolist()
+    [0.5, 0.0]
+    """
+
+    codes: Array
+    labels: pa.Array
+    loss: Array
+    height_loss: Array
+    domain_loss: Array
+    low: Array
+    high: Array
+    order: Array
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    @property
+    def leaf_count(self) -> Array:
+        """Original values that each entry covers."""
+        return (self.high - self.low + 1).astype(np.int64)
+
+    def take(self, groups: Any) -> Published:
+        """From one entry a group to one entry a row; a negative group is a suppressed row."""
+        groups = np.asarray(groups)
+        codes = np.full(len(groups), -1, dtype=np.int32)
+        kept = groups >= 0
+        codes[kept] = self.codes[groups[kept]]
+        return replace(self, codes=codes)
+
+    def array(self) -> pa.Array:
+        """The column as text, suppressed rows left out."""
+        return self.labels.take(pa.array(self.codes[self.codes >= 0]))
+
+    @classmethod
+    def starred(cls, values: pa.Array, codes: Any, stars: Any) -> Published:
+        """A column where some rows show ``*`` and the others their own value.
+
+        Examples
+        --------
+        >>> shown = Published.starred(pa.array(["F", "M"]), [0, 1, 1], [False, True, False])
+        >>> shown.array().to_pylist()
+        ['F', '*', 'M']
+        """
+        size = len(values)
+        labels = pa.concat_arrays([as_text(values), pa.array(["*"])])
+        loss = np.append(np.zeros(size), 1.0 if size > 1 else 0.0)
+        low = np.append(np.arange(size), 0)
+        high = np.append(np.arange(size), size - 1)
+        shown = np.where(np.asarray(stars), size, np.asarray(codes)).astype(np.int32)
+        return cls(shown, labels, loss, loss, loss, low, high, np.arange(size))
+
+    def weight(self, weights: Any) -> Array:
+        """Sum over the original values that each entry covers."""
+        summed = np.concatenate([[0.0], np.cumsum(np.asarray(weights, dtype=float)[self.order])])
+        return np.asarray(summed[self.high + 1] - summed[self.low])
+
+    def covers(self, original: Any) -> Array:
+        """Whether each row's entry covers the row's original code; suppressed rows count as yes."""
+        original = np.asarray(original, dtype=np.int64)
+        shown = self.codes >= 0
+        entry, code = self.codes[shown].astype(np.int64), original[shown]
+        base = max(int(self.order.max(initial=-1)), int(code.max(initial=-1))) + 1
+        answer = np.ones(len(self.codes), dtype=bool)
+        if len(np.unique(self.order)) == len(self.order):  # runs of one order of all values
+            position = np.full(base, -1, dtype=np.int64)
+            position[self.order] = np.arange(len(self.order))
+            answer[shown] = (position[code] >= self.low[entry]) & (
+                position[code] <= self.high[entry]
+            )
+        else:  # sets: each has its own stretch of `order`
+            owner = np.repeat(np.arange(len(self.low), dtype=np.int64), self.leaf_count)
+            answer[shown] = np.isin(entry * base + code, owner * base + self.order)
+        return answer
+
+    def covered(self, mask: Any, weights: Any = None) -> Array:
+        """Share of the values below each entry that lie in a set of original values.
+
+        Parameters
+        ----------
+        mask
+            For every original code, whether it is in the set.
+        weights
+            Weight of every original code; 1 each by default.
+        """
+        mask = np.asarray(mask, dtype=bool)
+        weight = np.ones(len(mask)) if weights is None else np.asarray(weights, dtype=float)
+        part, whole = self.weight(mask * weight), self.weight(weight)
+        return np.asarray(np.divide(part, whole, out=np.zeros(len(part)), where=whole > 0))

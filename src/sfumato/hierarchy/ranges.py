@@ -11,8 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.errors import ColumnError, HierarchyError
-from sfumato.hierarchy.published import Published
-from sfumato.hierarchy.text import as_text
+from sfumato.hierarchy.labels import Published, as_text
 from sfumato.hierarchy.tree import Array
 
 __all__ = ["Ranges", "numbers"]
@@ -86,7 +85,7 @@ class Ranges:
         self, codes: Any, groups: Any, n_groups: int, weights: Any = None
     ) -> tuple[Array, Array]:
         """Lowest and highest rank in each group; an empty group has high < low."""
-        from sfumato.hierarchy._kernels import spans
+        from sfumato.hierarchy.tree_kernels import spans
 
         weights = np.empty(0) if weights is None else np.asarray(weights)
         low, high = spans(

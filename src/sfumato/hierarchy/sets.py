@@ -10,8 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.errors import HierarchyError
-from sfumato.hierarchy.published import Published
-from sfumato.hierarchy.text import as_text, braces_around, star_beside
+from sfumato.hierarchy.labels import Published, as_text, braces_around, star_beside
 from sfumato.hierarchy.tree import Array
 
 __all__ = ["ValueSets"]

@@ -161,7 +161,7 @@ class Blurrer:
     @property
     def _star(self) -> str:
         """What stands for values that are not shown: never one of the column's own."""
-        from sfumato.hierarchy.text import as_text, star_beside
+        from sfumato.hierarchy.labels import as_text, star_beside
 
         return star_beside(as_text(self.values).to_pylist())
 

@@ -22,7 +22,7 @@ from numba import njit
 
 from sfumato.columns.postal import looks_postal, postal_text
 from sfumato.errors import ColumnError
-from sfumato.hierarchy.text import braces_around
+from sfumato.hierarchy.labels import braces_around
 from sfumato.populations.safe_harbor import RESTRICTED_AREAS
 
 if TYPE_CHECKING:

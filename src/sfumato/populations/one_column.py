@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from sfumato.anonymization.problem import Problem, Solution
 from sfumato.errors import ParameterError
-from sfumato.hierarchy import BoundHierarchy, Published, Ranges
+from sfumato.hierarchy import EncodedHierarchy, Published, Ranges
 from sfumato.populations.quantiles import Groups, check_k
 
 __all__ = ["solve_one_column"]
@@ -38,7 +38,7 @@ def solve_one_column(problem: Problem, grouping: Grouping) -> Solution:
         )
     (name,) = problem.qi
     shape = problem.shapes[name]
-    if isinstance(shape, BoundHierarchy):
+    if isinstance(shape, EncodedHierarchy):
         return _climb(problem, name, shape)
     if not isinstance(shape, Ranges):
         raise ParameterError(
@@ -54,7 +54,7 @@ def _rows_of_values(problem: Problem, name: str) -> npt.NDArray[np.int64]:
     return np.bincount(codes, weights=problem.counts, minlength=size).astype(np.int64)
 
 
-def _climb(problem: Problem, name: str, tree: BoundHierarchy) -> Solution:
+def _climb(problem: Problem, name: str, tree: EncodedHierarchy) -> Solution:
     rows, k = _rows_of_values(problem, name), problem.rules.k
     for level in range(tree.height + 1):
         nodes, node_of = np.unique(tree.ancestors[:, level], return_inverse=True)

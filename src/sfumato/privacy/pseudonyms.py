@@ -11,7 +11,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from sfumato.errors import InputError
-from sfumato.hierarchy.text import as_text
+from sfumato.hierarchy.labels import as_text
 
 __all__ = ["SHORTEST_KEY", "pseudonyms", "read_key"]
 

@@ -9,21 +9,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.errors import HierarchyError
-from sfumato.hierarchy.published import Published
-from sfumato.hierarchy.text import as_text
+from sfumato.hierarchy.labels import Published, as_text
 from sfumato.hierarchy.tree import Array, Tree
 
 if TYPE_CHECKING:
     from sfumato.hierarchy.hierarchy import Hierarchy
 
-__all__ = ["BoundHierarchy"]
+__all__ = ["EncodedHierarchy"]
 
 _LARGEST_JOIN_TABLE = 4 * 2**20
 """Entries of a table of all lowest common ancestors; beyond, climbing is cheaper than the cache
 misses."""
 
 
-class BoundHierarchy:
+class EncodedHierarchy:
     """A hierarchy over exactly the values that occur in a column.
 
     Node ids 0 … size-1 are the column's codes; values of the hierarchy that do not occur are gone,
@@ -83,12 +82,12 @@ class BoundHierarchy:
         self.domain_loss[origin < 0] = 0.0
 
     def __repr__(self) -> str:
-        return f"BoundHierarchy(column `{self.name}`, {self.size} values, height {self.height})"
+        return f"EncodedHierarchy(column `{self.name}`, {self.size} values, height {self.height})"
 
     def join_table(self) -> Array | None:
         """Lowest common ancestor of every (node, code), or None where that table is too large."""
         if self._join_table is None and self.nodes * self.size <= _LARGEST_JOIN_TABLE:
-            from sfumato.hierarchy._kernels import join_table
+            from sfumato.hierarchy.tree_kernels import join_table
 
             self._join_table = join_table(self.parent, self.first, self.last, self.position)
         return self._join_table
@@ -105,7 +104,7 @@ class BoundHierarchy:
         weights
             Rows of weight zero are left out.
         """
-        from sfumato.hierarchy._kernels import lowest_common_ancestors, spans
+        from sfumato.hierarchy.tree_kernels import lowest_common_ancestors, spans
 
         weights = np.empty(0) if weights is None else np.asarray(weights)
         low, high = spans(
