@@ -11,9 +11,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.engines.recoding import Cells, Recoding, Step
-from sfumato.report.certified import certified_release
-from sfumato.report.comparing import Compared
-from sfumato.report.of_release import _opened
+from sfumato.report.pages.release import Compared, _opened, certified_release
 
 QI = ["age", "sex", "town"]
 

@@ -19,8 +19,8 @@ import numpy as np
 import pytest
 
 import sfumato
+from sfumato.report.page import page_html
 from sfumato.report.registry import page_of
-from sfumato.report.writing import page_html
 from sfumato.results import Result
 
 

@@ -15,9 +15,9 @@ from accessibility import accessibility_issues, axe_or_skip
 from browser import Tab
 from planted import QI, RESULTS, assert_nothing_rare, people
 from sfumato.report import charts
-from sfumato.report.live import chart_data, script
+from sfumato.report.drawing import chart_data, script
+from sfumato.report.page import page_html
 from sfumato.report.registry import page_of
-from sfumato.report.writing import page_html
 
 
 @pytest.fixture(scope="module")

@@ -13,7 +13,7 @@ import pytest
 
 import sfumato as sf
 from planted import QI, RESULTS, assert_nothing_rare, people
-from sfumato.report.notebook import VEGALITE
+from sfumato.report.registry import VEGALITE
 from sfumato.results import Result
 
 WITHOUT_CHART = {"risk", "risk-twice", "keys", "violations", "mask"}

@@ -32,10 +32,10 @@ from sfumato.joint import (
 from sfumato.joint.encoding import encode, encode_outcome
 from sfumato.joint.projection import project
 from sfumato.joint.traffic import SumReport
-from sfumato.report.hypothetical import column_effects, fates_of
+from sfumato.report.disclosure import RARE, safe_moments
+from sfumato.report.page import page_html
+from sfumato.report.pages.joint import column_effects, fates_of
 from sfumato.report.registry import page_of
-from sfumato.report.showable import RARE, safe_moments
-from sfumato.report.writing import page_html
 from sfumato.secure.channel import Channel
 
 PLANTED_TIMES = (1234.5, 1777.25)

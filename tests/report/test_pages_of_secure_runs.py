@@ -11,9 +11,9 @@ import pytest
 
 from planted import RARE_TEXTS, assert_nothing_rare
 from sfumato import secure
-from sfumato.report.flow import MOST_MEMBERS, Side, exchange_svg, gathering_svg
+from sfumato.report.diagrams import MOST_MEMBERS, Side, exchange_svg, gathering_svg
+from sfumato.report.page import page_html
 from sfumato.report.registry import page_of
-from sfumato.report.writing import page_html
 from sfumato.secure import Logarithms, Outcome
 from sfumato.secure.decision_tree import DecisionTree, Leaf
 

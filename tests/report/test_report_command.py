@@ -23,8 +23,8 @@ from sfumato.joint import (
     make_share,
     write_model,
 )
+from sfumato.report.page import page_html
 from sfumato.report.registry import page_of
-from sfumato.report.writing import page_html
 
 TABLE = "age,sex,town\n" + "".join(
     f"{20 + row % 30},{'FM'[row % 2]},{'Aton' if row % 3 else 'Berg'}\n" for row in range(240)

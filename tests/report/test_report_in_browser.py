@@ -17,7 +17,7 @@ from sfumato import secure
 from sfumato.joint import fit_shares, make_share
 from sfumato.report import write_page
 from sfumato.report.drawing import gauge
-from sfumato.report.of_table import findings_of, table_page
+from sfumato.report.pages.table import findings_of, table_page
 from sfumato.results import Result
 from sfumato.secure import Outcome
 

@@ -18,9 +18,9 @@ import pytest
 import sfumato as sf
 from planted import QI, RARE_TEXTS, RESULTS, assert_nothing_rare, people
 from sfumato.errors import ParameterError
-from sfumato.report.of_table import findings_of, table_page
+from sfumato.report.page import page_html
+from sfumato.report.pages.table import findings_of, table_page
 from sfumato.report.registry import _HOMES, page_of
-from sfumato.report.writing import page_html
 from sfumato.results import Result
 
 
@@ -222,7 +222,7 @@ def test_the_registry_names_only_what_exists() -> None:
     for kind, home in _HOMES.items():
         assert kinds.count(kind) == 1
         module, name = home.split(":")
-        found = importlib.import_module(f"sfumato.report.{module}")
+        found = importlib.import_module(f"sfumato.report.pages.{module}")
         assert callable(getattr(found, f"{name}_page"))
         assert callable(getattr(found, f"{name}_summary"))
 

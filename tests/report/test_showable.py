@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato.report import charts
+from sfumato.report.diagrams import lattice_svg, sets_svg
+from sfumato.report.disclosure import RARE, common_values, name_of, numeric_bins
 from sfumato.report.drawing import draw
-from sfumato.report.lattice import lattice_svg, sets_svg
-from sfumato.report.showable import RARE, common_values, name_of, numeric_bins
 
 counts = st.dictionaries(st.text(min_size=1, max_size=3), st.integers(1, 40), max_size=30)
 

@@ -106,7 +106,7 @@ def report(
 
 
 def _of_table(run: Run, qi: list[str] | None, k: int, seed: int) -> tuple[Page, tuple[str, ...]]:
-    from sfumato.report.of_table import findings_of, table_page
+    from sfumato.report.pages.table import findings_of, table_page
 
     names = split_columns(qi, run.table.columns if qi else ())
     findings = findings_of(run.table, qi=names, k=k, seed=seed, budget=run.budget)
@@ -126,8 +126,7 @@ def _of_model(run: Run, released: str | None, qi: list[str] | None) -> tuple[Pag
 
 
 def _of_release(run: Run, released: str, qi: list[str] | None) -> tuple[Page, tuple[str, ...]]:
-    from sfumato.report.certified import certified_release
-    from sfumato.report.of_release import release_page
+    from sfumato.report.pages.release import certified_release, release_page
 
     if qi:
         raise ParameterError(

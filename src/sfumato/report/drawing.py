@@ -1,18 +1,165 @@
-"""From a specification to a picture inside the page."""
+"""Charts as Vega-Lite specifications: common parts, drawn to SVG or kept alive in the page.
+
+Colours are those of Okabe & Ito, which people of any colour vision tell apart. When a chart is
+drawn they become the page's own, which are lighter in the dark.
+"""
 
 from __future__ import annotations
 
+import base64
 import copy
+import hashlib
 import html
 import json
 import re
+from collections.abc import Sequence
+from functools import cache
+from importlib.resources import files
 from typing import Any
 
 from sfumato.errors import MissingExtraError
-from sfumato.report.chart_parts import COLOURS, GRID, INK, told
 from sfumato.report.wording import percent
 
-__all__ = ["draw", "gauge", "narrowed"]
+__all__ = [
+    "ACCENT",
+    "CALM",
+    "COLOURS",
+    "GRID",
+    "INK",
+    "QUIET",
+    "ROWS",
+    "WARNING",
+    "WIDTH",
+    "Spec",
+    "chart",
+    "chart_data",
+    "draw",
+    "gauge",
+    "name_axis",
+    "narrowed",
+    "script",
+    "script_hash",
+    "share_axis",
+    "told",
+]
+
+
+Spec = dict[str, Any]
+INK, GRID = "#010203", "#040506"
+"""Stand-ins for the page's text and line colours."""
+ACCENT, WARNING, CALM, QUIET = "#0072B2", "#D55E00", "#009E73", "#999999"
+COLOURS = {ACCENT: "accent", WARNING: "bad", CALM: "good", QUIET: "quiet"}
+"""What the page calls them."""
+WIDTH = 560
+ROWS = {
+    "title": "rows",
+    "labelExpr": "datum.value % 1 ? '' : format(datum.value, '~s')",
+    "tickCount": 4,
+}
+"""An axis that counts rows."""
+
+
+def chart(title: str, layers: Spec, *, height: int | Spec = 220, width: int = WIDTH) -> Spec:
+    return {
+        "$schema": "https://vega.github.io/schema/vega-lite/v5.json",
+        "description": title,
+        "width": width,
+        "height": height,
+        "background": None,
+        "padding": {"left": _room_for_names(layers), "right": 4, "top": 2, "bottom": 2},
+        **layers,
+        "config": {
+            "font": "Helvetica, Arial, sans-serif",  # only measured; the page sets its own
+            "view": {"stroke": None},
+            "axis": {
+                "labelColor": INK,
+                "titleColor": INK,
+                "domain": False,
+                "ticks": False,
+                "labelPadding": 6,
+                "titlePadding": 8,
+                "gridColor": GRID,
+                "gridOpacity": 0.14,
+                "labelFontSize": 13,
+                "titleFontSize": 13,
+                "titleFontWeight": "normal",
+                "labelLimit": 280,
+            },
+            "legend": {
+                "labelColor": INK,
+                "titleColor": INK,
+                "labelFontSize": 13,
+                "titleFontSize": 13,
+                "titleFontWeight": "normal",
+                "symbolStrokeWidth": 0,
+                "columnPadding": 24,
+                "labelLimit": 280,
+            },
+            "text": {"color": INK, "fontSize": 13},
+        },
+    }
+
+
+def _room_for_names(layers: Spec) -> int:
+    """Room to the left of names, since the page's letters may be wider than those measured."""
+    axes = [layer["encoding"].get("y", {}) for layer in layers.get("layer", [layers])]
+    longest = max((len(str(name)) for axis in axes for name in axis.get("sort", ())), default=0)
+    return 10 + min(longest, 40)
+
+
+def share_axis(field: str, title: str | None, **more: Any) -> Spec:
+    """An axis of shares."""
+    return {
+        "field": field,
+        "type": "quantitative",
+        "title": title,
+        "axis": {
+            "format": ".3~p",
+            "tickCount": 5,
+            "title": title,
+            "labelSeparation": 8,
+            "labelOverlap": True,
+        },
+        **more,
+    }
+
+
+def name_axis(field: str, order: Sequence[str], **more: Any) -> Spec:
+    """An axis of names in the order given."""
+    return {
+        "field": field,
+        "type": "nominal",
+        "sort": list(order),
+        "title": None,
+        "axis": {"grid": False, **more},
+    }
+
+
+CHANNELS = ("y", "x", "x2", "text", "color", "opacity", "detail")
+"""What a tooltip tells, in this order."""
+
+
+UNSPOKEN = frozenset({"said", "nothing"})
+"""Fields that say what another one does, or where bars begin."""
+
+
+def told(encoding: Spec) -> list[Spec]:
+    """What a mark says where the pointer rests: its fields, called and written as on the axes."""
+    entries: dict[str, dict[str, Any]] = {}
+    for channel in CHANNELS:
+        found = encoding.get(channel, {})
+        name = found.get("field")
+        if name is None or name in entries or name in UNSPOKEN:
+            continue
+        along = encoding.get("x", {}) if channel == "x2" else found
+        axis = along.get("axis") or {}
+        title = name if channel == "x2" else axis.get("title") or name
+        entry: Spec = {"field": name, "title": title}
+        if along.get("type") == "quantitative":
+            entry |= {"type": "quantitative", "format": axis.get("format", ",.4~g")}
+        entries[name] = entry
+    return list(entries.values())
+
 
 NARROW = 300
 """Width of the plot on a telephone, where the labels need the rest."""
@@ -162,3 +309,65 @@ def _arc(radius: int, width: int, value: float | None) -> str:
         f'{track}<path {path} pathLength="100" style="stroke:var(--{tone});stroke-width:{width};'
         f'stroke-dasharray:{100 * shown:.2f} 200"/>'
     )
+
+
+FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, Helvetica, Arial, sans-serif"
+"""The page's own."""
+
+
+@cache
+def script() -> str:
+    """Vega and the few lines that put charts in their places, as one script."""
+    try:
+        import vl_convert
+    except ImportError as error:
+        raise MissingExtraError("report", "interactive charts") from error
+    own = files("sfumato.report").joinpath("templates/live.js").read_text(encoding="utf-8")
+    text = str(vl_convert.javascript_bundle(own))
+    # Inside an HTML page these two would end the script, or begin a comment in it.
+    return text.replace("</script", r"<\/script").replace("<!--", r"<\!--")
+
+
+def script_hash() -> str:
+    """By which a content security policy knows the script."""
+    digest = hashlib.sha256(script().encode()).digest()
+    return f"sha256-{base64.b64encode(digest).decode()}"
+
+
+def chart_data(spec: dict[str, Any]) -> str:
+    """A chart as JSON that may stand inside HTML: for wide screens, and what narrow ones change."""
+    wide = _themed(_telling(spec))
+    small = narrowed(wide)
+    changes = {
+        name: small[name] for name in ("width", "height", "config", "layer") if name in small
+    }
+    text = json.dumps({"wide": wide, "narrow": changes}, ensure_ascii=False, allow_nan=False)
+    return text.replace("<", r"\u003c").replace(">", r"\u003e").replace("&", r"\u0026")
+
+
+def _themed(spec: dict[str, Any]) -> dict[str, Any]:
+    """The page's colours and letters in place of stand-ins."""
+    text = json.dumps(spec).replace(INK, "currentColor").replace(GRID, "currentColor")
+    for colour, variable in COLOURS.items():
+        text = text.replace(f'"{colour}"', f'"var(--{variable},{colour})"')
+    themed: dict[str, Any] = json.loads(text)
+    del themed["$schema"]  # Vega would warn that its own version is newer
+    themed["config"]["font"] = FONT
+    return themed
+
+
+def _telling(spec: dict[str, Any]) -> dict[str, Any]:
+    """The same chart with a tooltip on each mark that says what its axes say.
+
+    A line is one mark and would speak of its first point only: unseen points along it speak.
+    """
+    speaking = copy.deepcopy(spec)
+    for layer in list(speaking.get("layer", [speaking])):
+        spoken = layer
+        if isinstance(layer["mark"], dict) and layer["mark"]["type"] == "line":
+            mark = {"type": "point", "filled": True, "size": 160, "opacity": 0, "aria": False}
+            encoding = {name: found for name, found in layer["encoding"].items() if name != "order"}
+            spoken = {**layer, "mark": mark, "encoding": encoding}
+            speaking["layer"].append(spoken)
+        spoken["encoding"]["tooltip"] = told(spoken["encoding"])
+    return speaking

@@ -1,12 +1,33 @@
-"""What a page consists of; `writing` puts it into HTML."""
+"""What a page consists of, and how it becomes one self-contained HTML file."""
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
 from typing import Any, Literal
 
-__all__ = ["Figure", "Grid", "Page", "Section", "Tone"]
+from sfumato._version import __version__
+from sfumato.errors import ParameterError
+from sfumato.files import write_text
+from sfumato.report.disclosure import RARE
+from sfumato.report.drawing import chart_data, draw, script, script_hash
+
+__all__ = [
+    "Figure",
+    "Grid",
+    "Page",
+    "Section",
+    "Tone",
+    "body_html",
+    "compact_html",
+    "page_html",
+    "write_page",
+]
+
 
 Tone = Literal["bad", "warn", "good"]
 
@@ -59,3 +80,99 @@ class Page:
     gauges: Sequence[str] = ()
     sections: Sequence[Section] = ()
     footer: str = ""
+
+
+_TONES = {"bad": "#D55E00", "warn": "#E69F00", "good": "#009E73"}
+
+
+@cache
+def _environment() -> Any:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    environment = Environment(
+        loader=PackageLoader("sfumato.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["command"] = _command
+    environment.filters["quoted"] = _quoted
+    return environment
+
+
+def _command(step: str) -> tuple[str, str]:
+    """What to do, and the command that does it: it stands at the end of the sentence."""
+    said, found, command = step.partition(": sfumato ")
+    return (f"{said}:", f"sfumato {command}") if found else (step, "")
+
+
+def _quoted(text: str) -> Any:
+    """Text for HTML; names between backticks are set as code."""
+    from markupsafe import Markup, escape
+
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
+
+
+def page_html(page: Page, *, interactive: bool = False) -> str:
+    """The page as HTML text.
+
+    With `interactive` charts answer the pointer, by a script inside the page (see `live`).
+    """
+    return _rendered("report.html.j2", page, interactive)
+
+
+def body_html(page: Page) -> str:
+    """What a page says, without head and foot, to stand inside another page."""
+    return _rendered("body.html.j2", page, interactive=False)
+
+
+def _rendered(template: str, page: Page, interactive: bool) -> str:
+    from markupsafe import Markup
+
+    number = 0
+    pictures = []
+    for section in page.sections:
+        drawn = []
+        for figure in section.figures:
+            number += 1
+            svg = figure.svg if figure.spec is None else draw(figure.spec, number)
+            data = chart_data(figure.spec) if interactive and figure.spec else ""
+            drawn.append((figure, Markup(svg), Markup(data)))
+        pictures.append(drawn)
+    live_script = interactive and any(figure.spec for s in page.sections for figure in s.figures)
+    text: str = (
+        _environment()
+        .get_template(template)
+        .render(
+            page=page,
+            gauges=[Markup(svg) for svg in page.gauges],
+            sections=list(zip(page.sections, pictures, strict=True)),
+            version=__version__,
+            rare=RARE,
+            script=Markup(script()) if live_script else "",
+            allowed=script_hash() if live_script else "",
+        )
+    )
+    return text
+
+
+def compact_html(page: Page) -> str:
+    """What notebooks show: the verdict and the facts, without pictures."""
+    template = _environment().get_template("compact.html.j2")
+    text: str = template.render(page=page, colour=_TONES[page.tone])
+    return text
+
+
+def write_page(
+    page: Page, path: str | os.PathLike[str], *, force: bool = False, interactive: bool = False
+) -> Path:
+    """Write a page in one atomic step; an existing file is only replaced with `force`."""
+    place = Path(path)
+    if place.exists() and not force:
+        raise ParameterError(
+            "the file exists", where=str(place), remedy="Choose another name, or give --force."
+        )
+    text = page_html(page, interactive=interactive)
+    write_text(place, text)
+    return place

@@ -7,39 +7,50 @@ are imported when a result of theirs is shown for the first time.
 from __future__ import annotations
 
 import importlib
+import json
 import os
+import textwrap
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from sfumato.report.notebook import outputs
-from sfumato.report.page import Figure, Page
-from sfumato.report.writing import compact_html, write_page
+from sfumato.report.drawing import GRID, INK
+from sfumato.report.page import Figure, Page, compact_html, write_page
 
-__all__ = ["compact", "display", "displayed", "page_of", "report"]
+__all__ = [
+    "VEGALITE",
+    "compact",
+    "display",
+    "displayed",
+    "notebook_spec",
+    "outputs",
+    "page_of",
+    "report",
+]
+
 
 _HOMES = {
-    "Outcome": "of_secure:outcome",
-    "Evaluation": "of_joint:evaluation",
-    "JointModel": "of_joint:model",
-    "ShareResult": "of_joint:share",
-    "SumReport": "of_joint:sums",
-    "AttackResult": "of_people:attack",
-    "PopulationReport": "of_people:population",
-    "PopulationUniqueness": "of_people:uniqueness",
-    "Key": "of_keys:key",
-    "Measures": "of_risk:measures",
-    "MinimalKeys": "of_keys:minimal_keys",
-    "Scan": "of_table:scan",
-    "Uniques": "of_risk:uniques",
-    "Violations": "of_keys:violations",
-    "Release": "of_release:release",
-    "Verification": "of_risk:verification",
-    "Risk": "of_risk:risk",
-    "BayesNet": "of_secure:net",
-    "SessionReport": "of_secure:session",
-    "DecisionTree": "of_secure:tree",
+    "Outcome": "secure:outcome",
+    "Evaluation": "joint:evaluation",
+    "JointModel": "joint:model",
+    "ShareResult": "joint:share",
+    "SumReport": "joint:sums",
+    "AttackResult": "people:attack",
+    "PopulationReport": "people:population",
+    "PopulationUniqueness": "people:uniqueness",
+    "Key": "keys:key",
+    "Measures": "risk:measures",
+    "MinimalKeys": "keys:minimal_keys",
+    "Scan": "table:scan",
+    "Uniques": "risk:uniques",
+    "Violations": "keys:violations",
+    "Release": "release:release",
+    "Verification": "risk:verification",
+    "Risk": "risk:risk",
+    "BayesNet": "secure:net",
+    "SessionReport": "secure:session",
+    "DecisionTree": "secure:tree",
 }
 """Result types and where their pages are made: ``<module>:<name>`` stands for the functions
 ``<name>_summary``, what is said first and costs nothing, and ``<name>_page``, all of it; where the
@@ -48,9 +59,9 @@ page measures anew, ``<name>_picture`` is a chart that does not."""
 
 def _home(result: Any) -> tuple[ModuleType, str]:
     kind = type(result)
-    home = _HOMES.get(kind.__qualname__, "of_figures:figures")
+    home = _HOMES.get(kind.__qualname__, "figures:figures")
     module, name = home.split(":")
-    return importlib.import_module(f"sfumato.report.{module}"), name
+    return importlib.import_module(f"sfumato.report.pages.{module}"), name
 
 
 def _builder(result: Any, part: str) -> Callable[[Any], Page]:
@@ -99,3 +110,30 @@ def _picture(result: Any) -> Figure | None:
         return picture
     figures = (figure for section in page_of(result).sections for figure in section.figures)
     return next((figure for figure in figures if figure.spec is not None), None)
+
+
+VEGALITE = "application/vnd.vegalite.v5+json"
+"""What JupyterLab, VS Code and others call the version our charts are written for."""
+
+
+def outputs(text: str, html: str, picture: Figure | None) -> list[dict[str, Any]]:
+    """What a notebook displays, each by the type of its content."""
+    found: list[dict[str, Any]] = [{"text/plain": text, "text/html": html}]
+    if picture is not None and picture.spec is not None:
+        chart = {VEGALITE: notebook_spec(picture), "text/plain": f"[chart: {picture.title}]"}
+        found.append(chart)
+    return found
+
+
+def notebook_spec(figure: Figure) -> dict[str, Any]:
+    """The chart with its title and caption, on white, since a notebook has no colours for it."""
+    text = json.dumps(figure.spec).replace(INK, "#222222").replace(GRID, "#222222")
+    spec: dict[str, Any] = json.loads(text)
+    title = {
+        "text": figure.title,
+        "subtitle": textwrap.wrap(figure.caption, 90),
+        "anchor": "start",
+        "offset": 14,
+        "subtitlePadding": 6,
+    }
+    return {**spec, "background": "white", "padding": 12, "title": title}

@@ -12,8 +12,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from sfumato.errors import ParameterError
-from sfumato.report.page import Page
-from sfumato.report.writing import body_html
+from sfumato.report.page import Page, body_html
 from sfumato.web.project import Decided, Project
 
 __all__ = ["Form", "body", "form_of", "frame", "number_or_none", "page", "to", "whole"]

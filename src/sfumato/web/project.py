@@ -25,7 +25,7 @@ from sfumato.privacy import Check, check
 from sfumato.quasi.scan import ColumnScan, Scan, combine, describe
 from sfumato.release.publish import Release
 from sfumato.release.verify import Verification
-from sfumato.report.showable import counts_of
+from sfumato.report.disclosure import counts_of
 from sfumato.tables import Table
 from sfumato.web.candidates import Candidate
 from sfumato.web.choices import (

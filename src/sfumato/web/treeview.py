@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sfumato.report.showable import RARE
+from sfumato.report.disclosure import RARE
 from sfumato.web.outline import Outline
 
 __all__ = ["Line", "few_hold", "lines_of", "opened_at_first"]

@@ -8,8 +8,8 @@ from typing import Any
 
 from sfumato.budget import Budget
 from sfumato.report.drawing import gauge
-from sfumato.report.of_table import classes_of, scan_page
 from sfumato.report.page import Grid, Page, Section, Tone
+from sfumato.report.pages.table import classes_of, scan_page
 from sfumato.report.wording import percent, phrase, sentence
 from sfumato.web.choices import OFFERED, Choices
 from sfumato.web.project import Project

@@ -30,6 +30,7 @@ __all__ = [
     "safe_moments",
 ]
 
+
 RARE = 10
 """Values that fewer rows hold are not shown."""
 MOST_VALUES = 12

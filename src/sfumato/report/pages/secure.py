@@ -11,8 +11,7 @@ from dataclasses import replace
 from typing import Any
 
 from sfumato.report import charts
-from sfumato.report.arcs import arcs_svg
-from sfumato.report.flow import Side, exchange_svg
+from sfumato.report.diagrams import Side, arcs_svg, exchange_svg
 from sfumato.report.page import Figure, Grid, Page, Section
 from sfumato.report.wording import amount, phrase, sentence
 from sfumato.secure.bayes import BayesNet
@@ -29,6 +28,7 @@ __all__ = [
     "tree_page",
     "tree_summary",
 ]
+
 
 MOST_LEVELS = 12
 

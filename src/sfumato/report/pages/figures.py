@@ -15,7 +15,11 @@ from typing import Any
 
 from sfumato.report.page import Grid, Page, Section
 
-__all__ = ["figures_page", "figures_summary"]
+__all__ = [
+    "figures_page",
+    "figures_summary",
+]
+
 
 MOST_FACTS = 8
 

@@ -1,24 +1,36 @@
-"""Pages of models that institutions fitted together, of what they shared, and of what it told."""
+"""Pages of joint models and of what was exchanged to fit them.
+
+What a model says is shown on made-up people: the agreement alone describes them, no row does.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
 
 from sfumato.joint.evaluation import Evaluation
 from sfumato.joint.model import JointModel
+from sfumato.joint.projection import project
 from sfumato.joint.publishing import ShareResult
 from sfumato.joint.traffic import SumReport
-from sfumato.report import charts, curves
-from sfumato.report.flow import gathering_svg
-from sfumato.report.hypothetical import column_effects, fates_of
+from sfumato.report import charts
+from sfumato.report.diagrams import gathering_svg
+from sfumato.report.disclosure import RARE, safe_moments
 from sfumato.report.page import Figure, Grid, Page, Section
-from sfumato.report.showable import RARE, safe_moments
 from sfumato.report.wording import amount, percent, phrase, sentence
 
+if TYPE_CHECKING:
+    from sfumato.joint.agreement import Column
+
 __all__ = [
+    "column_effects",
     "evaluation_page",
     "evaluation_summary",
+    "fates_of",
     "model_page",
     "model_summary",
     "share_page",
@@ -26,6 +38,70 @@ __all__ = [
     "sums_page",
     "sums_summary",
 ]
+
+
+Floats = npt.NDArray[np.float64]
+Points = list[tuple[float, float]]
+
+
+def column_effects(model: JointModel) -> dict[str, float]:
+    """Columns and how much they weigh, weightiest first.
+
+    For a Cox model the hazard ratio between the worst and the best value of the agreed range, for
+    classifiers the difference of the score; all other columns are in the middle of theirs.
+    """
+    effects = {}
+    for column in model.agreement.columns:
+        scores = _scores_along(model, column)
+        change = float(scores.max() - scores.min())
+        effects[column.name] = float(np.exp(min(change, 50.0))) if model.kind == "cox" else change
+    return dict(sorted(effects.items(), key=lambda item: -item[1]))
+
+
+def fates_of(model: JointModel, moments: Sequence[float]) -> tuple[dict[str, Points], Points]:
+    """Survival of three made-up people at some moments, and the hazard of the middle one.
+
+    One is in the middle of every column's range; the others differ from it in the weightiest column
+    only, where they are at its best and at its worst.
+    """
+    name = next(iter(column_effects(model)))
+    column = next(c for c in model.agreement.columns if c.name == name)
+    scores = np.sort(_scores_along(model, column))
+    middle = float(_score(model, _rows(model, None))[0])
+    steps = np.concatenate(([0.0], model.hazard))
+    reached = steps[np.searchsorted(model.times, np.asarray(moments), side="right")]
+    at = [0.0, *moments]
+    people = {
+        f"{name} at its best": float(scores[0]),
+        "everything in the middle": middle,
+        f"{name} at its worst": float(scores[-1]),
+    }
+    curves = {
+        who: list(zip(at, [1.0, *np.exp(-np.exp(score) * reached).tolist()], strict=True))
+        for who, score in people.items()
+    }
+    return curves, list(zip(at, [0.0, *(np.exp(middle) * reached).tolist()], strict=True))
+
+
+def _scores_along(model: JointModel, column: Column) -> Floats:
+    return _score(model, _rows(model, column))
+
+
+def _rows(model: JointModel, along: Column | None) -> Floats:
+    """Encoded people in the middle of every range; along one column one for each of its values."""
+    count = 1 if along is None else len(along.options())
+    blocks = []
+    for column in model.agreement.columns:
+        options = column.options()
+        chosen = options if column is along else options[[(len(options) - 1) // 2] * count]
+        blocks.append(chosen)
+    return np.ascontiguousarray(np.concatenate(blocks, axis=1))
+
+
+def _score(model: JointModel, rows: Floats) -> Floats:
+    seen = rows if model.exact else project(rows, model.agreement)
+    return np.asarray(seen @ model.coefficients, dtype=np.float64)
+
 
 MOST_COLUMNS = 30
 KINDS = {"cox": "Cox model", "svm": "support vector machine", "logistic": "logistic model"}
@@ -102,12 +178,12 @@ def _survival(found: JointModel) -> list[Section]:
             "Survival",
             "The expected share of people who live on: with every agreed column in the middle of "
             "its range, and with the weightiest column at either end of it.",
-            curves.survival("Survival by time", people, time=time),
+            charts.survival("Survival by time", people, time=time),
         ),
         Figure(
             "Baseline hazard",
             "The cumulative hazard of the person in the middle: the steeper, the more die.",
-            curves.hazard("Cumulative hazard by time", baseline, time=time),
+            charts.hazard("Cumulative hazard by time", baseline, time=time),
         ),
     ]
     return [Section("How people fare", [words], figures)]
@@ -122,7 +198,7 @@ def _effects(found: JointModel) -> list[Section]:
             "How many times as likely one end of a column's agreed range (or its worst category) "
             "is to die at any moment as the other end (or the best one), all else in the middle."
         )
-        spec = curves.ratios(
+        spec = charts.ratios(
             "Hazard ratio by column", shown, what="hazard, times as high", factor=True
         )
     else:
@@ -130,7 +206,7 @@ def _effects(found: JointModel) -> list[Section]:
             "How far the score moves from one end of a column's agreed range (or one category) to "
             "the other, all else in the middle."
         )
-        spec = curves.ratios("Score by column", shown, what="difference of the score", factor=False)
+        spec = charts.ratios("Score by column", shown, what="difference of the score", factor=False)
     return [Section("What matters", figures=[Figure("Columns by their weight", caption, spec)])]
 
 

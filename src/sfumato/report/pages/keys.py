@@ -11,8 +11,8 @@ from sfumato.quasi.key import Key
 from sfumato.quasi.minimal_keys import MinimalKeys
 from sfumato.quasi.violations import Violations
 from sfumato.report import charts
+from sfumato.report.diagrams import MOST_IN_LATTICE, lattice_svg, sets_svg
 from sfumato.report.drawing import gauge
-from sfumato.report.lattice import MOST_IN_LATTICE, lattice_svg, sets_svg
 from sfumato.report.page import Figure, Grid, Page, Section
 from sfumato.report.wording import percent, phrase, sentence
 

@@ -12,13 +12,20 @@ from sfumato.engines.results import ClassSizes
 from sfumato.errors import ParameterError
 from sfumato.quasi.scan import Scan, scan
 from sfumato.report import charts
+from sfumato.report.disclosure import name_of
 from sfumato.report.drawing import gauge
 from sfumato.report.page import Figure, Grid, Page, Section, Tone
-from sfumato.report.showable import name_of
 from sfumato.report.wording import counted, percent, phrase
 from sfumato.tables import Table, table
 
-__all__ = ["TableFindings", "findings_of", "scan_page", "scan_summary", "table_page"]
+__all__ = [
+    "TableFindings",
+    "findings_of",
+    "scan_page",
+    "scan_summary",
+    "table_page",
+]
+
 
 MOST_PAIRS = 14
 """Columns whose pairs are all measured; beyond that only the most identifying ones."""

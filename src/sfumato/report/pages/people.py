@@ -7,7 +7,7 @@ from dataclasses import replace
 from sfumato.populations.attack import AttackResult
 from sfumato.populations.estimators import PopulationUniqueness
 from sfumato.populations.survey import PopulationReport
-from sfumato.report import charts, curves
+from sfumato.report import charts
 from sfumato.report.drawing import gauge
 from sfumato.report.page import Figure, Grid, Page, Section
 from sfumato.report.wording import percent, phrase, sentence
@@ -20,6 +20,7 @@ __all__ = [
     "uniqueness_page",
     "uniqueness_summary",
 ]
+
 
 MOST_CURVES = 6
 MODELS = {"pitman": "Pitman", "zayatz": "Zayatz", "snb": "negative binomial (SNB)"}
@@ -145,7 +146,7 @@ def _uniqueness(found: PopulationUniqueness) -> list[Figure]:
                 "People unique in the population, had this sample been another fraction of it: at "
                 "100% the table is everybody. By the rule of Dankar and others: Pitman's model up "
                 "to 10%, above it the smaller of two others. The large dot is this table.",
-                curves.fractions(
+                charts.fractions(
                     "Uniqueness by sampling fraction",
                     found.by_fraction,
                     (found.sampling_fraction, found.estimate),

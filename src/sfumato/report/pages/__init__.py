@@ -1,0 +1,1 @@
+"""What pages say of each kind of result: ``<name>_summary`` first, ``<name>_page`` all of it."""
