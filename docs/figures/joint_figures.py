@@ -261,7 +261,7 @@ def tables(measured: dict[str, Any]) -> None:
             ]
             say(f"- {run['study']} ({run['seconds']:.1f} s CPU): " + "; ".join(cells))
     say("\ntuned\n")
-    for run in measured["tuned"]:
+    for run in measured.get("tuned", ()):
         for model in run["models"]:
             if model["model"] == "pooled" or model["dimensions"]:
                 say(
