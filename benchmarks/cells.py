@@ -27,10 +27,10 @@ import pyarrow.parquet as pq
 
 from benchmarks.census import census_file
 from benchmarks.runner import compare, report
+from sfumato import datasets
 
 __all__ = ["FIGURES", "main"]
 
-DATA = Path(__file__).parents[1] / "data"
 FIGURES = Path(__file__).parents[1] / "docs" / "figures" / "cells.json"
 KS = (2, 4, 8, 16, 32, 64, 128)
 ADULT = (
@@ -55,20 +55,20 @@ def coded(frame: pl.DataFrame, columns: tuple[str, ...]) -> Any:
 
 def adult(years: int = 1) -> Any:
     """Adult without missing values, age in steps of so many years."""
-    frame = pl.read_parquet(DATA / "adult_all.parquet").drop_nulls()
+    frame = pl.read_parquet(datasets.path("adult_all")).drop_nulls()
     frame = frame.rename({frame.columns[-1]: "income"})
     return coded(frame.with_columns(pl.col("age") // years), ADULT)
 
 
 def letter() -> Any:
     """The first nine attributes of Letter."""
-    frame = pl.read_parquet(DATA / "letter.parquet")
+    frame = pl.read_parquet(datasets.path("letter"))
     return coded(frame, tuple(frame.columns[1:10]))
 
 
 def census() -> Any:
     """The columns of Adult in Census-income (its test part), without missing values."""
-    frame = pl.read_parquet(DATA / "census_income_kdd_test.parquet")
+    frame = pl.read_parquet(datasets.path("census_income_kdd_test"))
     frame = frame.rename({frame.columns[-1]: "income"}).select(CENSUS).drop_nulls()
     return coded(frame, CENSUS)
 
@@ -209,7 +209,7 @@ def arx_example() -> dict[str, Any]:
     """ARX's own example, k = 5, from the file to the verified release."""
     from sfumato.anonymization.verb import anonymize
 
-    path = str(DATA / "arx_adult.parquet")
+    path = str(datasets.path("arx_adult"))
     names = [name for name in pl.read_parquet_schema(path) if name != "salary-class"]
     spent = []
     for _ in range(3):
@@ -232,7 +232,7 @@ def large() -> dict[str, Any]:
     mixed = np.where(random.random((1_000_000, 9)) < 0.8, codes[one], codes[other])
     people = pa.table({name: mixed[:, c] for c, name in enumerate(ADULT)})
     wide = pl.read_parquet(census_file(1_000_000))
-    forest = pl.read_parquet(DATA / "covtype.parquet").sample(20_000, seed=1)
+    forest = pl.read_parquet(datasets.path("covtype")).sample(20_000, seed=1)
     measured(codes[:2_000], 5)
     released(wide[:300].to_arrow())
     return {

@@ -34,7 +34,6 @@ from sfumato.privacy import (
 
 __all__ = ["main"]
 
-DATA = Path(__file__).parents[1] / "data" / "arx_adult.parquet"
 PEER = Path(__file__).parent / "peers" / "pycanon_models.py"
 FEW = ["sex", "race", "marital-status", "workclass"]
 ALL = [*FEW, "education", "age", "native-country", "occupation"]
@@ -90,10 +89,11 @@ def best(call: Callable[[], Any]) -> tuple[Any, Measured]:
 
 def main() -> None:
     """Run the benchmark."""
-    table = pq.read_table(DATA)
+    file = sf.datasets.path("arx_adult")
+    table = pq.read_table(file)
     frame, codes = table.to_pandas(), sf.table(table).codes()
     interpreter = peer_environment("pycanon", ["pycanon==1.3.6", "pyarrow"])
-    told = ask_peer(interpreter, PEER, {"file": str(DATA), "tasks": TASKS})
+    told = ask_peer(interpreter, PEER, {"file": str(file), "tasks": TASKS})
     comparisons, lines = [], list(HEAD)
     for (qi, sensitive), theirs in zip(TASKS, told["answers"], strict=True):
         asked = models(sensitive)

@@ -50,7 +50,6 @@ from sfumato.utility import View, certainty_penalty
 
 __all__ = ["main"]
 
-DATA = Path(__file__).parents[1] / "data"
 SCRIPT = Path(__file__).parent / "peers" / "mondrians.py"
 PAGE = Path(__file__).parents[1] / "docs" / "recoding.md"
 QI = ("sex", "age", "race", "marital-status", "education", "native-country", "workclass",
@@ -86,8 +85,10 @@ PEERS = (
 
 def adult(name: str, trees: bool, rows: int | None = None) -> Problem:
     """Adult, ready for a method."""
-    table = pq.read_table(DATA / "arx_adult.parquet", columns=list(QI)).slice(0, rows)
-    grown = read_folder(DATA / "hierarchies" / "adult", [*QI, "salary-class"]) if trees else {}
+    table = pq.read_table(sf.datasets.path("arx_adult"), columns=list(QI)).slice(0, rows)
+    grown = (
+        read_folder(sf.datasets.hierarchies("arx_adult"), [*QI, "salary-class"]) if trees else {}
+    )
     grown = {column: tree for column, tree in grown.items() if column in QI}
     demand = Demand((QI,), (), models_of((), k=K), name, {}, grown, trees)
     problem: Problem = prepare(sf.table(table), demand, Budget()).problem
@@ -112,7 +113,7 @@ def loss(problem: Problem, name: str) -> tuple[float, Measured]:
 
 def loss_of_groups(problem: Problem, groups: Sequence[Sequence[int]]) -> float:
     """What groups of rows lose when each shows ranges and sets of its values."""
-    table = pq.read_table(DATA / "arx_adult.parquet", columns=list(QI))
+    table = pq.read_table(sf.datasets.path("arx_adult"), columns=list(QI))
     codes = sf.table(table).codes(QI)
     of_row = np.full(table.num_rows, -1)
     for group, rows in enumerate(groups):
@@ -191,7 +192,7 @@ class Contest:
 def against_peers(facts: dict[str, Any]) -> list[Comparison]:
     """Strict Mondrian beside each peer on the same rows, one after the other."""
     problem = adult("mondrian", False)
-    path = DATA / "arx_adult.parquet"
+    path = sf.datasets.path("arx_adult")
     frame = pq.read_table(path, columns=list(QI)).to_pandas()
     _, whole_call = best_of(lambda: sf.anonymize(frame, qi=list(QI), k=K), 5)
     contest = Contest(*loss(problem, "mondrian"), whole_call)

@@ -30,7 +30,6 @@ from sfumato.utility import discernibility, weighted_discernibility
 __all__ = ["main"]
 
 ROOT = Path(__file__).parents[1]
-DATA = ROOT / "data" / "adult.parquet"
 PAPERS = ROOT / "docs" / "papers"
 BOUNDED_QI = (
     "education-num",
@@ -68,7 +67,7 @@ MARRIED = ["Married-civ-spouse", "Married-AF-spouse", "Married-spouse-absent"]
 
 def adult() -> pa.Table:
     """The 30,162 complete rows."""
-    table = pq.read_table(DATA)
+    table = pq.read_table(sf.datasets.path("adult"))
     complete = pc.is_valid(table.column(0))
     for column in table.columns:
         complete = pc.and_(complete, pc.is_valid(column))

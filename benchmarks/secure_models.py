@@ -24,11 +24,10 @@ if not __package__:
 
 from benchmarks.runner import Comparison, Measured, report
 from benchmarks.secure import free_port
-from sfumato import secure
+from sfumato import datasets, secure
 
 __all__ = ["main"]
 
-DATA = Path(__file__).parents[1] / "data"
 ADULT = "workclass,education,marital-status,occupation,relationship,race,sex,native-country,income"
 ROWS = 100_000
 
@@ -38,7 +37,7 @@ def real_table(name: str, columns: str | None = None) -> tuple[secure.Schema, An
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
 
-    table = pq.read_table(DATA / f"{name}.parquet")
+    table = pq.read_table(datasets.path(name))
     for column in table.column_names:
         table = table.filter(pc.is_valid(table[column]))
     table = table.select(columns.split(",") if columns else table.column_names)

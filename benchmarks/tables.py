@@ -14,15 +14,14 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 
 from benchmarks.runner import cache_folder
+from sfumato import datasets
 
 __all__ = ["adult", "as_csv", "covtype"]
-
-DATA = Path(__file__).parents[1] / "data"
 
 
 def adult() -> pa.Table:
     """Adult as Motwani & Xu used it."""
-    table = pq.read_table(DATA / "adult.parquet").drop(["fnlwgt"])
+    table = pq.read_table(datasets.path("adult")).drop(["fnlwgt"])
     names = table.column_names
     filled = [
         pc.fill_null(column, "?") if pa.types.is_string(column.type) else column
@@ -37,7 +36,7 @@ def adult() -> pa.Table:
 
 def covtype() -> pa.Table:
     """Covtype without its label."""
-    table = pq.read_table(DATA / "covtype.parquet")
+    table = pq.read_table(datasets.path("covtype"))
     return table.select(table.column_names[:54])
 
 
