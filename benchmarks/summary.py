@@ -20,8 +20,9 @@ LONG = 200
 INTRODUCTION = """# What the benchmarks measured
 
 Written by `make bench`. A ratio says how many times as long as ours another tool took for the
-same answer, both timed in turns in one run, so ratios bear a busy machine better than seconds do.
-*Others* is how many threads of other programs were at work in the second before a benchmark began.
+same answer, both timed in turns in one run, so ratios bear a busy machine better than seconds do,
+and those of CPU seconds better than those of the wall clock. *Others* is how many threads of other
+programs were at work in the second before a benchmark began.
 """
 
 
@@ -89,6 +90,10 @@ def _benchmark(name: str, record: Mapping[str, Any]) -> str:
     for report in record["reports"]:
         parts += [f"## {report['title']}", "", f"{report['data']}; {_listed(report['versions'])}."]
         parts += ["", *_ratios(report["comparisons"])]
+        for peer, ratio in report["medians"].items():
+            parts.append(
+                f"- median ratio to {peer}: CPU {ratio['cpu']:.2f}, wall {ratio['wall']:.2f}"
+            )
         for missing in report.get("missing", ()):
             parts.append(f"- not measured: {missing}, which cannot be installed here")
         for fact, value in report["facts"].items():
@@ -107,7 +112,7 @@ def _ratios(comparisons: list[dict[str, Any]]) -> list[str]:
     for comparison in comparisons:
         first = next(iter(comparison["measured"].values()))
         for at, (who, taken) in enumerate(comparison["measured"].items()):
-            seconds = [f"{taken[clock]:.3f}" for clock in ("cpu", "wall")]
+            seconds = [f"{taken[clock]:.3g}" for clock in ("cpu", "wall")]
             ratios = [
                 f"{taken[c] / max(first[c], 1e-9):.2f}" if at else "" for c in ("cpu", "wall")
             ]

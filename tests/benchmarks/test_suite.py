@@ -82,12 +82,11 @@ def test_a_run_goes_on_where_it_ended(runs: Runs, capsys: pytest.CaptureFixture[
 def test_the_page_shows_ratios_and_what_was_not_run(runs: Runs) -> None:
     runs("quick")
     page = runs.page.read_text()
-    assert (
-        "| a task | ours | 2.000 | 1.000 |  |  |\n|  | peer | 8.000 | 3.000 | 4.00 | 3.00 |" in page
-    )
+    assert "| a task | ours | 2 | 1 |  |  |\n|  | peer | 8 | 3 | 4.00 | 3.00 |" in page
     assert "ten rows; python" in page
     assert "peer 1.2." in page
     assert "- k: 5\n" in page
+    assert "- median ratio to peer: CPU 4.00, wall 3.00\n" in page
     assert "xxx" not in page, "long facts stay in the JSON files"
     assert "| slow | | | | | not run |" in page
     line = next(line for line in page.splitlines() if line.startswith("| quick |"))
