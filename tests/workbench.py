@@ -12,9 +12,8 @@ from pathlib import Path
 from urllib.parse import urlencode, urlsplit
 
 from sfumato.web.app import Workbench
-from sfumato.web.serving import Server
-from sfumato.web.shelf import Shelf
-from sfumato.web.uploads import Uploads
+from sfumato.web.server import Server
+from sfumato.web.sources import TableFolders, Uploads
 
 __all__ = ["PATIENCE", "PEOPLE", "PEOPLE_ROWS", "Answer", "Running", "answered", "running"]
 
@@ -122,7 +121,7 @@ class Running:
 @contextmanager
 def running(places: Sequence[Path], uploads: Uploads | None = None) -> Iterator[Running]:
     """A workbench on a free port; nothing is left of it afterwards."""
-    workbench = Workbench(Shelf(places), uploads=uploads)
+    workbench = Workbench(TableFolders(places), uploads=uploads)
     server = Server(workbench)
     ready = threading.Event()
     thread = threading.Thread(target=server.run, args=(lambda link: ready.set(),))

@@ -24,7 +24,7 @@ from typing import Any
 
 import sfumato
 from sfumato.cli._main import load
-from sfumato.cli._verbs import VERBS
+from sfumato.cli._main import VERBS
 from sfumato.results import Result
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from cli_tools import sfumato
-from sfumato.cli._places import new_file
+from sfumato.cli._options import new_file
 from sfumato.errors import ParameterError
 from sfumato.secure.tls import parse_address
 

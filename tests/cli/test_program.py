@@ -19,8 +19,7 @@ from cli_tools import sfumato
 from sfumato._version import __version__
 from sfumato.cli import _ending
 from sfumato.cli._ending import guarded
-from sfumato.cli._main import load
-from sfumato.cli._verbs import VERBS
+from sfumato.cli._main import VERBS, load
 from sfumato.errors import EngineError, PromiseError
 from sfumato.quasi import measure as measure_module
 
@@ -232,13 +231,13 @@ def test_who_is_interrupted_may_clean_up(monkeypatch, people):
 
 
 def test_progress_is_silent_for_quick_work_and_speaks_on_standard_error(monkeypatch, capsys):
-    from sfumato.cli import _progress
+    from sfumato.cli import _running
 
-    with _progress.ProgressLine() as line:
+    with _running.ProgressLine() as line:
         line("Reading", 0.5)
     assert capsys.readouterr().err == ""
-    monkeypatch.setattr(_progress, "PATIENCE", 0.0)
-    with _progress.ProgressLine() as line:
+    monkeypatch.setattr(_running, "PATIENCE", 0.0)
+    with _running.ProgressLine() as line:
         deadline = time.monotonic() + 20
         while line._show is None and time.monotonic() < deadline:
             time.sleep(0.01)
@@ -246,7 +245,7 @@ def test_progress_is_silent_for_quick_work_and_speaks_on_standard_error(monkeypa
     captured = capsys.readouterr()
     assert captured.err.startswith("sfumato: ")
     assert captured.out == ""
-    with _progress.ProgressLine(quiet=True) as line:
+    with _running.ProgressLine(quiet=True) as line:
         line("Reading", 0.5)
         time.sleep(0.05)
     assert capsys.readouterr().err == ""

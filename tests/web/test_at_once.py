@@ -278,7 +278,7 @@ def test_work_that_was_cancelled_while_it_waited_does_nothing(project: Project) 
 
 
 def test_a_release_that_is_refused_leaves_the_one_before_it(project: Project) -> None:
-    from sfumato.web.trees import inferred
+    from sfumato.web.hierarchies import inferred
 
     trees = {"town": inferred(project.held("town"))}
     project.decide(replace(project.choices, trees=trees))

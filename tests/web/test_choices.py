@@ -24,16 +24,18 @@ from sfumato.web.choices import (
     read_choices,
     write_choices,
 )
-from sfumato.web.outline import Outline
+from sfumato.web.hierarchies import EditableHierarchy
 
 NAMES = st.text(
     st.characters(blacklist_categories=["Cs"], blacklist_characters="/\0"), min_size=1, max_size=12
 ).filter(lambda name: name not in (".", "..") and len(name.encode()) < 200)
 
 
-def tree(groups: list[str]) -> Outline:
+def tree(groups: list[str]) -> EditableHierarchy:
     """A small tree with a group and a limit for each name."""
-    outline = Outline.of(flat(pa.array([f"v{at}" for at in range(6)])), 'made; "by" hand\\')
+    outline = EditableHierarchy.of(
+        flat(pa.array([f"v{at}" for at in range(6)])), 'made; "by" hand\\'
+    )
     for at, label in enumerate(groups):
         outline = outline.group([2 * at, 2 * at + 1], label)
         outline = outline.mark([max(outline.names)])
@@ -74,7 +76,7 @@ def _unlike_values(labels: list[str]) -> bool:
     return not any(label in taken or ":" in label for label in labels)
 
 
-def plain(outline: Outline) -> tuple[list[list[str]], set[str], str]:
+def plain(outline: EditableHierarchy) -> tuple[list[list[str]], set[str], str]:
     levels = [level.to_pylist() for level in outline.hierarchy.levels()]
     return levels, set(outline.mark_labels), outline.said
 

@@ -18,7 +18,7 @@ from urllib.parse import urlencode
 
 import pytest
 
-from sfumato.web.refuge import PREFIX
+from sfumato.web.sources import PREFIX
 from workbench import PATIENCE, answered
 
 REQUESTS, AT_ONCE, CANCELLED = 200, 50, 50

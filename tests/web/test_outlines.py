@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sfumato.errors import ParameterError
 from sfumato.hierarchy import Boundaries, Hierarchy, flat, parse_arx, read_arx, write_arx
-from sfumato.web.outline import Outline
+from sfumato.web.hierarchies import EditableHierarchy
 
 PLACES = parse_arx(
     "San Diego;California;West Coast;US\nLos Angeles;California;West Coast;US\n"
@@ -20,13 +20,13 @@ PLACES = parse_arx(
 )
 
 
-def node(outline: Outline, label: str) -> int:
+def node(outline: EditableHierarchy, label: str) -> int:
     """The node of a label that occurs once."""
     known = {name: at for at, name in outline.names.items()}
     return known[label] if label in known else outline.values.index(label)
 
 
-def ways(outline: Outline) -> dict[str, list[str]]:
+def ways(outline: EditableHierarchy) -> dict[str, list[str]]:
     """The labels above each value, from itself to the root."""
     return {
         value: [outline.label(n) for n in outline.path(at)]
@@ -39,14 +39,14 @@ def levels(hierarchy: Hierarchy) -> list[list[str]]:
 
 
 def test_a_file_is_drawn_without_its_padding() -> None:
-    outline = Outline.of(PLACES, "read")
+    outline = EditableHierarchy.of(PLACES, "read")
     assert ways(outline)["Anchorage"] == ["Anchorage", "Alaska", "US"]
     assert ways(outline)["Wichita"] == ["Wichita", "Kansas", "Midwest", "US"]
     assert levels(outline.hierarchy) == levels(PLACES)
 
 
 def test_groups_stand_where_their_members_meet() -> None:
-    outline = Outline.of(flat(pa.array(list("abcde"))), "flat")
+    outline = EditableHierarchy.of(flat(pa.array(list("abcde"))), "flat")
     pair = outline.group([0, 1], "first")
     assert ways(pair)["a"] == ["a", "first", "*"]
     wider = pair.group([node(pair, "first"), 2], "wider")
@@ -54,14 +54,14 @@ def test_groups_stand_where_their_members_meet() -> None:
     assert ways(wider)["c"] == ["c", "wider", "*"]
     split = wider.group([0], "alone")
     assert ways(split)["a"] == ["a", "alone", "first", "wider", "*"]
-    across = Outline.of(PLACES, "read").group([0, 2], "mixed")
+    across = EditableHierarchy.of(PLACES, "read").group([0, 2], "mixed")
     assert ways(across)["San Diego"] == ["San Diego", "mixed", "US"]
     # Kansas held nothing else: a group without values goes away.
     assert "Kansas" not in across.names.values()
 
 
 def test_dissolving_moving_and_renaming() -> None:
-    outline = Outline.of(PLACES, "read")
+    outline = EditableHierarchy.of(PLACES, "read")
     gone = outline.dissolve([node(outline, "California"), node(outline, "West Coast")])
     assert ways(gone)["San Diego"] == ["San Diego", "US"]
     moved = outline.move([node(outline, "Nebraska")], node(outline, "West Coast"))
@@ -97,11 +97,11 @@ def test_dissolving_moving_and_renaming() -> None:
 def test_what_makes_no_sense_is_refused(act: object) -> None:
     assert callable(act)
     with pytest.raises(ParameterError):
-        act(Outline.of(PLACES, "read"))
+        act(EditableHierarchy.of(PLACES, "read"))
 
 
 def test_marks_stop_what_stands_above_them() -> None:
-    outline = Outline.of(PLACES, "read")
+    outline = EditableHierarchy.of(PLACES, "read")
     marked = outline.mark([node(outline, "California"), node(outline, "Kansas")])
     assert marked.mark_labels == ("California", "Kansas")
     assert [marked.label(n) for n in marked.out_of_reach] == ["West Coast"]
@@ -115,18 +115,18 @@ def test_marks_stop_what_stands_above_them() -> None:
 
 def test_marks_with_labels_that_mean_several_things_name_their_level() -> None:
     twice = Hierarchy.from_levels([["a", "b", "c"], ["b", "b", "c"], ["*"] * 3])
-    outline = Outline.of(twice, "read")
+    outline = EditableHierarchy.of(twice, "read")
     group = next(at for at, name in outline.names.items() if name == "b")
     marked = outline.mark([group])
     assert marked.mark_labels == ("1:b",)
-    assert Outline.of(marked.hierarchy, "", marked.mark_labels).marks == marked.marks
+    assert EditableHierarchy.of(marked.hierarchy, "", marked.mark_labels).marks == marked.marks
 
 
 @st.composite
-def edited(draw: st.DrawFn) -> Outline:
+def edited(draw: st.DrawFn) -> EditableHierarchy:
     """A tree that somebody changed for a while."""
     size = draw(st.integers(1, 9))
-    outline = Outline.of(flat(pa.array([f"v{at}" for at in range(size)])), "flat")
+    outline = EditableHierarchy.of(flat(pa.array([f"v{at}" for at in range(size)])), "flat")
     for step in range(draw(st.integers(0, 7))):
         nodes = [*range(size), *outline.names]
         picked = draw(st.lists(st.sampled_from(nodes), min_size=1, max_size=4))
@@ -151,21 +151,21 @@ def edited(draw: st.DrawFn) -> Outline:
 
 @given(edited())
 @settings(max_examples=150)
-def test_whatever_is_done_the_tree_stays_one(outline: Outline) -> None:
+def test_whatever_is_done_the_tree_stays_one(outline: EditableHierarchy) -> None:
     hierarchy = outline.hierarchy
     assert hierarchy.leaves.to_pylist() == list(outline.values)
     # Every label above a value stands above it in the file, in the same order, and no other does.
     for at, value in enumerate(outline.values):
         column = hierarchy.labels_of(hierarchy.tree.ancestors[at]).to_pylist()
         assert list(dict.fromkeys(column)) == ways(outline)[value]
-    again = Outline.of(hierarchy, outline.said, outline.mark_labels)
+    again = EditableHierarchy.of(hierarchy, outline.said, outline.mark_labels)
     assert ways(again) == ways(outline)
     assert {again.label(n) for n in again.marks} == {outline.label(n) for n in outline.marks}
 
 
 @given(edited())
 @settings(max_examples=100)
-def test_marks_are_the_boundaries_of_a_release(outline: Outline) -> None:
+def test_marks_are_the_boundaries_of_a_release(outline: EditableHierarchy) -> None:
     values = pa.array(outline.values)
     bound = outline.hierarchy.bind(values, "column")
     rule = {"column": {"marks": list(outline.mark_labels)}}
@@ -182,7 +182,7 @@ def test_marks_are_the_boundaries_of_a_release(outline: Outline) -> None:
 
 @given(edited())
 @settings(max_examples=60)
-def test_out_of_reach_is_what_no_value_may_become(outline: Outline) -> None:
+def test_out_of_reach_is_what_no_value_may_become(outline: EditableHierarchy) -> None:
     allowed = set()
     for at in range(len(outline.values)):
         for above in outline.path(at):
@@ -193,8 +193,8 @@ def test_out_of_reach_is_what_no_value_may_become(outline: Outline) -> None:
 
 
 def test_a_tree_survives_its_file(tmp_path: Path) -> None:
-    outline = Outline.of(PLACES, "read").group([0, 2, 4], 'odd; "named"')
+    outline = EditableHierarchy.of(PLACES, "read").group([0, 2, 4], 'odd; "named"')
     write_arx(outline.hierarchy, tmp_path / "place.csv")
-    again = Outline.of(read_arx(tmp_path / "place.csv"), "read")
+    again = EditableHierarchy.of(read_arx(tmp_path / "place.csv"), "read")
     assert ways(again) == ways(outline)
     assert np.array_equal(again.hierarchy.tree.ancestors, outline.hierarchy.tree.ancestors)

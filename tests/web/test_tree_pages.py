@@ -12,7 +12,7 @@ import pytest
 
 import sfumato as sf
 from cli_tools import sfumato
-from sfumato.web.outline import Outline
+from sfumato.web.hierarchies import EditableHierarchy
 from sfumato.web.project import Project
 from workbench import Answer, Running, running
 
@@ -39,7 +39,7 @@ class Editor:
         return f"/p/{self.project.number}/columns/{at}"
 
     @property
-    def outline(self) -> Outline:
+    def outline(self) -> EditableHierarchy:
         return self.project.outline(self.column)
 
     def do(self, act: str, *picked: str, **form: object) -> Answer:
@@ -69,7 +69,7 @@ def towns(tmp_path: Path) -> Iterator[Editor]:
         yield Editor(bench, project, "town")
 
 
-def above(outline: Outline, value: str) -> list[str]:
+def above(outline: EditableHierarchy, value: str) -> list[str]:
     return [outline.label(node) for node in outline.path(outline.values.index(value))]
 
 

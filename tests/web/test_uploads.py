@@ -8,8 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from sfumato.web.refuge import MARK
-from sfumato.web.uploads import Uploads
+from sfumato.web.sources import MARK, Uploads
 from workbench import Running, running
 
 TABLE = b"age,sex,town\n" + b"".join(

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.web.guard import Guard
+from sfumato.web.server import Guard
 from workbench import Running, answered, running
 
 TABLE = "age,sex,town\n" + "".join(

@@ -18,7 +18,7 @@ import pytest
 import sfumato as sf
 from sfumato.budget import Budget
 from sfumato.errors import BudgetError, ParameterError
-from sfumato.web import views
+from sfumato.web import pages
 from sfumato.web.choices import OFFERED, Choices
 from sfumato.web.jobs import Job, Jobs
 from workbench import PEOPLE, PEOPLE_ROWS, Running
@@ -133,7 +133,7 @@ def test_a_problem_nobody_foresaw_is_told_without_its_words(
     def broken(project: object) -> None:
         raise ValueError("a cell of person7")
 
-    monkeypatch.setattr("sfumato.web.views.meter", broken)
+    monkeypatch.setattr("sfumato.web.pages.meter", broken)
     answer = bench.get(f"{opened}/configure")
     assert answer.status == 500
     assert "That did not work" in answer.text
@@ -444,7 +444,7 @@ def test_what_cards_say_is_what_a_release_does(bench: Running, opened: str, meth
         if made:
             bench.post(f"{opened}/columns/3", do="build", way="order", fanout=2,
                        edition=project.decided.edition)  # fmt: skip
-        said = views.blurred(project, project.choices)
+        said = pages.blurred(project, project.choices)
         assert 'data-holds="yes"' in bench.follow(bench.post(f"{opened}/release")).text
         assert project.released is not None
         release, _ = project.released

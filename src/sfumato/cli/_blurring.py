@@ -10,8 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from sfumato.cli._demands import COLUMNS
-from sfumato.cli._options import option, split_columns
-from sfumato.cli._weights import Weights, parse_weights
+from sfumato.cli._options import Weights, option, parse_weights, split_columns
 from sfumato.errors import ParameterError
 
 __all__ = ["Blurring", "Identifying"]

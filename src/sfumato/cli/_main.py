@@ -1,17 +1,67 @@
-"""The program `sfumato`: finds the verb, loads its module, and hands over."""
+"""All verbs of the command line, in the order in which ``sfumato --help`` lists them.
+
+A verb is one line here and one module beside this one. The module is imported when its verb is
+used, so a verb costs nothing to those who use another.
+"""
 
 from __future__ import annotations
 
 import importlib
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
 from sfumato._version import __version__
-from sfumato.cli._verbs import VERBS, Verb
 
-__all__ = ["app", "main"]
+__all__ = [
+    "VERBS",
+    "Verb",
+    "app",
+    "main",
+]
+
+
+LOOK = "Who can be found"
+BLUR = "Blur it"
+PROVE = "Prove it"
+TOGETHER = "Compute together without showing it"
+HELPERS = "Helpers"
+
+
+@dataclass(frozen=True)
+class Verb:
+    """One verb: its name, the module in ``sfumato.cli`` that holds its `app`, and its place."""
+
+    name: str
+    module: str
+    panel: str
+    summary: str
+
+
+VERBS = (
+    Verb("scan", "scan", LOOK, "First look: who can be found, and by which columns."),
+    Verb("measure", "measure", LOOK, "How well a set of columns tells people apart."),
+    Verb("key", "key", LOOK, "One smallest set of columns that identifies people."),
+    Verb("keys", "keys", LOOK, "All minimal sets of columns that identify people."),
+    Verb("violations", "violations", LOOK, "Which column sets break k-anonymity."),
+    Verb("uniques", "uniques", LOOK, "The rows that few columns single out."),
+    Verb("risk", "risk", LOOK, "How likely somebody is found by what an attacker knows."),
+    Verb("mask", "mask", BLUR, "Publish as many columns as possible, no quasi-identifier."),
+    Verb("anonymize", "anonymize", BLUR, "Blur until k-anonymity and its kin provably hold."),
+    Verb("verify", "verify", PROVE, "Check a table or a release."),
+    Verb("population", "population", LOOK, "Who is unique in the population behind the table."),
+    Verb("attack", "attack", PROVE, "Join a release with known people and count who is found."),
+    Verb("safe-harbor", "safe_harbor", BLUR, "De-identify by HIPAA's Safe Harbor."),
+    Verb("party", "party", TOGETHER, "Two parties compute together without showing their rows."),
+    Verb("joint", "joint", TOGETHER, "Models across institutions that do not share rows."),
+    Verb("hierarchy", "hierarchy", HELPERS, "Look at generalization hierarchies, and make them."),
+    Verb("report", "report", PROVE, "One page to look at: who can be found, and what to do."),
+    Verb("serve", "serve", PROVE, "The workbench in your browser, on this machine only."),
+    Verb("datasets", "datasets", HELPERS, "Public tables to try things on, as files."),
+    Verb("demo-data", "demo_data", HELPERS, "Make a synthetic hospital table to try things on."),
+)
 
 
 class VerbGroup(TyperGroup):

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import csv
-from collections.abc import Sequence
+import os
+import tomllib
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, SourceError
+from sfumato.files import read_text, require_folder
 
 __all__ = [
     "Beta",
@@ -33,11 +38,15 @@ __all__ = [
     "Threads",
     "Time",
     "UseEngine",
+    "Weights",
     "examples",
     "new_app",
+    "new_file",
     "option",
+    "parse_weights",
     "split_columns",
 ]
+
 
 READING = "Reading the table"
 LIMITS = "Limits"
@@ -260,3 +269,93 @@ def split_columns(given: Sequence[str] | None, known: Sequence[str] = ()) -> lis
     if not names:
         raise ParameterError("no columns were named", remedy="Name some, e.g. age,sex,zip.")
     return names
+
+
+Weights = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--weights",
+        metavar="A=2,B=0.5",
+        show_default=False,
+        help="Weights of columns, or a TOML file with a table of them; 1 where none is given.",
+    ),
+]
+
+
+def parse_weights(given: Sequence[str] | None) -> Mapping[str, float]:
+    """Weights from ``name=number`` lists or a TOML file (its table ``[weights]``, or its top).
+
+    Examples
+    --------
+    >>> parse_weights(["age=2,zip=0.5"])
+    {'age': 2.0, 'zip': 0.5}
+    """
+    weights: dict[str, float] = {}
+    for text in given or ():
+        if text.endswith(".toml"):
+            weights |= _from_file(Path(text))
+            continue
+        for part in filter(None, (part.strip() for part in text.split(","))):
+            name, separator, number = part.rpartition("=")
+            weights[name] = _number(name, number, bool(separator))
+    return weights
+
+
+def _number(name: str, text: str, has_name: bool) -> float:
+    try:
+        if has_name and name:
+            return float(text)
+    except ValueError:
+        pass
+    raise ParameterError("a weight could not be read", remedy="Write e.g. --weights age=2,zip=0.5")
+
+
+def _from_file(path: Path) -> dict[str, float]:
+    try:
+        content = tomllib.loads(read_text(path, "the weights"))
+    except tomllib.TOMLDecodeError as error:
+        raise SourceError(
+            f"this is no TOML: {error}", where=str(path), remedy="Write e.g.\n[weights]\nage = 2"
+        ) from None
+    table = content.get("weights", content)
+    if not isinstance(table, dict) or not all(
+        isinstance(weight, (int, float)) and not isinstance(weight, bool)
+        for weight in table.values()
+    ):
+        raise ParameterError(
+            "the weights must be a table of numbers",
+            where=str(path),
+            remedy="Write e.g.\n[weights]\nage = 2",
+        )
+    return {name: float(weight) for name, weight in table.items()}
+
+
+def new_file(path: str, force: bool, *taken: str | None) -> Path:
+    """Where to write; an existing file is not replaced unless asked.
+
+    Parameters
+    ----------
+    taken
+        What the command reads or writes besides: never replaced, not even with `force`.
+    """
+    target = Path(path)
+    if any(_same(target, other) for other in taken if other):
+        raise ParameterError(
+            "the same command reads or writes this file; it would be lost",
+            where=path,
+            remedy="Choose another name.",
+        )
+    if target.is_dir():
+        raise ParameterError("this is a folder", where=path, remedy="Name a file to write in it.")
+    if target.exists() and not force:
+        raise ParameterError(
+            "the output exists already", where=path, remedy="Choose another name, or use --force."
+        )
+    require_folder(target.parent, "the output", kind=ParameterError)
+    return target
+
+
+def _same(target: Path, other: str) -> bool:
+    with contextlib.suppress(OSError, ValueError):
+        return os.path.samefile(target, other)
+    return os.path.abspath(target) == os.path.abspath(other)

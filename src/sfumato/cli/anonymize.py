@@ -10,8 +10,7 @@ import typer
 
 from sfumato.cli._blurring import Blurring, Identifying
 from sfumato.cli._demands import Privacy, Subjects
-from sfumato.cli._options import Force, Output, examples, new_app, option
-from sfumato.cli._places import new_file
+from sfumato.cli._options import Force, Output, examples, new_app, new_file, option
 from sfumato.cli._running import Run, table_verb
 from sfumato.errors import ParameterError
 from sfumato.files import write_text

@@ -10,7 +10,7 @@ from sfumato.cli._options import Force, Seed, examples, new_app
 from sfumato.cli._running import Run, verb
 
 if TYPE_CHECKING:
-    from sfumato.demo.writing import Written
+    from sfumato.demo.hospital import Written
 
 app = new_app()
 

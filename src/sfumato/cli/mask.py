@@ -7,10 +7,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sfumato.cli._options import Force, Output, Seed, examples, new_app, split_columns
+from sfumato.cli._options import (
+    Force,
+    Output,
+    Seed,
+    Weights,
+    examples,
+    new_app,
+    parse_weights,
+    split_columns,
+)
 from sfumato.cli._running import Run, table_verb
 from sfumato.cli._streaming import Stream, read_as_stream
-from sfumato.cli._weights import Weights, parse_weights
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

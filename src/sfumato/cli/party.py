@@ -10,9 +10,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sfumato.cli._options import Columns, Force, Output, examples, new_app, option, split_columns
+from sfumato.cli._options import (
+    Columns,
+    Force,
+    Output,
+    examples,
+    new_app,
+    new_file,
+    option,
+    split_columns,
+)
 from sfumato.cli._party_views import view_keys, view_logarithms, view_net, view_tree
-from sfumato.cli._places import new_file
 from sfumato.cli._running import Run, table_verb, verb
 from sfumato.files import write_text
 

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sfumato.cli._options import Force, Output, Seed, examples, new_app
+from sfumato.cli._options import Force, Output, Seed, Weights, examples, new_app, parse_weights
 from sfumato.cli._running import Run, table_verb
-from sfumato.cli._weights import Weights, parse_weights
 from sfumato.errors import ParameterError
 
 if TYPE_CHECKING:

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sfumato.cli._options import Force, Output, Seed, examples, new_app
-from sfumato.cli._places import new_file
+from sfumato.cli._options import Force, Output, Seed, examples, new_app, new_file
 from sfumato.cli._running import Run, table_verb
 from sfumato.errors import ParameterError
 from sfumato.files import read_text

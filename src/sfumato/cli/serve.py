@@ -62,13 +62,12 @@ def _upload_limit(text: str) -> int:
 def _serve(places: list[Path], port: int, upload_limit: int, browser: bool) -> None:
     try:
         from sfumato.web.app import Workbench
-        from sfumato.web.serving import Server
+        from sfumato.web.server import Server
     except ImportError as error:
         raise MissingExtraError("web", "the workbench") from error
-    from sfumato.web.shelf import Shelf
-    from sfumato.web.uploads import Uploads
+    from sfumato.web.sources import TableFolders, Uploads
 
-    server = Server(Workbench(Shelf(places), uploads=Uploads(upload_limit)), port)
+    server = Server(Workbench(TableFolders(places), uploads=Uploads(upload_limit)), port)
 
     def ready(link: str) -> None:
         typer.echo(f"The workbench is at {link}\nCtrl-C ends it.", err=True)

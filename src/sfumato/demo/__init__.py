@@ -1,6 +1,5 @@
 """A synthetic hospital to try things on: nobody in it exists."""
 
-from sfumato.demo.hospital import people, people_batches, people_schema
-from sfumato.demo.writing import write_people
+from sfumato.demo.hospital import people, people_batches, people_schema, write_people
 
 __all__ = ["people", "people_batches", "people_schema", "write_people"]

@@ -21,13 +21,12 @@ from starlette.routing import Route
 from sfumato.budget import Budget
 from sfumato.errors import ParameterError, SfumatoError
 from sfumato.tables import table
-from sfumato.web.editing import Editing
+from sfumato.web.hierarchy_pages import Editing
 from sfumato.web.jobs import Job, Jobs
 from sfumato.web.pages import form_of, page, to
 from sfumato.web.project import Decided, Project
-from sfumato.web.shelf import Shelf
+from sfumato.web.sources import TableFolders, Uploads
 from sfumato.web.steps import Steps
-from sfumato.web.uploads import Uploads
 
 __all__ = ["Workbench"]
 
@@ -49,7 +48,7 @@ class Workbench:
     """All that is open, and the application that shows it."""
 
     def __init__(
-        self, shelf: Shelf, jobs: Jobs | None = None, uploads: Uploads | None = None
+        self, shelf: TableFolders, jobs: Jobs | None = None, uploads: Uploads | None = None
     ) -> None:
         self.shelf = shelf
         self.jobs = jobs or Jobs()

@@ -19,7 +19,7 @@ from sfumato.anonymization.registry import METHODS
 from sfumato.errors import ParameterError, SfumatoError, SourceError
 from sfumato.files import write_text
 from sfumato.hierarchy import read_arx, write_arx
-from sfumato.web.outline import Outline
+from sfumato.web.hierarchies import EditableHierarchy
 
 __all__ = [
     "DISTANCES",
@@ -84,7 +84,7 @@ class Choices:
     key_file: str = ""
     """The key that pseudonyms are made with; without one the project makes its own."""
     weights: Mapping[str, float] = field(default_factory=dict)
-    trees: Mapping[str, Outline] = field(default_factory=dict)
+    trees: Mapping[str, EditableHierarchy] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for name, value, least, most in (
@@ -147,7 +147,7 @@ class Choices:
         return ", ".join(said)
 
     @property
-    def used_trees(self) -> dict[str, Outline]:
+    def used_trees(self) -> dict[str, EditableHierarchy]:
         """Trees that a release needs: of what others may know, and of the distance t is about."""
         wanted = set(self.qi)
         if self.t is not None and self.t_distance == "hierarchical":
@@ -273,7 +273,7 @@ def write_choices(choices: Choices, folder: Path, source: str) -> None:
     write_text(folder / "project.toml", "\n".join(lines) + "\n")
 
 
-def write_trees(trees: Mapping[str, Outline], folder: Path) -> None:
+def write_trees(trees: Mapping[str, EditableHierarchy], folder: Path) -> None:
     """Write trees as ``<column>.csv`` into a folder that then holds nothing else."""
     wanted = {_place(folder, name): tree for name, tree in trees.items()}
     if folder.is_dir():
@@ -294,7 +294,7 @@ def read_choices(folder: Path) -> Choices | None:
     try:
         body = tomllib.loads(place.read_text(encoding="utf-8"))
         trees = {
-            str(name): Outline.of(
+            str(name): EditableHierarchy.of(
                 read_arx(_place(folder / TREES, str(name))), str(tree["said"]), tree["marks"]
             )
             for name, tree in body.pop("trees", {}).items()

@@ -1,8 +1,10 @@
-"""What every page handler needs: forms in, pages out."""
+"""What every page needs: forms in, pages out, and the figures beside the settings."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from typing import Any
 from urllib.parse import parse_qs
@@ -11,11 +13,31 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
+from sfumato.budget import Budget
 from sfumato.errors import ParameterError
-from sfumato.report.page import Page, body_html
+from sfumato.report.drawing import gauge
+from sfumato.report.page import Grid, Page, Section, Tone, body_html
+from sfumato.report.pages.table import classes_of, scan_page
+from sfumato.report.wording import percent, phrase, sentence
+from sfumato.web.choices import OFFERED, Choices
 from sfumato.web.project import Decided, Project
 
-__all__ = ["Form", "body", "form_of", "frame", "number_or_none", "page", "to", "whole"]
+__all__ = [
+    "Form",
+    "along",
+    "blurred",
+    "body",
+    "explore",
+    "form_of",
+    "frame",
+    "meter",
+    "number_or_none",
+    "page",
+    "risk",
+    "to",
+    "whole",
+]
+
 
 Form = dict[str, list[str]]
 LARGEST_FORM = 4_000_000
@@ -100,3 +122,139 @@ def number_or_none(form: Form, name: str) -> float | None:
         return float(text)
     except ValueError as error:
         raise ParameterError(f"{name} is not a number") from error
+
+
+def meter(project: Project, choices: Choices) -> tuple[str, Tone]:
+    """One line about who can be found with the roles as they are."""
+    if not choices.qi:
+        return (
+            "Nothing is known to others yet: nobody can be found, and nothing is blurred.",
+            "warn",
+        )
+    if choices.gap is not None:
+        what, remedy = choices.gap
+        return f"{sentence(what)} {remedy}", "warn"
+    known = f"{len(choices.qi)} column{'s' * (len(choices.qi) > 1)}"
+    sizes = project.sizes_now(choices.qi)
+    if sizes is None:
+        return (
+            f"Others may know {known}. Who looks alike by them is not counted yet.",
+            "warn",
+        )
+    if not sizes.rows:
+        return "The table has no rows: there is nobody to find.", "good"
+    k = choices.k
+    below = sizes.rows_below(k)
+    if not below:
+        return f"By these {known} everybody has at least {k - 1} others like them.", "good"
+    alone = f"By these {known} {sizes.unique_rows:,} of {sizes.rows:,} people stand alone"
+    if below == sizes.unique_rows:
+        return f"{alone}.", "bad"
+    few = f"{percent(below / sizes.rows)} have fewer than {k - 1} others like them"
+    return f"{alone}, and {few}.", "bad"
+
+
+def blurred(project: Project, choices: Choices) -> dict[str, str]:
+    """How each column is blurred, or would be if others knew it, in words for its card."""
+    return {
+        column.name: _blurred(choices, column.name, project.table.column(column.name).ordered)
+        for column in project.columns
+    }
+
+
+def _blurred(choices: Choices, name: str, ordered: bool) -> str:
+    own = choices.trees.get(name)
+    if choices.method == "cells":
+        return "starred"
+    if own is not None:
+        limits = f", {len(own.marks)} limit{'s' * (len(own.marks) > 1)}" if own.marks else ""
+        return f"blurred by own tree{limits}"
+    if choices.infers_trees:
+        return "blurred by inferred tree"
+    return "blurred in ranges" if ordered else "blurred in sets"
+
+
+def along(choices: Choices) -> dict[str, str]:
+    """What each method makes of the trees that were made, where that is not plain."""
+    return {method: _along(replace(choices, method=method)) for method in OFFERED}
+
+
+def _along(choices: Choices) -> str:
+    bare = [name for name in choices.qi if name not in choices.trees]
+    if choices.method == "cells":
+        stars = "cells stars values and leaves the others exact: of trees only their limits count."
+        return stars if choices.used_trees else ""
+    if not bare or not choices.infers_trees:
+        return ""
+    return f"{choices.method} climbs trees only: those of {phrase(bare, 4)} are inferred."
+
+
+def explore(project: Project, choices: Choices) -> Page:
+    """Who can be found in the table, and by which columns."""
+    page = scan_page(project.explore(choices, Budget()))
+    kept = [section for section in page.sections if section.title != "What to do next"]
+    return replace(page, sections=kept)
+
+
+def risk(project: Project, choices: Choices) -> Page:
+    """Class sizes against a k that can be moved: drawn from what has been counted already."""
+    k, sizes = choices.k, project.class_sizes(choices.qi)
+    if not sizes.rows:
+        return Page("Risk", "", "The table has no rows: there is nobody to find.", "good")
+    below = sizes.rows_below(k)
+    verdict = (
+        f"{below:,} of {sizes.rows:,} people ({percent(below / sizes.rows)}) have fewer than "
+        f"{k - 1} others like them on {phrase(choices.qi, 6)}."
+        if below
+        else f"Everybody has at least {k - 1} others like them on {phrase(choices.qi, 6)}."
+    )
+    return Page(
+        title="Risk",
+        subtitle="",
+        verdict=verdict,
+        tone="bad" if below else "good",
+        facts=(
+            ("stand alone", f"{sizes.unique_rows:,}"),
+            (f"fewer than {k} alike", f"{below:,}"),
+            ("smallest class (k)", f"{sizes.k:,}"),
+            ("classes", f"{sizes.classes:,}"),
+        ),
+        gauges=(
+            gauge("highest risk", 1 / sizes.k if sizes.k else None),
+            gauge("average risk", sizes.classes / sizes.rows),
+            gauge(f"rows below {k} alike", below / sizes.rows),
+        ),
+        sections=[
+            *_demanded(project, choices),
+            Section("Who looks alike", figures=classes_of(sizes, k)),
+        ],
+    )
+
+
+def _demanded(project: Project, choices: Choices) -> list[Section]:
+    """Everything that must hold, against the table as it is."""
+    found = project.check_now(choices)
+    if found is None:
+        return []
+    rows = [
+        (
+            model.model,
+            model.column or "",
+            _figures(model.asked),
+            _figures(model.measured),
+            f"{model.failing_rows:,} rows ({percent(model.failing_rows / max(1, found.rows))})"
+            if model.failing_rows
+            else "nobody",
+        )
+        for model in found.findings
+    ]
+    heads = ("what must hold", "about", "asked", "as it is", "not protected")
+    return [Section("What must hold", grids=[Grid(heads, rows)])]
+
+
+def _figures(named: Mapping[str, Any]) -> str:
+    return ", ".join(
+        f"{name} = {value:.3g}" if isinstance(value, float) else f"{name} = {value}"
+        for name, value in named.items()
+        if value is not None
+    )

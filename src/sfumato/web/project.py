@@ -36,8 +36,7 @@ from sfumato.web.choices import (
     write_choices,
     write_trees,
 )
-from sfumato.web.outline import Outline
-from sfumato.web.trees import MOST_VALUES, Held, inferred
+from sfumato.web.hierarchies import MOST_VALUES, EditableHierarchy, Held, inferred
 
 __all__ = ["Decided", "Project"]
 
@@ -95,7 +94,7 @@ class Project:
     _scans: dict[tuple[Names, Names], Scan] = field(default_factory=dict)
     _entries: tuple[Names, Codes] | None = None
     _held: dict[str, Held] = field(default_factory=dict)
-    _inferred: dict[str, Outline] = field(default_factory=dict)
+    _inferred: dict[str, EditableHierarchy] = field(default_factory=dict)
     _tried: int = 0
 
     @property
@@ -262,7 +261,7 @@ class Project:
             self._held[column] = Held(self.table.column(column), values, counts)
         return self._held[column]
 
-    def outline(self, column: str, choices: Choices | None = None) -> Outline:
+    def outline(self, column: str, choices: Choices | None = None) -> EditableHierarchy:
         """The tree of a column: the one that was made, or the one that would be inferred."""
         own = (choices or self.choices).trees.get(column)
         if own is not None:

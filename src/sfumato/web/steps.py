@@ -16,7 +16,7 @@ from starlette.routing import Route
 from sfumato.budget import Budget
 from sfumato.errors import ParameterError
 from sfumato.report.registry import page_of
-from sfumato.web import views
+from sfumato.web import pages
 from sfumato.web.candidates import curve
 from sfumato.web.choices import DISTANCES, L_KINDS, ROLES, Choices, methods
 from sfumato.web.pages import Form, body, form_of, frame, number_or_none, page, to, whole
@@ -64,9 +64,9 @@ class Steps:
         if not project.looked:
             return self.bench.look(project)
         decided = project.decided
-        meter = await run_in_threadpool(views.meter, project, decided.choices)
+        meter = await run_in_threadpool(pages.meter, project, decided.choices)
         return page("configure.html.j2", **frame(project, decided, "configure"), roles=ROLES,
-                    meter=meter, blurred=views.blurred(project, decided.choices),
+                    meter=meter, blurred=pages.blurred(project, decided.choices),
                     more=project.can_count_soon(decided.choices.qi),
                     **await self._offer(decided.choices))  # fmt: skip
 
@@ -92,7 +92,7 @@ class Steps:
 
     async def _meter(self, project: Project, decided: Decided) -> Response:
         choices = decided.choices
-        said, tone = await run_in_threadpool(views.meter, project, choices)
+        said, tone = await run_in_threadpool(pages.meter, project, choices)
         return JSONResponse(
             {
                 "said": said,
@@ -100,8 +100,8 @@ class Steps:
                 "undo": decided.can_undo,
                 "more": project.can_count_soon(choices.qi),
                 "edition": decided.edition,
-                "blurred": list(views.blurred(project, choices).values()),
-                "along": views.along(choices),
+                "blurred": list(pages.blurred(project, choices).values()),
+                "along": pages.along(choices),
             }
         )
 
@@ -124,7 +124,7 @@ class Steps:
                 "explore",
                 lambda budget: project.explore(project.choices, budget),
             )
-        shown = await run_in_threadpool(lambda: body(views.explore(project, choices)))
+        shown = await run_in_threadpool(lambda: body(pages.explore(project, choices)))
         return page("explore.html.j2", **frame(project, decided, "explore"), body=shown)
 
     async def risk(self, request: Request) -> Response:
@@ -132,7 +132,7 @@ class Steps:
         choices = decided.choices
         if not project.has_sizes(choices.qi):
             return self._count(project, "risk")
-        shown = await run_in_threadpool(lambda: body(views.risk(project, choices)))
+        shown = await run_in_threadpool(lambda: body(pages.risk(project, choices)))
         return page("risk.html.j2", **frame(project, decided, "risk"), body=shown)
 
     async def risk_figure(self, request: Request) -> Response:
@@ -141,7 +141,7 @@ class Steps:
             raise HTTPException(409, "Class sizes are not counted yet.")
         k = whole({"k": [request.query_params.get("k", "")]}, "k")
         choices = replace(decided.choices, k=k)
-        return HTMLResponse(await run_in_threadpool(lambda: body(views.risk(project, choices))))
+        return HTMLResponse(await run_in_threadpool(lambda: body(pages.risk(project, choices))))
 
     async def keep_k(self, request: Request) -> Response:
         project, _ = self.bench.ready(request)
@@ -228,7 +228,7 @@ class Steps:
     async def _offer(self, choices: Choices) -> dict[str, Any]:
         """What the form about privacy lets one choose."""
         return {"methods": methods(), "l_kinds": L_KINDS, "distances": DISTANCES,
-                "along": views.along(choices),
+                "along": pages.along(choices),
                 "keys": await run_in_threadpool(self.bench.shelf.keys)}  # fmt: skip
 
 

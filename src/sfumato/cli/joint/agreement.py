@@ -9,8 +9,7 @@ from typing import Annotated
 
 import typer
 
-from sfumato.cli._options import Columns, Force, examples
-from sfumato.cli._places import new_file
+from sfumato.cli._options import Columns, Force, examples, new_file
 from sfumato.cli._running import Run, table_verb
 from sfumato.cli.joint._declarations import declared_columns, parse_pairs
 from sfumato.cli.joint._options import OutputFile, text

@@ -6,8 +6,7 @@ from typing import Annotated
 
 import typer
 
-from sfumato.cli._options import Force, examples
-from sfumato.cli._places import new_file
+from sfumato.cli._options import Force, examples, new_file
 from sfumato.cli._running import Run, verb
 from sfumato.cli.joint._options import AgreementFile, OutputFile
 from sfumato.cli.joint._views import view_agreement

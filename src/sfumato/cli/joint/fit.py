@@ -7,10 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sfumato.cli._options import Force, examples
-from sfumato.cli._places import new_file
+from sfumato.cli._options import Force, examples, new_file, parse_weights
 from sfumato.cli._running import Run, verb
-from sfumato.cli._weights import parse_weights
 from sfumato.cli.joint._declarations import parse_pairs
 from sfumato.cli.joint._options import OutputFile, text
 from sfumato.cli.joint._party import Party, fit_together

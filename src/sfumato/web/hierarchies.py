@@ -6,23 +6,28 @@ opened or marked. Every change makes a new outline; the old one is what undo goe
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
+import sfumato.hierarchy as builders
+from sfumato.engines.protocol import Column
 from sfumato.errors import HierarchyError, ParameterError
 from sfumato.hierarchy import Hierarchy, Tree
 
-__all__ = ["Outline"]
+__all__ = ["MOST_VALUES", "EditableHierarchy", "Held", "built", "inferred", "read", "ways"]
+
 
 LONGEST_LABEL = 200
 
 
 @dataclass(frozen=True, eq=False)
-class Outline:
+class EditableHierarchy:
     """Values below groups below larger groups, and which of them are marked.
 
     Attributes
@@ -41,7 +46,7 @@ class Outline:
     Examples
     --------
     >>> sizes = Hierarchy.from_levels([["S", "M", "L"], ["*"] * 3])
-    >>> outline = Outline.of(sizes, "made by hand").group([1, 2], "M or L")
+    >>> outline = EditableHierarchy.of(sizes, "made by hand").group([1, 2], "M or L")
     >>> [level.to_pylist() for level in outline.hierarchy.levels()]
     [['S', 'M', 'L'], ['S', 'M or L', 'M or L'], ['*', '*', '*']]
     """
@@ -54,7 +59,7 @@ class Outline:
     said: str = ""
 
     @classmethod
-    def of(cls, hierarchy: Hierarchy, said: str, marks: Sequence[str] = ()) -> Outline:
+    def of(cls, hierarchy: Hierarchy, said: str, marks: Sequence[str] = ()) -> EditableHierarchy:
         """The outline of a tree; labels that only pad a short branch are drawn once."""
         tree = hierarchy.tree
         labels = hierarchy.labels.to_pylist()
@@ -198,7 +203,7 @@ class Outline:
 
     # What can be done to it
 
-    def group(self, nodes: Iterable[int], label: str) -> Outline:
+    def group(self, nodes: Iterable[int], label: str) -> EditableHierarchy:
         """Put nodes below a new group, which stands where their ways to the root meet."""
         picked = self._picked(nodes)
         shared = set(self.path(picked[0])[1:])
@@ -214,7 +219,7 @@ class Outline:
         parent = {**self.parent, new: above, **dict.fromkeys(picked, new)}
         return self._changed(names, parent)
 
-    def dissolve(self, nodes: Iterable[int]) -> Outline:
+    def dissolve(self, nodes: Iterable[int]) -> EditableHierarchy:
         """Take groups away; what stood below one stands where it stood."""
         gone = {node for node in self._known(nodes) if node in self.names and node != self.root}
         if not gone:
@@ -228,7 +233,7 @@ class Outline:
         names = {node: label for node, label in self.names.items() if node not in gone}
         return self._changed(names, parent)
 
-    def move(self, nodes: Iterable[int], to: int) -> Outline:
+    def move(self, nodes: Iterable[int], to: int) -> EditableHierarchy:
         """Put nodes below another group; a group that is left empty goes away."""
         picked = self._picked(nodes)
         if to not in self.names:
@@ -237,7 +242,7 @@ class Outline:
             raise ParameterError("a group cannot stand below itself", remedy="Choose another.")
         return self._changed(self.names, {**self.parent, **dict.fromkeys(picked, to)})
 
-    def rename(self, node: int, label: str) -> Outline:
+    def rename(self, node: int, label: str) -> EditableHierarchy:
         """Give a group another label."""
         if node not in self.names:
             raise ParameterError(
@@ -245,7 +250,7 @@ class Outline:
             )
         return self._changed({**self.names, node: self._new_label(label, node)}, self.parent)
 
-    def mark(self, nodes: Iterable[int]) -> Outline:
+    def mark(self, nodes: Iterable[int]) -> EditableHierarchy:
         """Mark nodes as boundaries; where all of them are marked, take the marks away."""
         picked = set(self._known(nodes)) - {self.root}
         if not picked:
@@ -255,7 +260,7 @@ class Outline:
         marks = self.marks - picked if picked <= self.marks else self.marks | picked
         return replace(self, marks=marks)
 
-    def mark_height(self, height: int) -> Outline:
+    def mark_height(self, height: int) -> EditableHierarchy:
         """Let values be blurred up to the groups of one height, and no further."""
         marks = set()
         for value in range(len(self.values)):
@@ -263,11 +268,11 @@ class Outline:
             marks.add(allowed[-1])
         return replace(self, marks=frozenset(marks - {self.root}))
 
-    def unmarked(self) -> Outline:
+    def unmarked(self) -> EditableHierarchy:
         """The same without boundaries."""
         return replace(self, marks=frozenset())
 
-    def _changed(self, names: Mapping[int, str], parent: Mapping[int, int]) -> Outline:
+    def _changed(self, names: Mapping[int, str], parent: Mapping[int, int]) -> EditableHierarchy:
         """The outline after a change, without groups that hold nothing."""
         names, parent = dict(names), dict(parent)
         while empty := set(names) - set(parent.values()):
@@ -275,7 +280,7 @@ class Outline:
                 del names[group], parent[group]
         present = {*range(len(self.values)), *names}
         said = self.said if self.said.endswith(BY_HAND) else f"{self.said}{BY_HAND}"
-        made = Outline(self.values, names, parent, self.root, self.marks & present, said)
+        made = EditableHierarchy(self.values, names, parent, self.root, self.marks & present, said)
         # Refuse at once what could not be written to a file.
         assert made.hierarchy.tree.size == len(self.values)
         return made
@@ -310,3 +315,138 @@ class Outline:
 
 
 BY_HAND = ", changed by hand"
+
+
+MOST_VALUES = 20_000
+"""Values of a column whose tree can be changed by hand."""
+MOST_LEVELS = 50
+
+
+@dataclass(frozen=True, eq=False)
+class Held:
+    """The values of a column, and the rows that hold each."""
+
+    column: Column
+    values: pa.Array
+    counts: npt.NDArray[np.int64]
+
+    def rows_of(self, outline: EditableHierarchy) -> list[int]:
+        """Rows that hold each value of a tree.
+
+        Raises
+        ------
+        HierarchyError
+            If the tree lacks a value of the column.
+        """
+        bound = outline.hierarchy.bind(self.values, self.column.name)
+        rows = [0] * len(outline.values)
+        for leaf, count in zip(bound.origin[: bound.size].tolist(), self.counts, strict=True):
+            if leaf >= 0:
+                rows[leaf] = int(count)
+        return rows
+
+    @property
+    def missing(self) -> int:
+        """Rows without a value: they stand apart in every tree."""
+        return int(self.counts[np.asarray(self.values.is_null())].sum())
+
+
+def inferred(held: Held) -> EditableHierarchy:
+    """The tree that a column gets when nobody makes one."""
+    tree, reason = builders.infer(held.column.name, held.values, held.counts)
+    return EditableHierarchy.of(tree, f"inferred: {reason}")
+
+
+def read(held: Held, text: str, name: str) -> EditableHierarchy:
+    """A tree from a file in ARX's form; it must know every value of the column."""
+    tree = builders.parse_arx(text, where=name)
+    if tree.height > MOST_LEVELS:
+        raise ParameterError(
+            f"the tree has {tree.height:,} levels", where=name,
+            remedy=f"Leave out all but {MOST_LEVELS}.",
+        )  # fmt: skip
+    outline = EditableHierarchy.of(tree, f"read from {name}")
+    held.rows_of(outline)
+    return outline
+
+
+def ways(kind: str) -> tuple[str, ...]:
+    """Ways to build a tree that make sense for a kind of column."""
+    if kind in ("integer", "float", "decimal", "duration", "time"):
+        return ("width", "cuts", "frequency", "prefixes", "flat")
+    if kind in ("date", "timestamp"):
+        return ("dates", "frequency", "flat")
+    return ("prefixes", "order", "dates", "flat") if kind == "text" else ("flat",)
+
+
+def built(held: Held, way: str, form: Mapping[str, Sequence[str]]) -> EditableHierarchy:
+    """A tree of the kind the form asks for."""
+    if way == "infer":
+        return inferred(held)
+    if way not in ways(held.column.kind):
+        raise ParameterError("there is no such way to make a tree", remedy="Choose one listed.")
+    values, name = held.values, held.column.name
+    makers: dict[str, Callable[[], tuple[Hierarchy, str]]] = {
+        "width": lambda: _width(values, _one(form, "width", float), name),
+        "cuts": lambda: _cuts(values, _list(form, "cuts", float), name),
+        "frequency": lambda: _frequency(held, _one(form, "groups", int)),
+        "prefixes": lambda: _prefixes(values, _list(form, "keep", int)),
+        "order": lambda: _order(values, _one(form, "fanout", int)),
+        "dates": lambda: _dates(values, form.get("calendar", ()), name),
+        "flat": lambda: (builders.flat(values), "nothing but * above"),
+    }
+    tree, said = makers[way]()
+    return EditableHierarchy.of(tree, said)
+
+
+Made = tuple[Hierarchy, str]
+
+
+def _width(values: pa.Array, width: float, name: str) -> Made:
+    tree = builders.intervals(values, width=width, name=name)
+    return tree, f"intervals of {width:g}, each next level twice as wide"
+
+
+def _cuts(values: pa.Array, edges: Sequence[float], name: str) -> Made:
+    tree = builders.intervals(values, edges=sorted(set(edges)), name=name)
+    return tree, f"cut at {', '.join(f'{edge:g}' for edge in sorted(set(edges)))}"
+
+
+def _frequency(held: Held, groups: int) -> Made:
+    tree = builders.equal_frequency(
+        held.values, held.counts, groups=groups, name=held.column.name
+    )  # fmt: skip
+    return tree, f"{groups} intervals of about equally many rows"
+
+
+def _prefixes(values: pa.Array, keep: Sequence[int]) -> Made:
+    kept = sorted(set(keep), reverse=True)
+    tree = builders.prefixes(values, keep=kept)
+    return tree, f"the first {', '.join(str(length) for length in kept)} characters"
+
+
+def _order(values: pa.Array, fanout: int) -> Made:
+    return builders.neighbours(values, fanout), f"{fanout} neighbours at a time"
+
+
+def _dates(values: pa.Array, levels: Sequence[str], name: str) -> Made:
+    chosen = [level for level in builders.CALENDAR if level in levels]
+    if not chosen:
+        raise ParameterError("no level of the calendar was chosen", remedy="Choose at least one.")
+    return builders.dates(values, chosen, name=name), "dates: " + ", ".join(chosen)
+
+
+def _one(form: Mapping[str, Sequence[str]], name: str, kind: Callable[[str], Any]) -> Any:
+    return _list(form, name, kind)[0]
+
+
+def _list(form: Mapping[str, Sequence[str]], name: str, kind: Callable[[str], Any]) -> list[Any]:
+    """Numbers as people write them: separated by commas or spaces."""
+    written = "".join(form.get(name, [""])[:1]).replace(",", " ").split()
+    try:
+        numbers = [kind(part) for part in written[:1000]]
+    except ValueError:
+        numbers = []
+    if not numbers or not all(abs(number) < 1e300 for number in numbers):
+        raise ParameterError("numbers were expected", remedy="Write e.g. 18, 30, 65.")
+    return numbers
