@@ -7,7 +7,6 @@ Where the programs are missing, tests that need them are skipped and say why.
 from __future__ import annotations
 
 import os
-import pwd
 import shutil
 import subprocess
 import sys
@@ -21,8 +20,15 @@ from urllib.parse import quote
 
 import pytest
 
+try:
+    import pwd
+except ImportError:  # Windows, where no server is started
+    pwd = None  # type: ignore[assignment]
+
 TIME_ZONE = "America/New_York"
 """Of both servers: nothing may depend on their being in UTC."""
+
+RULES = "org.apache.spark.sql.catalyst.optimizer"
 
 
 @dataclass(frozen=True)
@@ -118,6 +124,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         # Tables of tests are small: reading a plan is quicker than compiling it.
         .config("spark.sql.codegen.wholeStage", False)
         .config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
+        # Nor is a plan, each time it is looked at, the place to compute with all its rows.
+        .config("spark.sql.optimizer.excludedRules", f"{RULES}.ConvertToLocalRelation")
         .config("spark.driver.host", "127.0.0.1")
         .config("spark.driver.bindAddress", "127.0.0.1")
         .config("spark.driver.memory", "1g")
