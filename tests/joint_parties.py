@@ -26,10 +26,10 @@ import numpy as np
 
 from ports import free_port
 from sfumato.errors import SfumatoError
-from sfumato.joint import SecureSum, fit_cox, summing
-from sfumato.joint.exact import exact_cox
-from sfumato.joint.links import Certificates, gather, join
-from sfumato.joint.summing import until_complete
+from sfumato.joint import SecureSum, fit_cox, secure_sum
+from sfumato.joint.distributed_cox import exact_cox
+from sfumato.joint.parties import Certificates, gather, join
+from sfumato.joint.secure_sum import until_complete
 from sfumato.secure import make_keys
 from sfumato.secure.channel import Channel
 
@@ -90,7 +90,7 @@ def party(name: str, folder: Path, port: int, scenario: dict[str, Any]) -> list[
     if rest:
         Fault(kind, *rest)
     if kind == "version":
-        summing._PROTOCOL += 1
+        secure_sum._PROTOCOL += 1
     links = gather(address, trust, timeout) if name == "A" else join(address, "A", trust, timeout)
     with SecureSum(
         name,

@@ -18,7 +18,7 @@ import pytest
 from cli_tools import sfumato
 from joint_studies import study
 from ports import free_port
-from sfumato.cli.joint._declarations import declared_columns, parse_pairs
+from sfumato.cli._joint_views import declared_columns, parse_pairs
 from sfumato.engines.protocol import column_of
 from sfumato.errors import ColumnError, ParameterError
 from sfumato.joint import Category, Number, fit_cox, read_agreement, read_model, read_share
@@ -124,7 +124,7 @@ def test_a_recoverable_share_is_refused_with_code_1_and_nothing_written(tmp_path
 @pytest.mark.parametrize(
     ("more", "words"),
     [
-        (["--rounding", 0.1, "--decimals", 1], "say the same"),
+        (["--rounding", 0.1, "--decimals", 1], "mean the same thing"),
         (["--time", "dayz"], "dayz"),
         (["--rounding", -1], "negative"),
         (["--rounding", "nan"], "finite number"),

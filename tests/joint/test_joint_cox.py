@@ -145,7 +145,7 @@ def test_bad_input_is_refused() -> None:
         fit_cox(np.ones((20, 2)), time, event)
     with pytest.raises(InputError, match="missing or infinite"):
         fit_cox(np.where(x > 0.9, np.nan, x), time, event)
-    with pytest.raises(InputError, match="one length"):
+    with pytest.raises(InputError, match="one entry per row"):
         fit_cox(x, time[:-1], event)
     with pytest.raises(ParameterError, match="penalty"):
         fit_cox(x, time, event, penalty=-1.0)

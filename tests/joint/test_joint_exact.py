@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 from joint_studies import study
 from sfumato.errors import InputError, ParameterError, PeerError, UnfinishedError
 from sfumato.joint import SecureSum, fit_cox, fit_exact, fit_logistic, fit_svm, score, survived
-from sfumato.joint.exact import exact_cox, exact_margin
-from sfumato.joint.stratified import exact_stratified_cox
-from sfumato.joint.summing import Alone, until_complete
+from sfumato.joint.distributed_cox import exact_cox, exact_stratified_cox
+from sfumato.joint.exact import exact_classifier
+from sfumato.joint.secure_sum import LocalSum, until_complete
 from sfumato.secure.channel import Channel
 
 Work = Callable[[str, SecureSum], Any]
@@ -114,7 +114,8 @@ def test_classifiers_equal_the_pooled_fit(loss: Any) -> None:
     fit = (fit_svm if loss == "svm" else fit_logistic)(x, positive, nu=20.0)
     done = good(
         together(
-            "abc", lambda n, s: exact_margin(s, loss, x[site == n], positive[site == n], nu=20.0)
+            "abc",
+            lambda n, s: exact_classifier(s, loss, x[site == n], positive[site == n], nu=20.0),
         )
     )
     for name in "abc":
@@ -157,18 +158,18 @@ def test_a_party_without_events_may_take_part_in_a_stratified_fit() -> None:
     done = good(together("abc", work))
     assert np.isfinite(done["c"].coefficients).all()
     with pytest.raises(InputError, match="censored"):
-        exact_stratified_cox(Alone(), x, time, np.zeros(len(x), bool))
+        exact_stratified_cox(LocalSum(), x, time, np.zeros(len(x), bool))
     with pytest.raises(InputError, match="column `b` is constant"):
         exact_stratified_cox(
-            Alone(), np.c_[x[:, 0], np.ones(len(x))], time, event, names=("a", "b")
+            LocalSum(), np.c_[x[:, 0], np.ones(len(x))], time, event, names=("a", "b")
         )
     with pytest.raises(UnfinishedError, match="perfectly"):
-        exact_stratified_cox(Alone(), -time[:, None], time, np.ones(len(x), bool))
+        exact_stratified_cox(LocalSum(), -time[:, None], time, np.ones(len(x), bool))
 
 
 def test_stratified_models_score_without_a_survival_curve() -> None:
     lung = study("lung")
-    model = fit_exact(Alone(), lung.table, lung.agreement, "cox", stratified=True)
+    model = fit_exact(lung.table, lung.agreement, parties=LocalSum(), kind="cox", stratified=True)
     found = score(model, lung.table)
     assert found.survival is None
     pooled = fit_cox(lung.encoded.matrix, *lung.outcome)
@@ -179,8 +180,8 @@ def test_stratified_models_score_without_a_survival_curve() -> None:
 
 def test_merged_times_leave_nobody_alone() -> None:
     x, time, event, _ = made_up()
-    fine = exact_cox(Alone(), x, time, event, time_step=1, time_max=150)
-    merged = exact_cox(Alone(), x, time, event, time_step=1, time_max=150, min_group=10)
+    fine = exact_cox(LocalSum(), x, time, event, time_step=1, time_max=150)
+    merged = exact_cox(LocalSum(), x, time, event, time_step=1, time_max=150, min_group=10)
     assert fine.revealed["alone"] > 0
     assert merged.revealed["alone"] == 0
     assert merged.revealed["smallest_group"] >= 10
@@ -206,7 +207,7 @@ def test_merging_equals_the_pooled_fit_on_merged_times() -> None:
 
 def test_a_coarser_grid_rounds_times_up() -> None:
     x, time, event, _ = made_up()
-    found = exact_cox(Alone(), x, time, event, time_step=7, time_max=154)
+    found = exact_cox(LocalSum(), x, time, event, time_step=7, time_max=154)
     pooled = fit_cox(x, np.ceil(time / 7) * 7, event)
     np.testing.assert_allclose(found.coefficients, pooled.coefficients, atol=1e-10)
 
@@ -216,7 +217,7 @@ def test_a_single_risk_set_step_does_expose_a_person_and_the_model_says_so() -> 
     x, _, _, _ = made_up(60)
     seen: list[NDArray[Any]] = []
 
-    class Listening(Alone):
+    class Listening(LocalSum):
         def total(self, step: str, values: NDArray[Any]) -> NDArray[Any]:
             if step == "covariates":
                 seen.append(values)
@@ -339,7 +340,7 @@ def test_models_of_tables_score_like_the_pooled_model() -> None:
     time, event = lung.outcome
 
     def work(name: str, summing: SecureSum) -> Any:
-        return fit_exact(summing, lung.part(name), lung.agreement, "cox")
+        return fit_exact(lung.part(name), lung.agreement, "cox", parties=summing)
 
     done = good(together("ABCD", work))
     pooled = fit_cox(lung.encoded.matrix, time, event)
@@ -361,7 +362,7 @@ def test_classifier_models_of_tables(kind: Any) -> None:
     lung = study("lung")
     time, event = lung.outcome
     lived, known = survived(time, event, 365)
-    model = fit_exact(Alone(), lung.table, lung.agreement, kind, penalty=0.5)
+    model = fit_exact(lung.table, lung.agreement, parties=LocalSum(), kind=kind, penalty=0.5)
     fit = (fit_svm if kind == "svm" else fit_logistic)(
         lung.encoded.matrix[known], lived[known], nu=2.0
     )
@@ -370,7 +371,7 @@ def test_classifier_models_of_tables(kind: Any) -> None:
 
 def test_bad_input_is_refused() -> None:
     x, time, event, _ = made_up(50)
-    alone = Alone()
+    alone = LocalSum()
     grid = {"time_step": 1.0, "time_max": 150.0}
     with pytest.raises(InputError, match="censored"):
         exact_cox(alone, x, time, np.zeros(50, bool), **grid)
@@ -389,8 +390,8 @@ def test_bad_input_is_refused() -> None:
     with pytest.raises(UnfinishedError, match="perfectly"):
         exact_cox(alone, -time[:, None], time, np.ones(50, bool), **grid)
     with pytest.raises(InputError, match="one class"):
-        exact_margin(alone, "svm", x, np.ones(50, bool))
+        exact_classifier(alone, "svm", x, np.ones(50, bool))
     with pytest.raises(ParameterError, match="positive"):
-        exact_margin(alone, "svm", x, event, nu=0.0)
+        exact_classifier(alone, "svm", x, event, nu=0.0)
     with pytest.raises(ParameterError, match="star"):
         SecureSum("a", {}, "a")

@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
+from joint_studies import study
 from ports import free_port
 from sfumato.errors import ParameterError, PeerError
-from sfumato.joint import SecureSum
-from sfumato.joint.links import Certificates, gather, join
+from sfumato.joint import Parties, SecureSum, fit_cox, fit_exact
+from sfumato.joint.parties import Certificates, gather, join
 from sfumato.secure import make_keys
 
 
@@ -77,13 +79,13 @@ def test_a_coordinator_that_leaves_a_party_out_is_caught(tmp_path: Path) -> None
     done = run(trusts, free_port())
     for name in "bc":
         assert isinstance(done[name], PeerError)
-    assert any("not the parties agreed on" in str(done[name]) for name in "bc")
+    assert any("does not list the agreed parties" in str(done[name]) for name in "bc")
 
 
 def test_somebody_who_only_knocks_does_not_stop_the_parties(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sfumato.joint.links._GREETING_SECONDS", 3.0)
+    monkeypatch.setattr("sfumato.joint.parties._GREETING_SECONDS", 3.0)
     trusts = certificates(tmp_path, "abc")
     port = free_port()
     knocking = threading.Event()
@@ -118,7 +120,7 @@ def test_bad_settings_are_refused(tmp_path: Path) -> None:
     trusts = certificates(tmp_path, "ab")
     with pytest.raises(ParameterError, match="certificates are missing"):
         Certificates(tmp_path / "a.crt", tmp_path / "a.key", {})
-    with pytest.raises(ParameterError, match="no certificate of the coordinator"):
+    with pytest.raises(ParameterError, match="no certificate for the coordinator"):
         join(("127.0.0.1", 1), "z", trusts["a"], 1.0)
     (tmp_path / "junk.crt").write_text("junk")
     junk = Certificates(tmp_path / "a.crt", tmp_path / "a.key", {"b": tmp_path / "junk.crt"})
@@ -133,3 +135,47 @@ def test_bad_settings_are_refused(tmp_path: Path) -> None:
         taken.listen(1)
         with pytest.raises(ParameterError, match="cannot listen"):
             gather(("127.0.0.1", taken.getsockname()[1]), trusts["a"], 1.0)
+
+
+def test_an_exact_fit_from_python(tmp_path: Path) -> None:
+    """Each party calls `fit_exact` with its own table; all get the model of the pooled rows."""
+    lung = study("lung")
+    keys = {name: make_keys(tmp_path, name) for name in "abc"}
+    sites = dict(zip("abc", (["A", "B"], ["C"], ["D"]), strict=True))
+    address = f"127.0.0.1:{free_port()}"
+    done: dict[str, Any] = {}
+
+    def party(name: str) -> None:
+        parties = Parties(
+            name,
+            "a",
+            **{"listen" if name == "a" else "connect": address},
+            certificate=keys[name].certificate,
+            key=keys[name].key,
+            others={other: own.certificate for other, own in keys.items() if other != name},
+        )
+        rows = lung.table.filter(pa.array(np.isin(lung.institution, sites[name])))
+        done[name] = fit_exact(rows.to_pandas(), lung.agreement, "cox", parties=parties)
+
+    threads = [threading.Thread(target=party, args=(name,)) for name in "abc"]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(120)
+    pooled = fit_cox(lung.encoded.matrix, *lung.outcome)
+    for model in done.values():
+        np.testing.assert_allclose(model.coefficients, pooled.coefficients, atol=1e-8)
+        assert model.session.parties == ("a", "b", "c")
+        assert model.session.encrypted
+    assert len(done) == 3
+
+
+def test_parties_that_cannot_meet(tmp_path: Path) -> None:
+    own = make_keys(tmp_path, "a")
+    given = {"certificate": own.certificate, "key": own.key, "others": {"b": own.certificate}}
+    with pytest.raises(ParameterError, match="--connect"):
+        Parties("a", "a", connect="127.0.0.1:9", **given)
+    with pytest.raises(ParameterError, match="this party itself"):
+        Parties("b", "a", connect="127.0.0.1:9", **given)
+    with pytest.raises(ParameterError, match="host:port"):
+        Parties("a", "a", listen="127.0.0.1", **given)

@@ -130,7 +130,7 @@ def test_round_trip(tmp_path: Path) -> None:
 
 def test_other_and_altered_files_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.parquet"
-    with pytest.raises(SourceError, match="not a readable share"):
+    with pytest.raises(SourceError, match="share cannot be read"):
         read_share(path)
     pq.write_table(patients(), path)
     with pytest.raises(InputError, match="is not a share"):

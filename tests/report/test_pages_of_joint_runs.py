@@ -29,9 +29,8 @@ from sfumato.joint import (
     fit_shares,
     make_share,
 )
-from sfumato.joint.encoding import encode, encode_outcome
-from sfumato.joint.projection import project
-from sfumato.joint.traffic import SumReport
+from sfumato.joint.local_data import encode, encode_outcome, project
+from sfumato.joint.secure_sum import SumReport
 from sfumato.report.disclosure import RARE, safe_moments
 from sfumato.report.page import page_html
 from sfumato.report.pages.joint import column_effects, fates_of
@@ -102,7 +101,7 @@ def exact_run() -> dict[str, tuple[JointModel, SumReport]]:
         try:
             with SecureSum(name, links, "hub") as summing:
                 table = patients(ROWS[name], list(ROWS).index(name))
-                model = fit_exact(summing, table, AGREED, "cox", penalty=0.1, min_group=5)
+                model = fit_exact(table, AGREED, "cox", parties=summing, penalty=0.1, min_group=5)
             done[name] = model, summing.report()
         except BaseException as error:
             done[name] = error

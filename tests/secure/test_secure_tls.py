@@ -142,7 +142,7 @@ def test_missing_and_wrong_files_are_named(keys, tmp_path):
     good = (keys / "bob.crt").read_text()
     for wrong in ("not a certificate", "", good + good, good.replace("M", "#", 1), "\0\xff"):
         nothing.write_text(wrong)
-        with pytest.raises(SourceError, match="not one certificate"):
+        with pytest.raises(SourceError, match="not a single certificate"):
             secure.TLS(keys / "alice.crt", keys / "alice.key", nothing).context(server=False)
 
 
@@ -158,7 +158,7 @@ def test_keys_are_private_and_never_overwritten(tmp_path):
     assert made.key.stat().st_mode & 0o077 == 0
     assert len(made.fingerprint) == 64
     before = made.key.read_bytes()
-    with pytest.raises(ParameterError, match="exists already"):
+    with pytest.raises(ParameterError, match="already exists"):
         secure.make_keys(tmp_path / "new", "clinic-1")
     assert made.key.read_bytes() == before
     assert b"PRIVATE" not in made.certificate.read_bytes()

@@ -217,7 +217,7 @@ def log(
 ) -> None:
     """Natural logarithms of sums of which each side knows one part.
 
-    A try-out of the machinery: whoever knows a sum and one part knows the other part.
+    A demonstration, not a protection: whoever knows a sum and one part knows the other part.
     """
     from sfumato.secure import log_of_sums
 

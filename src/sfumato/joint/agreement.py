@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import InputError, ParameterError, SourceError, did_you_mean
+from sfumato.results import Result
 
 __all__ = ["Agreement", "Category", "Column", "Number", "Outcome", "Projection", "read_agreement"]
 
@@ -225,9 +226,7 @@ class Agreement:
             raise ParameterError(f"column `{doubled[0]}` is named twice")
         taken = {self.outcome.time, self.outcome.event, self.outcome.label} & set(names)
         if taken:
-            raise ParameterError(
-                f"column `{min(map(str, taken))}` is outcome and predictor at once"
-            )
+            raise ParameterError(f"column `{min(map(str, taken))}` is both outcome and predictor")
         if self.projection.dimensions >= self.encoded:
             raise ParameterError(
                 f"m̄ = {self.projection.dimensions} is not smaller than the {self.encoded} encoded "
@@ -314,7 +313,7 @@ class Agreement:
         """Read the shape that `to_dict` and the TOML file have."""
         if not isinstance(plain, dict) or plain.get("format") != FORMAT:
             raise InputError(
-                f"not an agreement of format {FORMAT}",
+                f"this is not an agreement of format {FORMAT}",
                 where=where,
                 remedy="Write one with `sfumato joint agreement`.",
             )
@@ -356,6 +355,26 @@ class Agreement:
         return "\n".join(lines) + "\n"
 
 
+@dataclass(frozen=True)
+class Agreed(Result):
+    """An agreement that was written: its size and its hash, to compare with the others'."""
+
+    study: str
+    columns: int
+    encoded: int
+    dimensions: int
+    hash: str
+    path: str
+
+    @classmethod
+    def of(cls, agreement: Agreement, path: str) -> Agreed:
+        """The record of an agreement."""
+        size = agreement.projection.dimensions
+        return cls(
+            agreement.study, len(agreement.columns), agreement.encoded, size, agreement.hash, path
+        )
+
+
 def read_agreement(path: str | Path) -> Agreement:
     """Read an agreement from its TOML file."""
     try:
@@ -368,7 +387,7 @@ def read_agreement(path: str | Path) -> Agreement:
             remedy="Write one with `sfumato joint agreement`.",
         ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"not a TOML file: {error}", where=str(path)) from None
+        raise InputError(f"this is not a TOML file: {error}", where=str(path)) from None
     return Agreement.from_dict(plain, where=str(path))
 
 

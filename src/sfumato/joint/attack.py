@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.joint.agreement import Agreement
-from sfumato.joint.projection import random_matrix
+from sfumato.joint.local_data import random_matrix
 
 __all__ = ["GridAttack", "grid_attack"]
 
@@ -155,7 +155,7 @@ def _search(
     stop: tuple[int, int],
     nodes: int,
 ) -> tuple[Ints, NDArray[np.bool_], NDArray[np.bool_]]:
-    from sfumato.joint._attack_kernels import Levels, Limits, Targets, search_rows
+    from sfumato.joint._kernels import Levels, Limits, Targets, search_rows
 
     size = centre.shape[1]
     rotation, pivot = _triangular(contributions, order, size)

@@ -20,7 +20,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sfumato.errors import InputError, ParameterError, UnfinishedError
-from sfumato.joint.metrics import time_groups
 from sfumato.results import Result
 
 __all__ = ["CoxFit", "SortedRows", "Ties", "fit_cox", "newton", "tie_rows"]
@@ -132,10 +131,10 @@ def _checked(
     times = np.asarray(time, dtype=np.float64)
     dying = np.asarray(event, dtype=bool)
     if matrix.ndim != 2 or len(matrix) != len(times) or len(times) != len(dying):
-        raise InputError("`x`, `time` and `event` must have one entry a row, all of one length")
+        raise InputError("`x`, `time` and `event` must have one entry per row")
     case = np.ones(len(times)) if weights is None else np.asarray(weights, dtype=np.float64)
     if case.shape != times.shape or not (np.isfinite(case) & (case > 0)).all():
-        raise ParameterError("weights must be positive numbers, one a row")
+        raise ParameterError("weights must be positive numbers, one per row")
     if not (penalty >= 0 and np.isfinite(penalty)):
         raise ParameterError("the penalty must not be negative")
     if not np.isfinite(matrix).all():
@@ -213,6 +212,12 @@ class SortedRows:
             last = min(first + _BLOCK, len(scalars))
             s1, d1 = risk_totals(self.x, risk, self.dying, self.starts, first, last, carry)
             yield tie_rows(scalars[first:last], s1, d1)
+
+
+def time_groups(falling: Floats) -> NDArray[np.int64]:
+    """Start of each run of equal values in sorted `falling`, with its length at the end."""
+    edges = np.flatnonzero(np.diff(falling)) + 1
+    return np.concatenate(([0], edges, [len(falling)])).astype(np.int64)
 
 
 def tie_rows(scalars: Floats, s1: Floats, d1: Floats) -> Floats:

@@ -17,12 +17,16 @@ from sfumato.budget import Budget
 from sfumato.errors import InputError, ParameterError, PromiseError
 from sfumato.joint.agreement import Agreement
 from sfumato.joint.cox import fit_cox
-from sfumato.joint.encoding import Encoded
-from sfumato.joint.leaks import Protect, safe_rounding
-from sfumato.joint.margin import fit_svm
-from sfumato.joint.metrics import auc, concordance, survived
-from sfumato.joint.projection import project, round_to
-from sfumato.joint.tuning import choose_penalty, choose_seed, score_seeds
+from sfumato.joint.leakage_report import Protect, safe_rounding
+from sfumato.joint.linear_classifiers import fit_svm
+from sfumato.joint.local_data import Encoded, project, round_to, survived
+from sfumato.joint.validation import (
+    auc,
+    choose_penalty,
+    choose_seed,
+    concordance,
+    score_seeds,
+)
 from sfumato.results import Result
 
 __all__ = ["Evaluation", "ModelScore", "evaluate"]

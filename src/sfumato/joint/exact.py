@@ -1,243 +1,130 @@
-"""The exact alternative: Newton's method over institutions, with nothing but masked sums leaving.
+"""The exact fit: a model of everybody's rows, of which nothing but masked sums leaves a party.
 
-Cox: one iteration takes two sums. First the risk-set totals S0 (and D0 over tied deaths) at the
-event times; with them everybody can compute each row's hazard, so the gradient and the first part
-of the Hessian become plain sums over rows. The second sum holds these and the covariate totals
-S1, D1 of the risk sets; second moments by time are never sent. Classifiers need one sum an
-iteration: value, gradient, Hessian.
-
-What all parties learn is in `ExactFit.revealed`. The totals at two neighbouring event times
-differ by the people who left in between; where that is a single person, the totals give that
-person's covariates away, though not at which institution. `min_group` merges times until at
-least so many leave together.
+All parties run `fit_exact` at once, each with its own table. Cox models are in `distributed_cox`;
+classifiers need one sum an iteration: value, gradient, Hessian.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.errors import InputError, ParameterError, PeerError, UnfinishedError
+from sfumato.errors import InputError, ParameterError
+from sfumato.files import require_file
 from sfumato.joint.agreement import Agreement
-from sfumato.joint.climbing import TOLERANCE, climb
-from sfumato.joint.cox import Ties, newton
-from sfumato.joint.margin import Loss, loss_sums
+from sfumato.joint.cox import Ties
+from sfumato.joint.distributed_cox import (
+    ExactFit,
+    counted,
+    exact_cox,
+    exact_stratified_cox,
+)
+from sfumato.joint.linear_classifiers import Loss, loss_sums, minimise
+from sfumato.joint.local_data import LocalRows, local_rows, rows_to_fit
 from sfumato.joint.model import JointModel
-from sfumato.joint.own_rows import rows_to_fit
-from sfumato.joint.risk_sets import Site, grid_cells, merge_cells, revealed_groups
-from sfumato.joint.summing import Summing
+from sfumato.joint.parties import Certificates, gather, join
+from sfumato.joint.secure_sum import SecureSum, Summing, until_complete
+from sfumato.secure.tls import Address, parse_address
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
-__all__ = ["ExactFit", "check_pooled", "counted", "exact_cox", "exact_margin", "fit_exact"]
+__all__ = ["Parties", "exact_classifier", "fit_exact"]
 
 Floats = NDArray[np.float64]
+Kind = Literal["cox", "svm", "logistic"]
 
 
 @dataclass(frozen=True)
-class ExactFit:
-    """What an exact fit gives every party.
-
-    Attributes
-    ----------
-    coefficients, threshold
-        w (and γ of a classifier), equal to those of the pooled rows.
-    times, hazard
-        Cumulative baseline hazard (Cox).
-    iterations
-        Newton steps.
-    rows
-        Rows of all parties together.
-    revealed
-        Cox: `times` at which totals were revealed, `smallest_group` of people that left between
-        two of them, `alone`, the people who were alone in that; classifiers: `numbers` revealed.
-    """
-
-    coefficients: Floats
-    threshold: float
-    times: Floats
-    hazard: Floats
-    iterations: int
-    rows: int
-    log_likelihood: float
-    revealed: Mapping[str, float]
-
-
-def exact_cox(
-    summing: Summing,
-    x: Floats,
-    time: Floats,
-    event: NDArray[np.bool_],
-    *,
-    time_step: float,
-    time_max: float,
-    weight: float = 1.0,
-    penalty: float = 0.0,
-    ties: Ties = "efron",
-    min_group: int = 1,
-    max_iterations: int = 50,
-    names: Sequence[str] | None = None,
-) -> ExactFit:
-    """Fit the Cox model of everybody's rows together.
+class Parties:
+    """Who this party is, who the others are, and where they meet.
 
     Parameters
     ----------
-    summing
-        The connection to the other parties.
-    x, time, event
-        This party's rows.
-    time_step, time_max
-        The agreed grid: times are multiples of the step (others are rounded up) up to the maximum.
-        All parties' event times are found by a masked sum over this grid.
-    weight
-        Weight of this party's rows.
-    min_group
-        Merge neighbouring grid cells until at least so many people leave in each; 1 keeps the grid,
-        and the fit equals the pooled one.
-    names
-        What the columns of x are called, where an error must name one.
-
-    Examples
-    --------
-    >>> from sfumato.joint.summing import Alone
-    >>> x, t, e = np.array([[0.0], [1.0], [0.0], [1.0]]), np.array([4.0, 2, 3, 4]), np.ones(4, bool)
-    >>> fit = exact_cox(Alone(), x, t, e, time_step=1, time_max=10)
-    >>> from sfumato.joint import fit_cox
-    >>> bool(np.allclose(fit.coefficients, fit_cox(x, t, e).coefficients))
-    True
+    name, coordinator
+        This party, and the one that listens and relays.
+    listen, connect
+        ``HOST:PORT``: the coordinator listens, all others connect to it.
+    certificate, key
+        This party's own (`sfumato.secure.make_keys`).
+    others
+        Every other party's certificate, by name.
+    min_parties
+        Go on without parties that leave, down to so many; none may leave if None.
+    timeout
+        Seconds to wait for the others.
+    progress
+        Receives what is being done.
     """
-    if min_group < 1:
-        raise ParameterError("`min_group` must be at least 1")
-    if not weight > 0:
-        raise ParameterError("the weight must be positive")
-    cells = grid_cells(time, time_step, time_max)
-    count = int(np.ceil(round(time_max / time_step, 9))) + 1
-    columns = x.shape[1]
-    efron = ties == "efron"
 
-    first = summing.total(
-        "outcomes",
-        np.concatenate(
-            (
-                np.bincount(cells, minlength=count),
-                np.bincount(cells[event], minlength=count),
-                np.bincount(cells[event], minlength=count) * weight,
-                x.sum(axis=0),
-                (x * x).sum(axis=0),
+    name: str | None
+    coordinator: str | None
+    listen: str | None = None
+    connect: str | None = None
+    certificate: str | Path | None = None
+    key: str | Path | None = None
+    others: Mapping[str, str | Path] = field(default_factory=dict)
+    min_parties: int | None = None
+    timeout: float = 60.0
+    progress: Callable[..., None] | None = None
+
+    def __post_init__(self) -> None:
+        if not (self.name and self.coordinator and self.certificate and self.key and self.others):
+            raise ParameterError(
+                "an exact fit needs --agreement, --name, --coordinator, --certificate, --key and "
+                "a --party for each of the others (others= in Python)"
             )
-        ).astype(np.float64),
-    )
-    leaving, deaths = counted(first[:count]), counted(first[count : 2 * count])
-    death_weight = first[2 * count : 3 * count]
-    total = int(leaving.sum())
-    mean = first[3 * count : 3 * count + columns] / total
-    variance = first[3 * count + columns :] / total - mean**2
-    check_pooled(int(deaths.sum()), variance, penalty, names)
+        if bool(self.listen) == bool(self.connect) or (
+            (self.name == self.coordinator) != bool(self.listen)
+        ):
+            raise ParameterError("the coordinator uses --listen, all others --connect")
+        if self.name in self.others:
+            raise ParameterError(f"--party names `{self.name}`, which is this party itself")
+        for path in (self.certificate, self.key, *self.others.values()):
+            require_file(path, "a certificate or key")
+        _ = self.address
 
-    ends = merge_cells(leaving, deaths, min_group)
-    cells = np.searchsorted(ends, cells)
-    deaths = np.add.reduceat(deaths, np.concatenate(([0], ends[:-1] + 1)))
-    death_weight = np.add.reduceat(death_weight, np.concatenate(([0], ends[:-1] + 1)))
-    tied = (deaths > 1) & efron
-    revealed = revealed_groups(leaving, ends, deaths, tied)
-    site = Site(x - mean, cells, event, weight, np.flatnonzero(deaths)[::-1])
-    deaths, death_weight, tied = deaths[site.events], death_weight[site.events], tied[site.events]
-    death_sum = summing.total("deaths", site.death_sum)
+    @property
+    def address(self) -> Address:
+        """Host and port where the coordinator listens."""
+        if self.listen:
+            return parse_address(self.listen, "--listen")
+        return parse_address(self.connect or "", "--connect")
 
-    from sfumato.joint._kernels import tie_scalars
-
-    def likelihood(w: Floats) -> tuple[float, Floats]:
-        sums = summing.total("risk", site.risk(w, tied))
-        groups = len(site.events)
-        d0 = np.zeros(groups)
-        d0[tied] = sums[groups:]
-        scalars = tie_scalars(sums[:groups], d0, deaths, death_weight, efron)
-        return float(death_sum @ w - scalars[:, 0].sum()), scalars
-
-    def derivatives(scalars: Floats) -> tuple[Floats, Floats]:
-        sums = summing.total("covariates", site.covariates(scalars, tied))
-        gradient, hessian = site.assemble(sums, scalars, tied)
-        return gradient + death_sum, hessian
-
-    top = climb(summing, columns, penalty, likelihood, derivatives, max_iterations)
-    return ExactFit(
-        coefficients=top.coefficients,
-        threshold=0.0,
-        times=np.asarray(ends[site.events] * time_step, dtype=np.float64)[::-1],
-        hazard=np.cumsum(top.aside[::-1, 1]) * np.exp(-float(mean @ top.coefficients)),
-        iterations=top.iterations,
-        rows=total,
-        log_likelihood=top.log_likelihood,
-        revealed=revealed,
-    )
-
-
-def exact_margin(
-    summing: Summing,
-    loss: Loss,
-    x: Floats,
-    positive: NDArray[np.bool_],
-    *,
-    nu: float = 1.0,
-    weight: float = 1.0,
-    max_iterations: int = 100,
-) -> ExactFit:
-    """Fit the support vector machine or logistic regression of everybody's rows together."""
-    if not (nu > 0 and weight > 0):
-        raise ParameterError("ν and the weight must be positive")
-    size = x.shape[1] + 1
-    upper = np.triu_indices(size)
-    sign = np.where(positive, 1.0, -1.0)
-    weights = np.full(len(sign), weight)
-    classes = np.array([positive.sum(), (~positive).sum()], dtype=float)
-    counts = counted(summing.total("classes", classes))
-    if not counts.all():
-        raise InputError(
-            "all rows of all parties are of one class", remedy="Choose another horizon or label."
+    def meet(self, parameters: Mapping[str, Any]) -> SecureSum:
+        """Wait until everybody is there, and compare what all must agree on."""
+        self.tell("waiting for the other parties")
+        name, coordinator = str(self.name), str(self.coordinator)
+        others = {name: Path(path) for name, path in self.others.items()}
+        trust = Certificates(Path(str(self.certificate)), Path(str(self.key)), others)
+        links = (
+            gather(self.address, trust, self.timeout)
+            if self.listen
+            else join(self.address, coordinator, trust, self.timeout)
+        )
+        return SecureSum(
+            name,
+            links,
+            coordinator,
+            parameters=parameters,
+            min_parties=self.min_parties,
+            trust=trust,
         )
 
-    def objective(z: Floats) -> tuple[float, Floats, Floats]:
-        value, gradient, hessian = loss_sums(loss, x, sign, weights, z)
-        sums = summing.total("loss", np.concatenate(([value], gradient, hessian[upper])))
-        full = np.zeros((size, size))
-        full[upper] = nu * sums[1 + size :]
-        full = full + np.triu(full, 1).T + np.eye(size)
-        return nu * sums[0] + float(z @ z) / 2, nu * sums[1 : 1 + size] + z, full
-
-    z = np.zeros(size)
-    value, gradient, hessian = objective(z)
-    numbers = 1 + size + len(upper[0])
-    for iteration in range(1, max_iterations + 1):
-        step = summing.same("step", -newton(gradient, hessian))
-        slope = float(gradient @ step)
-        for _ in range(50):
-            moved = z + step
-            after, gradient_after, hessian_after = objective(moved)
-            numbers += 1 + size + len(upper[0])
-            after, slope = summing.same("value", np.array([after, slope])).tolist()
-            if after <= value + 1e-4 * slope + 1e-12 * max(1.0, abs(value)):
-                break
-            step, slope = step / 2, slope / 2
-        z, value, gradient, hessian = moved, after, gradient_after, hessian_after
-        if float(np.abs(step).max()) <= TOLERANCE * max(1.0, float(np.abs(z).max())):
-            empty = np.empty(0)
-            told = {"numbers": float(numbers)}
-            rows = int(counts.sum())
-            return ExactFit(z[:-1], float(z[-1]), empty, empty, iteration, rows, -value, told)
-    raise UnfinishedError("the classifier did not converge", remedy="Lower ν.")
+    def tell(self, doing: str) -> None:
+        """Tell `progress`, if there is one."""
+        if self.progress is not None:
+            self.progress(doing)
 
 
 def fit_exact(
-    summing: Summing,
-    table: pa.Table,
+    rows: Any,
     agreement: Agreement,
-    kind: Literal["cox", "svm", "logistic"] = "cox",
+    kind: Kind = "cox",
     *,
+    parties: Parties | Summing,
     weight: float = 1.0,
     penalty: float | None = None,
     ties: Ties = "efron",
@@ -250,45 +137,99 @@ def fit_exact(
 
     Parameters
     ----------
-    summing
-        The connection (`SecureSum`).
-    table, agreement
-        This party's rows, and what was agreed; no projection is used.
+    rows
+        This party's table: anything `sfumato.table` opens.
+    agreement
+        What was agreed; no projection is used.
+    parties
+        How to meet the others, or a connection to them (`SecureSum`).
+    weight
+        Weight of this party's rows.
     penalty
         λ (ν = 1/λ for classifiers); 0 by default for Cox, 1 for classifiers.
     min_group
         Merge event times until at least so many people leave together (Cox).
     stratified
         Let every institution keep its own baseline hazard: nothing is revealed by time (Cox).
+
+    Examples
+    --------
+    With `LocalSum`, the sum over this party alone, it is an ordinary fit:
+
+    >>> import pyarrow as pa
+    >>> from sfumato.joint import Category, Number, Outcome, Projection
+    >>> from sfumato.joint.secure_sum import LocalSum
+    >>> agreed = Agreement(
+    ...     study="lung",
+    ...     columns=(Number("age", 18, 98, 1), Category("sex", ("f", "m"))),
+    ...     outcome=Outcome(time="days", event="dead", time_max=100),
+    ...     projection=Projection(seed="2026-11", dimensions=1),
+    ... )
+    >>> people = pa.table({
+    ...     "age": [38, 58, 48, 60], "sex": ["f", "m", "m", "f"],
+    ...     "days": [3, 5, 8, 9], "dead": [1, 0, 1, 1],
+    ... })
+    >>> model = fit_exact(people, agreed, parties=LocalSum(), penalty=1.0)
+    >>> model.columns, model.rows, model.exact
+    (('age', 'sex=m'), 4, True)
     """
+    table = local_rows(rows, agreement)
     own = rows_to_fit(
         table, agreement, kind, weight=weight, penalty=penalty, horizon=horizon,
         stratified=stratified, where=where,
     )  # fmt: skip
-    fit: ExactFit
-    if kind != "cox":
-        fit = exact_margin(summing, kind, own.x, own.event, nu=1.0 / own.penalty, weight=weight)
-    elif stratified:
-        from sfumato.joint.stratified import exact_stratified_cox
 
-        fit = exact_stratified_cox(
-            summing, own.x, own.time, own.event, weight=weight, penalty=own.penalty, ties=ties,
-            names=agreement.encoded_names,
-        )  # fmt: skip
-    else:
-        fit = exact_cox(
-            summing,
-            own.x,
-            own.time,
-            own.event,
-            time_step=agreement.outcome.time_step,
-            time_max=agreement.outcome.time_max or 0.0,
-            weight=weight,
-            penalty=own.penalty,
-            ties=ties,
-            min_group=min_group,
-            names=agreement.encoded_names,
+    def fitted(summing: Summing) -> JointModel:
+        fit = _fitted(summing, own, agreement, kind, weight, ties, min_group, stratified)
+        return _model(fit, own, agreement, kind, summing.parties)
+
+    if not isinstance(parties, Parties):
+        return fitted(parties)
+    common = {
+        "agreement": agreement.hash, "model": kind, "penalty": penalty, "ties": ties,
+        "horizon": horizon, "min_group": min_group, "stratified": stratified,
+    }  # fmt: skip
+    with parties.meet(common) as summing:
+        parties.tell("fitting together")
+        model = until_complete(lambda: fitted(summing))
+    return replace(model, session=summing.report())
+
+
+def _fitted(
+    summing: Summing,
+    own: LocalRows,
+    agreement: Agreement,
+    kind: Kind,
+    weight: float,
+    ties: Ties,
+    min_group: int,
+    stratified: bool,
+) -> ExactFit:
+    if kind != "cox":
+        return exact_classifier(
+            summing, kind, own.x, own.event, nu=1.0 / own.penalty, weight=weight
         )
+    settings: dict[str, Any] = {
+        "weight": weight, "penalty": own.penalty, "ties": ties, "names": agreement.encoded_names
+    }  # fmt: skip
+    if stratified:
+        return exact_stratified_cox(summing, own.x, own.time, own.event, **settings)
+    outcome = agreement.outcome
+    return exact_cox(
+        summing,
+        own.x,
+        own.time,
+        own.event,
+        time_step=outcome.time_step,
+        time_max=outcome.time_max or 0.0,
+        min_group=min_group,
+        **settings,
+    )
+
+
+def _model(
+    fit: ExactFit, own: LocalRows, agreement: Agreement, kind: Kind, parties: tuple[str, ...]
+) -> JointModel:
     notes = []
     if fit.revealed.get("alone"):
         notes.append(
@@ -298,7 +239,7 @@ def fit_exact(
         )
     return JointModel(
         rows=fit.rows,
-        institutions=dict.fromkeys(summing.parties),
+        institutions=dict.fromkeys(parties),
         coefficients=fit.coefficients,
         threshold=fit.threshold,
         times=fit.times,
@@ -315,32 +256,42 @@ def fit_exact(
     )
 
 
-def counted(total: Floats) -> NDArray[np.int64]:
-    """Everybody's counts, added up: what is no count was not made by this program.
-
-    Examples
-    --------
-    >>> counted(np.array([3.0, 0.0])).tolist()
-    [3, 0]
-    """
-    counts = np.rint(total)
-    if (np.abs(total - counts) > 1e-6).any() or (counts < 0).any() or (counts > 2**53).any():
-        raise PeerError(
-            "the parties' counts do not add up to counts: one of them sent other numbers",
-            remedy="Run the same version everywhere; find out who does not.",
-        )
-    return counts.astype(np.int64)
-
-
-def check_pooled(
-    events: int, variance: Floats, penalty: float, names: Sequence[str] | None
-) -> None:
-    """Refuse totals from which no model follows: no event at all, or a constant column."""
-    if not events:
-        raise InputError("every row of every party is censored", remedy="Check the event column.")
-    if penalty == 0 and (variance < 1e-14).any():
-        at = int(np.flatnonzero(variance < 1e-14)[0])
+def exact_classifier(
+    summing: Summing,
+    loss: Loss,
+    x: Floats,
+    positive: NDArray[np.bool_],
+    *,
+    nu: float = 1.0,
+    weight: float = 1.0,
+) -> ExactFit:
+    """Fit the support vector machine or logistic regression of everybody's rows together."""
+    if not (nu > 0 and weight > 0):
+        raise ParameterError("ν and the weight must be positive")
+    size = x.shape[1] + 1
+    upper = np.triu_indices(size)
+    sign = np.where(positive, 1.0, -1.0)
+    weights = np.full(len(sign), weight)
+    classes = np.array([positive.sum(), (~positive).sum()], dtype=float)
+    counts = counted(summing.total("classes", classes))
+    if not counts.all():
         raise InputError(
-            f"column {f'`{names[at]}`' if names else at + 1} is constant over all parties' rows",
-            remedy="Leave it out of the agreement, or set a penalty.",
+            "all rows of all parties are of one class", remedy="Choose another horizon or label."
         )
+
+    opened = 0
+
+    def objective(z: Floats) -> tuple[float, Floats, Floats]:
+        nonlocal opened
+        value, gradient, hessian = loss_sums(loss, x, sign, weights, z)
+        sums = summing.total("loss", np.concatenate(([value], gradient, hessian[upper])))
+        opened += len(sums)
+        full = np.zeros((size, size))
+        full[upper] = nu * sums[1 + size :]
+        full = full + np.triu(full, 1).T + np.eye(size)
+        return nu * sums[0] + float(z @ z) / 2, nu * sums[1 : 1 + size] + z, full
+
+    z, value, iterations = minimise(objective, size, summing.same)
+    empty, told = np.empty(0), {"numbers": float(opened)}
+    rows = int(counts.sum())
+    return ExactFit(z[:-1], float(z[-1]), empty, empty, iterations, rows, -value, told)

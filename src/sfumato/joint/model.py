@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -16,16 +16,15 @@ from sfumato.errors import InputError, ParameterError, SourceError
 from sfumato.files import write_text
 from sfumato.joint.agreement import Agreement
 from sfumato.joint.cox import CoxFit, Ties, fit_cox
-from sfumato.joint.encoding import encode, require_rows
-from sfumato.joint.margin import MarginFit, fit_logistic, fit_svm
-from sfumato.joint.metrics import auc, concordance, survived
-from sfumato.joint.projection import project
+from sfumato.joint.linear_classifiers import ClassifierFit, fit_logistic, fit_svm
+from sfumato.joint.local_data import encode, local_rows, project, require_rows, survived
+from sfumato.joint.secure_sum import SumReport
 from sfumato.joint.share import Share, Stacked, stack
-from sfumato.joint.tuning import choose_penalty
+from sfumato.joint.validation import auc, choose_penalty, concordance
 from sfumato.results import Result
 
 if TYPE_CHECKING:
-    import pyarrow as pa
+    pass
 
 __all__ = ["JointModel", "Scores", "fit_shares", "read_model", "score", "write_model"]
 
@@ -65,6 +64,8 @@ class JointModel(Result):
         Anything unusual about the fit.
     revealed
         What an exact fit revealed to all parties (`ExactFit.revealed`).
+    session
+        What an exact fit cost this party; not kept in the model's file.
     """
 
     kind: Kind
@@ -84,6 +85,7 @@ class JointModel(Result):
     auc: float | None = None
     notes: tuple[str, ...] = ()
     revealed: Mapping[str, float] | None = None
+    session: SumReport | None = field(default=None, compare=False, metadata={"private": True})
 
     def to_dict(self) -> dict[str, Any]:
         """The model as plain values."""
@@ -132,6 +134,23 @@ class Scores(Result):
     survival: Floats | None
     positive: NDArray[np.bool_] | None
     path: str | None = None
+
+
+@dataclass(frozen=True)
+class Fitted(Result):
+    """A model that was written: how it was fitted, and how well it does on its training rows."""
+
+    model: JointModel
+    path: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """The model without its curve, the hash of its agreement, and what an exact fit cost."""
+        plain = self.model.to_dict()
+        for name in ("threshold", "times", "hazard", "hash"):
+            plain.pop(name)
+        session = self.model.session
+        told = {"path": self.path, "session": None if session is None else session.to_dict()}
+        return {**plain, "agreement": self.model.agreement.hash, **told}
 
 
 def fit_shares(
@@ -256,7 +275,7 @@ def _plane(
 
 def score(
     model: JointModel,
-    table: pa.Table,
+    rows: Any,
     *,
     at: float | None = None,
     threshold: float = 0.5,
@@ -266,11 +285,14 @@ def score(
 
     Parameters
     ----------
+    rows
+        Anything `sfumato.table` opens.
     at
         Moment for which Cox gives the probability of survival; by default the model's horizon.
     threshold
         Probability of survival from which a row is put in the positive class.
     """
+    table = local_rows(rows, model.agreement, outcome=False)
     require_rows(table.num_rows, where)
     if not 0 < threshold < 1:
         raise ParameterError("the threshold must lie between 0 and 1")
@@ -284,7 +306,7 @@ def score(
         return Scores(
             "cox", len(x), moment, fit.risk(x), alive, None if alive is None else alive >= threshold
         )
-    plane = MarginFit(model.coefficients, model.threshold, model.kind, 0.0, 0, False)
+    plane = ClassifierFit(model.coefficients, model.threshold, model.kind, 0.0, 0, False)
     values = plane.score(x)
     return Scores(model.kind, len(x), model.horizon, values, None, values > 0)
 
@@ -294,7 +316,7 @@ def _check_moment(model: JointModel, at: float | None) -> None:
         return
     if model.kind != "cox":
         raise ParameterError(
-            "a classifier knows its own horizon only", remedy="Leave --at out, or fit cox."
+            "a classifier only knows its own horizon", remedy="Leave --at out, or fit cox."
         )
     if not len(model.times):
         raise ParameterError(
@@ -302,12 +324,12 @@ def _check_moment(model: JointModel, at: float | None) -> None:
         )
     if not at >= 0:
         raise ParameterError(
-            "the moment of survival must be a time, not below zero", remedy="E.g. --at 730."
+            "the moment of survival must not be negative", remedy="Use e.g. --at 730."
         )
     longest = model.agreement.outcome.time_max
     if longest is not None and at > longest:
         raise ParameterError(
-            "nobody was observed as long as that, so survival is not known",
+            "nobody was observed for that long, so survival is unknown",
             remedy=f"The agreed longest time is {longest:g}.",
         )
 
@@ -338,10 +360,10 @@ def read_model(path: str | Path) -> JointModel:
     except OSError as error:
         raise SourceError(f"the model cannot be read: {error.strerror}", where=str(path)) from None
     except (ValueError, UnicodeDecodeError):
-        raise InputError("not a model: the file is not JSON", where=str(path)) from None
+        raise InputError("this is not a model: the file is not JSON", where=str(path)) from None
     if not isinstance(plain, dict) or plain.get("format") != FORMAT or "kind" not in plain:
         raise InputError(
-            f"not a model of format {FORMAT}",
+            f"this is not a model of format {FORMAT}",
             where=str(path),
             remedy="Make one with `sfumato joint fit`.",
         )

@@ -146,9 +146,9 @@ class Searching:
         if not positions:
             raise ParameterError("the order names no column")
         if max_parents < 0:
-            raise ParameterError("the number of parents is not negative")
+            raise ParameterError("the number of parents cannot be negative")
         if score not in SCORES:
-            raise ParameterError(f"`{score}` is no score", remedy=f"Use {' or '.join(SCORES)}.")
+            raise ParameterError(f"`{score}` is not a score", remedy=f"Use {' or '.join(SCORES)}.")
         return cls(schema, positions, max_parents, score)
 
     def precision(self, bits: int) -> ScorePrecision:

@@ -234,7 +234,7 @@ def _checked(schema: Schema, codes: Any, *, lowest: int) -> NDArray[np.int64]:
         cells = np.zeros((0, len(schema.columns)), np.int64)
     if cells.ndim != 2 or cells.shape[1] != len(schema.columns) or cells.dtype.kind not in "iu":
         raise ParameterError(
-            f"cells come as whole numbers, one row a record, {len(schema.columns)} columns here"
+            f"cells must be whole numbers: one row per record, {len(schema.columns)} columns"
         )
     if len(cells) >= _MOST_ROWS:
         raise ParameterError(f"at most {_MOST_ROWS:,} rows can be counted together")

@@ -97,7 +97,7 @@ class DecisionTree(Result):
         """The predicted category of each record, int[records, columns] as in the schema."""
         cells = np.asarray(codes)
         if cells.ndim != 2 or cells.shape[1] != len(self.schema.columns):
-            raise ParameterError("records have one number for each column of the schema")
+            raise ParameterError("records need one number for each column of the schema")
         found = np.empty(len(cells), np.int64)
         waiting: list[tuple[Leaf | Split, NDArray[np.int64]]] = [(self.root, np.arange(len(cells)))]
         while waiting:
@@ -159,11 +159,11 @@ class Growing:
 
     def __post_init__(self) -> None:
         if self.classes < 2:
-            raise ParameterError(f"the target `{self.target}` has one category only")
+            raise ParameterError(f"the target `{self.target}` has only one category")
         if self.max_depth is not None and self.max_depth < 0:
-            raise ParameterError("the depth of a tree is not negative")
+            raise ParameterError("the depth of a tree cannot be negative")
         if self.min_rows < 1:
-            raise ParameterError("`min_rows` is at least 1")
+            raise ParameterError("`min_rows` must be at least 1")
 
     @property
     def classes(self) -> int:

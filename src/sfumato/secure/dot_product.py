@@ -43,7 +43,7 @@ def scalar_product(session: Session, mine: Any, *, ring: Ring) -> Shares:
     """
     vector = _binary(mine)
     if vector.ndim != 1:
-        raise ParameterError("a scalar product takes one vector of each side")
+        raise ParameterError("a scalar product takes one vector from each side")
     return cross_counts(session, vector[None, :], theirs=1, ring=ring)
 
 
@@ -110,7 +110,7 @@ class _Job:
     def of(cls, session: Session, mine: Any, theirs: int, ring: Ring) -> _Job:
         vectors = _binary(mine)
         if vectors.ndim != 2 or not len(vectors) or theirs < 1:
-            raise ParameterError("vectors come as a table: one row each, at least one on each side")
+            raise ParameterError("vectors must form a table, with at least one row on each side")
         alices, bobs = (len(vectors), theirs) if session.is_alice else (theirs, len(vectors))
         width = alices * ((ring.bits + 7) // 8)
         return cls(vectors, alices, bobs, width, np.zeros((bobs, alices), np.uint64))
@@ -226,7 +226,7 @@ def _binary(mine: Any) -> NDArray[np.uint8]:
     if vectors.dtype != bool and not (
         vectors.dtype.kind in "iu" and ((vectors == 0) | (vectors == 1)).all()
     ):
-        raise ParameterError("binary vectors hold only true and false")
+        raise ParameterError("binary vectors may hold only true and false")
     if not vectors.size:
         raise ParameterError("these vectors have no elements")
     return vectors.astype(np.uint8)

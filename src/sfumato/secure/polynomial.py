@@ -235,6 +235,6 @@ def _chebyshev_nodes(count: int) -> NDArray[np.float64]:
 
 def _check(precision: int, terms: int) -> None:
     if not 2 <= terms <= _LARGEST_TERMS:
-        raise ParameterError(f"{terms} terms are not possible", remedy=f"2 to {_LARGEST_TERMS}.")
+        raise ParameterError(f"{terms} terms are impossible", remedy=f"Use 2 to {_LARGEST_TERMS}.")
     if not 3 <= precision <= 64:
-        raise ParameterError(f"{precision} bits of precision are not possible", remedy="3 to 64.")
+        raise ParameterError(f"{precision} bits of precision are impossible", remedy="Use 3 to 64.")

@@ -153,7 +153,7 @@ def _require_same_columns(session: Session, here: Iterable[str], there: Iterable
     if found:
         session.channel.stop("the two sides have different columns")
         raise PeerError(
-            f"the other party has other columns: {', '.join(found)}",
+            f"the other party has different columns: {', '.join(found)}",
             where="columns",
             remedy="Name the common columns on both sides (-c, -x).",
         )

@@ -8,7 +8,6 @@ the next message instead of computing nonsense.
 
 from __future__ import annotations
 
-import dataclasses
 import hashlib
 import json
 import math
@@ -20,7 +19,18 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self, TypeVar
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Literal,
+    NoReturn,
+    Required,
+    Self,
+    TypedDict,
+    TypeVar,
+    Unpack,
+    cast,
+)
 
 from sfumato.errors import ParameterError, PeerError
 from sfumato.results import Result
@@ -61,13 +71,8 @@ class SessionReport(Result):
 
     def to_dict(self) -> dict[str, Any]:
         """The report as plain values; `learned` becomes a list of {"who", "what"}."""
-        plain = dataclasses.asdict(self)
-        plain["learned"] = [{"who": who, "what": what} for who, what in self.learned]
-        return plain
-
-    def to_json(self, indent: int | None = None) -> str:
-        """The report as one JSON object."""
-        return json.dumps(self.to_dict(), ensure_ascii=False, indent=indent)
+        learned = [{"who": who, "what": what} for who, what in self.learned]
+        return {**super().to_dict(), "learned": learned}
 
 
 class Session:
@@ -133,7 +138,7 @@ class Session:
         if different:
             self.channel.close()
             raise PeerError(
-                "the two sides do not run the same thing: " + "; ".join(different),
+                "the two sides are not running the same thing: " + "; ".join(different),
                 where="greeting",
                 remedy="Agree on program, version, roles and parameters, then start both again.",
             )
@@ -241,17 +246,11 @@ class Session:
 
     def report(self) -> SessionReport:
         """Costs so far, and what each side learned."""
-        traffic = self.channel.traffic
         return SessionReport(
             role=self.role,
             program=self.program,
             seconds=time.monotonic() - self._started,
-            bytes_sent=traffic.bytes_sent,
-            bytes_received=traffic.bytes_received,
-            messages_sent=traffic.messages_sent,
-            messages_received=traffic.messages_received,
-            rounds=traffic.rounds,
-            seconds_waiting=traffic.seconds_waiting,
+            **vars(self.channel.traffic),
             and_gates=self.and_gates,
             oblivious_transfers=self.oblivious_transfers,
             encrypted=self.channel.encrypted,
@@ -279,36 +278,29 @@ class Session:
             self.channel.stop("it met an error of its own" if not _peer(error) else "")
 
 
-def listen(
-    role: str,
-    address: Address,
-    *,
-    program: str,
-    parameters: Mapping[str, Any] | None = None,
-    tls: TLS | None = None,
-    timeout: float = 60.0,
-) -> Session:
+class Wanted(TypedDict, total=False):
+    """What both sides run (`program` and `parameters`), over which TLS, and how long one waits."""
+
+    program: Required[str]
+    parameters: Mapping[str, Any] | None
+    tls: TLS | None
+    timeout: float
+
+
+def listen(role: str, address: Address, **wanted: Unpack[Wanted]) -> Session:
     """Wait for the other party at `address` and greet it.
 
-    Without `tls` only a loopback address is accepted.
+    Without `tls` only a loopback address is accepted; `timeout` is 60 seconds if not given.
     """
-    return _met(accept, role, address, program, parameters, tls, timeout)
+    return _met(accept, role, address, **wanted)
 
 
-def connect(
-    role: str,
-    address: Address,
-    *,
-    program: str,
-    parameters: Mapping[str, Any] | None = None,
-    tls: TLS | None = None,
-    timeout: float = 60.0,
-) -> Session:
+def connect(role: str, address: Address, **wanted: Unpack[Wanted]) -> Session:
     """Connect to the party that listens at `address`, trying until the time is over.
 
-    Without `tls` only a loopback address is accepted.
+    Without `tls` only a loopback address is accepted; `timeout` is 60 seconds if not given.
     """
-    return _met(dial, role, address, program, parameters, tls, timeout)
+    return _met(dial, role, address, **wanted)
 
 
 def together(
@@ -363,10 +355,11 @@ def _met(
     meet: Callable[[Address, TLS | None, float], socket.socket],
     role: str,
     address: Address,
+    *,
     program: str,
-    parameters: Mapping[str, Any] | None,
-    tls: TLS | None,
-    timeout: float,
+    parameters: Mapping[str, Any] | None = None,
+    tls: TLS | None = None,
+    timeout: float = 60.0,
 ) -> Session:
     _role(role)
     channel = Channel(meet(address, tls, timeout), timeout=timeout)
@@ -382,10 +375,8 @@ def _peer(error: BaseException) -> bool:
 
 
 def _role(role: str) -> Role:
-    if role == "alice":
-        return "alice"
-    if role == "bob":
-        return "bob"
+    if role in ("alice", "bob"):
+        return cast(Role, role)
     raise ParameterError(
         f"`{role}` is not a role", remedy="Use alice on one side, bob on the other."
     )

@@ -67,7 +67,7 @@ class Ring:
     def power_of_two(cls, bits: int) -> Ring:
         """Integers modulo 2^bits: the fast setting."""
         if not 1 <= bits <= _LARGEST_RING:
-            raise ParameterError(f"a ring of {bits} bits is not possible", remedy="1 to 256.")
+            raise ParameterError(f"a ring of {bits} bits is not possible", remedy="Use 1 to 256.")
         return cls(1 << bits)
 
     @classmethod
@@ -375,7 +375,7 @@ def reveal(session: Session, shares: Shares, *, to: str = "both", what: str) -> 
         What becomes known, in words: it goes into the session's statement.
     """
     if to not in ("alice", "bob", "both"):
-        raise ParameterError(f"`{to}` is nobody", remedy="Use alice, bob or both.")
+        raise ParameterError(f"`{to}` is not a party", remedy="Use alice, bob or both.")
     ring = shares.ring
     session.begin("reveal", ring=ring, to=to, n=len(shares), scale=shares.scale)
     session.note_learned(to, what)

@@ -1,7 +1,7 @@
 """Connections: TLS 1.3 with certificates pinned on both sides; plain sockets on loopback only.
 
 There is no certificate authority. Each party makes a self-signed certificate (`make_keys`), hands
-it to the other on a trusted way, and accepts exactly the one certificate it was handed.
+it to the other in a trusted way, and accepts exactly the one certificate it was handed.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class TLS:
             ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cadata=pinned)
         except (ssl.SSLError, OSError, ValueError) as error:
             raise SourceError(
-                "this is not one certificate",
+                "this is not a single certificate",
                 where=str(self.peer_certificate),
                 remedy="Ask the other party for its .crt file.",
             ) from error
@@ -96,8 +96,8 @@ class TLS:
         shown = sock.getpeercert(binary_form=True) or b""
         if not hmac.compare_digest(self._pinned(), shown):
             raise PeerError(
-                "the other party shows another certificate than the one handed over",
-                remedy="Exchange the .crt files again on a way you trust.",
+                "the other party shows a different certificate from the one it handed over",
+                remedy="Exchange the .crt files again in a way you trust.",
             )
 
 
@@ -105,28 +105,37 @@ def accept(address: Address, tls: TLS | None, timeout: float) -> socket.socket:
     """Wait for the other party to connect."""
     context = tls.context(server=True) if tls else None
     deadline = time.monotonic() + timeout
-    family, where = _resolve(address, need_loopback=tls is None)[0]
-    with socket.socket(family, socket.SOCK_STREAM) as server:
-        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            server.bind(where)
-        except OSError as error:
-            raise ParameterError(
-                f"cannot listen here ({error.strerror})",
-                where=_named(address),
-                remedy="Choose a free port of this machine.",
-            ) from error
-        server.listen(1)
+    with listening(address, loopback_only=tls is None) as server:
         server.settimeout(max(0.01, deadline - time.monotonic()))
         try:
             sock, _ = server.accept()
         except TimeoutError:
             raise PeerError(
                 f"nobody connected within {timeout:g} s",
-                where=_named(address),
+                where=named(address),
                 remedy="Start the other side, or raise the time-out.",
             ) from None
     return _secured(sock, tls, context, server=True, deadline=deadline)
+
+
+@contextlib.contextmanager
+def listening(
+    address: Address, *, loopback_only: bool, backlog: int = 1
+) -> Iterator[socket.socket]:
+    """A socket that waits for others at `address`."""
+    family, where = _resolve(address, need_loopback=loopback_only)[0]
+    with socket.socket(family, socket.SOCK_STREAM) as server:
+        server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            server.bind(where)
+            server.listen(backlog)
+        except OSError as error:
+            raise ParameterError(
+                f"cannot listen here ({error.strerror})",
+                where=named(address),
+                remedy="Choose a free port of this machine.",
+            ) from error
+        yield server
 
 
 def dial(address: Address, tls: TLS | None, timeout: float) -> socket.socket:
@@ -147,7 +156,7 @@ def dial(address: Address, tls: TLS | None, timeout: float) -> socket.socket:
             if time.monotonic() + 0.05 >= deadline:
                 raise PeerError(
                     f"nobody answers ({error.strerror or 'timed out'})",
-                    where=_named(address),
+                    where=named(address),
                     remedy="Start the other side, and check address, port and firewall.",
                 ) from error
             time.sleep(0.05)
@@ -199,7 +208,7 @@ def _explained() -> Iterator[None]:
     except ssl.SSLCertVerificationError as error:
         raise PeerError(
             f"the other party's certificate is not the expected one ({error.verify_message})",
-            remedy="Exchange the .crt files again on a way you trust; check both clocks.",
+            remedy="Exchange the .crt files again in a way you trust; check both clocks.",
         ) from error
     except ssl.SSLError as error:
         reason = (error.reason or "TLS failure").replace("_", " ").lower()
@@ -228,13 +237,13 @@ def _resolve(address: Address, *, need_loopback: bool) -> list[tuple[int, tuple[
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except OSError as error:
         raise ParameterError(
-            "this host name is not known", where=host, remedy="Check the spelling."
+            "this host name cannot be found", where=host, remedy="Check the spelling."
         ) from error
     places = [(int(entry[0]), (str(entry[4][0]), int(entry[4][1]))) for entry in found]
     if need_loopback and not all(ipaddress.ip_address(w[0]).is_loopback for _, w in places):
         raise ParameterError(
             "without TLS only loopback addresses are allowed",
-            where=_named(address),
+            where=named(address),
             remedy="Give certificates, or use 127.0.0.1.",
         )
     return places
@@ -257,7 +266,8 @@ def parse_address(text: str, option: str) -> Address:
     return host.strip("[]"), int(port)
 
 
-def _named(address: Address) -> str:
+def named(address: Address) -> str:
+    """An address as people write it."""
     return f"{address[0]}:{address[1]}"
 
 
@@ -300,7 +310,7 @@ def make_keys(folder: Path | str, name: str, *, days: int = 730) -> KeyPaths:
             "a party's name has 1 to 60 letters, digits, dots, dashes and underscores"
         )
     if not 1 <= days <= 3650:
-        raise ParameterError(f"a certificate of {days} days is not possible", remedy="1 to 3650.")
+        raise ParameterError(f"a certificate of {days} days is impossible", remedy="Use 1 to 3650.")
     try:
         from cryptography import x509
         from cryptography.hazmat.primitives import hashes, serialization
@@ -322,7 +332,7 @@ def make_keys(folder: Path | str, name: str, *, days: int = 730) -> KeyPaths:
     for path in (certificate_path, key_path):
         if path.exists():
             raise ParameterError(
-                "this file exists already",
+                "this file already exists",
                 where=str(path),
                 remedy="Choose another name or folder; keys are never overwritten.",
             )

@@ -13,10 +13,10 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.joint.evaluation import Evaluation
+from sfumato.joint.local_data import project
 from sfumato.joint.model import JointModel
-from sfumato.joint.projection import project
-from sfumato.joint.publishing import ShareResult
-from sfumato.joint.traffic import SumReport
+from sfumato.joint.secure_sum import SumReport
+from sfumato.joint.share import ShareResult
 from sfumato.report import charts
 from sfumato.report.diagrams import gathering_svg
 from sfumato.report.disclosure import RARE, safe_moments

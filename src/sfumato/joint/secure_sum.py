@@ -7,7 +7,13 @@ certificates that the parties handed each other, so the coordinator cannot slip 
 
 When a party vanishes, the round cannot be completed: the masks shared with it do not cancel.
 With fewer than `min_parties` left everybody stops with an error that names the party; otherwise
-everybody starts the computation again without it (`Left`), under fresh masks.
+everybody starts the computation again without it (`PartyLeft`), under fresh masks.
+
+Under a mask a number is 128-bit fixed point in two 64-bit limbs: its floor, and its fraction times
+2^64. Any double below 2^62 is represented to 2^-64, and sums are exact and do not depend on the
+order of the parties. Each pair of parties shares a key (X25519); one adds the key's stream to its
+numbers, the other subtracts it, modulo 2^128. To anybody who lacks one of a party's keys its
+numbers are uniform.
 """
 
 from __future__ import annotations
@@ -16,32 +22,23 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, NoReturn, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.errors import ParameterError, PeerError
-from sfumato.joint.masks import (
-    LARGEST,
-    LIMB_BYTES,
-    PairKeys,
-    Words,
-    add,
-    pack,
-    to_fixed,
-    to_floats,
-    unpack,
-)
-from sfumato.joint.roster import Trust, canonical, checked_keys, make_card, printable, read_json
-from sfumato.joint.traffic import SumReport
+from sfumato.errors import MissingExtraError, ParameterError, PeerError, UnfinishedError
+from sfumato.joint.parties import Trust, canonical, checked_keys, make_card, printable, read_json
+from sfumato.results import Result
 
-__all__ = ["Alone", "Left", "Link", "SecureSum", "Summing", "until_complete"]
+__all__ = ["LocalSum", "PartyLeft", "SecureSum", "SumReport", "Summing", "until_complete"]
+
 
 Floats = NDArray[np.float64]
+Words = NDArray[np.uint64]
 T = TypeVar("T")
-
 _PROTOCOL = 1
 """Version of what passes between the parties; all must speak the same."""
 _LARGEST_GREETING = 1 << 16
@@ -51,6 +48,10 @@ _PATIENCE = 3.0
 out that somebody stalls, and tells so, nobody else may give up."""
 _GRACE = 1.0
 """Seconds for what a party sent in time, when another one used up the time-out."""
+
+LIMB_BYTES = 16
+LARGEST = 2.0**50
+"""No party's sum may be larger. Random numbers are, so that nonsense is not taken for a total."""
 
 
 class Link(Protocol):
@@ -73,7 +74,7 @@ class Summing(Protocol):
     def same(self, step: str, values: Floats) -> Floats: ...
 
 
-class Alone:
+class LocalSum:
     """The sum over one party: turns an exact fit into an ordinary one, for comparison."""
 
     parties = ("alone",)
@@ -87,8 +88,39 @@ class Alone:
         return values
 
 
-class Left(Exception):
+class PartyLeft(Exception):
     """A party left and the others may go on: start the computation again."""
+
+
+@dataclass(frozen=True)
+class SumReport(Result):
+    """One party's view of an aggregation.
+
+    Attributes
+    ----------
+    name, coordinator, parties, gone
+        Who this party is, who relays, who took part to the end, and who left on the way.
+    rounds
+        Sums that were opened to everybody.
+    messages_sent, messages_received, bytes_sent, bytes_received
+        Of this party, after the greeting, without the transport's own overhead.
+    opened
+        How many totals everybody learned at each kind of step.
+    encrypted
+        Whether the parties knew each other by certificates.
+    """
+
+    name: str
+    coordinator: str
+    parties: tuple[str, ...]
+    gone: tuple[str, ...]
+    rounds: int
+    messages_sent: int
+    messages_received: int
+    bytes_sent: int
+    bytes_received: int
+    opened: Mapping[str, int]
+    encrypted: bool
 
 
 class SecureSum:
@@ -186,7 +218,7 @@ class SecureSum:
             self._send(self.coordinator, step, pack(masked))
             total = to_floats(unpack(self._answer(step, LIMB_BYTES * len(values))))
         if (np.abs(total) > len(self._names) * LARGEST).any():
-            self._fail(step, "somebody sent other numbers than a party may: the sum is none")
+            self._fail(step, "the total does not match: somebody sent numbers that no rows give")
         return total
 
     def same(self, step: str, values: Floats) -> Floats:
@@ -201,7 +233,7 @@ class SecureSum:
         answer = self._answer(step, 8 * len(values))
         theirs = np.frombuffer(answer, dtype="<f8").astype(np.float64)
         if not np.allclose(theirs, values, rtol=1e-6, atol=1e-8):
-            self._fail(step, "the coordinator went on from other numbers than the sums give")
+            self._fail(step, "the coordinator's numbers do not follow from the totals")
         return theirs
 
     def report(self) -> SumReport:
@@ -255,7 +287,7 @@ class SecureSum:
                 theirs = read_json(greeting, dict, "a greeting")
                 card = theirs.get("card")
                 if not isinstance(card, dict) or card.get("name") != other:
-                    self._fail("greeting", f"`{other}` calls itself by another name")
+                    self._fail("greeting", f"`{other}` uses a different name")
                 cards.append(theirs)
             for link in self._links.values():
                 link.send("roster", json.dumps(cards).encode())
@@ -347,7 +379,7 @@ class SecureSum:
         self._names = names
         self.epoch += 1
         self._number = 0
-        raise Left
+        raise PartyLeft
 
     def _tag(self, step: str) -> str:
         return f"{step} {self.epoch}.{self._number}"
@@ -365,7 +397,7 @@ def until_complete(work: Callable[[], T]) -> T:
     while True:
         try:
             return work()
-        except Left:
+        except PartyLeft:
             continue
 
 
@@ -374,3 +406,115 @@ def _left_error(name: str) -> PeerError:
         f"`{name}` left the computation; nothing was fitted",
         remedy="Start all parties again, with or without it.",
     )
+
+
+# Numbers under masks
+
+
+def to_fixed(values: Floats) -> Words:
+    """Floats as 128-bit two's complement fixed point: columns (low, high).
+
+    Examples
+    --------
+    >>> to_floats(add(to_fixed(np.array([0.25, -3.0])), to_fixed(np.array([0.5, 1.0])))).tolist()
+    [0.75, -2.0]
+    """
+    if not np.isfinite(values).all() or (np.abs(values) >= LARGEST).any():
+        raise UnfinishedError(
+            "a sum grew beyond all bounds: the model diverges",
+            remedy="Raise the penalty; perhaps some columns separate the outcomes perfectly.",
+        )
+    # The magnitude first: 1 - 2^-60 has no double, so small negative numbers would lose digits.
+    size = np.abs(values)
+    whole = np.floor(size)
+    fraction = (size - whole) * 2.0**32  # exact; in two halves, as 2^64 is no 64-bit integer
+    upper = np.floor(fraction)
+    lower = np.floor((fraction - upper) * 2.0**32)
+    fixed = np.empty((len(values), 2), dtype=np.uint64)
+    fixed[:, 0] = (upper.astype(np.uint64) << np.uint64(32)) | lower.astype(np.uint64)
+    fixed[:, 1] = whole.astype(np.uint64)
+    below = values < 0
+    fixed[below] = _negative(fixed[below])
+    return fixed
+
+
+def to_floats(fixed: Words) -> Floats:
+    """The nearest floats of 128-bit fixed point numbers."""
+    below = fixed[:, 1].view(np.int64) < 0
+    size = fixed.copy()
+    size[below] = _negative(size[below])
+    floats = size[:, 1].astype(np.float64) + size[:, 0].astype(np.float64) * 2.0**-64
+    return np.where(below, -floats, floats)
+
+
+def add(a: Words, b: Words) -> Words:
+    """Sum modulo 2^128."""
+    out = a + b
+    out[:, 1] += (out[:, 0] < a[:, 0]).astype(np.uint64)
+    return out
+
+
+def _negative(a: Words) -> Words:
+    out = ~a
+    out[:, 0] += np.uint64(1)
+    out[:, 1] += (out[:, 0] == 0).astype(np.uint64)
+    return out
+
+
+def pack(fixed: Words) -> bytes:
+    """Fixed point numbers as bytes for the wire."""
+    return np.ascontiguousarray(fixed, dtype="<u8").tobytes()
+
+
+def unpack(data: bytes | bytearray) -> Words:
+    """Bytes from the wire as fixed point numbers."""
+    return np.frombuffer(bytes(data), dtype="<u8").astype(np.uint64).reshape(-1, 2)
+
+
+def mask_stream(key: bytes, epoch: int, number: int, size: int) -> Words:
+    """`size` uniform 128-bit numbers of one key, fresh for every epoch and round (ChaCha20)."""
+    from cryptography.hazmat.primitives.ciphers import Cipher
+    from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
+
+    # The cipher's nonce: block counter 0, then epoch and round, so no stream is used twice.
+    nonce = bytes(4) + epoch.to_bytes(4, "little") + number.to_bytes(8, "little")
+    stream = Cipher(ChaCha20(key, nonce), mode=None).encryptor().update(bytes(LIMB_BYTES * size))
+    return unpack(stream)
+
+
+class PairKeys:
+    """One party's ephemeral X25519 key and the keys it shares with each other party."""
+
+    def __init__(self) -> None:
+        try:
+            from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+            from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+        except ImportError:
+            raise MissingExtraError("secure", "the exact fit") from None
+        self._private = X25519PrivateKey.generate()
+        self.public: bytes = self._private.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
+        self._shared: dict[str, bytes] = {}
+        self._name = ""
+
+    def agree(self, name: str, publics: Mapping[str, bytes], context: bytes) -> None:
+        """Derive the pairwise keys; `context` binds them to the study and everybody's keys."""
+        from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PublicKey
+
+        self._name = name
+        for other, public in publics.items():
+            if other != name:
+                try:
+                    secret = self._private.exchange(X25519PublicKey.from_public_bytes(public))
+                except ValueError:  # another length, or a point of small order
+                    raise PeerError(f"the public key of `{other}` is not valid") from None
+                first, second = sorted((name, other))
+                label = f"sfumato joint mask\0{first}\0{second}\0".encode()
+                self._shared[other] = hashlib.sha256(label + context + secret).digest()
+
+    def mask(self, values: Words, others: list[str], epoch: int, number: int) -> Words:
+        """Add the masks shared with the others; they cancel in the sum over everybody."""
+        out = values
+        for other in others:
+            stream = mask_stream(self._shared[other], epoch, number, len(values))
+            out = add(out, stream if self._name < other else _negative(stream))
+        return out

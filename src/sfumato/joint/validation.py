@@ -1,4 +1,6 @@
-"""Choosing by cross-validation, and what it leaks: nothing but a score per candidate.
+"""How well scores order people, and choosing by cross-validation.
+
+Area under the ROC curve and concordance take O(n log n).
 
 The random matrix cannot be chosen by publishing several projections of the same rows: two shares
 under different matrices give an attacker twice the equations. So each institution scores the
@@ -9,26 +11,34 @@ public already (`choose_penalty`).
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from sfumato.errors import InputError, ParameterError
+from sfumato.errors import InputError, ParameterError, SourceError
 from sfumato.joint.agreement import Agreement
-from sfumato.joint.cox import fit_cox
-from sfumato.joint.margin import fit_svm
-from sfumato.joint.metrics import auc, concordance
-from sfumato.joint.projection import project, round_to
+from sfumato.joint.cox import fit_cox, time_groups
+from sfumato.joint.linear_classifiers import fit_svm
+from sfumato.joint.local_data import project, round_to
+from sfumato.results import Result
 
 __all__ = [
-    "PENALTIES",
+    "SeedScores",
+    "auc",
     "choose_penalty",
     "choose_seed",
+    "concordance",
     "cross_validate",
     "price_of_privacy",
+    "read_seed_scores",
     "score_seeds",
 ]
+
 
 Floats = NDArray[np.float64]
 Outcomes = tuple[Floats | None, NDArray[np.bool_]]
@@ -39,6 +49,75 @@ PENALTIES = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 _DEFAULT_PENALTY = 0.3
 _PRICE_ROWS = 2_000
 _PENALTY_ROWS = 5_000  # of more rows any penalty in the list matters little
+
+
+def auc(positive: ArrayLike, score: ArrayLike) -> float:
+    """Probability that a positive row scores above a negative one; ties count one half.
+
+    Examples
+    --------
+    >>> auc([0, 0, 1, 1], [0.1, 0.4, 0.35, 0.8])
+    0.75
+    """
+    truth = np.asarray(positive, dtype=bool)
+    values = _finite(score, "score")
+    _same_length(truth, values)
+    positives = int(truth.sum())
+    negatives = truth.size - positives
+    if not positives or not negatives:
+        raise InputError(
+            "the area under the curve needs rows of both classes",
+            remedy="Use more test rows, or another horizon.",
+        )
+    _, place, count = np.unique(values, return_inverse=True, return_counts=True)
+    middle = np.cumsum(count) - (count - 1) / 2.0
+    above = float(middle[place[truth]].sum()) - positives * (positives + 1) / 2.0
+    return above / (positives * negatives)
+
+
+def concordance(time: ArrayLike, event: ArrayLike, risk: ArrayLike) -> float:
+    """Harrell's c: share of comparable pairs in which the higher risk died first.
+
+    Two rows are comparable when the one with the shorter time had the event. Equal risks count
+    one half; pairs that died at the same time are left out.
+
+    Examples
+    --------
+    >>> concordance([1, 2, 3, 4], [1, 1, 0, 1], [4.0, 3.0, 2.0, 1.0])
+    1.0
+    """
+    from sfumato.joint._kernels import concordant_pairs
+
+    times = _finite(time, "time")
+    dying = np.asarray(event, dtype=bool)
+    values = _finite(risk, "risk")
+    _same_length(times, values)
+    _same_length(times, dying)
+    order = np.argsort(-times, kind="stable")
+    starts = time_groups(times[order])
+    levels, rank = np.unique(values[order], return_inverse=True)
+    concordant, discordant, tied = concordant_pairs(
+        rank.astype(np.int64), len(levels), dying[order], starts
+    )
+    comparable = concordant + discordant + tied
+    if comparable == 0:
+        raise InputError(
+            "no two rows can be compared: there is no event before the end of another row",
+            remedy="Use more test rows, or check how events are coded.",
+        )
+    return float((concordant + tied / 2.0) / comparable)
+
+
+def _finite(values: ArrayLike, name: str) -> Floats:
+    array = np.asarray(values, dtype=np.float64)
+    if array.ndim != 1 or not np.isfinite(array).all():
+        raise InputError(f"`{name}` must be one column of finite numbers")
+    return array
+
+
+def _same_length(one: NDArray[Any], other: NDArray[Any]) -> None:
+    if len(one) != len(other):
+        raise InputError(f"columns of different length: {len(one)} and {len(other)} rows")
 
 
 def cross_validate(
@@ -114,7 +193,7 @@ def choose_seed(scores: Sequence[Mapping[str, float]], rows: Sequence[int]) -> s
     'b'
     """
     if not scores or len(scores) != len(rows):
-        raise ParameterError("one set of scores and one number of rows an institution are needed")
+        raise ParameterError("every institution gives one set of scores and its number of rows")
     names = list(scores[0])
     if any(list(entry) != names for entry in scores):
         raise ParameterError("the institutions scored different seeds")
@@ -140,3 +219,30 @@ def price_of_privacy(
         "projected": cross_validate(projected, some, seed=seed),
         "published": cross_validate(round_to(projected, rounding), some, seed=seed),
     }
+
+
+@dataclass(frozen=True)
+class SeedScores(Result):
+    """One institution's scores of candidate seeds: all that leaves when a matrix is chosen."""
+
+    agreement: str
+    rows: int
+    scores: Mapping[str, float]
+
+
+def read_seed_scores(path: str | Path, agreement: str) -> SeedScores:
+    """Read scores that were made under the agreement with this hash."""
+    try:
+        plain = json.loads(Path(path).read_text(encoding="utf-8"))
+        scores = {
+            str(name): float("nan") if value is None else float(value)
+            for name, value in plain["scores"].items()
+        }
+        found = SeedScores(str(plain["agreement"]), int(plain["rows"]), scores)
+    except OSError as error:
+        raise SourceError(f"the scores cannot be read: {error.strerror}", where=str(path)) from None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise InputError("this file does not hold scores of seeds", where=str(path)) from None
+    if found.agreement != agreement:
+        raise InputError("these scores were made under another agreement", where=str(path))
+    return found

@@ -7,6 +7,7 @@ that one step needs; the exact distributed fit adds up the same sums over instit
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -17,14 +18,15 @@ from sfumato.errors import InputError, ParameterError, UnfinishedError
 from sfumato.joint.cox import newton
 from sfumato.results import Result
 
-__all__ = ["Loss", "MarginFit", "fit_logistic", "fit_svm", "loss_sums"]
+__all__ = ["ClassifierFit", "Loss", "fit_logistic", "fit_svm", "loss_sums"]
 
 Floats = NDArray[np.float64]
 Loss = Literal["svm", "logistic"]
+_MOST_STEPS, _HALVINGS = 200, 50
 
 
 @dataclass(frozen=True)
-class MarginFit(Result):
+class ClassifierFit(Result):
     """A fitted plane x'w = γ.
 
     Attributes
@@ -67,7 +69,7 @@ def fit_svm(
     nu: float = 1.0,
     weights: ArrayLike | None = None,
     tolerance: float = 1e-10,
-) -> MarginFit:
+) -> ClassifierFit:
     """Fit the Newton support vector machine of the paper (section 4.1).
 
     Minimises ν/2·‖(e - D(Aw - eγ))₊‖² + ½(w'w + γ²): squared slack, and the margin measured in
@@ -89,7 +91,7 @@ def fit_logistic(
     nu: float = 1.0,
     weights: ArrayLike | None = None,
     tolerance: float = 1e-10,
-) -> MarginFit:
+) -> ClassifierFit:
     """Fit logistic regression: ν·Σ log(1 + exp(-D(Aw - eγ))) + ½(w'w + γ²).
 
     Examples
@@ -133,18 +135,18 @@ def _fit(
     nu: float,
     weights: ArrayLike | None,
     tolerance: float,
-) -> MarginFit:
+) -> ClassifierFit:
     matrix = np.asarray(x, dtype=np.float64)
     truth = np.asarray(positive, dtype=bool)
     if matrix.ndim != 2 or len(matrix) != len(truth):
-        raise InputError("`x` and `positive` must have one entry a row")
+        raise InputError("`x` and `positive` must have one entry per row")
     if not np.isfinite(matrix).all():
         raise InputError("a column holds missing or infinite values; fill them before fitting")
     if not (nu > 0 and np.isfinite(nu)):
         raise ParameterError("ν must be a positive number")
     case = np.ones(len(truth)) if weights is None else np.asarray(weights, dtype=np.float64)
     if case.shape != truth.shape or not (np.isfinite(case) & (case > 0)).all():
-        raise ParameterError("weights must be positive numbers, one a row")
+        raise ParameterError("weights must be positive numbers, one per row")
     if truth.all() or not truth.any():
         raise InputError(
             "all rows are of one class: there is nothing to tell apart",
@@ -158,19 +160,40 @@ def _fit(
         hessian[np.diag_indices(len(z))] += 1.0
         return nu * value + float(z @ z) / 2, nu * gradient + z, hessian
 
-    z = np.zeros(matrix.shape[1] + 1)
+    z, value, iterations = minimise(objective, matrix.shape[1] + 1, tolerance=tolerance)
+    right = bool((sign * (matrix @ z[:-1] - z[-1]) > 0).all())
+    return ClassifierFit(z[:-1], float(z[-1]), loss, value, iterations, right)
+
+
+def minimise(
+    objective: Callable[[Floats], tuple[float, Floats, Floats]],
+    size: int,
+    same: Callable[[str, Floats], Floats] = lambda step, values: values,
+    *,
+    tolerance: float = 1e-10,
+) -> tuple[Floats, float, int]:
+    """The minimum of a strongly convex function by Newton's method: place, value, steps taken.
+
+    Parameters
+    ----------
+    objective
+        Value, gradient and Hessian.
+    same
+        Makes several parties go on from exactly the same numbers (`Summing.same`).
+    """
+    z = np.zeros(size)
     value, gradient, hessian = objective(z)
-    for iteration in range(1, 201):
-        step = -newton(gradient, hessian)
+    for iteration in range(1, _MOST_STEPS + 1):
+        step = same("step", -newton(gradient, hessian))
         slope = float(gradient @ step)
-        for _ in range(50):
+        for _ in range(_HALVINGS):
             moved = z + step
             after, gradient_after, hessian_after = objective(moved)
-            if after <= value + 1e-4 * slope + 1e-13 * abs(value):
+            after, slope = same("value", np.array([after, slope])).tolist()
+            if after <= value + 1e-4 * slope + 1e-12 * max(1.0, abs(value)):
                 break
             step, slope = step / 2, slope / 2
         z, value, gradient, hessian = moved, after, gradient_after, hessian_after
         if float(np.abs(step).max()) <= tolerance * max(1.0, float(np.abs(z).max())):
-            right = bool((sign * (matrix @ z[:-1] - z[-1]) > 0).all())
-            return MarginFit(z[:-1], float(z[-1]), loss, value, iteration, right)
+            return z, value, iteration
     raise UnfinishedError("the classifier did not converge", remedy="Lower ν.")

@@ -16,8 +16,7 @@ from sfumato.budget import Budget
 from sfumato.errors import BudgetError, ParameterError, PromiseError
 from sfumato.joint.agreement import Agreement
 from sfumato.joint.attack import grid_attack
-from sfumato.joint.encoding import Encoded
-from sfumato.joint.projection import project, random_matrix, round_to
+from sfumato.joint.local_data import Encoded, project, random_matrix, round_to
 from sfumato.results import Result
 
 __all__ = ["STEPS", "Leakage", "Protect", "known_rows", "leakage", "narrowing", "safe_rounding"]

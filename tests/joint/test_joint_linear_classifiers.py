@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import InputError, ParameterError
 from sfumato.joint import fit_logistic, fit_svm
-from sfumato.joint.margin import loss_sums
+from sfumato.joint.linear_classifiers import loss_sums
 
 
 def made_up(rows: int = 250) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
@@ -86,7 +86,7 @@ def test_bad_input_is_refused() -> None:
     x, positive = made_up(10)
     with pytest.raises(InputError, match="one class"):
         fit_svm(x, np.ones(10, bool))
-    with pytest.raises(InputError, match="one entry a row"):
+    with pytest.raises(InputError, match="one entry per row"):
         fit_svm(x, positive[:5])
     with pytest.raises(InputError, match="missing or infinite"):
         fit_logistic(np.full((10, 2), np.inf), positive)

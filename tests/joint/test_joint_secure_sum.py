@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato.errors import PeerError, UnfinishedError
-from sfumato.joint.masks import (
+from sfumato.joint.secure_sum import (
     LARGEST,
     PairKeys,
     add,

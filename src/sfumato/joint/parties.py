@@ -1,30 +1,124 @@
-"""Connections of the exact fit: TLS 1.3 with pinned certificates, one port at the coordinator.
+"""Who takes part in an exact fit: certificates, signed cards, and how the parties connect.
 
 Every party makes a certificate (`sfumato.secure.make_keys`) and hands it to all others. The
-coordinator listens; the others connect; each side accepts only certificates it was handed. The
-same certificates sign the ephemeral keys of the masks, so that the coordinator, which relays
-them, cannot put its own in their place.
+coordinator listens on one port; the others connect, over TLS 1.3; each side accepts only
+certificates it was handed.
+
+Every party writes a card; the coordinator passes all of them on as the roster. A card names its
+party, its public key of the masks, and a digest of everything that all must agree on. It is signed
+with the party's certificate, so the coordinator, which relays it, can neither change it nor put
+its own key in its place.
 """
 
 from __future__ import annotations
 
-import contextlib
+import hashlib
+import json
 import socket
 import ssl
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn, Protocol
 
 from sfumato.errors import MissingExtraError, ParameterError, PeerError
 from sfumato.secure.channel import Channel
-from sfumato.secure.tls import TLS, Address, dial
+from sfumato.secure.tls import TLS, Address, dial, listening, named
 
-__all__ = ["Certificates", "gather", "join"]
+__all__ = ["Certificates", "Trust", "checked_keys", "gather", "join", "make_card"]
 
+
+Card = dict[str, Any]
 _GREETING_SECONDS = 10.0
 """How long a caller may take for the TLS greeting before the next one is served."""
+
+
+class Trust(Protocol):
+    """How public keys are vouched for; see `Certificates`."""
+
+    @property
+    def others(self) -> Mapping[str, Any]: ...
+    def sign(self, message: bytes) -> bytes: ...
+    def verify(self, name: str, message: bytes, signature: bytes) -> bool: ...
+
+
+def make_card(name: str, public: bytes, parameters: Mapping[str, Any], trust: Trust | None) -> Card:
+    """A party's card, signed.
+
+    Examples
+    --------
+    >>> card = make_card("A", bytes(32), {"model": "cox"}, None)
+    >>> card["card"]["name"], len(card["card"]["parameters"]["model"])
+    ('A', 64)
+    """
+    digests = {k: hashlib.sha256(canonical(v)).hexdigest() for k, v in sorted(parameters.items())}
+    card = {"name": name, "public": public.hex(), "parameters": digests}
+    signature = trust.sign(canonical(card)) if trust else b""
+    return {"card": card, "signature": signature.hex()}
+
+
+def checked_keys(cards: Sequence[Any], mine: Card, trust: Trust | None) -> dict[str, bytes]:
+    """Everybody's public key by name, if all cards agree with mine and are signed."""
+    if mine not in cards:
+        _refuse("the coordinator does not pass on this party's own key")
+    wanted = mine["card"]["parameters"]
+    publics: dict[str, bytes] = {}
+    for entry in cards:
+        try:
+            card = entry["card"]
+            name, theirs = str(card["name"]), dict(card["parameters"])
+            public = bytes.fromhex(card["public"])
+            signature = bytes.fromhex(entry["signature"])
+        except (KeyError, TypeError, ValueError):
+            _refuse("a party's card cannot be read")
+        shown = printable(name)
+        if name in publics:
+            _refuse(f"two parties call themselves `{shown}`")
+        different = [k for k in sorted({*wanted, *theirs}) if wanted.get(k) != theirs.get(k)]
+        if different:
+            _refuse(f"`{shown}` runs with different parameters: {printable(', '.join(different))}")
+        if trust and not trust.verify(name, canonical(card), signature):
+            _refuse(f"the key of `{shown}` is not signed by its certificate")
+        publics[name] = public
+    if trust and set(publics) != {mine["card"]["name"], *trust.others}:
+        _refuse("the coordinator's roster does not list the agreed parties")
+    return publics
+
+
+def read_json(data: bytes | bytearray, kind: type, what: str) -> Any:
+    """A JSON value of this kind, or an error that names what was expected."""
+    try:
+        value = json.loads(bytes(data))
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, kind):
+        raise PeerError(
+            f"a party sent {what} that cannot be read", remedy="Run the same version everywhere."
+        )
+    return value
+
+
+def canonical(value: Any) -> bytes:
+    """The one way to write a JSON value, for digests and signatures."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":")).encode()
+
+
+def printable(text: str) -> str:
+    """What another party wrote, fit to be shown.
+
+    Examples
+    --------
+    >>> printable("B\\x1b[2J")
+    'B[2J'
+    """
+    return "".join(letter for letter in text if letter.isprintable())[:200]
+
+
+def _refuse(what: str) -> NoReturn:
+    raise PeerError(
+        what, where="step `roster`", remedy="Agree on the settings, then start all again."
+    )
 
 
 @dataclass(frozen=True)
@@ -87,7 +181,7 @@ def gather(
         context.load_verify_locations(path)
     deadline = time.monotonic() + timeout
     found: dict[str, Channel] = {}
-    with _listening(address, len(names)) as server:
+    with listening(address, loopback_only=False, backlog=len(names)) as server:
         while len(found) < len(names):
             server.settimeout(max(0.01, deadline - time.monotonic()))
             try:
@@ -95,10 +189,10 @@ def gather(
             except TimeoutError:
                 missing = sorted(set(names.values()) - set(found))
                 for channel in found.values():
-                    channel.stop("not everybody came")
+                    channel.stop("not all parties connected")
                 raise PeerError(
                     f"{', '.join(f'`{name}`' for name in missing)} did not connect in time",
-                    where=f"{address[0]}:{address[1]}",
+                    where=named(address),
                     remedy="Start all parties within the time-out.",
                 ) from None
             try:
@@ -121,26 +215,9 @@ def join(
 ) -> dict[str, Channel]:
     """Connect to the coordinator, trying until it listens or the time is over."""
     if coordinator not in certificates.others:
-        raise ParameterError(f"there is no certificate of the coordinator `{coordinator}`")
+        raise ParameterError(f"there is no certificate for the coordinator `{coordinator}`")
     tls = TLS(certificates.certificate, certificates.key, certificates.others[coordinator])
     return {coordinator: Channel(dial(address, tls, timeout), timeout=timeout)}
-
-
-@contextlib.contextmanager
-def _listening(address: Address, backlog: int) -> Any:
-    try:
-        family, _, _, _, where = socket.getaddrinfo(*address, type=socket.SOCK_STREAM)[0]
-        with socket.socket(family, socket.SOCK_STREAM) as server:
-            server.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            server.bind(where)
-            server.listen(backlog)
-            yield server
-    except OSError as error:
-        raise ParameterError(
-            f"cannot listen here ({error.strerror})",
-            where=f"{address[0]}:{address[1]}",
-            remedy="Choose a free port of this machine.",
-        ) from error
 
 
 def _der(path: Path) -> bytes:

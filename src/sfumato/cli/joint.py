@@ -1,0 +1,560 @@
+"""``sfumato joint``: models across institutions that do not share rows."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import sys
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sfumato.cli._joint_views import (
+    declared_columns,
+    parse_pairs,
+    view_agreement,
+    view_fit,
+    view_keys,
+    view_scores,
+    view_share,
+)
+from sfumato.cli._options import Columns, Force, examples, new_app, new_file, parse_weights
+from sfumato.cli._running import Run, table_verb, verb
+from sfumato.errors import ParameterError
+from sfumato.files import appearing, require_file, write_text
+
+if TYPE_CHECKING:
+    from sfumato.joint import JointModel, Parties
+
+app = new_app(
+    help="Models across institutions that do not share rows: agree, share, fit, score.",
+    no_args_is_help=True,
+)
+EXACT = "Exact fit (--exact): all parties at once, nothing but masked sums leaves"
+
+OutputFile = Annotated[
+    str, typer.Option("--output", "-o", metavar="FILE", show_default=False, help="Where to write.")
+]
+AgreementFile = Annotated[
+    str,
+    typer.Option(
+        "--agreement",
+        "-a",
+        metavar="FILE",
+        show_default=False,
+        help="The study's agreement (TOML).",
+    ),
+]
+
+
+def text(options: str, metavar: str, told: str, panel: str | None = None) -> Any:
+    """An option that takes a text, is off by default, and says so by showing no default."""
+    return typer.Option(
+        *options.split(), metavar=metavar, show_default=False, help=told, rich_help_panel=panel
+    )
+
+
+class MatrixChoice(StrEnum):
+    """Kind of random matrix."""
+
+    orthonormal = "orthonormal"
+    gaussian = "gaussian"
+
+
+class KernelChoice(StrEnum):
+    """What is computed of a row and the matrix."""
+
+    linear = "linear"
+    gaussian = "gaussian"
+
+
+@app.command(
+    epilog=examples(
+        "sfumato joint agreement patients.parquet -c age,sex,stage --time days --event dead "
+        "--bounds age=18:100 --values sex=f,m --ordered stage=I,II,III --time-max 4000 "
+        "--horizon 730 -o study.toml",
+    )
+)
+@table_verb
+def agreement(
+    run: Run,
+    output: OutputFile,
+    columns: Columns = None,
+    study: Annotated[str | None, text("--study", "NAME", "The study's name.")] = None,
+    time: Annotated[str | None, text("--time", "COLUMN", "Time under observation.")] = None,
+    event: Annotated[str | None, text("--event", "COLUMN", "How it ended.")] = None,
+    event_value: Annotated[str, typer.Option(help="Its value where the event happened.")] = "1",
+    time_step: Annotated[float, typer.Option(help="Unit to which times are rounded up.")] = 1.0,
+    time_max: Annotated[
+        float | None, text("--time-max", "T", "No observation is longer (exact fits need it).")
+    ] = None,
+    horizon: Annotated[
+        float | None, text("--horizon", "T", "Survival beyond T is what classifiers predict.")
+    ] = None,
+    label: Annotated[
+        str | None, text("--label", "COLUMN", "Predict this instead of survival.")
+    ] = None,
+    positive: Annotated[
+        str | None, text("--positive", "VALUE", "The label's positive value.")
+    ] = None,
+    bounds: Annotated[
+        list[str] | None,
+        text("--bounds", "A=LOW:HIGH:STEP", "A numeric column: bounds, and the unit recorded."),
+    ] = None,
+    values: Annotated[
+        list[str] | None, text("--values", "A=x,y,…", "A column of categories.")
+    ] = None,
+    ordered: Annotated[
+        list[str] | None, text("--ordered", "A=x,y,…", "A column of categories in order.")
+    ] = None,
+    missing: Annotated[
+        list[str] | None, text("--missing", "A=VALUE", "What stands for a missing value.")
+    ] = None,
+    dimensions: Annotated[
+        int | None, text("--dimensions", "M", "Numbers published a row (m̄); n-1 if not given.")
+    ] = None,
+    matrix: Annotated[
+        MatrixChoice, typer.Option(help="Random matrix: gaussian as in the paper.")
+    ] = MatrixChoice.orthonormal,
+    kernel: Annotated[KernelChoice, typer.Option(help="Row-wise kernel.")] = KernelChoice.linear,
+    seed: Annotated[
+        str | None, text("--seed", "TEXT", "Seed of the random matrix; drawn if not given.")
+    ] = None,
+    rounding: Annotated[
+        float | None,
+        text(
+            "--rounding", "STEP", "Step of published numbers; each finds a safe one if not given."
+        ),
+    ] = None,
+    force: Force = False,
+) -> None:
+    """Write a first agreement from a table's columns.
+
+    Only names and types are taken from the table. Bounds and categories are declared by you, or
+    asked for on a terminal: an agreement is public, so nothing of the rows may be in it.
+    """
+    from sfumato.joint.agreement import Agreed, Agreement, Outcome, Projection
+
+    target = new_file(output, force, run.source)
+    outcome = (
+        Outcome(time, event, event_value, time_step, time_max, horizon, label, positive)
+        if label is None
+        else Outcome(label=label, positive=positive)
+    )
+    taken = {time, event, label}
+    run.table.require([name for name in (time, event, label) if name is not None])
+    wanted = run.columns(columns) or [name for name in run.table.columns if name not in taken]
+    schema = [run.table.column(name) for name in wanted]
+    ask = typer.prompt if sys.stdin.isatty() and not run.as_json else None
+    found = declared_columns(
+        schema,
+        parse_pairs(bounds, "--bounds", "age=0:120:1"),
+        parse_pairs(values, "--values", "sex=f,m"),
+        parse_pairs(ordered, "--ordered", "stage=I,II,III"),
+        parse_pairs(missing, "--missing", "age=60"),
+        ask,
+    )
+    width = sum(column.width for column in found)
+    agreed = Agreement(
+        study or target.stem,
+        found,
+        outcome,
+        Projection(
+            seed or secrets.token_hex(16),
+            max(1, width - 1) if dimensions is None else dimensions,
+            matrix.value,
+            kernel.value,
+            rounding=rounding,
+        ),
+    )
+    write_text(target, agreed.to_toml())
+    run.show(Agreed.of(agreed, str(target)), view_agreement)
+
+
+class Protect(StrEnum):
+    """What the attack must not make certain."""
+
+    rows = "rows"
+    cells = "cells"
+
+
+@app.command(
+    epilog=examples(
+        "sfumato joint share patients.parquet -a study.toml -o clinicA.share.parquet",
+        "sfumato joint share patients.csv --time days --event died -a study.toml "
+        "-o clinicA.share.parquet --protect cells",
+    )
+)
+@table_verb
+def share(
+    run: Run,
+    output: OutputFile,
+    agreement: AgreementFile,
+    time: Annotated[
+        str | None, text("--time", "COLUMN", "This table's name for the agreed time column.")
+    ] = None,
+    event: Annotated[
+        str | None, text("--event", "COLUMN", "This table's name for the agreed event column.")
+    ] = None,
+    institution: Annotated[
+        str | None,
+        text("--institution", "NAME", "Whose rows; from the output's name if not given."),
+    ] = None,
+    rounding: Annotated[
+        float | None, text("--rounding", "STEP", "Step of the published numbers; 0 for none.")
+    ] = None,
+    decimals: Annotated[
+        int | None, text("--decimals", "N", "The same in decimals: 2 for a step of 0.01.")
+    ] = None,
+    protect: Annotated[
+        Protect, typer.Option(help="What nobody may be able to recover: whole rows, or any cell.")
+    ] = Protect.rows,
+    publish_anyway: Annotated[
+        bool, typer.Option("--publish-anyway", help="Write the share even if it can be undone.")
+    ] = False,
+    allow_constant: Annotated[
+        bool, typer.Option("--allow-constant", help="Accept columns in which all rows agree.")
+    ] = False,
+    attack_rows: Annotated[
+        int, typer.Option(min=0, help="Rows to attack, drawn at random; 0 for all.")
+    ] = 2_000,
+    report: Annotated[
+        str | None,
+        text("--report", "FILE", "Write the leakage report as JSON, for your eyes only."),
+    ] = None,
+    force: Force = False,
+) -> None:
+    """Make the one file that may leave the house, and measure what it gives away.
+
+    The rows are scaled by the agreement's bounds, multiplied by the common random matrix and
+    rounded. Before anything is written the share is attacked with all that others know; if a row
+    can be recovered, nothing is written. Without --rounding the finest safe step is searched for.
+    """
+    from sfumato.joint import make_share, read_agreement, write_share
+
+    target = new_file(output, force, run.source, agreement)
+    if target.suffix != ".parquet":
+        raise ParameterError(
+            "a share is a Parquet file",
+            where=output,
+            remedy="Give it a name that ends in .parquet.",
+        )
+    side = None if report is None else new_file(report, force, run.source, agreement, output)
+    agreed = read_agreement(require_file(agreement, "the agreement"))
+    if decimals is not None:
+        if rounding is not None:
+            raise ParameterError(
+                "--rounding and --decimals mean the same thing", remedy="Give only one."
+            )
+        if not 0 <= decimals <= 15:
+            raise ParameterError("--decimals must lie between 0 and 15")
+        rounding = 10.0**-decimals
+    names = {agreed.outcome.time: time, agreed.outcome.event: event}
+    made = make_share(
+        run.table,
+        agreed,
+        institution or target.name.split(".")[0],
+        renamed={wanted: own for wanted, own in names.items() if wanted and own},
+        rounding=rounding,
+        protect=protect.value,
+        publish_anyway=publish_anyway,
+        allow_constant=allow_constant,
+        attack_rows=attack_rows or None,
+        where=str(run.source),
+        budget=run.budget,
+    )
+    assert made.share is not None
+    write_share(made.share, target)
+    told = replace(made, path=str(target))
+    if side is not None:
+        by_row = {**told.to_dict(), "by_row": made.leakage.by_row()}
+        write_text(side, json.dumps(by_row, indent=1) + "\n")
+    run.show(told, view_share)
+
+
+class Model(StrEnum):
+    """What is fitted."""
+
+    cox = "cox"
+    svm = "svm"
+    logistic = "logistic"
+
+
+class TiesChoice(StrEnum):
+    """Treatment of equal event times."""
+
+    efron = "efron"
+    breslow = "breslow"
+
+
+@dataclass(frozen=True)
+class PartyOptions:
+    """This party's end of an exact fit, as `sfumato.joint.Parties` has it."""
+
+    name: Annotated[str | None, text("--name", "NAME", "This party.", EXACT)] = None
+    coordinator: Annotated[
+        str | None, text("--coordinator", "NAME", "The party that listens.", EXACT)
+    ] = None
+    listen: Annotated[
+        str | None, text("--listen", "HOST:PORT", "Listen here (the coordinator).", EXACT)
+    ] = None
+    connect: Annotated[
+        str | None, text("--connect", "HOST:PORT", "Where the coordinator listens.", EXACT)
+    ] = None
+    certificate: Annotated[str | None, text("--certificate", "FILE", "My certificate.", EXACT)] = (
+        None
+    )
+    key: Annotated[str | None, text("--key", "FILE", "My private key.", EXACT)] = None
+    party: Annotated[
+        list[str] | None, text("--party", "NAME=FILE", "Another party's certificate.", EXACT)
+    ] = None
+    min_parties: Annotated[
+        int | None,
+        text("--min-parties", "N", "Go on without parties that leave, down to N.", EXACT),
+    ] = None
+    min_group: Annotated[
+        int,
+        typer.Option(
+            min=1, rich_help_panel=EXACT, help="Merge times until so many leave together."
+        ),
+    ] = 1
+    stratified: Annotated[
+        bool,
+        typer.Option(
+            "--stratified",
+            rich_help_panel=EXACT,
+            help="A baseline hazard for each party: reveals the least (Cox).",
+        ),
+    ] = False
+    timeout: Annotated[
+        float, typer.Option(rich_help_panel=EXACT, help="Seconds to wait for the others.")
+    ] = 60.0
+
+    def parties(self, run: Run) -> Parties:
+        """The parties, checked."""
+        from sfumato.joint import Parties
+
+        given = {
+            k: v for k, v in vars(self).items() if k not in ("party", "min_group", "stratified")
+        }
+        others = parse_pairs(self.party, "--party", "B=B.crt")
+        return Parties(**given, others=others, progress=run.budget.progress)
+
+
+@app.command(
+    epilog=examples(
+        "sfumato joint fit cox *.share.parquet -o model.json",
+        "sfumato joint fit svm *.share.parquet --horizon 730 --weights clinicA=2 -o model.json",
+        "sfumato joint fit cox patients.parquet --exact -a study.toml --name A --coordinator A "
+        "--listen 10.0.0.7:9000 --certificate A.crt --key A.key --party B=B.crt --party C=C.crt "
+        "-o model.json",
+    )
+)
+@verb
+def fit(
+    run: Run,
+    model: Annotated[Model, typer.Argument(show_default=False, help="What to fit.")],
+    sources: Annotated[
+        list[str],
+        typer.Argument(metavar="SHARES…", show_default=False, help="Shares; with --exact a table."),
+    ],
+    output: OutputFile,
+    party: PartyOptions,
+    penalty: Annotated[
+        float | None,
+        text("--penalty", "λ", "Ridge penalty (ν = 1/λ); by cross-validation on the shares."),
+    ] = None,
+    weights: Annotated[
+        list[str] | None, text("--weights", "A=2,B=1", "Weights of institutions.")
+    ] = None,
+    horizon: Annotated[
+        float | None, text("--horizon", "T", "Survival beyond T is what classifiers predict.")
+    ] = None,
+    ties: Annotated[TiesChoice, typer.Option(help="Equal event times.")] = TiesChoice.efron,
+    exact: Annotated[
+        bool, typer.Option("--exact", rich_help_panel=EXACT, help="Fit all columns exactly.")
+    ] = False,
+    agreement: Annotated[
+        str | None, text("--agreement -a", "FILE", "The agreement; shares are checked against it.")
+    ] = None,
+    force: Force = False,
+) -> None:
+    """Fit a model: from shares, by anybody; or exactly, by all parties at once.
+
+    Cox models give relative hazards and survival curves; the support vector machine and logistic
+    regression tell two classes apart. With --exact no projection is used: every party runs the
+    same command on its own table, and the result equals the fit of the pooled rows.
+    """
+    from sfumato.joint import fit_exact, read_agreement, write_model
+    from sfumato.joint.model import Fitted
+
+    target = new_file(output, force, agreement, *sources)
+    if agreement is not None:
+        require_file(agreement, "the agreement")
+    weighed = dict(parse_weights(weights))
+    settings: dict[str, Any] = {"penalty": penalty, "ties": ties.value, "horizon": horizon}
+    if exact:
+        parties = party.parties(run)
+        if agreement is None or len(sources) != 1:
+            raise ParameterError("an exact fit needs --agreement, and one table: this party's own")
+        run.source = sources[0]
+        found = fit_exact(
+            run.table,
+            read_agreement(agreement),
+            model.value,
+            parties=parties,
+            weight=weighed.get(party.name or "", 1.0),
+            min_group=party.min_group,
+            stratified=party.stratified,
+            where=sources[0],
+            **settings,
+        )
+    else:
+        found = _fit_shares(sources, agreement, model.value, weights=weighed, **settings)
+    write_model(found, target)
+    run.show(Fitted(found, str(target)), view_fit)
+
+
+def _fit_shares(
+    sources: list[str], agreement: str | None, model: Any, **settings: Any
+) -> JointModel:
+    from sfumato.joint import fit_shares, read_agreement, read_share
+
+    shares = [read_share(require_file(path, "the share")) for path in sources]
+    if agreement is not None and read_agreement(agreement).hash != shares[0].agreement.hash:
+        raise ParameterError(
+            "the shares were made under another agreement than this one", where=agreement
+        )
+    return fit_shares(shares, model, **settings)
+
+
+@app.command(
+    epilog=examples(
+        "sfumato joint score model.json new.parquet",
+        "sfumato joint score model.json new.parquet --at 730 -o scores.csv",
+    )
+)
+@table_verb
+def score(
+    run: Run,
+    model: Annotated[str, typer.Argument(metavar="MODEL", show_default=False, help="model.json")],
+    output: Annotated[
+        str | None, text("--output -o", "FILE", "Write the scores (.csv or .parquet), row by row.")
+    ] = None,
+    at: Annotated[
+        float | None, text("--at", "T", "Moment for which survival is told; the horizon.")
+    ] = None,
+    threshold: Annotated[
+        float, typer.Option(help="Probability of survival from which a row counts as surviving.")
+    ] = 0.5,
+    force: Force = False,
+) -> None:
+    """Score new people at home: nothing leaves, nothing is published."""
+    from sfumato.joint import read_model
+    from sfumato.joint import score as score_rows
+
+    target = None if output is None else new_file(output, force, run.source, model)
+    if target is not None and target.suffix not in (".csv", ".parquet"):
+        raise ParameterError("scores are written as .csv or .parquet", where=str(target))
+    fitted = read_model(require_file(model, "the model"))
+    found = score_rows(fitted, run.table, at=at, threshold=threshold, where=str(run.source))
+    if target is not None:
+        _write_scores(found, target)
+        found = replace(found, path=str(target))
+    run.show(found, view_scores)
+
+
+def _write_scores(found: Any, target: Path) -> None:
+    import pyarrow as pa
+    import pyarrow.csv as csv
+    import pyarrow.parquet as pq
+
+    columns = {"score": found.score, "survival": found.survival, "positive": found.positive}
+    table = pa.table({name: column for name, column in columns.items() if column is not None})
+    write = csv.write_csv if target.suffix == ".csv" else pq.write_table
+    with appearing(target) as unfinished:
+        write(table, unfinished)
+
+
+@app.command(
+    epilog=examples("sfumato joint seeds patients.parquet -a study.toml -o clinicA.seeds.json")
+)
+@table_verb
+def seeds(
+    run: Run,
+    output: OutputFile,
+    agreement: AgreementFile,
+    candidates: Annotated[
+        int, typer.Option(min=2, max=1000, help="How many matrices to try.")
+    ] = 20,
+    force: Force = False,
+) -> None:
+    """Score candidate random matrices on your own rows; only the scores are written.
+
+    Publishing the same rows under several matrices would give them away, so every institution
+    cross-validates at home. `sfumato joint choose` takes the scores of all and writes the
+    agreement with the best seed.
+    """
+    from sfumato.joint import encode, encode_outcome, read_agreement, score_seeds
+    from sfumato.joint.local_data import local_rows
+    from sfumato.joint.validation import SeedScores
+
+    target = new_file(output, force, run.source, agreement)
+    agreed = read_agreement(require_file(agreement, "the agreement"))
+    table = local_rows(run.table, agreed)
+    names = [f"{agreed.projection.seed}/{number}" for number in range(candidates)]
+    scores = score_seeds(
+        encode(table, agreed, where=str(run.source)).matrix,
+        encode_outcome(table, agreed, where=str(run.source)),
+        agreed,
+        names,
+    )
+    found = SeedScores(agreed.hash, table.num_rows, scores)
+    write_text(target, found.to_json(indent=1) + "\n")
+    run.show(found, lambda told: f"{len(told.scores)} matrices scored; written to {target}.")
+
+
+@app.command(epilog=examples("sfumato joint choose *.seeds.json -a study.toml -o study-final.toml"))
+@verb
+def choose(
+    run: Run,
+    sources: Annotated[
+        list[str],
+        typer.Argument(metavar="SCORES…", show_default=False, help="All parties' scores."),
+    ],
+    output: OutputFile,
+    agreement: AgreementFile,
+    force: Force = False,
+) -> None:
+    """Write the agreement with the seed that scored best over all institutions."""
+    from sfumato.joint import choose_seed, read_agreement
+    from sfumato.joint.agreement import Agreed
+    from sfumato.joint.validation import read_seed_scores
+
+    target = new_file(output, force, agreement, *sources)
+    agreed = read_agreement(require_file(agreement, "the agreement"))
+    scored = [read_seed_scores(require_file(path, "the scores"), agreed.hash) for path in sources]
+    best = choose_seed([entry.scores for entry in scored], [entry.rows for entry in scored])
+    final = agreed.with_projection(seed=best)
+    write_text(target, final.to_toml())
+    run.show(Agreed.of(final, str(target)), view_agreement)
+
+
+@app.command(epilog=examples("sfumato joint keys A --folder keys"))
+@verb
+def keys(
+    run: Run,
+    name: Annotated[str, typer.Argument(metavar="NAME", show_default=False, help="This party.")],
+    folder: Annotated[str, typer.Option(metavar="DIR", help="Where to write them.")] = ".",
+) -> None:
+    """Make this party's certificate and private key for exact fits.
+
+    Give NAME.crt to all other parties in a way you trust, and read its fingerprint to them over the
+    telephone. NAME.key stays.
+    """
+    from sfumato.secure import make_keys
+
+    run.show(make_keys(folder, name), view_keys)
