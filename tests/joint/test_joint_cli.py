@@ -302,7 +302,7 @@ def test_keys_are_made_once(tmp_path: Path) -> None:
     assert len(told["fingerprint"]) == 64
     again = sfumato("joint", "keys", "A", "--folder", tmp_path)
     assert again.code == 2
-    assert "exists already" in again.err
+    assert "already exists" in again.err
 
 
 def test_three_processes_over_tls_equal_the_pooled_fit(tmp_path: Path) -> None:
@@ -365,13 +365,13 @@ def test_a_share_that_is_interrupted_leaves_nothing_behind(
 SLOWLY = """
 import sys, time
 from sfumato.cli._main import main
-from sfumato.joint import leaks
+from sfumato.joint import leakage_report
 
 def endless(*given, **settings):
     print("attacking", flush=True)
     time.sleep(60)
 
-leaks.grid_attack = endless
+leakage_report.grid_attack = endless
 sys.argv[0] = "sfumato"
 main()
 """

@@ -290,7 +290,7 @@ def test_other_parameters_are_named() -> None:
         lambda n, s: None,
         parameters={"a": {"model": 1}, "b": {"model": 1}, "c": {"model": 2}},
     )
-    assert any("other parameters: model" in str(done[name]) for name in "abc")
+    assert any("different parameters: model" in str(done[name]) for name in "abc")
     assert all(isinstance(done[name], PeerError) for name in "abc")
 
 
@@ -314,7 +314,7 @@ def test_a_coordinator_that_invents_steps_is_caught() -> None:
         return summing.same("step", np.array([5.0 if name == "a" else 1.0]))
 
     done = together("abc", work)
-    assert any("other numbers than the sums give" in str(done[name]) for name in "bc")
+    assert any("do not follow from the totals" in str(done[name]) for name in "bc")
 
 
 class Forged:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 
 def test_heavy_libraries_are_not_loaded() -> None:
@@ -24,3 +25,11 @@ def test_every_public_name_exists() -> None:
     for name in joint.__all__:
         assert getattr(joint, name) is not None
     assert set(joint.__all__) <= set(dir(joint))
+
+
+def test_only_one_module_reads_tables() -> None:
+    import sfumato.joint as joint
+
+    folder = Path(joint.__file__).parent
+    reading = {p.name for p in folder.glob("*.py") if "sfumato.tables" in p.read_text()}
+    assert reading == {"local_data.py"}

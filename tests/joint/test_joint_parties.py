@@ -129,7 +129,10 @@ def test_a_party_that_stalls_is_given_up_and_nobody_else_with_it(play: Play, num
 
 @pytest.mark.parametrize(
     ("fault", "words"),
-    [("version", "other parameters: protocol"), ("agreement", "other parameters: agreement")],
+    [
+        ("version", "different parameters: protocol"),
+        ("agreement", "different parameters: agreement"),
+    ],
 )
 @pytest.mark.parametrize("who", ["A", "B"])
 def test_what_differs_is_named(play: Play, fault: str, words: str, who: str) -> None:

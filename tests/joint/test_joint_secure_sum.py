@@ -83,7 +83,7 @@ def test_masks_cancel_in_the_sum_and_in_no_smaller_sum() -> None:
 @pytest.mark.parametrize("bad", [bytes(32), b"short"])
 def test_keys_that_are_no_keys_are_refused(bad: bytes) -> None:
     keys = PairKeys()
-    with pytest.raises(PeerError, match="`b` is no key"):
+    with pytest.raises(PeerError, match="`b` is not valid"):
         keys.agree("a", {"a": keys.public, "b": bad}, b"")
 
 

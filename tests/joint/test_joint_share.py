@@ -161,7 +161,7 @@ def test_stacking_checks_agreement_and_identity() -> None:
         stack([one, replace(one, institution="B")])
     with pytest.raises(InputError, match="another agreement"):
         stack([one, share_of("B", 2, AGREED.with_projection(seed="other"))])
-    with pytest.raises(ParameterError, match="no share of `C`"):
+    with pytest.raises(ParameterError, match="weights name `C`"):
         stack([one, two], {"C": 1.0})
     with pytest.raises(ParameterError, match="positive"):
         stack([one, two], {"B": 0.0})

@@ -31,15 +31,12 @@ from sfumato.joint.secure_sum import Summing
 
 __all__ = ["ExactFit", "counted", "exact_cox", "exact_stratified_cox"]
 
-
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
-_MOST_CELLS = 1_000_000
-
-
 Extra = TypeVar("Extra")
 
+_MOST_CELLS = 1_000_000
 _TOLERANCE = 1e-10
 """A step this small beside the coefficients is the last one."""
 _FLAT = 1e-11

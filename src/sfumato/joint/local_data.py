@@ -36,7 +36,6 @@ __all__ = [
     "survived",
 ]
 
-
 Floats = NDArray[np.float64]
 
 

@@ -28,7 +28,6 @@ from sfumato.secure.tls import TLS, Address, dial, listening, named
 
 __all__ = ["Certificates", "Trust", "checked_keys", "gather", "join", "make_card"]
 
-
 Card = dict[str, Any]
 _GREETING_SECONDS = 10.0
 """How long a caller may take for the TLS greeting before the next one is served."""

@@ -35,7 +35,6 @@ from sfumato.results import Result
 
 __all__ = ["LocalSum", "PartyLeft", "SecureSum", "SumReport", "Summing", "until_complete"]
 
-
 Floats = NDArray[np.float64]
 Words = NDArray[np.uint64]
 T = TypeVar("T")

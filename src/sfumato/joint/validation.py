@@ -39,7 +39,6 @@ __all__ = [
     "score_seeds",
 ]
 
-
 Floats = NDArray[np.float64]
 Outcomes = tuple[Floats | None, NDArray[np.bool_]]
 
