@@ -81,9 +81,8 @@ def measured(codes: Any, k: int) -> dict[str, Any]:
     the proof's.
     """
     from sfumato.anonymization.cells.bounds import ascent, lower_bound
-    from sfumato.anonymization.cells.cover import approx_cf, approx_fq
     from sfumato.anonymization.cells.direct import approx_dr, opt_lb
-    from sfumato.anonymization.cells.forest import approx_gr
+    from sfumato.anonymization.cells.paper import approx_cf, approx_fq, approx_gr
     from sfumato.anonymization.cells.patterns import patterns_of
     from sfumato.anonymization.cells.search import improved
     from sfumato.anonymization.cells.table import PRICE_UNIT, table_of_codes

@@ -58,8 +58,7 @@ def one_column() -> list[Comparison]:
     """A million values, k = 100: quantiles and the three costs."""
     import pandas as pd
 
-    from sfumato.populations.optimal import COSTS, grouping_cost, optimal_groups
-    from sfumato.populations.quantiles import quantile_mask
+    from sfumato.kernels.sorted_groups import COSTS, grouping_cost, optimal_groups, quantile_mask
 
     values = np.random.default_rng(1).lognormal(size=MILLION)
     frame = pd.Series(values)
@@ -111,7 +110,7 @@ def masked_columns() -> Comparison:
     """The paper's table: 250,000 rows, 10 columns, k = 10,000 (the paper: 100 seconds)."""
     import pandas as pd
 
-    from sfumato.populations.quantiles import quantile_mask
+    from sfumato.kernels.sorted_groups import quantile_mask
 
     random = np.random.default_rng(2)
     columns = [random.normal(size=250_000) for _ in range(10)]
@@ -216,7 +215,7 @@ def sampled() -> dict[str, float]:
 
 def figures() -> dict[str, list[tuple[int, float]]]:
     """Figures 4 to 6: CPU seconds against rows, columns and groups."""
-    from sfumato.populations.quantiles import quantile_mask
+    from sfumato.kernels.sorted_groups import quantile_mask
 
     random = np.random.default_rng(5)
     column = random.normal(size=250_000)

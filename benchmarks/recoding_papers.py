@@ -119,7 +119,7 @@ def solve(
         (),
         models_of((), k=k),
         "kmember",
-        {"loss": "height", "district": 0},
+        {"loss": "height", "part_size": 0},
         grown,
         True,
         bounds,

@@ -17,7 +17,6 @@ ROOT = Path(sfumato.__file__).parent
 OFFENDERS: dict[tuple[str, str], str] = {
     ("results", "report"): "a result draws itself",
     ("columns", "quasi"): "equivalent columns ask for classes of column pairs",
-    ("populations", "anonymization"): "methods for one column are methods of anonymize",
 }
 """Imports (from room, to room) that close a circle today, and why; to be emptied."""
 

@@ -148,7 +148,7 @@ def _mondrian(rows: Array, k: int, weights: Array | None, gain: float, y: Any) -
     """The part of each row."""
     import pyarrow as pa
 
-    from sfumato.anonymization.mondrian import solve
+    from sfumato.anonymization.methods.mondrian import solve
     from sfumato.anonymization.problem import Problem
     from sfumato.engines.results import Codes
     from sfumato.hierarchy import Ranges

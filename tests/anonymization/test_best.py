@@ -9,14 +9,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sfumato as sf
-from sfumato.anonymization import annealing, lattice
-from sfumato.anonymization._nearest import nearest_entries
-from sfumato.anonymization._pricing import begin, group_loss, grow_all
-from sfumato.anonymization.best import solve
+from sfumato.anonymization.axes import positions_of
 from sfumato.anonymization.demand import Demand, models_of
+from sfumato.anonymization.methods import annealing, lattice
+from sfumato.anonymization.methods.best import solve
+from sfumato.anonymization.methods.pricing import (
+    END,
+    begin,
+    group_loss,
+    grow_all,
+    nearest_entries,
+    prices_of,
+)
 from sfumato.anonymization.preparing import prepare
-from sfumato.anonymization.pricing import END, prices_of
-from sfumato.anonymization.space import positions_of
 from sfumato.budget import Budget
 from tree_partitions import TREES, optimum, small_table
 

@@ -13,12 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sfumato as sf
-from sfumato.anonymization._mondrian import _runs
-from sfumato.anonymization.cutting import _positions
+from sfumato.anonymization.axes import axes_of, published_groups
+from sfumato.anonymization.cuts import _positions, _runs
 from sfumato.anonymization.demand import Demand, models_of
-from sfumato.anonymization.mondrian import solve
+from sfumato.anonymization.methods.mondrian import solve
 from sfumato.anonymization.preparing import prepare
-from sfumato.anonymization.space import axes_of, published_groups
 from sfumato.hierarchy import EncodedHierarchy, Hierarchy, ValueSets
 
 JOBS = Hierarchy.from_levels([list("abcd"), ["ab", "ab", "cd", "cd"], ["*"] * 4])

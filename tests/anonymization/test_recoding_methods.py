@@ -243,7 +243,7 @@ def test_full_domain_shows_one_level_a_column():
     assert jobs in ({"*"}, {"care", "desk"}, {"nurse", "cook", "clerk", "judge"})
 
 
-def test_clustering_in_districts_keeps_every_promise():
+def test_clustering_in_parts_keeps_every_promise():
     random = np.random.default_rng(1)
     table = pa.table(
         {
@@ -253,9 +253,9 @@ def test_clustering_in_districts_keeps_every_promise():
         }
     )
     whole = sf.anonymize(table, qi=["a", "b", "c"], k=4, method="kmember")
-    parts = sf.anonymize(table, qi=["a", "b", "c"], k=4, method="kmember", district=100)
+    parts = sf.anonymize(table, qi=["a", "b", "c"], k=4, method="kmember", part_size=100)
     plain = sf.anonymize(table, qi=["a", "b", "c"], k=4)
-    assert parts.details["districts"] > 5
+    assert parts.details["parts"] > 5
     assert parts.k >= 4
     assert parts.utility["ncp"] < plain.utility["ncp"]
     assert whole.utility["ncp"] < plain.utility["ncp"]
@@ -265,9 +265,9 @@ def test_clustering_in_districts_keeps_every_promise():
     ("method", "options", "words"),
     [
         ("kmember", {"loss": "entropy"}, "no loss"),
-        ("kmember", {"district": -1}, "number of entries"),
+        ("kmember", {"part_size": -1}, "number of entries"),
         ("full-domain", {"suppression_limit": 2}, "share of the rows"),
-        ("best", {"district": 5}, "no option"),
+        ("best", {"part_size": 5}, "no option"),
     ],
 )
 def test_bad_options_are_refused(method, options, words):

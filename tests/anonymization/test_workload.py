@@ -84,7 +84,7 @@ def test_lines_that_do_not_parse_are_named_and_passed_over(tmp_path):
     assert len(found.queries) == 2
     assert [line for line, _ in found.skipped] == [5, 6]
     (warning,) = found.warnings(["age", "sex"])
-    assert "2 queries were passed over (line 5: it does not parse" in warning
+    assert "2 queries were skipped (line 5: it does not parse" in warning
     assert "line 6: it is neither" in warning
 
 

@@ -177,7 +177,7 @@ def test_boundaries_hierarchies_and_workload(hospital, tmp_path):
     assert done.code == 0, done.err
     words = plain(done.out)
     assert "sex kept 0.000" in words
-    assert "1 query was passed over (line 2: it does not parse" in words
+    assert "1 query was skipped (line 2: it does not parse" in words
     assert "Inferred hierarchies zip" in words
     assert "1 query, relative error" in words
 

@@ -283,9 +283,9 @@ def test_random_workloads_repeat() -> None:
         random_queries(view, 0)
     with pytest.raises(ParameterError, match="no query"):
         answer_workload(view, [])
-    with pytest.raises(ColumnError, match="`zip` is no quasi-identifier"):
+    with pytest.raises(ColumnError, match="`zip` is not a quasi-identifier"):
         answer_workload(view, [Query({"zip": np.ones(4)})])
-    with pytest.raises(ColumnError, match="is no quasi-identifier"):
+    with pytest.raises(ColumnError, match="is not a quasi-identifier"):
         weighted_discernibility(view, {"zip": 1})
 
 

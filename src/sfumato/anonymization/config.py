@@ -213,7 +213,7 @@ _FILES: dict[str, tuple[tuple[type, ...], str]] = {
 _OPTIONS: dict[str, tuple[tuple[type, ...], str]] = {
     **dict.fromkeys(("relaxed", "ties", "wildcards"), ((bool,), "true or false")),
     **dict.fromkeys(("cut_weights", "cuts"), ((Mapping,), "a table")),
-    **dict.fromkeys(("beta", "district", "suppression_limit"), ((int, float), "a number")),
+    **dict.fromkeys(("beta", "part_size", "suppression_limit"), ((int, float), "a number")),
     "protected": ((str, list, tuple), "a list of column names"),
 }
 """What an option of a method must be; those that are not listed are text."""

@@ -18,14 +18,15 @@ from sfumato.anonymization.views import piece_view
 from sfumato.anonymization.workload import QueryLog
 from sfumato.risks import Risk, risk_of_classes
 from sfumato.utility import (
-    View,
     answer_workload,
     average_class_size,
     certainty_penalty,
     column_losses,
     discernibility,
+    distribution_distances,
     granularity,
     information_loss,
+    non_uniform_entropy,
     weighted_discernibility,
 )
 
@@ -80,49 +81,12 @@ def _measures(part: Solved) -> dict[str, Any]:
         "columns": column_losses(view),
         "information_loss": information_loss(view),
         "granularity": granularity(view),
-        "non_uniform_entropy": _entropy(view, held),
+        "non_uniform_entropy": non_uniform_entropy(view, held),
         "discernibility": discernibility(first),
         "weighted_discernibility": weighted_discernibility(view, weights),
         "average_class_size": average_class_size(first),
-        "distribution": {name: _moved(view, name, held[name]) for name in view.columns},
+        "distribution": distribution_distances(view, held=held),
     }
-
-
-def _entropy(view: View, held: Mapping[str, Array]) -> float:
-    """Bits lost about original values over those lost by suppressing everything.
-
-    The sum over rows of log2(rows below the cell / rows with the value) falls into a sum over
-    groups and one over values; see `sfumato.utility.non_uniform_entropy`.
-    """
-    lost = possible = 0.0
-    kept = view.kept
-    for name, shown in view.published.items():
-        own = held[name][held[name] > 0]
-        known = float((own * np.log2(own)).sum())
-        below = np.full(len(view.weight), float(max(view.rows, 1)))
-        below[kept] = shown.weight(held[name])[shown.codes[kept]]
-        lost += float((view.weight * np.log2(np.maximum(below, 1.0))).sum()) - known
-        possible += view.rows * float(np.log2(max(view.rows, 1))) - known
-    return max(0.0, lost) / possible if possible > 0 else 0.0
-
-
-def _moved(view: View, name: str, held: Array) -> float:
-    """Share of rows that must move to turn the column's old distribution into the new one.
-
-    The new one spreads every cell evenly over the values it covers; see
-    `sfumato.utility.distribution_distances`.
-    """
-    shown = view.published[name]
-    cells = np.bincount(
-        shown.codes[view.kept], weights=view.weight[view.kept], minlength=len(shown.low)
-    )
-    change = np.zeros(len(shown.order) + 1)
-    np.add.at(change, shown.low, cells / shown.leaf_count)
-    np.add.at(change, shown.high + 1, -cells / shown.leaf_count)
-    after = np.zeros(len(held))
-    np.add.at(after, shown.order, np.cumsum(change)[:-1])
-    gap = after / max(float(cells.sum()), 1.0) - held / max(float(held.sum()), 1.0)
-    return float(np.abs(gap).sum() / 2)
 
 
 def _query_errors(parts: Sequence[Solved], workload: QueryLog) -> dict[str, Any]:

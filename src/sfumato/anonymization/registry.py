@@ -22,7 +22,7 @@ class Method:
     Parameters
     ----------
     home
-        Module with a function ``solve(problem) -> Solution``.
+        Module with a function ``solve(problem) -> Solution``, or ``module:function``.
     says
         One line for help texts.
     options
@@ -51,13 +51,16 @@ class Method:
     @property
     def solve(self) -> Callable[[Problem], Solution]:
         """The method itself."""
-        found: Callable[[Problem], Solution] = importlib.import_module(self.home).solve
+        module, _, function = self.home.partition(":")
+        found: Callable[[Problem], Solution] = getattr(
+            importlib.import_module(module), function or "solve"
+        )
         return found
 
 
 METHODS: dict[str, Method] = {
     "mondrian": Method(
-        "sfumato.anonymization.mondrian",
+        "sfumato.anonymization.methods.mondrian",
         "cuts the space of quasi-identifiers top down, first where precision matters; fast",
         ("cut_weights", "target", "relaxed", "cuts"),
         blurs=True,
@@ -68,36 +71,36 @@ METHODS: dict[str, Method] = {
         ("algorithm", "beta", "improve", "bound", "protected", "marker", "wildcards"),
     ),
     "kmember": Method(
-        "sfumato.anonymization.kmember",
+        "sfumato.anonymization.methods.kmember",
         "clusters rows greedily by least loss; within boundaries it is GreedyCKA",
-        ("loss", "district"),
+        ("loss", "part_size"),
         blurs=True,
     ),
     "lattice": Method(
-        "sfumato.anonymization.lattice",
+        "sfumato.anonymization.methods.lattice",
         "covers rows from the finest levels to the coarsest; fast and close to the best",
         blurs=True,
     ),
     "full-domain": Method(
-        "sfumato.anonymization.full_domain",
+        "sfumato.anonymization.methods.full_domain",
         "one level a column for the whole table, the optimum; lists the lattice of levels",
         ("suppression_limit",),
         needs_trees=True,
         judges_sets=True,
     ),
     "best": Method(
-        "sfumato.anonymization.best",
+        "sfumato.anonymization.methods.best",
         "starts from the best of the others and improves it while the time lasts",
         ("loss", "bound"),
         blurs=True,
     ),
     "quantiles": Method(
-        "sfumato.populations.quantile_method",
+        "sfumato.anonymization.methods.one_dimension:solve_quantiles",
         "cuts one column at its quantiles: the least total change of rank",
         ("ties", "representative"),
     ),
     "optimal-1d": Method(
-        "sfumato.populations.optimal_method",
+        "sfumato.anonymization.methods.one_dimension:solve_optimal",
         "groups one column at the least k-median, cellular or k-center cost",
         ("cost", "ties", "representative"),
     ),

@@ -18,17 +18,17 @@ import numpy.typing as npt
 
 from sfumato.anonymization.crowd import with_people, without_people
 from sfumato.anonymization.demand import Demand
-from sfumato.anonymization.leaving_out import (
+from sfumato.anonymization.preparing import Prepared, prepare
+from sfumato.anonymization.problem import Problem, Solution
+from sfumato.anonymization.registry import method
+from sfumato.anonymization.several_sets import largest_sets, shared_columns, solve_apart
+from sfumato.anonymization.suppression import (
     closeness_asked,
     lifted,
     nothing_left,
     only,
     releasable,
 )
-from sfumato.anonymization.overlapping import largest_sets, shared_columns, solve_apart
-from sfumato.anonymization.preparing import Prepared, prepare
-from sfumato.anonymization.problem import Problem, Solution
-from sfumato.anonymization.registry import method
 from sfumato.anonymization.views import group_sizes, group_view
 from sfumato.budget import Budget
 from sfumato.errors import PromiseError

@@ -57,12 +57,9 @@ class Predicate:
         elif self.operator == "<>":
             found = pc.and_(pc.invert(pc.is_in(values, value_set=constants)), pc.is_valid(values))
         else:
-            compare = {
-                "<": pc.less,
-                "<=": pc.less_equal,
-                ">": pc.greater,
-                ">=": pc.greater_equal,
-            }[self.operator]
+            compare = {"<": pc.less, "<=": pc.less_equal, ">": pc.greater, ">=": pc.greater_equal}[
+                self.operator
+            ]
             found = compare(values, constants[0])
         return np.asarray(found.fill_null(False))
 
@@ -137,7 +134,7 @@ class QueryLog:
             raise ParameterError(
                 "the query log holds no query that could be understood",
                 where=where,
-                remedy="Give SQL queries or predicates such as age >= 65, one a line.",
+                remedy="Give SQL queries or predicates such as age >= 65, one per line.",
             )
         return cls(tuple(queries), tuple(skipped), where)
 
@@ -195,7 +192,7 @@ class QueryLog:
             shown = "; ".join(f"line {line}: {reason}" for line, reason in self.skipped[:5])
             more = f"; and {len(self.skipped) - 5} more" if len(self.skipped) > 5 else ""
             noun = "query was" if len(self.skipped) == 1 else "queries were"
-            told.append(f"{len(self.skipped)} {noun} passed over ({shown}{more})")
+            told.append(f"{len(self.skipped)} {noun} skipped ({shown}{more})")
         if unknown := self._unknown(columns):
             shown = ", ".join(f"`{name}`" for name in unknown[:5])
             more = f" and {len(unknown) - 5} more" if len(unknown) > 5 else ""

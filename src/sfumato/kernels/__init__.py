@@ -40,6 +40,7 @@ if TYPE_CHECKING:
         split,
         whole,
     )
+    from sfumato.kernels.sorted_groups import quantile_groups
 
 __all__ = [
     "Lookup",
@@ -54,6 +55,7 @@ __all__ = [
     "group_sums",
     "pairs_after",
     "partition_of",
+    "quantile_groups",
     "refine",
     "renumbered",
     "representatives",
@@ -69,6 +71,7 @@ _HOMES = {
     "groups": "group_distinct group_max group_min group_rows group_sums",
     "lookup": "Lookup",
     "partition": "Partition pairs_after partition_of renumbered split whole",
+    "sorted_groups": "quantile_groups",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
 

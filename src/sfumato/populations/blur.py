@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from sfumato import kernels
 from sfumato.budget import Budget
 from sfumato.columns.postal import looks_postal, postal_text
 from sfumato.engines.recoding import Cells, Recoding, Step
@@ -24,7 +25,6 @@ from sfumato.engines.results import ClassSizes, Codes, smallest_dtype
 from sfumato.errors import ColumnError
 from sfumato.populations.estimate import FewValues, MatchesPeople, PeopleShare, people_share
 from sfumato.populations.plan import allot, anonymity_given, distinct_allowed, failure_given
-from sfumato.populations.quantiles import quantile_groups
 from sfumato.release import Draft, Promise
 from sfumato.release.promise import WithoutColumns
 from sfumato.results import Result
@@ -196,7 +196,7 @@ class Blurrer:
         on_line = len(ranges.points)
         others = self.domain - on_line  # null, NaN, infinities: each a value of its own
         counts = self.counts[ranges.order[:on_line]]
-        made = quantile_groups(counts, groups=max(1, distinct - others))
+        made = kernels.quantile_groups(counts, groups=max(1, distinct - others))
         low = np.append(made.first_value, np.arange(on_line, self.domain))
         high = np.append(made.last_value, np.arange(on_line, self.domain))
         by_rank = np.append(made.group_of_value, len(made.cuts) + np.arange(others))

@@ -19,8 +19,8 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
+from sfumato import kernels
 from sfumato.errors import ColumnError, ParameterError, did_you_mean
-from sfumato.populations.quantiles import quantile_groups
 from sfumato.results import Result
 
 __all__ = [
@@ -463,7 +463,7 @@ def privacy_utility_curve(
     whole = float((weights * (x - mean) ** 2).sum())
     points = []
     for wanted in sorted({b for b in buckets if 1 <= b <= len(x)}):
-        groups = quantile_groups(weights, groups=wanted)
+        groups = kernels.quantile_groups(weights, groups=wanted)
         image = groups.means(x)[groups.group_of_value]
         error = float((weights * (x - image) ** 2).sum())
         made, k = len(groups.cuts), groups.k

@@ -1,23 +1,22 @@
 """What a release cost, and what it is still good for."""
 
-from sfumato.utility.accuracy import Accuracy, accuracy, cross_validated
-from sfumato.utility.classes import (
+from sfumato.utility.measures import (
     Similarity,
+    Utility,
     average_class_size,
-    discernibility,
-    majority_penalty,
-    similarity,
-    weighted_discernibility,
-)
-from sfumato.utility.loss import (
     certainty_penalty,
     column_losses,
+    discernibility,
     general_loss,
     granularity,
     information_loss,
+    majority_penalty,
     non_uniform_entropy,
+    similarity,
+    summarize,
+    weighted_discernibility,
 )
-from sfumato.utility.pairing import pair_tables
+from sfumato.utility.models import Accuracy, accuracy, cross_validated
 from sfumato.utility.queries import (
     Answer,
     Query,
@@ -26,8 +25,7 @@ from sfumato.utility.queries import (
     distribution_distances,
     random_queries,
 )
-from sfumato.utility.summary import Utility, summarize
-from sfumato.utility.view import View
+from sfumato.utility.view import View, pair_tables
 
 __all__ = [
     "Accuracy",

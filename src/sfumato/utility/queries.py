@@ -23,12 +23,15 @@ __all__ = [
 ]
 
 
-def distribution_distances(view: View, ordered: Sequence[str] = ()) -> dict[str, float]:
+def distribution_distances(
+    view: View, ordered: Sequence[str] = (), held: Mapping[str, Array] | None = None
+) -> dict[str, float]:
     """How far each column's distribution moved, from 0 to 1.
 
     The released one spreads every cell evenly over the values it covers. Distance: the share of
     rows that must move (total variation); for `ordered` columns, how far they move in ranks over
-    the number of ranks (earth mover's distance).
+    the number of ranks (earth mover's distance). `held` are the rows of each original value by
+    column, for a view of groups in place of rows.
 
     Examples
     --------
@@ -41,7 +44,7 @@ def distribution_distances(view: View, ordered: Sequence[str] = ()) -> dict[str,
     """
     distances = {}
     for name in view.columns:
-        before, after = _distributions(view, name)
+        before, after = _distributions(view, name, None if held is None else held[name])
         gap = after - before
         if name in ordered:
             occurring = np.flatnonzero(before > 0)
@@ -103,7 +106,7 @@ class Workload(Result):
 def answer_workload(view: View, queries: Sequence[Query]) -> Workload:
     """Ask every query of the original and of the release."""
     if not queries:
-        raise ParameterError("there is no query", remedy="Give at least one.")
+        raise ParameterError("there is no query to answer", remedy="Give at least one.")
     answers = tuple(_answer(view, query) for query in queries)
     errors = np.array([answer.relative_error for answer in answers])
     return Workload(
@@ -156,7 +159,7 @@ def _answer(view: View, query: Query) -> Answer:
     for name, mask in query.conditions.items():
         if name not in view.published:
             raise ColumnError(
-                f"`{name}` is no quasi-identifier", remedy=did_you_mean(name, view.columns)
+                f"`{name}` is not a quasi-identifier", remedy=did_you_mean(name, view.columns)
             )
         mask = np.asarray(mask, dtype=bool)
         shown = view.published[name]
@@ -176,21 +179,23 @@ def _answer(view: View, query: Query) -> Answer:
     )
 
 
-def _distributions(view: View, name: str) -> tuple[Array, Array]:
+def _distributions(view: View, name: str, held: Array | None) -> tuple[Array, Array]:
     """Shares of a column's values before and after."""
     shown = view.published[name]
-    codes = np.asarray(view.original[name])
-    size = max(int(shown.order.max(initial=-1)), int(codes.max(initial=-1))) + 1
-    before = np.bincount(codes, weights=view.weight, minlength=size)
+    before = held
+    if before is None:
+        codes = np.asarray(view.original[name])
+        size = max(int(shown.order.max(initial=-1)), int(codes.max(initial=-1))) + 1
+        before = np.bincount(codes, weights=view.weight, minlength=size)
     cells = np.bincount(
         shown.codes[view.kept], weights=view.weight[view.kept], minlength=len(shown.low)
     )
     change = np.zeros(len(shown.order) + 1)
     np.add.at(change, shown.low, cells / shown.leaf_count)
     np.add.at(change, shown.high + 1, -cells / shown.leaf_count)
-    after = np.zeros(size)
+    after = np.zeros(len(before))
     np.add.at(after, shown.order, np.cumsum(change)[:-1])
-    return before / max(before.sum(), 1), after / max(float(cells.sum()), 1.0)
+    return before / max(float(before.sum()), 1.0), after / max(float(cells.sum()), 1.0)
 
 
 def _average(numbers: list[Any]) -> float | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import log
 from typing import Any
 
 import numpy as np
@@ -9,21 +10,29 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.anonymization.cells.algorithms import start
-from sfumato.anonymization.cells.bounds import ascent, lower_bound
-from sfumato.anonymization.cells.cover import guarantee
+from sfumato.anonymization.cells.bounds import ascent, certified, lower_bound
 from sfumato.anonymization.cells.direct import approx_dr, opt_lb
-from sfumato.anonymization.cells.dual import certified, lp_bound
-from sfumato.anonymization.cells.exact import optimum
+from sfumato.anonymization.cells.exact import optimum, repaired
+from sfumato.anonymization.cells.paper import start
 from sfumato.anonymization.cells.partition import Partition
-from sfumato.anonymization.cells.patterns import patterns_of
-from sfumato.anonymization.cells.repair import repaired
+from sfumato.anonymization.cells.patterns import Patterns, patterns_of
 from sfumato.anonymization.cells.search import improved, local_search
 from sfumato.anonymization.cells.table import PRICE_UNIT, CellTable, table_of_codes
 from sfumato.budget import Budget
 from star_partitions import best_cost, tiny_tables
 
 MANY = settings(max_examples=300)
+
+
+def guarantee(k: int, beta: float = 1.0) -> float:
+    """How many times the optimum APPROX-NAIVE, -FQ and -CF-β cost at most."""
+    return beta * 2.0 * (1.0 + log(2 * k))
+
+
+def lp_bound(table: CellTable, patterns: Patterns, least: Any, found: Partition) -> int:
+    """The bound of the linear program, in units."""
+    dual = ascent(table, patterns, least, found, "lp", Budget())
+    return lower_bound(table, patterns, "lp", least, dual, found, Budget()).all["lp"]
 
 
 def require_valid(table: CellTable, partition: Partition) -> None:
@@ -45,7 +54,7 @@ def test_bounds_and_search_enclose_the_optimum(given: tuple[Any, int]) -> None:
     for partition in (first, better):
         require_valid(table, partition)
     least = opt_lb(table, patterns)
-    bound = lp_bound(table, patterns, least, better.units(table))
+    bound = lp_bound(table, patterns, least, better)
     best = round(best_cost(codes, k) * PRICE_UNIT)
     assert int(least @ table.counts) <= bound <= best
     assert best <= better.units(table) <= first.units(table)
@@ -136,7 +145,7 @@ def test_few_patterns_still_bound_and_cover(given: tuple[Any, int], most: int) -
     found = approx_dr(table, patterns)
     require_valid(table, found)
     least = opt_lb(table, patterns)
-    bound = lp_bound(table, patterns, least, found.units(table))
+    bound = lp_bound(table, patterns, least, found)
     assert int(least @ table.counts) <= bound <= best_cost(codes, k) * PRICE_UNIT
 
 
@@ -160,8 +169,10 @@ def test_repair_with_what_the_linear_program_opens() -> None:
     patterns = patterns_of(table)
     first, least = approx_dr(table, patterns), opt_lb(table, patterns)
     dual = ascent(table, patterns, least, first, "lp", Budget())
+    assert dual is not None
     found = improved(table, patterns, first, "local", 0, Budget(), dual)
-    better = repaired(table, found, attempts=2, dual=dual)
+    pool = dual.candidates.take(np.flatnonzero(dual.opened >= 0.02))
+    better = repaired(table, found, attempts=2, pool=pool)
     require_valid(table, better)
     bound = lower_bound(table, patterns, "lp", least, dual, found, Budget())
     assert bound.units <= better.units(table) < found.units(table)

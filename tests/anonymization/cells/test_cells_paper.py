@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sfumato.anonymization.cells.algorithms import start
 from sfumato.anonymization.cells.candidates import closed_candidates, frequent_candidates
 from sfumato.anonymization.cells.direct import opt_lb
 from sfumato.anonymization.cells.exact import optimum
+from sfumato.anonymization.cells.paper import start
 from sfumato.anonymization.cells.patterns import patterns_of
 from sfumato.anonymization.cells.table import CellTable, table_of_codes
 from sfumato.budget import Budget

@@ -11,10 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.anonymization._rules import groups_hold
 from sfumato.anonymization.cells.bounds import ascent, lower_bound
-from sfumato.anonymization.cells.direct import approx_dr, opt_lb, possible_entries
-from sfumato.anonymization.cells.guided import guided
+from sfumato.anonymization.cells.direct import approx_dr, guided, opt_lb, possible_entries
 from sfumato.anonymization.cells.partition import Partition
 from sfumato.anonymization.cells.patterns import patterns_of
 from sfumato.anonymization.cells.search import improved
@@ -31,6 +29,7 @@ from sfumato.privacy import (
     SensitiveColumn,
     compile_rules,
 )
+from sfumato.privacy._kernels import groups_hold
 
 MODELS: dict[str, Model] = {
     "distinct": DistinctDiversity(2, "s"),

@@ -1,10 +1,18 @@
-"""Candidate groups: the rows that share a frequent itemset (Park & Shim, sections 4.3 and 4.4)."""
+"""Candidate groups: the rows that share a frequent itemset (Park & Shim, sections 4.3 and 4.4).
+
+Closed itemsets are mined after LCM (Uno et al. 2004). Each row has exactly one item a column, so a
+set of rows is extended by splitting it on a column: one counting pass gives all extensions at once.
+Each closed set is reached once, by the extension that adds no item left of the column it splits
+(prefix preserving). The list of sets found is also the queue of sets to be extended: no recursion,
+and no memory besides the answer.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
 
+import numba
 import numpy as np
 import numpy.typing as npt
 
@@ -90,17 +98,11 @@ def require_complete(candidates: Candidates) -> None:
 
 
 def _mined(table: CellTable, closed: bool, most: int) -> Candidates:
-    from sfumato.anonymization.cells._closed import mine
-
-    fixed = np.flatnonzero(table.prices < 0)
-    arrays = tuple(table.codes[:, c].astype(np.uint32) for c in fixed)
-    sizes = tuple(int(table.cardinalities[c]) for c in fixed)
-    blocks, count = kernels.class_ids(arrays, sizes, entries=table.entries)
-    roots, root_starts = kernels.group_rows(blocks, count)
+    roots, root_starts = kernels.group_rows(*table.blocks())
     # Columns of many values first: they split the rows into small sets early.
     free = table.free[np.argsort(-table.cardinalities[table.free], kind="stable")]
-    fixed_bits = int(sum(1 << int(c) for c in fixed))
-    kept, starts, members, complete = mine(
+    fixed_bits = int(table.bits[table.prices < 0].sum())
+    kept, starts, members, complete = _mine(
         table.codes,
         table.counts,
         free,
@@ -115,3 +117,153 @@ def _mined(table: CellTable, closed: bool, most: int) -> Candidates:
     for column in table.free.tolist():
         prices += np.where((kept >> column) & 1, 0, table.prices[column])
     return Candidates(kept.copy(), prices, starts.copy(), members, bool(complete))
+
+
+@numba.njit(nogil=True, cache=True)
+def _mine(codes, counts, free, k, roots, root_starts, kept0, closed, most):  # type: ignore[no-untyped-def]
+    """Sets of entries with a common itemset of support k.
+
+    Parameters
+    ----------
+    free
+        Columns to extend by, in order.
+    roots, root_starts
+        Entries of each block (one block without protected columns).
+    kept0
+        Bits of the protected columns.
+    closed
+        Whether itemsets must be closed; else all frequent ones are listed.
+    most
+        Places for entries; when they are used up, the last answer is False.
+
+    Returns
+    -------
+    kept, starts, members, complete
+    """
+    capacity, room = 1024, max(4096, 4 * roots.shape[0])
+    kept, core = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
+    starts = np.zeros(capacity + 1, np.int64)
+    members = np.empty(room, np.int32)
+    widest = 0
+    for c in range(codes.shape[1]):
+        widest = max(widest, codes[:, c].max() + 1)
+    tally, place = np.zeros(widest, np.int64), np.zeros(widest, np.int64)
+    values = np.empty(max(1, min(widest, codes.shape[0])), np.int64)
+    found, complete = 0, True
+    for b in range(root_starts.shape[0] - 1):
+        first, last = root_starts[b], root_starts[b + 1]
+        support = 0
+        for z in range(first, last):
+            support += counts[roots[z]]
+        if support < k:
+            continue
+        if found + 1 >= capacity:
+            capacity *= 2
+            kept, core = _longer(kept, capacity), _longer(core, capacity)
+            starts = _longer(starts, capacity + 1)
+        at = starts[found]
+        for z in range(first, last):
+            members[at + z - first] = roots[z]
+        kept[found] = kept0
+        if closed:
+            kept[found] = _closure(codes, members, at, at + last - first, free, kept0, 0, -1)
+        core[found] = -1
+        starts[found + 1] = at + last - first
+        found += 1
+    parent = 0
+    while parent < found:
+        lo, hi = starts[parent], starts[parent + 1]
+        for f in range(core[parent] + 1, free.shape[0]):
+            d = free[f]
+            if (kept[parent] >> d) & 1:
+                continue
+            distinct = 0
+            for z in range(lo, hi):
+                v = codes[members[z], d]
+                if tally[v] == 0:
+                    values[distinct] = v
+                    distinct += 1
+                tally[v] += counts[members[z]]
+            at = starts[found]
+            if at + hi - lo > members.shape[0]:
+                if at + hi - lo > most:
+                    complete = False
+                else:
+                    members = _longer(members, min(most, 2 * (at + hi - lo)))
+            if not complete:
+                for z in range(distinct):
+                    tally[values[z]] = 0
+                return kept[:found], starts[: found + 1], members[: starts[found]], complete
+            # Entries of each value that is frequent go side by side behind the sets found so far.
+            ends = at
+            for z in range(distinct):
+                place[values[z]] = -1
+                if tally[values[z]] >= k:
+                    place[values[z]] = 0
+            for z in range(lo, hi):
+                v = codes[members[z], d]
+                if place[v] >= 0:
+                    place[v] += 1
+            for z in range(distinct):
+                v = values[z]
+                if place[v] >= 0:
+                    length = place[v]
+                    place[v] = ends
+                    ends += length
+            for z in range(lo, hi):
+                v = codes[members[z], d]
+                if place[v] >= 0:
+                    members[place[v]] = members[z]
+                    place[v] += 1
+            begin, write = at, at
+            for z in range(distinct):
+                v = values[z]
+                tally[v] = 0
+                if place[v] < 0:
+                    continue
+                end = place[v]
+                shown = kept[parent] | (np.int64(1) << d)
+                if closed:
+                    shown = _closure(codes, members, begin, end, free, shown, f, kept[parent])
+                if shown >= 0:
+                    if found + 1 >= capacity:
+                        capacity *= 2
+                        kept, core = _longer(kept, capacity), _longer(core, capacity)
+                        starts = _longer(starts, capacity + 1)
+                    for y in range(begin, end):
+                        members[write + y - begin] = members[y]
+                    write += end - begin
+                    kept[found], core[found] = shown, f
+                    starts[found + 1] = write
+                    found += 1
+                begin = end
+        parent += 1
+    return kept[:found], starts[: found + 1], members[: starts[found]], complete
+
+
+@numba.njit(nogil=True, cache=True)
+def _closure(codes, members, lo, hi, free, shown, upto, parent):  # type: ignore[no-untyped-def]
+    """All columns on which the entries agree; -1 if one left of `upto` is new to the parent."""
+    first = members[lo]
+    for f in range(free.shape[0]):
+        c = free[f]
+        if (shown >> c) & 1:
+            continue
+        value, same = codes[first, c], True
+        for z in range(lo + 1, hi):
+            if codes[members[z], c] != value:
+                same = False
+                break
+        if same:
+            if f < upto and parent >= 0:
+                return np.int64(-1)
+            shown |= np.int64(1) << c
+    return np.int64(shown)
+
+
+@numba.njit(nogil=True, cache=True)
+def _longer(array, length):  # type: ignore[no-untyped-def]
+    longer = np.empty(length, array.dtype)
+    for i in range(array.shape[0]):
+        longer[i] = array[i]
+    return longer

@@ -11,16 +11,16 @@ from typing import Any, Self
 
 import numpy as np
 
-from sfumato.anonymization.cells.algorithms import ALGORITHMS, start
-from sfumato.anonymization.cells.bounds import BOUNDS, Bound, ascent, lower_bound
+from sfumato.anonymization.cells.bounds import BOUNDS, Bound, Dual, ascent, lower_bound
 from sfumato.anonymization.cells.direct import opt_lb, possible_entries
-from sfumato.anonymization.cells.limits import cut_off
+from sfumato.anonymization.cells.paper import ALGORITHMS, start
 from sfumato.anonymization.cells.partition import Partition, spread_over
 from sfumato.anonymization.cells.patterns import Patterns, patterns_of
-from sfumato.anonymization.cells.search import IMPROVEMENTS, improved
+from sfumato.anonymization.cells.search import FEW_ROUNDS, IMPROVEMENTS, improved, rounds_of
 from sfumato.anonymization.cells.table import PRICE_UNIT, CellTable, cell_table
 from sfumato.anonymization.cells.wildcards import Loosened, fewest, loosened
 from sfumato.anonymization.problem import Problem, Solution
+from sfumato.budget import Budget
 from sfumato.errors import ColumnError, ParameterError, did_you_mean
 
 __all__ = ["Choices", "solve"]
@@ -78,24 +78,27 @@ class Choices:
         if not chosen.marker:
             raise ParameterError(
                 "the marker of suppressed cells is empty",
-                remedy="Give some text that occurs in no column.",
+                remedy="Choose a text that occurs in no column.",
             )
         if not float(chosen.beta) >= 1:
-            raise ParameterError("beta is below 1", remedy="β = 1 keeps every candidate.")
+            raise ParameterError(
+                "beta is below 1", remedy="Give at least 1, which keeps all candidates."
+            )
         if float(chosen.beta) != 1 and chosen.algorithm != "cf":
             raise ParameterError(
-                f"the algorithm {chosen.algorithm} knows no beta", remedy="Use the algorithm cf."
+                f"beta does not apply to the algorithm {chosen.algorithm}",
+                remedy="Use the algorithm cf.",
             )
         if chosen.wildcards and len(problem.rules.kinds):
             raise ParameterError(
-                "with stars as wildcards only k-anonymity can be asked",
-                remedy="Leave out the other models, or let a star be a value of its own.",
+                "wildcards only go with k-anonymity",
+                remedy="Drop the other models, or the option wildcards.",
             )
         if chosen.wildcards and chosen.marker != "*":
             raise ParameterError(
-                "with stars as wildcards the marker is `*`: whoever checks the release must know "
-                "what matches anything",
-                remedy="Leave the marker out, or let a star be a value of its own.",
+                "with wildcards the marker is `*`: whoever checks the release must know what "
+                "matches any value",
+                remedy="Drop the option marker, or the option wildcards.",
             )
         return chosen
 
@@ -125,7 +128,7 @@ def solve(problem: Problem) -> Solution:
     program = dual is None and patterns.complete and choices.bound == "auto"
     program = program and not details["proven_optimum"] and not budget.spent()
     unsolved = bound.unsolved and not details["proven_optimum"]
-    details["cut_off"] = cut_off(table, patterns, dual, budget, program=program, unsolved=unsolved)
+    details["cut_off"] = _cut_off(table, patterns, dual, budget, program=program, unsolved=unsolved)
     shown = Loosened(found, found.starred(table), found.units(table), bound.units)
     if choices.wildcards:
         shown = _loosened(problem, table, found, possible, belongs)
@@ -156,7 +159,7 @@ def _loosened(
 
 
 def _wild_details(shown: Loosened) -> dict[str, Any]:
-    """What changes when stars match anything: bounds for stars as values are none then."""
+    """What changes when stars match anything: bounds for stars as values no longer hold."""
     bound = shown.bound
     return {
         "wildcards": True,
@@ -175,12 +178,12 @@ def _possible(problem: Problem, whole: CellTable, choices: Choices) -> Any:
         return possible
     if not _in_sight(problem, choices):
         raise ParameterError(
-            "the demand cannot be met: even one class of all rows does not satisfy it",
+            "the privacy models cannot be met: not even all rows as one class satisfy them",
             remedy="Ask for a smaller k or l, or a larger t.",
         )
     raise ParameterError(
-        f"no row can be kept: {_in_sight(problem, choices)} must not be starred, and on that every "
-        "row looks like too few others",
+        f"no row can be kept: {_in_sight(problem, choices)} must not be starred, and every row "
+        "shares its values there with too few others",
         remedy="Protect fewer columns, widen the boundaries, or ask for less.",
     )
 
@@ -245,13 +248,13 @@ def _solution(
     if found.left_out:
         warnings.append(
             f"{found.left_out:,} rows were left out: {_in_sight(problem, choices)} must not be "
-            "starred, and on that they look like too few others"
+            "starred, and they share their values there with too few others"
         )
     warnings += details["cut_off"]
     if choices.wildcards:
         warnings.append(
-            "a star is read as matching any value, so rows that stay as they were may be alone in "
-            "sight: an adversary who does not share that reading still finds them"
+            "a star counts as matching any value, so a row may still be the only one that looks as "
+            "it does: an adversary who reads stars differently can single it out"
         )
     return Solution(
         groups=pieces.group.astype(np.int32),
@@ -279,3 +282,56 @@ def _require_unused_marker(problem: Problem, marker: str) -> None:
                 f"column `{name}` already contains the text that marks suppressed cells",
                 remedy="Choose another marker (--option marker=…).",
             )
+
+
+def _cut_off(
+    table: CellTable,
+    patterns: Patterns,
+    dual: Dual | None,
+    budget: Budget,
+    *,
+    program: bool,
+    unsolved: bool = False,
+) -> tuple[str, ...]:
+    """What was not looked at, in sentences: no release keeps silent about it.
+
+    Parameters
+    ----------
+    dual
+        Where the ascent to the linear program's bound ended, if it was made.
+    program
+        Whether it was asked for and left out because of the size of the table.
+    unsolved
+        Whether the solver that sought the optimum ran out of time.
+    """
+    said = []
+    if not patterns.complete:
+        said.append(
+            f"{len(patterns):,} of 2^{len(table.free)} sets of columns were looked at: those of "
+            "few stars and those that near rows share"
+        )
+    if patterns.floor is not None:
+        compared = int(np.count_nonzero(patterns.floor))
+        if compared < table.entries:
+            said.append(
+                f"for the lower bound, {compared:,} of {table.entries:,} combinations were "
+                "compared with all others"
+            )
+    if program:
+        said.append(
+            "the lower bound looks at single rows only: on a table of this size the linear program "
+            "is left out (--option bound=lp asks for it)"
+        )
+    if unsolved:
+        said.append("the optimum was asked for, but the solver did not prove it within a minute")
+    if dual is not None and not dual.candidates.complete:
+        said.append(
+            f"the linear program saw {len(dual.candidates):,} candidates, as many as fit into "
+            "memory; the lower bound holds for all"
+        )
+    rounds = rounds_of(table, patterns, budget)
+    if rounds < FEW_ROUNDS:
+        said.append(f"on a table of this size the search makes at most {rounds} rounds")
+    if budget.stopped_by == "time":
+        said.append("time ran out: this is the best release found until then")
+    return tuple(said)

@@ -1,20 +1,41 @@
-"""The rows as the algorithms of this room see them: distinct combinations, prices, and rules."""
+"""The table as cell suppression sees it: distinct combinations, prices of stars, and rules.
+
+A *pattern* is a set of columns that stay in sight, one bit a column. Everything here that walks
+over patterns asks one thing of this module: which rows look alike under a pattern. Their keys are
+sums, so going from one pattern to the next reads only the columns in which the two differ.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
+import numba
 import numpy as np
 import numpy.typing as npt
 
 from sfumato import kernels
+from sfumato.anonymization.axes import sensitive_of
 from sfumato.anonymization.problem import Problem
-from sfumato.anonymization.space import sensitive_of
 from sfumato.errors import ColumnError, ParameterError, did_you_mean
 from sfumato.privacy import Rules
 
-__all__ = ["MOST_COLUMNS", "PRICE_UNIT", "CellTable", "cell_table", "table_of_codes", "unstarrable"]
+__all__ = [
+    "MOST_COLUMNS",
+    "PRICE_UNIT",
+    "CellTable",
+    "bits_for",
+    "cell_table",
+    "key_of",
+    "mark_of",
+    "move_keys",
+    "new_marks",
+    "new_slots",
+    "number_classes",
+    "slot_of",
+    "sort_classes",
+    "table_of_codes",
+]
 
 Array = npt.NDArray[Any]
 
@@ -87,6 +108,23 @@ class CellTable:
         return -(-units // step) * step if step else units
 
     @property
+    def bits(self) -> npt.NDArray[np.int64]:
+        """The bit of each column in a pattern."""
+        return np.left_shift(np.int64(1), np.arange(self.width, dtype=np.int64))
+
+    def price_of(self, starred: Array) -> npt.NDArray[np.int64]:
+        """Price of the stars of one row where these columns are starred (patterns x columns)."""
+        return np.asarray(starred.astype(np.int64) @ np.maximum(self.prices, 0))
+
+    def blocks(self) -> tuple[Array, int]:
+        """Which combinations may share a group (equal in all protected columns), and how many."""
+        fixed = np.flatnonzero(self.prices < 0)
+        arrays = tuple(self.codes[:, c].astype(np.uint32) for c in fixed)
+        sizes = tuple(int(self.cardinalities[c]) for c in fixed)
+        blocks, count = kernels.class_ids(arrays, sizes, entries=self.entries)
+        return blocks.astype(np.int64), count
+
+    @property
     def multipliers(self) -> npt.NDArray[np.uint64]:
         """Random odd numbers, one a column: the key of a row is a sum of products with them.
 
@@ -100,8 +138,6 @@ class CellTable:
 
     def new_keys(self) -> Any:
         """What every combination shows: nothing at first (see `move_keys`)."""
-        from sfumato.anonymization.cells._classes import Keys
-
         return Keys(
             columns=np.ascontiguousarray(self.codes.T),
             multipliers=self.multipliers,
@@ -111,13 +147,11 @@ class CellTable:
 
     def take(self, entries: Array) -> CellTable:
         """Some of the combinations."""
-        return CellTable(
-            np.ascontiguousarray(self.codes[entries]),
-            np.ascontiguousarray(self.counts[entries]),
-            self.cardinalities,
-            self.prices,
-            self.rules,
-            np.ascontiguousarray(self.sensitive[entries]),
+        return replace(
+            self,
+            codes=np.ascontiguousarray(self.codes[entries]),
+            counts=np.ascontiguousarray(self.counts[entries]),
+            sensitive=np.ascontiguousarray(self.sensitive[entries]),
         )
 
 
@@ -154,14 +188,15 @@ def cell_table(problem: Problem) -> tuple[CellTable, Array]:
     ParameterError
         If every column is protected from stars, or a price cannot be used.
     ColumnError
-        If a protected column is no quasi-identifier, or there are too many columns.
+        If a protected column is not a quasi-identifier, or there are too many columns.
     """
     names = problem.qi
     prices = _prices(problem)
     arrays = [problem.entries.column(name) for name in names]
     cardinalities = [len(problem.entries.values_of(name)) for name in names]
-    for name in unstarrable(problem):
-        prices[names.index(name)] = -1
+    for name, limit in problem.limits.items():
+        if not limit.may_be_starred(problem.entries.column(name)).any():
+            prices[names.index(name)] = -1
     blocks = _blocks(problem)
     if blocks is not None:
         arrays.append(blocks.astype(np.uint32))
@@ -192,15 +227,6 @@ def cell_table(problem: Problem) -> tuple[CellTable, Array]:
     return table, belongs
 
 
-def unstarrable(problem: Problem) -> list[str]:
-    """Quasi-identifiers that boundaries keep from being starred, whatever their value."""
-    return [
-        name
-        for name, limit in problem.limits.items()
-        if not limit.may_be_starred(problem.entries.column(name)).any()
-    ]
-
-
 def _blocks(problem: Problem) -> Array | None:
     """Which entries may share a group, where not all may.
 
@@ -226,13 +252,13 @@ def _prices(problem: Problem) -> npt.NDArray[np.int64]:
     for name in protected:
         if name not in names:
             raise ColumnError(
-                f"the protected column `{name}` is no quasi-identifier",
+                f"the protected column `{name}` is not a quasi-identifier",
                 remedy=did_you_mean(name, names),
             )
     if set(protected) >= set(names):
         raise ParameterError(
             "all quasi-identifiers are protected from stars",
-            remedy="Let at least one of them be starred.",
+            remedy="Allow stars in at least one of them.",
         )
     prices = []
     for name in names:
@@ -240,12 +266,135 @@ def _prices(problem: Problem) -> npt.NDArray[np.int64]:
         if not 0 <= price <= _DEAREST:
             raise ParameterError(
                 f"the price of a star in `{name}` is not between 0 and {_DEAREST:,.0f}",
-                remedy="Give it with --weights; protect a column to forbid stars in it.",
+                remedy="Set prices with --weights; to forbid stars in a column, protect it.",
             )
         if 0 < price < 1 / PRICE_UNIT:
             raise ParameterError(
                 f"the price of a star in `{name}` is below 1/{PRICE_UNIT:,}",
-                remedy="Make all prices larger by the same factor.",
+                remedy="Multiply all prices by the same factor.",
             )
         prices.append(-1 if name in protected else round(price * PRICE_UNIT))
     return np.array(prices, dtype=np.int64)
+
+
+# Rows that agree on a pattern get one number; memory is that of the rows asked about.
+
+_SPREAD = np.uint64(0x9E3779B97F4A7C15)
+
+
+@numba.njit(nogil=True, cache=True)
+def key_of(codes, entry, kept, multipliers):  # type: ignore[no-untyped-def]
+    """What a row shows under a pattern, as one number."""
+    key = np.uint64(0)
+    for c in range(codes.shape[1]):
+        if (kept >> c) & 1:
+            key += np.uint64(codes[entry, c] + 1) * multipliers[c]
+    return key
+
+
+class Keys(NamedTuple):
+    """What every entry shows under one pattern, ready to move on to the next.
+
+    Attributes
+    ----------
+    columns
+        Codes, one row a column.
+    multipliers
+        See `CellTable.multipliers`.
+    keys, kept
+        The key of each entry under the pattern kept[0].
+    """
+
+    columns: Array
+    multipliers: Array
+    keys: Array
+    kept: Array
+
+
+@numba.njit(nogil=True, cache=True)
+def move_keys(keys, kept):  # type: ignore[no-untyped-def]
+    """Make `keys` those of another pattern: only columns in which the two differ are read."""
+    for c in range(keys.columns.shape[0]):
+        shows, showed = (kept >> c) & 1, (keys.kept[0] >> c) & 1
+        if shows and not showed:
+            for i in range(keys.keys.shape[0]):
+                keys.keys[i] += np.uint64(keys.columns[c, i] + 1) * keys.multipliers[c]
+        elif showed and not shows:
+            for i in range(keys.keys.shape[0]):
+                keys.keys[i] -= np.uint64(keys.columns[c, i] + 1) * keys.multipliers[c]
+    keys.kept[0] = kept
+
+
+@numba.njit(nogil=True, cache=True)
+def new_marks(count):  # type: ignore[no-untyped-def]
+    """Marks that say of most keys in one look that they are not among up to `count` others."""
+    return np.zeros(8 << bits_for(count), np.bool_)
+
+
+@numba.njit(nogil=True, cache=True)
+def mark_of(key, bits):  # type: ignore[no-untyped-def]
+    """Where a key is marked among eight times as many marks as slots."""
+    return np.int64((key * _SPREAD) >> np.uint64(61 - bits))
+
+
+@numba.njit(nogil=True, cache=True)
+def bits_for(count):  # type: ignore[no-untyped-def]
+    """Bits of a table that `count` keys fill to half at most."""
+    bits = 4
+    while (1 << bits) < 2 * count:
+        bits += 1
+    return bits
+
+
+@numba.njit(nogil=True, cache=True)
+def new_slots(count):  # type: ignore[no-untyped-def]
+    """An empty table for up to `count` keys: keys, stamps and numbers."""
+    size = 1 << bits_for(count)
+    return np.empty(size, np.uint64), np.full(size, -1, np.int64), np.empty(size, np.int32)
+
+
+@numba.njit(nogil=True, cache=True)
+def slot_of(key, bits, stamp, keys, stamps):  # type: ignore[no-untyped-def]
+    """Where a key is, or would be, in the table; other stamps mean free."""
+    at = np.int64((key * _SPREAD) >> np.uint64(64 - bits))
+    last = (1 << bits) - 1
+    while stamps[at] == stamp and keys[at] != key:
+        at = (at + 1) & last
+    return at
+
+
+@numba.njit(nogil=True, cache=True)
+def number_classes(  # type: ignore[no-untyped-def]
+    codes, entries, count, kept, multipliers, stamp, slots, numbers
+):
+    """Fill `numbers` with the class of each listed entry; gives the number of classes."""
+    keys, stamps, found = slots
+    bits = bits_for(count)
+    classes = 0
+    for i in range(count):
+        key = key_of(codes, entries[i], kept, multipliers)
+        at = slot_of(key, bits, stamp, keys, stamps)
+        if stamps[at] != stamp:
+            stamps[at] = stamp
+            keys[at] = key
+            found[at] = classes
+            classes += 1
+        numbers[i] = found[at]
+    return classes
+
+
+@numba.njit(nogil=True, cache=True)
+def sort_classes(numbers, count, classes, starts, order):  # type: ignore[no-untyped-def]
+    """Positions of each class together: those of class c are order[starts[c]:starts[c + 1]]."""
+    for c in range(classes + 1):
+        starts[c] = 0
+    for i in range(count):
+        starts[numbers[i] + 1] += 1
+    for c in range(classes):
+        starts[c + 1] += starts[c]
+    for i in range(count):
+        order[starts[numbers[i]]] = i
+        starts[numbers[i]] += 1
+    for c in range(classes, 0, -1):
+        starts[c] = starts[c - 1]
+    starts[0] = 0

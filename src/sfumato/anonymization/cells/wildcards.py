@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numba
 import numpy as np
 import numpy.typing as npt
 
@@ -22,11 +23,11 @@ from sfumato.anonymization.cells.partition import Partition
 from sfumato.anonymization.cells.table import CellTable
 from sfumato.budget import Budget
 
-__all__ = ["MOST_ROWS", "Loosened", "fewest", "loosened"]
+__all__ = ["Loosened", "fewest", "loosened"]
 
 Array = npt.NDArray[Any]
 
-MOST_ROWS = 40
+_MOST_ROWS = 40
 """Rows up to which the fewest stars are sought by integer programming."""
 
 _SECONDS = 10.0
@@ -65,16 +66,13 @@ def loosened(table: CellTable, found: Partition) -> Loosened:
     >>> groups.units(table), loosened(table, groups).units
     (2000, 1000)
     """
-    from sfumato.anonymization.cells._loosening import loosen
-
-    bits = np.left_shift(np.int64(1), np.arange(table.width, dtype=np.int64))
-    masks = found.starred(table).astype(np.int64) @ bits
+    masks = found.starred(table).astype(np.int64) @ table.bits
     order = np.argsort(found.group, kind="stable")
     rows = found.rows[order]
     entry, group = np.repeat(found.entry[order], rows), np.repeat(found.group[order], rows)
     stars = masks[group]
     starts = np.searchsorted(group, np.arange(found.groups + 1))
-    loosen(table.codes, table.k, table.prices, starts, entry, stars)
+    _loosen(table.codes, table.k, table.prices, starts, entry, stars)
     return _shown(table, entry, stars)
 
 
@@ -103,7 +101,7 @@ def fewest(
     from scipy.sparse import coo_matrix
 
     budget = budget or Budget()
-    if table.rows > MOST_ROWS or budget.spent():
+    if table.rows > _MOST_ROWS or budget.spent():
         return None
     entry = np.repeat(np.arange(table.entries), table.counts)
     codes, empty = table.codes[entry], blank[entry]
@@ -137,8 +135,7 @@ def fewest(
     starred = answer.x[:cells].reshape(n, m) > 0.5
     if not _all_match(codes, empty | starred, table.k):
         return None
-    bits = np.left_shift(np.int64(1), np.arange(m, dtype=np.int64))
-    best = _shown(table, entry, starred.astype(np.int64) @ bits)
+    best = _shown(table, entry, starred.astype(np.int64) @ table.bits)
     known = best.units
     if answer.status != 0:
         known = table.payable(max(0, int((answer.mip_dual_bound or 0.0) - 1)))
@@ -162,8 +159,84 @@ def _shown(table: CellTable, entry: Array, stars: Array) -> Loosened:
         entries=len(entry),
     )
     starred = hidden[kernels.representatives(ids, count)]
-    dear = starred.astype(np.int64) @ np.maximum(table.prices, 0)
     group = ids.astype(np.int64)
-    units = int(dear[group].sum())
+    units = int(table.price_of(starred)[group].sum())
     pieces = Partition(entry.astype(np.int64), np.ones(len(entry), dtype=np.int64), group)
     return Loosened(pieces.tidy(), starred, units)
+
+
+_MOST_TOGETHER = 128
+"""Rows of a group up to which its pairs are counted; of larger ones only the first step is made."""
+
+
+@numba.njit(nogil=True, cache=True)
+def _loosen(codes, k, prices, starts, entry, stars):  # type: ignore[no-untyped-def]
+    """Take stars away from groups whose rows then still match k rows each, themselves included.
+
+    The rows of group g are ``starts[g]`` to ``starts[g + 1]``; `entry` and `stars` hold the
+    combination of each and its starred columns, one bit a column.
+    """
+    for g in range(starts.shape[0] - 1):
+        rows, mine = entry[starts[g] : starts[g + 1]], stars[starts[g] : starts[g + 1]]
+        if rows.shape[0] and mine[0]:
+            _show_commonest(codes, rows, mine)
+            if k < rows.shape[0] <= _MOST_TOGETHER:
+                _show_more(codes, k, prices, rows, mine)
+
+
+@numba.njit(nogil=True, cache=True)
+def _show_commonest(codes, rows, stars):  # type: ignore[no-untyped-def]
+    """In every column show the value most rows have: equal values match, others meet a star."""
+    n, all_ = rows.shape[0], stars[0]
+    values = np.empty(n, codes.dtype)
+    for c in range(codes.shape[1]):
+        if not (all_ >> c) & 1:
+            continue
+        for i in range(n):
+            values[i] = codes[rows[i], c]
+        ranked = np.sort(values)
+        best, most, run = ranked[0], 0, 0
+        for i in range(n):
+            run = run + 1 if i and ranked[i] == ranked[i - 1] else 1
+            if run > most:
+                best, most = ranked[i], run
+        for i in range(n):
+            if values[i] == best:
+                stars[i] &= ~(np.int64(1) << c)
+
+
+@numba.njit(nogil=True, cache=True)
+def _show_more(codes, k, prices, rows, stars):  # type: ignore[no-untyped-def]
+    """Show cells that break few matches, as long as every row keeps k of them."""
+    n, m = rows.shape[0], codes.shape[1]
+    apart = np.zeros((n, n), np.int64)  # columns in which two rows differ in sight of both
+    matches = np.full(n, n)
+    for dearest in np.unique(prices)[::-1]:
+        allowed = 0
+        while allowed <= n - k:
+            for i in range(n):
+                for c in range(m):
+                    if (stars[i] >> c) & 1 and prices[c] == dearest:
+                        _show(codes, k, rows, stars, apart, matches, i, c, allowed)
+            allowed = 2 * allowed + 1
+
+
+@numba.njit(nogil=True, cache=True)
+def _show(codes, k, rows, stars, apart, matches, i, c, allowed):  # type: ignore[no-untyped-def]
+    """Show one cell if it breaks so many matches at most and leaves k to every row."""
+    broken = 0
+    for j in range(rows.shape[0]):
+        if codes[rows[j], c] != codes[rows[i], c] and not (stars[j] >> c) & 1 and not apart[i, j]:
+            broken += 1
+            if matches[j] <= k:
+                return
+    if broken > allowed or matches[i] - broken < k:
+        return
+    stars[i] &= ~(np.int64(1) << c)
+    for j in range(rows.shape[0]):
+        if codes[rows[j], c] != codes[rows[i], c] and not (stars[j] >> c) & 1:
+            if not apart[i, j]:
+                matches[j] -= 1
+                matches[i] -= 1
+            apart[i, j] += 1
+            apart[j, i] += 1

@@ -1,0 +1,1 @@
+"""Methods of `anonymize` that blur values; `registry` names them for users."""

@@ -1,0 +1,521 @@
+"""Annealing: improve a grouping by steps that now and then lose, less and less often.
+
+What a class shows is fixed while it has its pieces, so that classes that show the same are one, and
+what one of them can spare all of them can. The work is done in parts of a table that are small
+enough for an index of all classes; a class that reaches beyond a part stays as it is until the
+parts are cut differently.
+
+A step founds a class around a piece with pieces near it, or lets a piece go elsewhere, or closes a
+class. Classes that are too small then take pieces that others can spare, or are closed in turn.
+Steps that lose something are kept now and then, the less often the later it is (simulated
+annealing, Kirkpatrick, Gelatt & Vecchi 1983). No step that is kept leaves a class that fails its
+rules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.anonymization.axes import pieced, positions_of, sensitive_of
+from sfumato.anonymization.cuts import coarse_partition
+from sfumato.anonymization.methods.moves import (
+    AFTER,
+    CHANGES,
+    ENTRY,
+    HEAD,
+    HOME,
+    JOINED,
+    LARGE,
+    LEAST,
+    LEFT,
+    MOVES,
+    OPEN,
+    ROWS,
+    SIZE,
+    STEP,
+    Company,
+    State,
+    World,
+    begin_step,
+    cheapest_cover,
+    close_class,
+    draw,
+    founders,
+    keep,
+    move,
+    open_class,
+    populate,
+    settle,
+    spare_piece,
+    take_back,
+    tighten,
+    undo,
+)
+from sfumato.anonymization.methods.pricing import (
+    bare,
+    memories_of,
+    nearest_entries,
+    prices_of,
+    total_loss,
+)
+from sfumato.anonymization.problem import Problem, Solution
+from sfumato.anonymization.suppression import Blocks
+from sfumato.privacy._kernels import holds
+
+__all__ = ["Search", "improve"]
+
+Array = npt.NDArray[Any]
+PART = 12_000
+"""Least number of entries of a part; twice as many are not cut."""
+NEAR = 12_000
+"""Least number of entries of a part within which neighbours are looked for."""
+NEIGHBOURS = 40
+"""Entries that are near an entry, for groups of five and more rows."""
+PASSES = 24
+"""How often each piece has its turn."""
+HOT, COLD = 0.15, 0.05
+"""Heat of the first and of the last turn, in units."""
+UNIT = 2.5
+"""How many times the average row an expensive row loses: the unit of what the search weighs."""
+INDEX_ROWS = 128
+"""Most rows of the index for one axis."""
+CLOSE, JOIN = 0.03, 0.3
+"""Share of the steps that close a class, and of those that move a single piece."""
+HARM, NOISE = 0.5, 0.5
+"""Most that a piece is thought to be missed in a class that is just large enough, and most by
+which its loss is misjudged, so that other founders are chosen the next time. In units."""
+SLACK = 4.0
+"""Repair goes on while the loss has grown by no more units than this beyond what may be kept."""
+
+
+class Search:
+    """A grouping that can be improved, part by part (see `improve`).
+
+    Equal rows need not stay together: an entry of many rows that lends some of them to its
+    neighbours may save those more than its rows lose. Entries are therefore taken as pieces, single
+    rows as far as they can be spared and one piece for the rest.
+
+    Parameters
+    ----------
+    blocks
+        Entries that may be grouped.
+    groups
+        Group of each entry to start from; -1 outside of the blocks.
+    loss
+        What a group loses; see `prices_of`.
+    """
+
+    def __init__(
+        self, problem: Problem, blocks: Blocks, groups: Array, loss: str = "certainty"
+    ) -> None:
+        self.problem = problem
+        self.blocks = blocks
+        self.table = positions_of(problem)
+        self.sensitive = sensitive_of(problem)
+        self.prices = prices_of(problem, loss)
+        self.entry, self.rows, self.first_piece = _pieces(problem, groups >= 0)
+        _, dense = np.unique(groups[self.entry], return_inverse=True)
+        self.groups: Array = dense.astype(np.int64)
+
+    def loss(self) -> float:
+        """What all rows in groups lose together, over all columns."""
+        many = int(self.groups.max(initial=-1)) + 1
+        pieces = (self.table, self.entry, self.rows, self.groups)
+        return float(total_loss(*self.prices, *pieces, many))
+
+    def solution(self, **facts: Any) -> Solution:
+        """The grouping as it is now; entries that were in no group are suppressed."""
+        left_out = np.flatnonzero(np.diff(self.first_piece) == 0)
+        entry = np.concatenate([self.entry, left_out])
+        rows = np.concatenate([self.rows, self.problem.counts[left_out]])
+        groups = np.concatenate([self.groups, np.full(len(left_out), -1)])
+        return pieced(self.problem, entry, rows, groups, **facts)
+
+
+def _pieces(problem: Problem, kept: Array) -> tuple[Array, Array, Array]:
+    """Entry and rows of each piece, and where the pieces of each entry begin."""
+    spare = problem.rules.k - 1
+    large = problem.counts > 2 * spare  # a piece that still satisfies k, and rows to spare
+    many = np.where(large, spare + 1, problem.counts)
+    many = np.where(kept, many, 0)
+    first = np.concatenate([[0], np.cumsum(many)]).astype(np.int64)
+    entry = np.repeat(np.arange(len(many)), many)
+    rows = np.ones(len(entry), dtype=np.int64)
+    core = large & kept
+    rows[first[:-1][core]] = problem.counts[core] - spare
+    return entry, rows, first
+
+
+def improve(search: Search, seed: int, passes: int = PASSES) -> float:
+    """Anneal all parts of a grouping once; what was gained, summed over rows and columns.
+
+    With few passes the beginning is not hot: they repair what is there.
+    """
+    problem, gained = search.problem, 0.0
+    cut = _parts(problem, search.blocks, seed)
+    for done, blocks in enumerate(cut):
+        problem.budget.progress(f"improving, {done} of {len(cut)} parts", done / len(cut))
+        gained += _Part(search, blocks, seed).improve(passes)
+        if problem.budget.spent():
+            break
+    return gained
+
+
+def _parts(problem: Problem, blocks: Blocks, seed: int) -> list[Blocks]:
+    """Cut the blocks into parts that are searched one after the other."""
+    if len(blocks.order) <= 2 * PART:
+        return [blocks] if len(blocks.order) else []
+    cut = coarse_partition(problem, blocks, PART, seed)
+    found, begin = [], 0
+    for end in range(1, cut.count + 1):
+        low, high = cut.starts[begin], cut.starts[end]
+        if high - low >= PART or end == cut.count:  # small blocks share a part
+            found.append(Blocks(cut.order[low:high], cut.starts[begin : end + 1] - low))
+            begin = end
+    return found
+
+
+class _Part:
+    """A part of a grouping, ready to be annealed.
+
+    Parameters
+    ----------
+    search
+        The grouping of the whole table; `improve` changes it.
+    blocks
+        Entries of the part, block by block.
+    """
+
+    def __init__(self, search: Search, blocks: Blocks, seed: int) -> None:
+        self.search = search
+        self.random = np.random.default_rng(seed)
+        entries = np.sort(blocks.order)
+        number = np.full(len(search.table), -1, dtype=np.int64)
+        number[entries] = np.arange(len(entries))
+        inside = number[search.entry] >= 0
+        reaching_out = np.bincount(search.groups[~inside], minlength=search.groups.max() + 1) > 0
+        self.chosen = np.flatnonzero(inside & ~reaching_out[search.groups])
+        self.entry: Array = number[search.entry[self.chosen]]
+        self.rows: Array = search.rows[self.chosen]
+        _, dense = np.unique(search.groups[self.chosen], return_inverse=True)
+        self.groups: Array = dense.astype(np.int64)
+        k = search.problem.rules.k
+        near = np.full((len(entries), min(8 * k, NEIGHBOURS)), -1, dtype=np.int32)
+        table = search.table[entries]
+        close = coarse_partition(search.problem, blocks, NEAR, seed)
+        nearest_entries(table, number[close.order], close.starts, *search.prices, near)
+        block = np.empty(len(entries), dtype=np.int64)
+        block[number[blocks.order]] = np.repeat(np.arange(blocks.count), np.diff(blocks.starts))
+        starts, index_row = _index_rows(search.problem)
+        first = np.concatenate([[0], np.cumsum(np.bincount(self.entry, minlength=len(entries)))])
+        self.world = World(
+            table,
+            search.sensitive[entries],
+            block,
+            first,
+            near,
+            starts,
+            index_row,
+            _column_order(table),
+            *search.prices,
+        )
+
+    def improve(self, passes: int) -> float:
+        """Anneal the part; what was gained, summed over rows and columns.
+
+        Stops early when the time is over or nothing can be gained.
+        """
+        budget = self.search.problem.budget
+        best, best_groups, total = 0.0, self.groups, 0.0
+        for gained in self._passes(passes):
+            total += gained
+            if total > best:
+                best, best_groups = total, self.groups
+            if budget.spent():
+                break
+        if best > 0.0:
+            base = int(self.search.groups.max(initial=-1)) + 1
+            self.search.groups[self.chosen] = base + best_groups
+        return best
+
+    def _passes(self, passes: int) -> Iterator[float]:
+        """Anneal pass by pass; what each gained."""
+        problem = self.search.problem
+        pieces = len(self.entry)
+        company = self._company()
+        counts = np.zeros(int(problem.rules.offsets[-1]), dtype=np.int64)
+        hot = min(HOT, COLD * passes)
+        cooling = (COLD / hot) ** (1 / max(passes * pieces, 1))
+        unit = 0.0
+        for turn in range(passes):
+            now, loss = self._state()
+            unit = unit or UNIT * loss / max(int(self.rows.sum()), 1)
+            if unit == 0.0:
+                return
+            gained = _anneal(
+                self.world,
+                now,
+                company,
+                problem.rules,
+                counts,
+                self.random.permutation(pieces),
+                unit,
+                hot * cooling ** (turn * pieces),
+                cooling,
+            )
+            self.groups = now.pieces[:, 2].copy()
+            yield gained
+
+    def _state(self) -> tuple[Any, float]:
+        """The grouping as the compiled search wants it, and its loss.
+
+        Groups that show the same become one class.
+        """
+        rules = self.search.problem.rules
+        _, groups = np.unique(self.groups, return_inverse=True)
+        many = int(groups.max(initial=-1)) + 1
+        world = self.world
+        memories = memories_of(world.head, world.ints, world.table, self.entry, groups, many)
+        block = np.zeros(many, dtype=np.int64)
+        block[groups] = world.block[self.entry]
+        memories, same = np.unique(np.c_[memories, block], axis=0, return_inverse=True)
+        groups, many = same.reshape(-1)[groups].astype(np.int64), len(memories)
+        room = 64 * (2 + (many + many // 16) // 64)
+        slots = memories.shape[1] - 1
+        pieces = np.full((len(self.entry), 5), -1, dtype=np.int64)
+        pieces[:, 0], pieces[:, 1] = self.entry, self.rows
+        book = 512 + 16 * rules.k
+        now = State(
+            pieces=pieces,
+            classes=np.zeros((room, 7), dtype=np.int64),
+            memories=np.concatenate([memories[:, :slots], np.zeros((room + 1 - many, slots), int)]),
+            costs=np.zeros(room),
+            bits=np.zeros((int(world.index_row.max(initial=0)) + 1, room // 64), dtype=np.uint64),
+            free=np.zeros(room, dtype=np.int64),
+            count=np.zeros(5, dtype=np.int64),
+            change=np.zeros(1),
+            moved=np.zeros((book, 2), dtype=np.int64),
+            changed=np.zeros((book, 2), dtype=np.int64),
+            saved=np.zeros((book, slots), dtype=np.int64),
+            saved_costs=np.zeros(book),
+            chance=self.random.integers(1, 2**63, size=1, dtype=np.uint64),
+        )
+        populate(world, now, groups, many)
+        return now, float((now.classes[:, 0] * now.costs).sum())
+
+    def _company(self) -> Any:
+        k, friends = self.search.problem.rules.k, self.world.near.shape[1] + 1
+        pieces = max(256, 4 * k)
+        return Company(
+            chosen=np.zeros(k + 1, dtype=np.int64),
+            piece=np.zeros(pieces, dtype=np.int64),
+            friend=np.zeros(pieces, dtype=np.int64),
+            gift=np.zeros(pieces),
+            entry=np.zeros(friends, dtype=np.int64),
+            total=np.zeros(friends),
+            losses=np.zeros((len(self.world.head), friends)),
+        )
+
+
+def _column_order(table: Array) -> Array:
+    """The axes, first those on which two entries seldom agree."""
+    agreeing = [(np.bincount(axis).astype(float) ** 2).sum() for axis in table.T]
+    return np.argsort(agreeing, kind="stable")
+
+
+def _index_rows(problem: Problem) -> tuple[Array, Array]:
+    """Where the positions of each axis begin, and the row of the index each position has."""
+    index_row, rows = [], 0
+    for name in problem.qi:
+        size = problem.shapes[name].size
+        many = min(size, INDEX_ROWS)
+        index_row.append(rows + np.arange(size) * many // max(size, 1))
+        rows += many
+    sizes = [len(part) for part in index_row]
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64), np.concatenate(index_row)
+
+
+@bare
+def _room(now, rows):  # type: ignore[no-untyped-def]
+    """Whether so many more moves can be written down."""
+    return (
+        now.count[MOVES] + rows < now.moved.shape[0]
+        and now.count[CHANGES] + rows < now.changed.shape[0]
+    )
+
+
+@bare
+def _evacuate(world, now, group):  # type: ignore[no-untyped-def]
+    """Close a class and settle its pieces elsewhere; whether all found a place."""
+    if not _room(now, now.classes[group, SIZE] + 1):
+        return False
+    close_class(world, now, group)
+    while now.classes[group, HEAD] >= 0:
+        if not settle(world, now, now.classes[group, HEAD], group):
+            return False
+    return True
+
+
+@bare
+def _price_of_closing(world, now, group):  # type: ignore[no-untyped-def]
+    """What a small class would lose if each of its pieces joined a class that covers it."""
+    pieces, price = now.pieces, 0.0
+    member = now.classes[group, HEAD]
+    while member >= 0:
+        _, cost = cheapest_cover(world, now, pieces[member, ENTRY], group, np.inf)
+        price += pieces[member, ROWS] * (cost - now.costs[group])
+        member = pieces[member, AFTER]
+    return price
+
+
+@bare
+def _fill_up(world, now, group, k):  # type: ignore[no-untyped-def]
+    """Fill a small class with spare pieces if that is cheaper than closing it; whether it was."""
+    if not _room(now, k):
+        return False
+    moves, price = now.count[MOVES], 0.0
+    limit = _price_of_closing(world, now, group)
+    while now.classes[group, SIZE] < k:
+        piece, more = spare_piece(world, now, group, k)
+        price += more
+        if piece < 0 or price >= limit:
+            take_back(now, moves)
+            return False
+        move(now, piece, group)
+    return True
+
+
+@bare
+def _holds(world, now, group, rules, counts):  # type: ignore[no-untyped-def]
+    """Whether a class satisfies all rules."""
+    pieces, classes, sensitive = now.pieces, now.classes, world.sensitive
+    if classes[group, SIZE] < rules.k or rules.kinds.shape[0] == 0:
+        return classes[group, SIZE] >= rules.k
+    counts[:] = 0
+    member = classes[group, HEAD]
+    while member >= 0:
+        for s in range(sensitive.shape[1]):
+            counts[sensitive[pieces[member, ENTRY], s]] += pieces[member, ROWS]
+        member = pieces[member, AFTER]
+    return holds(classes[group, SIZE], counts, rules)
+
+
+@bare
+def _repair(world, now, rules, counts, limit):  # type: ignore[no-untyped-def]
+    """Close or fill up every changed class that fails; whether all was put right."""
+    classes, changed, at = now.classes, now.changed, 0
+    while at < now.count[CHANGES]:
+        group = changed[at, 0]
+        at += 1
+        if not classes[group, OPEN]:
+            continue
+        if classes[group, HEAD] < 0:
+            close_class(world, now, group)
+        elif not _holds(world, now, group, rules, counts):
+            if now.change[0] > limit:
+                return False
+            if classes[group, SIZE] < rules.k and _fill_up(world, now, group, rules.k):
+                at -= 1  # it may still fail for another reason
+            elif not _evacuate(world, now, group):
+                return False
+    return True
+
+
+@bare
+def _relieve(world, now, k):  # type: ignore[no-untyped-def]
+    """Let classes that were joined pass on what they can spare to cheaper ones that cover it."""
+    pieces, classes, costs = now.pieces, now.classes, now.costs
+    for at in range(now.count[CHANGES]):
+        group, looked = now.changed[at, 0], 0
+        if not classes[group, OPEN] or classes[group, JOINED] != now.count[STEP]:
+            continue
+        member = classes[group, HEAD]
+        while member >= 0 and classes[group, SIZE] > k and looked < LARGE and _room(now, 2):
+            looked, following = looked + 1, pieces[member, AFTER]
+            if classes[group, SIZE] - pieces[member, ROWS] >= k:
+                limit = costs[group] - LEAST
+                better, _ = cheapest_cover(world, now, pieces[member, ENTRY], group, limit)
+                if better >= 0:
+                    move(now, member, better)
+            member = following
+
+
+@bare
+def _tidy(world, now, rules, counts):  # type: ignore[no-untyped-def]
+    """Last touches of a step; whether all changed classes hold."""
+    classes = now.classes
+    for at in range(now.count[CHANGES]):
+        group = now.changed[at, 0]
+        if classes[group, OPEN] and classes[group, LEFT] == now.count[STEP]:
+            tighten(world, now, group)
+    if rules.kinds.shape[0]:
+        for at in range(now.count[CHANGES]):
+            group = now.changed[at, 0]
+            if classes[group, OPEN] and not _holds(world, now, group, rules, counts):
+                return False
+    return True
+
+
+@bare
+def _disturb(world, now, piece, k, unit, company):  # type: ignore[no-untyped-def]
+    """Begin a step at a piece; whether there is anything to repair and to judge."""
+    home = now.pieces[piece, HOME]
+    kind = draw(now.chance)
+    if kind < CLOSE:
+        return _evacuate(world, now, home)
+    if kind < CLOSE + JOIN:
+        return settle(world, now, piece, home)
+    many = founders(world, now, piece, k, HARM * unit, NOISE * unit, company)
+    familiar = True
+    for c in range(many):
+        familiar = familiar and now.pieces[company.chosen[c], HOME] == home
+    if familiar:
+        return False
+    group = open_class(world, now, now.classes.shape[0])
+    if group < 0:
+        return False
+    for c in range(many):
+        move(now, company.chosen[c], group)
+    return True
+
+
+@bare
+def _anneal(world, now, company, rules, counts, turns, unit, heat, cooling):  # type: ignore[no-untyped-def]
+    """Take a step at each of these pieces in turn; returns by how much the loss has fallen.
+
+    Parameters
+    ----------
+    turns
+        Pieces to begin at. Those in cheap classes are often passed over.
+    unit
+        What a row in an expensive class loses; other losses are judged by it.
+    heat, cooling
+        Loss in units that is kept with probability 1/e at first, and what that is multiplied by
+        each turn.
+    """
+    pieces, costs, gained = now.pieces, now.costs, 0.0
+    for turn in range(turns.shape[0]):
+        heat *= cooling
+        piece = turns[turn]
+        home, entry = pieces[piece, HOME], pieces[piece, ENTRY]
+        if costs[home] <= unit * draw(now.chance):
+            continue
+        if piece > world.first[entry] and pieces[piece - 1, HOME] == home:
+            continue  # no different from the one before it
+        begin_step(now)
+        loss = -heat * unit * np.log(1.0 - draw(now.chance))
+        good = _disturb(world, now, piece, rules.k, unit, company)
+        good = good and _repair(world, now, rules, counts, loss + SLACK * unit)
+        if good:
+            _relieve(world, now, rules.k)
+            good = _tidy(world, now, rules, counts)
+        if good and now.change[0] <= loss:
+            gained -= now.change[0]
+            keep(now)
+        else:
+            undo(world, now)
+    return gained

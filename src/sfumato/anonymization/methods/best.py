@@ -1,0 +1,346 @@
+"""The best grouping that a given time finds: start from the best of the others, then improve.
+
+The start is the least lossy of Mondrian, lattice-descending recoding and, where it does not take
+too long, k-member clustering. A search then founds, closes and rearranges classes under all rules
+and within all boundaries. Without a time limit it makes one round, with one it goes on round by
+round while that still gains something; whenever it is stopped, the best so far is the answer. Where
+every column has a tree, it can be asked to prove how much less any recoding could lose.
+
+That proof is a linear program. The rows of a group show, column by column, a node of the tree. So
+the group lies in a *class* of some node of the lattice of levels, the rows that look alike there,
+and each of its rows loses what the class loses. A recoding thus opens classes and puts at least k
+rows into each, just as cell suppression does with patterns of stars, and `dual_ascent` bounds both.
+Rules beyond k and boundaries can only make it dearer. Prices of rows are raised over the classes
+that matter and then lowered, in whole numbers, until no class of the whole lattice is overpriced:
+whatever the ascent did, their sum is a lower bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import product
+from math import prod
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato import kernels
+from sfumato.anonymization.axes import positions_of
+from sfumato.anonymization.dual_ascent import ascend, lower_classes
+from sfumato.anonymization.methods import mondrian
+from sfumato.anonymization.methods.annealing import Search, improve
+from sfumato.anonymization.methods.kmember import EXACT, clustered_groups
+from sfumato.anonymization.methods.lattice import descending_groups, level_groups
+from sfumato.anonymization.methods.pricing import PRICE, prices_of
+from sfumato.anonymization.problem import Problem, Solution
+from sfumato.anonymization.suppression import Blocks, allowed_blocks
+from sfumato.budget import Budget
+from sfumato.errors import ParameterError, did_you_mean
+from sfumato.hierarchy import EncodedHierarchy
+
+__all__ = ["solve"]
+
+Array = npt.NDArray[Any]
+ENOUGH = 5e-4
+"""A round that gains a smaller share of the loss is the last one."""
+BOUNDS = ("none", "lp")
+SEARCHING = 0.5
+"""Share of a time limit that is left to the search where a bound is asked too."""
+STARTING = 0.3
+"""Share of a time limit that may go into the start."""
+CLUSTERED = 8_000
+"""Entries up to which k-member clustering is one of the starts: its time grows with the square.
+Tables that are so large that it cuts them into parts have it as a start again."""
+MOST_WORK = 2_000_000_000
+"""Entries times nodes of the lattice up to which a bound is computed without a time limit."""
+MOST_PLACES = 40_000_000
+"""Entries that the listed classes together may have; 4 bytes each."""
+REACHES = ((2.0, 1 / 8), (1.5, 1 / 25), (1.2, 1 / 40))
+"""How far prices may rise: times the least a row can lose, plus a share of losing everything.
+Classes that cost more than that for all their rows need not be listed."""
+STEPS = 150
+_FINE = 1 << 40
+_SAFE = 1e-9
+"""More than what floating point may add to a sum, as a share of it."""
+
+
+def solve(problem: Problem) -> Solution:
+    """Improve the best start until nothing gains or the time budget is spent.
+
+    Options: ``loss`` (``certainty`` or ``height``); ``bound`` (``none``, or ``lp`` to prove how
+    little any recoding with these trees can lose: with a time limit, that takes half of it).
+    """
+    bound = str(problem.options.get("bound", "none"))
+    if bound not in BOUNDS:
+        raise ParameterError(f"there is no bound `{bound}`", remedy=did_you_mean(bound, BOUNDS))
+    if bound == "none":
+        return _searched(problem)
+    _require_trees(problem)
+    half = replace(problem, budget=problem.budget.part(SEARCHING))
+    return _bounded(problem, _searched(half))
+
+
+def _searched(problem: Problem) -> Solution:
+    loss = _loss(problem)
+    blocks = allowed_blocks(problem)
+    starts = _starts(problem, blocks, loss)
+    start = min(starts, key=lambda name: starts[name][0])
+    before, search = starts[start]
+    after, rounds = before, 0
+    while after > 0.0 and not problem.budget.spent():
+        gained = improve(search, problem.seed + rounds) / _cells(problem)
+        rounds += 1
+        after -= gained
+        if problem.budget.seconds is None or gained <= ENOUGH * after:
+            break
+    details = {
+        "start": start,
+        "loss_before": before,
+        "loss_after": after,
+        "starts": {name: value for name, (value, _) in starts.items()},
+        "rounds": rounds,
+    }
+    return search.solution(details=details, stopped_by=problem.budget.stopped_by)
+
+
+def _bounded(problem: Problem, found: Solution) -> Solution:
+    """The solution with a loss that no other undercuts."""
+    entry = np.arange(len(found.groups)) if found.entry is None else found.entry
+    kept = np.unique(entry[found.groups >= 0])
+    known = float(found.details["loss_after"])
+    least = _least_loss(problem, kept, known * _cells(problem), _loss(problem))
+    if least is None:
+        why = "the time was over" if problem.budget.spent() else "the lattice of levels is large"
+        return replace(
+            found, warnings=(*found.warnings, f"no bound was proven: {why}; allow more --time")
+        )
+    least /= _cells(problem)
+    gap = known / least - 1 if least else None
+    return replace(found, lower_bound=least, details={**found.details, "proven_gap": gap})
+
+
+def _starts(problem: Problem, blocks: Blocks, loss: str) -> dict[str, tuple[float, Search]]:
+    """Loss of each start, and the search that begins there."""
+    found: dict[str, tuple[float, Search]] = {}
+    for name, groups in _groupings(problem, blocks, loss):
+        search = Search(problem, blocks, groups, loss)
+        found[name] = (search.loss() / _cells(problem), search)
+        if problem.budget.spent():
+            break
+    return found
+
+
+def _groupings(problem: Problem, blocks: Blocks, loss: str) -> Iterator[tuple[str, Array]]:
+    problem.budget.progress("cutting")
+    plain = replace(problem, options={}, budget=problem.budget.part(STARTING))
+    yield "mondrian", mondrian.solve(plain).groups
+    yield "lattice", descending_groups(plain, blocks)
+    if not CLUSTERED < len(blocks.order) <= EXACT:
+        problem.budget.progress("clustering")
+        yield "kmember", clustered_groups(problem, blocks, loss)[0]
+
+
+def _loss(problem: Problem) -> str:
+    return str(problem.options.get("loss", "certainty"))
+
+
+def _cells(problem: Problem) -> float:
+    weights = [problem.weight(name) for name in problem.qi]
+    return float(max(problem.rows, 1) * np.sum(weights))
+
+
+def _require_trees(problem: Problem) -> None:
+    """Refuse problems that the bound does not cover."""
+    for name in problem.qi:
+        if not isinstance(problem.shapes[name], EncodedHierarchy):
+            raise ParameterError(
+                f"the bound needs a hierarchy for every column, and `{name}` has none",
+                remedy="Give hierarchies (missing ones are inferred), or drop bound=lp.",
+            )
+    if problem.people is not None:
+        raise ParameterError("the bound does not cover k-map", remedy="Drop bound=lp.")
+
+
+def _least_loss(
+    problem: Problem, kept: Array, known: float, loss: str = "certainty"
+) -> float | None:
+    """A loss, summed over rows and columns, that no recoding of these entries undercuts.
+
+    Parameters
+    ----------
+    kept
+        The entries that are released.
+    known
+        What a known solution loses.
+    loss
+        See `prices_of`.
+
+    Returns
+    -------
+    float or None
+        None where the time was over before anything was proven, or where the lattice is too large
+        and there is no time limit.
+    """
+    budget = problem.budget
+    lattice = _Lattice.of(problem, kept, loss)
+    if lattice.work > MOST_WORK and budget.seconds is None:
+        return None
+    least = _cheapest(lattice, budget)
+    if least is None:
+        return None
+    proven = float(lattice.counts @ least) * (1 - _SAFE)
+    if proven >= known * (1 - 2 * _SAFE):
+        return proven
+    for times, share in REACHES:
+        highest = np.minimum(times * least + share * lattice.everything, lattice.everything)
+        classes = _listed(lattice, highest, budget)
+        if classes is not None:
+            break
+    else:
+        return proven
+    found = ascend(
+        lattice.counts, lattice.k, *classes, least, known, budget.part(0.5), STEPS, highest
+    )
+    return max(proven, _certified(lattice, found.prices, budget) or 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class _Lattice:
+    """What entries look like on each level of each column, and what that loses.
+
+    Attributes
+    ----------
+    labels, cardinalities, losses
+        For each column and level: the group of each entry, the number of groups, and the loss.
+    counts, k
+        Rows of each entry, and how many a group needs.
+    everything
+        The loss of a row that shows nothing.
+    """
+
+    labels: list[list[Array]]
+    cardinalities: list[list[int]]
+    losses: list[list[Array]]
+    counts: Array
+    k: int
+    everything: float
+
+    @classmethod
+    def of(cls, problem: Problem, kept: Array, loss: str) -> _Lattice:
+        prices = prices_of(problem, loss)
+        table = positions_of(problem)[kept]
+        columns = tuple(np.ascontiguousarray(column) for column in table.T)
+        sizes = tuple(problem.shapes[name].size for name in problem.qi)
+        ids, count = kernels.class_ids(columns, sizes, entries=len(table))
+        first = kernels.representatives(ids, count)  # sensitive values do not matter here
+        labels, cardinalities, losses = [], [], []
+        for axis, name in enumerate(problem.qi):
+            at = columns[axis][first]
+            price = prices.floats[prices.head[axis, PRICE] :]
+            nodes = [groups[at] for groups in level_groups(problem.shapes[name])]
+            seen = [np.unique(node, return_inverse=True) for node in nodes]
+            # a level that changes nothing here would double the lattice
+            new = [i for i, node in enumerate(nodes) if not i or (node != nodes[i - 1]).any()]
+            labels.append([seen[i][1].astype(np.uint32) for i in new])
+            cardinalities.append([len(seen[i][0]) for i in new])
+            losses.append([price[nodes[i]] for i in new])
+        return cls(
+            labels,
+            cardinalities,
+            losses,
+            kernels.group_sums(ids, count, problem.counts[kept]),
+            problem.rules.k,
+            float(sum(column[-1].max(initial=0.0) for column in losses)),
+        )
+
+    @property
+    def work(self) -> int:
+        """Entries times nodes."""
+        return len(self.counts) * prod(len(column) for column in self.labels)
+
+    def nodes(
+        self, below: Array, budget: Budget, doing: str
+    ) -> Iterator[tuple[tuple[int, ...], Array]]:
+        """Nodes where some entry loses less than its limit, and the loss of each entry there.
+
+        Ends early with the budget, so whoever needs all of them asks it.
+        """
+        nodes = prod(len(column) for column in self.labels)
+        for at, levels in enumerate(product(*(range(len(column)) for column in self.labels))):
+            if at % 64 == 0:
+                budget.progress(doing, at / nodes)
+                if budget.spent():
+                    return
+            loss = np.zeros(len(self.counts))
+            for column, level in zip(self.losses, levels, strict=True):
+                loss += column[level]
+            if (loss < below).any():
+                yield levels, loss
+
+    def classes(self, levels: tuple[int, ...]) -> tuple[Array, int]:
+        """Class of each entry at a node, and their number."""
+        return kernels.class_ids(
+            [column[level] for column, level in zip(self.labels, levels, strict=True)],
+            [column[level] for column, level in zip(self.cardinalities, levels, strict=True)],
+        )
+
+
+def _cheapest(lattice: _Lattice, budget: Budget) -> Array | None:
+    """The least each entry can lose in any class of k rows."""
+    least = np.full(len(lattice.counts), lattice.everything)
+    for levels, loss in lattice.nodes(least, budget, "finding the least losses"):
+        ids, count = lattice.classes(levels)
+        enough = kernels.group_sums(ids, count, lattice.counts) >= lattice.k
+        np.minimum(least, loss, out=least, where=enough[ids])
+    return None if budget.spent() else least
+
+
+def _listed(lattice: _Lattice, highest: Array, budget: Budget) -> tuple[Array, Array, Array] | None:
+    """Closed classes of k rows some of which may be priced above their loss.
+
+    Where the entries of each begin, the entries, and the loss of a row; None where they are too
+    many. A class is closed if no column could go down a level: otherwise a cheaper one has the
+    same rows.
+    """
+    starts, members, losses, places = [np.zeros(1, np.int64)], [], [], 0
+    for levels, loss in lattice.nodes(highest, budget, "listing classes"):
+        ids, count = lattice.classes(levels)
+        wanted = kernels.group_sums(ids, count, lattice.counts) >= lattice.k
+        reached = np.zeros(count, dtype=bool)
+        reached[ids[loss < highest]] = True
+        wanted &= reached
+        for column, level in zip(lattice.labels, levels, strict=True):
+            if level and wanted.any():
+                finer = column[level - 1]
+                lowest, most = (
+                    f(ids, count, finer) for f in (kernels.group_min, kernels.group_max)
+                )
+                wanted &= lowest != most
+        order, begin = kernels.group_rows(ids, count)
+        sizes = np.diff(begin)
+        members.append(order[np.repeat(wanted, sizes)].astype(np.int32))
+        starts.append(sizes[wanted])
+        losses.append(loss[order[begin[:-1]]][wanted])
+        places += len(members[-1])
+        if places > MOST_PLACES:
+            return None
+    return np.cumsum(np.concatenate(starts)), np.concatenate(members), np.concatenate(losses)
+
+
+def _certified(lattice: _Lattice, prices: Array, budget: Budget) -> float | None:
+    """What prices prove after they are lowered until no class is overpriced, None if unfinished."""
+    scale = min(float(_FINE), 2.0**60 / (lattice.k * lattice.everything)) / lattice.everything
+    whole = np.floor(prices * scale).astype(np.int64)
+    for levels, loss in lattice.nodes(prices, budget, "proving the bound"):
+        ids, count = lattice.classes(levels)
+        order, begin = kernels.group_rows(ids, count)
+        order = order.astype(np.int64)  # as cell suppression has them: compiled once for both
+        sizes = kernels.group_sums(ids, count, lattice.counts)
+        # rounded down, so that no class seems to cost more than it does
+        costs = np.floor(loss[order[begin[:-1]]] * scale * (1 - _SAFE)).astype(np.int64)
+        lower_classes(order, begin, sizes, lattice.counts, lattice.k, costs, whole)
+    if budget.spent():
+        return None
+    return float(lattice.counts @ (whole / scale)) * (1 - _SAFE)

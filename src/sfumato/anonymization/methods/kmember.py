@@ -1,0 +1,393 @@
+"""Greedy k-member clustering, within boundaries if there are any.
+
+After Byun, Kamra, Bertino & Li 2006: a group starts from an entry far from the last one and takes
+the entry with which it loses least until it satisfies the rules; what remains joins the group it
+hurts least. Run inside the blocks that boundaries leave, it is GreedyCKA of Miller, Campan & Truta
+2008. Time grows with the square of the entries; large blocks are therefore cut into parts first,
+and what their borders cost is repaired by a pass of `annealing` over parts with other borders.
+
+While a group grows, a table says for every value of every column what the group would lose with it,
+so that the price of a candidate is one look-up a column; a column's table is made anew only when
+the group shows something else on it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.anonymization.axes import grouped, positions_of, sensitive_of
+from sfumato.anonymization.cuts import coarse_partition
+from sfumato.anonymization.methods.annealing import Search, improve
+from sfumato.anonymization.methods.pricing import (
+    END,
+    begin,
+    group_loss,
+    grow,
+    grow_all,
+    loss_with,
+    number_positions,
+    prices_of,
+    union_loss,
+)
+from sfumato.anonymization.problem import Problem, Solution
+from sfumato.anonymization.suppression import Blocks, allowed_blocks
+from sfumato.errors import ParameterError
+from sfumato.privacy._kernels import holds
+from sfumato.privacy.rules import CLOSE_EQUAL, CLOSE_ORDERED, CLOSE_TREE, DISTINCT
+
+__all__ = ["clustered_groups", "place_leftovers", "solve"]
+
+EXACT = 25_000
+"""Entries up to which a block is clustered as a whole."""
+PART = 2_000
+"""Least number of entries of the parts that larger blocks are cut into."""
+
+
+def solve(problem: Problem) -> Solution:
+    """Cluster every block.
+
+    Options: ``loss`` (``certainty`` or ``height``), ``part_size`` (least number of entries
+    of the parts that larger blocks are cut into; 0 never cuts).
+    """
+    loss = str(problem.options.get("loss", "certainty"))
+    part_size = _part_size(problem)
+    blocks = allowed_blocks(problem)
+    groups, cut = clustered_groups(problem, blocks, loss, part_size)
+    if not cut:
+        return grouped(problem, groups)
+    problem.budget.progress("repairing borders")
+    search = Search(problem, blocks, groups, loss)
+    improve(search, problem.seed, passes=1)
+    return search.solution(details={"parts": cut})
+
+
+def clustered_groups(
+    problem: Problem, blocks: Blocks, loss: str = "certainty", part_size: int | None = None
+) -> tuple[npt.NDArray[Any], int]:
+    """Group of every entry, -1 outside of the blocks; and the number of parts, 0 if not cut."""
+    least = PART if part_size is None else part_size
+    cut = 0
+    if least and np.diff(blocks.starts).max(initial=0) > (
+        EXACT if part_size is None else 2 * least
+    ):
+        blocks = coarse_partition(problem, blocks, least)
+        cut = blocks.count
+    groups = np.full(problem.entries.entries, -1, dtype=np.int64)
+    _cluster_blocks(
+        positions_of(problem),
+        problem.counts,
+        sensitive_of(problem),
+        blocks.order,
+        blocks.starts,
+        prices_of(problem, loss),
+        problem.rules,
+        groups,
+    )
+    return groups, cut
+
+
+def _part_size(problem: Problem) -> int | None:
+    given = problem.options.get("part_size")
+    if given is None:
+        return None
+    if not isinstance(given, int) or given < 0:
+        raise ParameterError(
+            "part_size must be a number of entries", remedy="Give e.g. part_size=2000, or 0."
+        )
+    return given
+
+
+TRIES = 16
+"""Groups that are asked to take a leftover before it goes to the pile."""
+
+
+@numba.njit(nogil=True, cache=True)
+def _wanted(sensitive, size, counts, rules):  # type: ignore[no-untyped-def]
+    """Whether these sensitive values bring a group that fails its rules nearer to holding them.
+
+    Distinct values: one it lacks. Closeness: one it has too few of. Otherwise one that is rarer in
+    the group than the average.
+    """
+    for r in range(rules.kinds.shape[0]):
+        at = sensitive[rules.columns[r]]
+        kind = rules.kinds[r]
+        if kind == DISTINCT:
+            if counts[at] > 0:
+                return False
+        elif kind in (CLOSE_EQUAL, CLOSE_ORDERED, CLOSE_TREE):
+            if counts[at] >= rules.reference[at] * size:
+                return False
+        else:
+            distinct = 0
+            for c in range(rules.offsets[rules.columns[r]], rules.offsets[rules.columns[r] + 1]):
+                if counts[c] > 0:
+                    distinct += 1
+            if counts[at] * distinct >= size:
+                return False
+    return True
+
+
+@numba.njit(nogil=True, cache=True)
+def _fill(head, ints, floats, memory, axis, starts, values, losses):  # type: ignore[no-untyped-def]
+    """What a group would lose on an axis with each of its values."""
+    for at in range(starts[axis], starts[axis + 1]):
+        losses[at] = loss_with(head, ints, floats, memory, 0, axis, values[at])
+
+
+@numba.njit(nogil=True, cache=True)
+def _farthest(codes, alive, losses):  # type: ignore[no-untyped-def]
+    best, found = -1.0, 0
+    for i in range(alive):
+        loss = 0.0
+        for axis in range(codes.shape[1]):
+            loss += losses[codes[i, axis]]
+        if loss > best:
+            best, found = loss, i
+    return found
+
+
+@numba.njit(nogil=True, cache=True)
+def _nearest(codes, alive, losses, now):  # type: ignore[no-untyped-def]
+    """The candidate with which a group that loses `now` would lose least."""
+    columns = codes.shape[1]
+    half = columns // 2
+    best, found = np.inf, -1
+    for i in range(alive):
+        loss = 0.0
+        for axis in range(half):
+            loss += losses[codes[i, axis]]
+        if loss >= best:
+            continue
+        for axis in range(half, columns):
+            loss += losses[codes[i, axis]]
+        if loss < best:
+            best, found = loss, i
+            if loss <= now:
+                break
+    return found
+
+
+@numba.njit(nogil=True, cache=True)
+def _nearest_wanted(codes, alive, losses, who, sensitive, size, counts, rules):  # type: ignore[no-untyped-def]
+    """As `_nearest`, among candidates whose sensitive values help; -1 if there is none."""
+    best, found = np.inf, -1
+    for i in range(alive):
+        loss = 0.0
+        for axis in range(codes.shape[1]):
+            loss += losses[codes[i, axis]]
+        if loss < best and _wanted(sensitive[who[i]], size, counts, rules):
+            best, found = loss, i
+    return found
+
+
+@numba.njit(nogil=True, cache=True)
+def _cluster(table, weights, sensitive, members, prices, rules, groups, first):  # type: ignore[no-untyped-def]
+    """Cluster the entries of one block; groups are numbered from `first` on. Returns the next."""
+    columns = table.shape[1]
+    head, ints, floats = prices.head, prices.ints, prices.floats
+    codes, starts, values = number_positions(table, members, np.arange(columns))
+    losses = np.zeros(starts[columns])
+    who = members.copy()
+    memory = np.zeros((1, head[-1, END]), np.int64)
+    counts = np.zeros(rules.offsets[-1], np.int64)
+    alive, group = members.shape[0], first
+    i = 0
+    while i < alive:  # entries of many rows that hold by themselves lose nothing
+        entry = who[i]
+        for s in range(sensitive.shape[1]):
+            counts[sensitive[entry, s]] += weights[entry]
+        alone = holds(weights[entry], counts, rules)
+        for s in range(sensitive.shape[1]):
+            counts[sensitive[entry, s]] = 0
+        if alone:
+            groups[entry] = group
+            group += 1
+            alive -= 1
+            who[i] = who[alive]
+            codes[i] = codes[alive]
+        else:
+            i += 1
+    left = np.int64(0)
+    for i in range(alive):
+        left += weights[who[i]]
+    last = who[0]
+    leftovers = np.empty(members.shape[0], np.int64)
+    lost = 0
+    grown = np.empty(members.shape[0], np.int64)
+    while alive > 0 and left >= rules.k:
+        begin(head, ints, memory, 0, table, last)
+        for axis in range(columns):
+            _fill(head, ints, floats, memory, axis, starts, values, losses)
+        found = _farthest(codes, alive, losses)
+        begin(head, ints, memory, 0, table, who[found])
+        for axis in range(columns):
+            _fill(head, ints, floats, memory, axis, starts, values, losses)
+        size, many, done = np.int64(0), 0, False
+        while True:
+            last = who[found]
+            grown[many] = last
+            many += 1
+            size += weights[last]
+            for s in range(sensitive.shape[1]):
+                counts[sensitive[last, s]] += weights[last]
+            alive -= 1
+            who[found] = who[alive]
+            codes[found] = codes[alive]
+            for axis in range(columns):
+                if grow(head, ints, memory, 0, axis, table[last, axis]):
+                    _fill(head, ints, floats, memory, axis, starts, values, losses)
+            done = holds(size, counts, rules)
+            if done or alive == 0:
+                break
+            found = -1
+            if size >= rules.k:
+                found = _nearest_wanted(codes, alive, losses, who, sensitive, size, counts, rules)
+                if found < 0:
+                    break
+            else:
+                found = _nearest(codes, alive, losses, group_loss(head, floats, memory, 0))
+        left -= size
+        for z in range(many):
+            for s in range(sensitive.shape[1]):
+                counts[sensitive[grown[z], s]] = 0
+            if done:
+                groups[grown[z]] = group
+            else:
+                leftovers[lost] = grown[z]
+                lost += 1
+        if done:
+            group += 1
+    for i in range(alive):
+        leftovers[lost] = who[i]
+        lost += 1
+    return place_leftovers(
+        table, weights, sensitive, members, leftovers[:lost], prices, rules, groups, first, group
+    )
+
+
+@numba.njit(nogil=True, cache=True)
+def _joins(entry, group, weights, sensitive, members, groups, sizes, first, counts, rules):  # type: ignore[no-untyped-def]
+    """Whether a group still holds with one more entry."""
+    counts[:] = 0
+    for i in range(members.shape[0]):
+        if groups[members[i]] == group:
+            for s in range(sensitive.shape[1]):
+                counts[sensitive[members[i], s]] += weights[members[i]]
+    for s in range(sensitive.shape[1]):
+        counts[sensitive[entry, s]] += weights[entry]
+    return holds(sizes[group - first] + weights[entry], counts, rules)
+
+
+@numba.njit(nogil=True, cache=True)
+def place_leftovers(  # type: ignore[no-untyped-def]
+    table, weights, sensitive, members, leftovers, prices, rules, groups, first, last
+):
+    """Give each leftover to the group it hurts least; returns the number after the last group.
+
+    Groups of the block are ``first … last - 1``. What no group can take without failing its rules
+    is piled up, and the pile swallows the nearest groups until it holds.
+    """
+    if leftovers.shape[0] == 0:
+        return last
+    columns = table.shape[1]
+    head, ints, floats = prices.head, prices.ints, prices.floats
+    many = last - first
+    memories = np.zeros((many + 1, head[-1, END]), np.int64)
+    sizes = np.zeros(many, np.int64)
+    for i in range(leftovers.shape[0]):
+        groups[leftovers[i]] = -1
+    for i in range(members.shape[0]):
+        entry = members[i]
+        group = groups[entry] - first
+        if group < 0:
+            continue
+        if sizes[group] == 0:
+            begin(head, ints, memories, group, table, entry)
+        grow_all(head, ints, memories, group, table, entry)
+        sizes[group] += weights[entry]
+    losses = np.zeros(many)
+    for group in range(many):
+        losses[group] = group_loss(head, floats, memories, group)
+    counts = np.zeros(rules.offsets[-1], np.int64)
+    pile = np.empty(leftovers.shape[0], np.int64)
+    piled = 0
+    hurt = np.empty(many)
+    for i in range(leftovers.shape[0]):
+        entry = leftovers[i]
+        for group in range(many):
+            loss = 0.0
+            for axis in range(columns):
+                loss += loss_with(head, ints, floats, memories, group, axis, table[entry, axis])
+            hurt[group] = (sizes[group] + weights[entry]) * loss - sizes[group] * losses[group]
+        taken = -1
+        for _ in range(min(TRIES, many)):
+            group = int(np.argmin(hurt))
+            if rules.kinds.shape[0] == 0 or _joins(
+                entry,
+                first + group,
+                weights,
+                sensitive,
+                members,
+                groups,
+                sizes,
+                first,
+                counts,
+                rules,
+            ):
+                taken = group
+                break
+            hurt[group] = np.inf
+        if taken < 0:
+            pile[piled] = entry
+            piled += 1
+            continue
+        groups[entry] = first + taken
+        sizes[taken] += weights[entry]
+        grow_all(head, ints, memories, taken, table, entry)
+        losses[taken] = group_loss(head, floats, memories, taken)
+    if piled == 0:
+        return last
+    begin(head, ints, memories, many, table, pile[0])
+    size = np.int64(0)
+    counts[:] = 0
+    for i in range(piled):
+        groups[pile[i]] = last
+        size += weights[pile[i]]
+        grow_all(head, ints, memories, many, table, pile[i])
+        for s in range(sensitive.shape[1]):
+            counts[sensitive[pile[i], s]] += weights[pile[i]]
+    while not holds(size, counts, rules):
+        best, nearest = np.inf, -1
+        for group in range(many):
+            if sizes[group] == 0:
+                continue
+            loss = union_loss(head, ints, floats, memories, many, group)
+            price = (size + sizes[group]) * loss - sizes[group] * losses[group]
+            if price < best:
+                best, nearest = price, group
+        if nearest < 0:
+            break
+        sizes[nearest] = 0
+        for i in range(members.shape[0]):
+            entry = members[i]
+            if groups[entry] == first + nearest:
+                groups[entry] = last
+                size += weights[entry]
+                grow_all(head, ints, memories, many, table, entry)
+                for s in range(sensitive.shape[1]):
+                    counts[sensitive[entry, s]] += weights[entry]
+    return last + 1
+
+
+@numba.njit(nogil=True, cache=True)
+def _cluster_blocks(table, weights, sensitive, order, starts, prices, rules, groups):  # type: ignore[no-untyped-def]
+    """Cluster every block; block b is ``order[starts[b]:starts[b + 1]]``. Fills `groups`."""
+    group = np.int64(0)
+    for block in range(starts.shape[0] - 1):
+        members = order[starts[block] : starts[block + 1]]
+        group = _cluster(table, weights, sensitive, members, prices, rules, groups, group)
+    return group

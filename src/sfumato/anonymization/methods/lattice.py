@@ -1,0 +1,355 @@
+"""Lattice-descending local recoding: from fine to coarse, whoever finds enough company stays.
+
+Every column has levels: those of its tree, halves of halves of its range, or for a set of values
+just "itself" and "anything". The nodes of the lattice of levels are visited from fine to coarse, in
+passes with a rising limit on the loss. At each node, rows not yet covered that look alike there,
+satisfy the rules and lose no more than the limit become a group, which then shows no more than it
+must: its lowest common ancestors. It is the covering of Park & Shim (approximate algorithms for
+k-anonymity) with levels in the place of sets of columns.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.anonymization.axes import grouped, positions_of, sensitive_of
+from sfumato.anonymization.methods.kmember import place_leftovers
+from sfumato.anonymization.methods.pricing import prices_of
+from sfumato.anonymization.problem import Problem, Shape, Solution
+from sfumato.anonymization.suppression import Blocks, allowed_blocks
+from sfumato.hierarchy import EncodedHierarchy, Ranges
+from sfumato.privacy._kernels import holds
+
+__all__ = ["descending_groups", "level_groups", "nodes_by_loss", "solve"]
+
+Array = npt.NDArray[Any]
+MOST_NODES = 20_000
+"""Nodes visited at most; what is still uncovered then joins the group it hurts least."""
+PASSES = 24
+"""Steps in which the loss limit rises."""
+ROUNDING = 1e-9
+WORK = 5_000_000
+"""Entries looked at, summed over nodes, before somebody asks whether there is time left."""
+HURRIED = 16
+"""Nodes visited when there is none: some of those that are left, and the coarsest."""
+
+
+def solve(problem: Problem) -> Solution:
+    """Cover the rows from the finest node of the lattice to the coarsest.
+
+    When the time is over, only a few of the nodes that are left are visited.
+    """
+    blocks = allowed_blocks(problem)
+    groups = descending_groups(problem, blocks)
+    return grouped(problem, groups, stopped_by=problem.budget.stopped_by)
+
+
+def descending_groups(problem: Problem, blocks: Blocks) -> Array:
+    """Group of every entry, -1 outside of the blocks."""
+    shapes = [problem.shapes[name] for name in problem.qi]
+    levels = [level_groups(shape) for shape in shapes]
+    table = positions_of(problem)
+    prices = [
+        [problem.weight(name) * _level_loss(problem.shapes[name], groups) for groups in column]
+        for name, column in zip(problem.qi, levels, strict=True)
+    ]
+    nodes, limits = _visits(prices)
+    random = np.random.default_rng(problem.seed)
+    marks, starts = _marks(levels, random)
+    base = np.zeros(len(table), dtype=np.uint64)
+    names = random.integers(0, 2**63, size=blocks.count, dtype=np.uint64)
+    base[blocks.order] = np.repeat(names, np.diff(blocks.starts))
+    groups = np.full(len(table), -1, dtype=np.int64)
+    sensitive = sensitive_of(problem)
+    flat = np.concatenate([price for column in prices for price in column])
+    uncovered, group, at = blocks.order, 0, 0
+    while at < len(nodes) and len(uncovered):
+        problem.budget.progress("descending the lattice", at / len(nodes))
+        turn = np.arange(at, min(at + 1 + WORK // len(uncovered), len(nodes)))
+        if problem.budget.spent():
+            turn = np.unique(np.linspace(at, len(nodes) - 1, HURRIED).astype(np.int64))
+        group = _descend(
+            table,
+            problem.counts,
+            sensitive,
+            uncovered,
+            base,
+            nodes[turn],
+            limits[turn],
+            starts,
+            marks,
+            flat,
+            problem.rules,
+            groups,
+            group,
+        )
+        uncovered = uncovered[groups[uncovered] < 0]
+        at = int(turn[-1]) + 1
+    return _placed(problem, table, blocks, groups)
+
+
+def level_groups(shape: Shape) -> list[Array]:
+    """For each level of a column which positions look alike on it, from finest to coarsest."""
+    whole = np.zeros(shape.size, dtype=np.int64)
+    finest = np.arange(shape.size)
+    if isinstance(shape, EncodedHierarchy):
+        return [shape.ancestors[shape.order, level] for level in range(shape.height + 1)]
+    if not isinstance(shape, Ranges) or shape.width == 0:
+        return [finest, whole]
+    levels = [whole]
+    share = (shape.points - shape.points[0]) / shape.width
+    parts = 2
+    while parts < 2 * shape.size and len(levels) < 7:
+        part = np.minimum((share * parts).astype(np.int64), parts - 1)
+        beyond = parts + np.arange(shape.size - len(part))
+        levels.append(np.concatenate([part, beyond]))
+        parts *= 2
+    return [finest, *levels[::-1]]
+
+
+def nodes_by_loss(losses: Sequence[Sequence[float]]) -> Iterator[tuple[tuple[int, ...], float]]:
+    """All nodes of the lattice by growing sum of the losses of their levels, best first.
+
+    Examples
+    --------
+    >>> [levels for levels, _ in nodes_by_loss([[0, 3], [0, 1, 2]])]
+    [(0, 0), (0, 1), (0, 2), (1, 0), (1, 1), (1, 2)]
+    """
+    bottom = (0,) * len(losses)
+    heap = [(sum(loss[0] for loss in losses), bottom)]
+    while heap:
+        loss, levels = heapq.heappop(heap)
+        yield levels, loss
+        # each node is reached once: from the node that is one lower on its last raised column
+        raised = max((axis for axis, level in enumerate(levels) if level), default=0)
+        for axis in range(raised, len(levels)):
+            level = levels[axis] + 1
+            if level < len(losses[axis]):
+                more = losses[axis][level] - losses[axis][level - 1]
+                heapq.heappush(heap, (loss + more, (*levels[:axis], level, *levels[axis + 1 :])))
+
+
+def _visits(prices: list[list[Array]]) -> tuple[Array, Array]:
+    """Nodes to visit in turn, and up to which loss classes may be taken there.
+
+    The loss limit rises step by step; a node is visited while some of its classes may lose as much
+    as the limit, until none loses more. Of a very large lattice only the nodes of least loss are
+    visited, once, without limit.
+    """
+    least = [[float(price.min(initial=1.0)) for price in column] for column in prices]
+    most = [[float(price.max(initial=0.0)) for price in column] for column in prices]
+    middle = [
+        [(low + high) / 2 for low, high in zip(*column, strict=True)]
+        for column in zip(least, most, strict=True)
+    ]
+    walk = islice(nodes_by_loss(middle), MOST_NODES + 1)
+    nodes = np.array([levels for levels, _ in walk], dtype=np.int64)
+    if len(nodes) > MOST_NODES:
+        return nodes, np.full(len(nodes), np.inf)
+    low = _sums(nodes, least)
+    high = _sums(nodes, most)
+    first = high[high > 0].min(initial=1.0) / 4
+    limits = np.concatenate([[0.0], np.geomspace(first, max(float(high.max()), first), PASSES)])
+    turns = []
+    before = -1.0
+    for limit in limits:
+        turns.append(np.flatnonzero((low <= limit) & (high > before)))
+        before = limit
+    return nodes[np.concatenate(turns)], np.repeat(limits, [len(turn) for turn in turns]) + ROUNDING
+
+
+def _sums(nodes: Array, values: list[list[float]]) -> Array:
+    """Sum over the columns of what each node's levels have."""
+    total = np.zeros(len(nodes))
+    for axis, column in enumerate(values):
+        total += np.array(column)[nodes[:, axis]]
+    return total
+
+
+def _level_loss(shape: Shape, groups: Array) -> Array:
+    """Loss of each position when it shows all that looks like it on a level."""
+    if isinstance(shape, EncodedHierarchy):
+        return np.asarray(shape.loss[groups])
+    if isinstance(shape, Ranges):
+        low = np.full(int(groups.max(initial=0)) + 1, shape.size)
+        high = np.zeros_like(low)
+        np.minimum.at(low, groups, np.arange(shape.size))
+        np.maximum.at(high, groups, np.arange(shape.size))
+        return np.asarray(shape.loss(low[groups], high[groups]))
+    sizes = np.bincount(groups)
+    return np.asarray((sizes[groups] - 1) / max(shape.size - 1, 1))
+
+
+def _marks(levels: list[list[Array]], random: np.random.Generator) -> tuple[Array, Array]:
+    """A random number for what looks alike on each level, and where those of a level start."""
+    starts = np.zeros((len(levels), max(len(column) for column in levels)), dtype=np.int64)
+    marks: list[Array] = []
+    at = 0
+    for axis, column in enumerate(levels):
+        for level, groups in enumerate(column):
+            starts[axis, level] = at
+            drawn = random.integers(0, 2**63, size=int(groups.max(initial=0)) + 1, dtype=np.uint64)
+            marks.append(drawn[groups])
+            at += len(groups)
+    return np.concatenate(marks), starts
+
+
+def _placed(problem: Problem, table: Array, blocks: Blocks, groups: Array) -> Array:
+    """Give what is still uncovered to the groups of its block that it hurts least."""
+    if not (groups[blocks.order] < 0).any():
+        return groups
+    prices = prices_of(problem)
+    sensitive = sensitive_of(problem)
+    next_group = int(groups.max(initial=-1)) + 1
+    for block in range(blocks.count):
+        members = blocks[block]
+        leftovers = members[groups[members] < 0]
+        if len(leftovers) == 0:
+            continue
+        covered = members[groups[members] >= 0]
+        names, local = np.unique(groups[covered], return_inverse=True)
+        numbers = np.full(len(groups), -1, dtype=np.int64)
+        numbers[covered] = local
+        place_leftovers(
+            table,
+            problem.counts,
+            sensitive,
+            members,
+            leftovers,
+            prices,
+            problem.rules,
+            numbers,
+            0,
+            len(names),
+        )
+        groups[members] = np.r_[names, next_group][numbers[members]]
+        next_group += 1
+    return groups
+
+
+@numba.njit(nogil=True, cache=True)
+def _number_keys(keys, many, slots, number):  # type: ignore[no-untyped-def]
+    """Number equal keys alike, in order of appearance; returns how many there are."""
+    mask = slots.shape[0] - 1
+    slots[:] = -1
+    found = 0
+    for i in range(many):
+        at = np.int64(keys[i] >> np.uint64(20)) & mask
+        while slots[at] >= 0 and keys[slots[at]] != keys[i]:
+            at = (at + 1) & mask
+        if slots[at] < 0:
+            slots[at] = i
+            number[i] = found
+            found += 1
+        else:
+            number[i] = number[slots[at]]
+    return found
+
+
+@numba.njit(nogil=True, cache=True)
+def _descend(  # type: ignore[no-untyped-def]
+    table,
+    weights,
+    sensitive,
+    order,
+    base,
+    nodes,
+    limits,
+    level_starts,
+    marks,
+    prices,
+    rules,
+    groups,
+    group,
+):
+    """Visit lattice nodes in turn; groups of yet uncovered entries that hold are taken.
+
+    The first has the number `group`; returns that of the next.
+
+    `nodes` are rows of levels; `marks[level_starts[axis, level] + position]` is a random number
+    shared by the positions that look alike on that level, `base` one for what never may share a
+    group. Entries are alike where the sums agree; should two sums agree by chance, a group is
+    larger than it needs to be, and nothing else. `prices` are laid out like `marks`; at a node only
+    classes that lose no more than its limit are taken.
+    """
+    uncovered = order.copy()
+    many, columns = uncovered.shape[0], table.shape[1]
+    keys = np.empty(many, np.uint64)
+    number = np.empty(many, np.int64)
+    bits = 4
+    while (1 << bits) < 2 * many:
+        bits += 1
+    slots = np.empty(1 << bits, np.int64)
+    sizes = np.empty(many, np.int64)
+    name = np.empty(many, np.int64)
+    counts = np.zeros(rules.offsets[-1], np.int64)
+    left = np.int64(0)
+    for i in range(many):
+        left += weights[uncovered[i]]
+    price = np.empty(many)
+    for node in range(nodes.shape[0]):
+        if left < rules.k:
+            break
+        for i in range(many):
+            entry = uncovered[i]
+            key = base[entry]
+            for axis in range(columns):
+                key += marks[level_starts[axis, nodes[node, axis]] + table[entry, axis]]
+            keys[i] = key * np.uint64(0x9E3779B97F4A7C15)
+        while (1 << (bits - 1)) >= 2 * many and bits > 4:
+            bits -= 1
+        found = _number_keys(keys, many, slots[: 1 << bits], number)
+        sizes[:found] = 0
+        for i in range(many):
+            c, entry = number[i], uncovered[i]
+            if sizes[c] == 0:
+                price[c] = 0.0
+                for axis in range(columns):
+                    price[c] += prices[level_starts[axis, nodes[node, axis]] + table[entry, axis]]
+            sizes[c] += weights[entry]
+        some = False
+        for c in range(found):
+            name[c] = -1
+            if sizes[c] >= rules.k and price[c] <= limits[node]:
+                name[c] = 0
+                some = True
+        if not some:
+            continue
+        if rules.kinds.shape[0]:
+            sequence = np.argsort(number[:many], kind="mergesort")
+            at = 0
+            while at < many:
+                c, first = number[sequence[at]], at
+                while at < many and number[sequence[at]] == c:
+                    at += 1
+                if name[c] < 0:
+                    continue
+                counts[:] = 0
+                for z in range(first, at):
+                    entry = uncovered[sequence[z]]
+                    for s in range(sensitive.shape[1]):
+                        counts[sensitive[entry, s]] += weights[entry]
+                if not holds(sizes[c], counts, rules):
+                    name[c] = -1
+        for c in range(found):
+            if name[c] >= 0:
+                name[c] = group
+                left -= sizes[c]
+                group += 1
+        kept = 0
+        for i in range(many):
+            entry = uncovered[i]
+            if name[number[i]] >= 0:
+                groups[entry] = name[number[i]]
+            else:
+                uncovered[kept] = entry
+                kept += 1
+        many = kept
+    return group

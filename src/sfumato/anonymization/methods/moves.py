@@ -1,0 +1,609 @@
+"""The moves of `annealing`: what a piece or a class could do, done so that it can be taken back.
+
+A class shows something fixed and takes every piece that this covers, so a piece that moves costs
+or saves the difference of two numbers and nobody needs to look at the others. An index of bits
+says which classes cover a position of an axis: the classes that cover an entry are the bits that
+all its positions share; everything else is looked for among the entries near a piece. Every step is
+written down until it is kept, and can be taken back.
+
+Arrays of the state are read from the tuple once a function: reading them in inner loops would cost
+more than what those do.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sfumato.anonymization.methods.pricing import (
+    FIRST,
+    KIND,
+    LAST,
+    SET,
+    SLOT,
+    TREE,
+    WORD,
+    bare,
+    begin,
+    covers,
+    group_loss,
+    grow,
+    grow_all,
+    loss_with,
+    losses_with,
+)
+
+__all__ = [
+    "LEAST",
+    "Company",
+    "State",
+    "World",
+    "begin_step",
+    "cheapest_cover",
+    "close_class",
+    "draw",
+    "founders",
+    "keep",
+    "move",
+    "open_class",
+    "populate",
+    "settle",
+    "spare_piece",
+    "take_back",
+    "tighten",
+    "undo",
+]
+
+ENTRY, ROWS, HOME, AFTER, AHEAD = range(5)
+"""Columns of `State.pieces`: entry, rows it stands for, its class, and its neighbours in the list
+of the class's pieces."""
+SIZE, HEAD, OPEN, TOUCHED, LEFT, JOINED, SEEN = range(7)
+"""Columns of `State.classes`: rows, first piece, whether it is open; the step in which it was last
+changed, left or joined, and the search in which it was last looked at."""
+MOVES, CHANGES, STEP, FREE, LOOKS = range(5)
+"""Places of `State.count`: pieces moved and classes changed in this step, number of the step,
+class numbers that are free, and searches so far."""
+LEAST = 1e-9
+"""A gain smaller than this is rounding."""
+REACH = 16
+"""Neighbours of a piece among which a class that grows, or a piece to spare, is looked for."""
+LARGE = 64
+"""Classes of more pieces keep showing what they did when one leaves: nobody looks through them."""
+
+
+class World(NamedTuple):
+    """What a search never changes.
+
+    Attributes
+    ----------
+    table, sensitive, block
+        Positions of each entry, where its sensitive values are counted, and its block: entries of
+        different blocks never share a class.
+    first
+        Pieces of entry e are ``first[e] … first[e + 1] - 1``.
+    near
+        Entries near each entry, nearest first, -1 where there are no more.
+    starts, index_row
+        Row of the index of position p of axis j is ``index_row[starts[j] + p]``; many positions
+        share few rows.
+    column_order
+        The axes, first those on which few classes cover a position.
+    head, ints, floats
+        `Prices`.
+    """
+
+    table: Any
+    sensitive: Any
+    block: Any
+    first: Any
+    near: Any
+    starts: Any
+    index_row: Any
+    column_order: Any
+    head: Any
+    ints: Any
+    floats: Any
+
+
+class State(NamedTuple):
+    """The classes as they are, and how to get back to where the step began.
+
+    Attributes
+    ----------
+    pieces, classes, count
+        See the names of their columns and places.
+    memories, costs
+        What each class shows and what a row in it loses. Memories have one row more than there is
+        room for classes: the template of a class to be.
+    bits
+        The index: class c has bit ``c % 64`` of word ``c // 64`` in every row it covers.
+    free
+        Numbers of classes that are not open.
+    change
+        By how much the loss has grown in this step.
+    moved, changed, saved, saved_costs
+        Pieces moved in this step and where they were; classes changed, whether they were open, what
+        they showed and what they cost.
+    chance
+        State of the random numbers.
+    """
+
+    pieces: Any
+    classes: Any
+    memories: Any
+    costs: Any
+    bits: Any
+    free: Any
+    count: Any
+    change: Any
+    moved: Any
+    changed: Any
+    saved: Any
+    saved_costs: Any
+    chance: Any
+
+
+@bare
+def draw(chance):  # type: ignore[no-untyped-def]
+    """A number in [0, 1) (xorshift64*, Vigna 2016); its state must not be zero."""
+    state = chance[0]
+    state ^= state >> np.uint64(12)
+    state ^= state << np.uint64(25)
+    state ^= state >> np.uint64(27)
+    chance[0] = state
+    return ((state * np.uint64(0x2545F4914F6CDD1D)) >> np.uint64(11)) * 2.0**-53
+
+
+@bare
+def _enter(pieces, classes, piece, group):  # type: ignore[no-untyped-def]
+    first = classes[group, HEAD]
+    pieces[piece, AFTER] = first
+    pieces[piece, AHEAD] = -1
+    if first >= 0:
+        pieces[first, AHEAD] = piece
+    classes[group, HEAD] = piece
+    classes[group, SIZE] += pieces[piece, ROWS]
+    pieces[piece, HOME] = group
+
+
+@bare
+def _leave(pieces, classes, piece):  # type: ignore[no-untyped-def]
+    group = pieces[piece, HOME]
+    ahead, after = pieces[piece, AHEAD], pieces[piece, AFTER]
+    if ahead >= 0:
+        pieces[ahead, AFTER] = after
+    else:
+        classes[group, HEAD] = after
+    if after >= 0:
+        pieces[after, AHEAD] = ahead
+    classes[group, SIZE] -= pieces[piece, ROWS]
+    pieces[piece, HOME] = -1
+
+
+@bare
+def _copy(target, at, source, origin):  # type: ignore[no-untyped-def]
+    """Copy a memory; assigning one row of an array to another would copy it twice."""
+    for slot in range(target.shape[1]):
+        target[at, slot] = source[origin, slot]
+
+
+@bare
+def _index(world, memories, bits, group, on):  # type: ignore[no-untyped-def]
+    """Enter a class in all rows of the index that it covers, or strike it out."""
+    head, ints, starts, index_row = world.head, world.ints, world.starts, world.index_row
+    word, bit = group >> 6, np.uint64(1) << np.uint64(group & 63)
+    for axis in range(head.shape[0]):
+        at, start = head[axis, SLOT], starts[axis]
+        if head[axis, KIND] == SET:
+            for position in range(starts[axis + 1] - start):
+                if (memories[group, at + 1 + position // WORD] >> (position % WORD)) & 1:
+                    if on:
+                        bits[index_row[start + position], word] |= bit
+                    else:
+                        bits[index_row[start + position], word] &= ~bit
+            continue
+        low, high = memories[group, at], np.int64(0)
+        if head[axis, KIND] == TREE:
+            high = ints[head[axis, LAST] + low]
+            low = ints[head[axis, FIRST] + low]
+        else:
+            high = memories[group, at + 1]
+        for row in range(index_row[start + low], index_row[start + high] + 1):
+            if on:
+                bits[row, word] |= bit
+            else:
+                bits[row, word] &= ~bit
+
+
+@bare
+def populate(world, now, groups, many):  # type: ignore[no-untyped-def]
+    """Open the first so many classes, put every piece into its own, and fill the index."""
+    for group in range(many):
+        now.classes[group, HEAD] = -1
+        now.classes[group, OPEN] = 1
+        now.costs[group] = group_loss(world.head, world.floats, now.memories, group)
+        _index(world, now.memories, now.bits, group, True)
+    for group in range(now.classes.shape[0] - 1, many - 1, -1):
+        now.classes[group, HEAD] = -1
+        now.free[now.count[FREE]] = group
+        now.count[FREE] += 1
+    for piece in range(groups.shape[0]):
+        _enter(now.pieces, now.classes, piece, groups[piece])
+
+
+@bare
+def begin_step(now):  # type: ignore[no-untyped-def]
+    """From here on changes are written down."""
+    count = now.count
+    count[MOVES] = count[CHANGES] = 0
+    count[STEP] += 1
+    now.change[0] = 0.0
+
+
+@bare
+def _remember(now, group):  # type: ignore[no-untyped-def]
+    """Write down what a class was before the step, once."""
+    classes, count = now.classes, now.count
+    if classes[group, TOUCHED] == count[STEP]:
+        return
+    classes[group, TOUCHED] = count[STEP]
+    at = count[CHANGES]
+    now.changed[at, 0], now.changed[at, 1] = group, classes[group, OPEN]
+    _copy(now.saved, at, now.memories, group)
+    now.saved_costs[at] = now.costs[group]
+    count[CHANGES] = at + 1
+
+
+@bare
+def move(now, piece, group):  # type: ignore[no-untyped-def]
+    """Move a piece into a class that covers it."""
+    pieces, classes, costs = now.pieces, now.classes, now.costs
+    home = pieces[piece, HOME]
+    _remember(now, home)
+    _remember(now, group)
+    at = now.count[MOVES]
+    now.moved[at, 0], now.moved[at, 1] = piece, home
+    now.count[MOVES] = at + 1
+    _leave(pieces, classes, piece)
+    _enter(pieces, classes, piece, group)
+    classes[home, LEFT] = now.count[STEP]
+    classes[group, JOINED] = now.count[STEP]
+    now.change[0] += pieces[piece, ROWS] * (costs[group] - costs[home])
+
+
+@bare
+def take_back(now, moves):  # type: ignore[no-untyped-def]
+    """Take back all moves but the first ones of this step."""
+    pieces, classes, costs, moved = now.pieces, now.classes, now.costs, now.moved
+    for at in range(now.count[MOVES] - 1, moves - 1, -1):
+        piece, home = moved[at, 0], moved[at, 1]
+        now.change[0] += pieces[piece, ROWS] * (costs[home] - costs[pieces[piece, HOME]])
+        _leave(pieces, classes, piece)
+        _enter(pieces, classes, piece, home)
+    now.count[MOVES] = moves
+
+
+@bare
+def open_class(world, now, template):  # type: ignore[no-untyped-def]
+    """Open a class that shows what a template does; -1 where there is no room."""
+    count = now.count
+    if count[FREE] == 0:
+        return -1
+    count[FREE] -= 1
+    group = now.free[count[FREE]]
+    _remember(now, group)
+    _copy(now.memories, group, now.memories, template)
+    now.costs[group] = group_loss(world.head, world.floats, now.memories, group)
+    now.classes[group, OPEN] = 1
+    _index(world, now.memories, now.bits, group, True)
+    return group
+
+
+@bare
+def close_class(world, now, group):  # type: ignore[no-untyped-def]
+    """Let nobody find a class any more; whoever is in it must move."""
+    _remember(now, group)
+    _index(world, now.memories, now.bits, group, False)
+    now.classes[group, OPEN] = 0
+
+
+@bare
+def _reshape(world, now, group, template):  # type: ignore[no-untyped-def]
+    """Let a class show what a template does."""
+    _remember(now, group)
+    _index(world, now.memories, now.bits, group, False)
+    _copy(now.memories, group, now.memories, template)
+    cost = group_loss(world.head, world.floats, now.memories, group)
+    now.change[0] += now.classes[group, SIZE] * (cost - now.costs[group])
+    now.costs[group] = cost
+    _index(world, now.memories, now.bits, group, True)
+
+
+@bare
+def _copy_template(now, template, group):  # type: ignore[no-untyped-def]
+    """Make a template of what a class shows."""
+    _copy(now.memories, template, now.memories, group)
+
+
+@bare
+def keep(now):  # type: ignore[no-untyped-def]
+    """End a step: classes it closed are free."""
+    for at in range(now.count[CHANGES]):
+        group = now.changed[at, 0]
+        if not now.classes[group, OPEN]:
+            now.free[now.count[FREE]] = group
+            now.count[FREE] += 1
+
+
+@bare
+def undo(world, now):  # type: ignore[no-untyped-def]
+    """Go back to where the step began."""
+    take_back(now, 0)
+    classes = now.classes
+    for at in range(now.count[CHANGES]):
+        group, was_open = now.changed[at, 0], now.changed[at, 1]
+        if classes[group, OPEN]:
+            _index(world, now.memories, now.bits, group, False)
+        _copy(now.memories, group, now.saved, at)
+        now.costs[group] = now.saved_costs[at]
+        classes[group, OPEN] = was_open
+        if was_open:
+            _index(world, now.memories, now.bits, group, True)
+        else:
+            now.free[now.count[FREE]] = group
+            now.count[FREE] += 1
+
+
+class Company(NamedTuple):
+    """Room for the pieces that may found a class with another.
+
+    Attributes
+    ----------
+    chosen
+        Those that do.
+    piece, friend, gift
+        Candidates: piece, number of its entry among those near, and what is saved where it is.
+    entry, total, losses
+        Entries near: their numbers, and what the class would lose with them, in all and by axis.
+    """
+
+    chosen: Any
+    piece: Any
+    friend: Any
+    gift: Any
+    entry: Any
+    total: Any
+    losses: Any
+
+
+@bare
+def _lowest(word):  # type: ignore[no-untyped-def]
+    """Number of the lowest bit of a word that is set."""
+    bit, low = 0, word & (~word + np.uint64(1))
+    if low & np.uint64(0xFFFFFFFF00000000):
+        bit += 32
+    if low & np.uint64(0xFFFF0000FFFF0000):
+        bit += 16
+    if low & np.uint64(0xFF00FF00FF00FF00):
+        bit += 8
+    if low & np.uint64(0xF0F0F0F0F0F0F0F0):
+        bit += 4
+    if low & np.uint64(0xCCCCCCCCCCCCCCCC):
+        bit += 2
+    if low & np.uint64(0xAAAAAAAAAAAAAAAA):
+        bit += 1
+    return bit
+
+
+@bare
+def cheapest_cover(world, now, entry, but, limit):  # type: ignore[no-untyped-def]
+    """The class that covers an entry at the least cost below a limit, but not that one; or -1."""
+    table, starts, index_row, column_order = (
+        world.table,
+        world.starts,
+        world.index_row,
+        world.column_order,
+    )
+    head, ints, block, memories = world.head, world.ints, world.block, now.memories
+    bits, costs, classes, pieces = now.bits, now.costs, now.classes, now.pieces
+    best, found = limit, -1
+    first = index_row[starts[column_order[0]] + table[entry, column_order[0]]]
+    second = index_row[starts[column_order[-1]] + table[entry, column_order[-1]]]
+    if column_order.shape[0] > 1:
+        second = index_row[starts[column_order[1]] + table[entry, column_order[1]]]
+    for at in range(bits.shape[1]):
+        word = bits[first, at] & bits[second, at]
+        for z in range(2, column_order.shape[0]):
+            if word == 0:
+                break
+            axis = column_order[z]
+            word &= bits[index_row[starts[axis] + table[entry, axis]], at]
+        while word != 0:
+            group = (at << 6) + _lowest(word)
+            word &= word - np.uint64(1)
+            if group == but or costs[group] >= best:
+                continue
+            member = classes[group, HEAD]
+            if member < 0 or block[pieces[member, ENTRY]] != block[entry]:
+                continue
+            if covers(head, ints, memories, group, table, entry):
+                best, found = costs[group], group
+    return found, best
+
+
+@bare
+def _cheapest_growth(world, now, piece, but, limit):  # type: ignore[no-untyped-def]
+    """The class of somebody near that grows around a piece at the least price; or -1."""
+    table, near, first = world.table, world.near, world.first
+    head, ints, floats, memories = world.head, world.ints, world.floats, now.memories
+    pieces, classes, costs, count = now.pieces, now.classes, now.costs, now.count
+    count[LOOKS] += 1
+    entry, rows = pieces[piece, ENTRY], pieces[piece, ROWS]
+    best, found = limit, -1
+    for z in range(min(near.shape[1], REACH)):
+        friend = near[entry, z]
+        if friend < 0:
+            break
+        for other in range(first[friend], first[friend + 1]):
+            group = pieces[other, HOME]
+            if group == but or classes[group, SEEN] == count[LOOKS] or not classes[group, OPEN]:
+                continue
+            classes[group, SEEN] = count[LOOKS]
+            alone = classes[group, SIZE] * costs[group]
+            size = classes[group, SIZE] + rows
+            if size * costs[group] - alone >= best:
+                continue
+            loss = 0.0
+            for axis in range(head.shape[0]):
+                loss += loss_with(head, ints, floats, memories, group, axis, table[entry, axis])
+                if size * loss - alone >= best:
+                    break
+            if size * loss - alone < best:
+                best, found = size * loss - alone, group
+    return found
+
+
+@bare
+def settle(world, now, piece, but):  # type: ignore[no-untyped-def]
+    """Move a piece to where it hurts least, but not there; whether there is such a class."""
+    entry = now.pieces[piece, ENTRY]
+    group, cost = cheapest_cover(world, now, entry, but, np.inf)
+    growing = _cheapest_growth(world, now, piece, but, cost * now.pieces[piece, ROWS] - LEAST)
+    if growing >= 0:
+        template = now.classes.shape[0]
+        _copy_template(now, template, growing)
+        grow_all(world.head, world.ints, now.memories, template, world.table, entry)
+        _reshape(world, now, growing, template)
+        group = growing
+    if group < 0:
+        return False
+    move(now, piece, group)
+    return True
+
+
+@bare
+def spare_piece(world, now, group, k):  # type: ignore[no-untyped-def]
+    """A piece near a class and covered by it that another class can spare at the least price."""
+    table, near, first = world.table, world.near, world.first
+    pieces, classes, costs = now.pieces, now.classes, now.costs
+    head, ints, memories = world.head, world.ints, now.memories
+    best, found = np.inf, -1
+    member = classes[group, HEAD]
+    while member >= 0:
+        entry = pieces[member, ENTRY]
+        for z in range(-1, min(near.shape[1], REACH)):
+            friend = entry if z < 0 else near[entry, z]
+            if friend < 0:
+                break
+            for other in range(first[friend], first[friend + 1]):
+                home, rows = pieces[other, HOME], pieces[other, ROWS]
+                if home == group or classes[home, SIZE] - rows < k:
+                    continue
+                price = (costs[group] - costs[home]) * rows
+                if price >= best:
+                    continue
+                if not covers(head, ints, memories, group, table, friend):
+                    break
+                best, found = price, other
+        member = pieces[member, AFTER]
+    return found, best
+
+
+@bare
+def tighten(world, now, group):  # type: ignore[no-untyped-def]
+    """Let a class show no more than it must."""
+    head, ints, memories, table = world.head, world.ints, now.memories, world.table
+    pieces, template = now.pieces, now.classes.shape[0]
+    member = now.classes[group, HEAD]
+    begin(head, ints, memories, template, table, pieces[member, ENTRY])
+    for _ in range(LARGE):
+        member = pieces[member, AFTER]
+        if member < 0:
+            if group_loss(head, world.floats, memories, template) < now.costs[group] - LEAST:
+                _reshape(world, now, group, template)
+            return
+        grow_all(head, ints, memories, template, table, pieces[member, ENTRY])
+
+
+@bare
+def _candidates(world, now, piece, k, harm, noise, company):  # type: ignore[no-untyped-def]
+    """Whoever is near a piece, and what is saved where it is; numbers of entries and pieces.
+
+    A class that is just large enough loses something when a piece leaves it. How much is not known
+    before it is tried, and is therefore drawn.
+    """
+    near, first = world.near, world.first
+    pieces, classes, costs, chance = now.pieces, now.classes, now.costs, now.chance
+    entry, home = pieces[piece, ENTRY], pieces[piece, HOME]
+    friends, many = 0, 0
+    for z in range(-1, near.shape[1]):
+        friend = entry if z < 0 else near[entry, z]
+        if friend < 0:
+            break
+        company.entry[friends] = friend
+        for other in range(first[friend], first[friend + 1]):
+            if other == piece or many == company.piece.shape[0]:
+                continue
+            group, rows = pieces[other, HOME], pieces[other, ROWS]
+            gift = costs[group] + noise * draw(chance)
+            if group != home and classes[group, SIZE] - rows < k:
+                gift -= harm * draw(chance)
+            company.piece[many] = other
+            company.friend[many] = friends
+            company.gift[many] = gift * rows
+            many += 1
+        friends += 1
+    return friends, many
+
+
+@bare
+def founders(world, now, piece, k, harm, noise, company):  # type: ignore[no-untyped-def]
+    """Choose who founds a class with a piece, and make its template; their number, 0 if too few.
+
+    Whoever costs least joins until there are enough.
+    """
+    head, ints, floats, table = world.head, world.ints, world.floats, world.table
+    memories, pieces, template = now.memories, now.pieces, now.classes.shape[0]
+    chosen, candidate, number, gift = company.chosen, company.piece, company.friend, company.gift
+    entry, total, losses = company.entry, company.total, company.losses
+    friends, many = _candidates(world, now, piece, k, harm, noise, company)
+    begin(head, ints, memories, template, table, pieces[piece, ENTRY])
+    total[:friends] = 0.0
+    for axis in range(head.shape[0]):
+        row = losses[axis]
+        losses_with(head, ints, floats, memories, template, axis, table, entry, friends, row)
+        for f in range(friends):
+            total[f] += row[f]
+    chosen[0] = piece
+    found, size, cost = 1, pieces[piece, ROWS], 0.0
+    while size < k:
+        best, who = np.inf, -1
+        for c in range(many):
+            other = candidate[c]
+            if other < 0:
+                continue
+            loss = total[number[c]]
+            price = size * (loss - cost) + pieces[other, ROWS] * loss - gift[c]
+            if price < best:
+                best, who = price, c
+        if who < 0:
+            return 0
+        other = candidate[who]
+        candidate[who] = -1
+        chosen[found] = other
+        found += 1
+        size += pieces[other, ROWS]
+        cost = total[number[who]]
+        for axis in range(head.shape[0]):
+            changed = grow(head, ints, memories, template, axis, table[pieces[other, ENTRY], axis])
+            if changed and size < k:
+                row = losses[axis]
+                for f in range(friends):
+                    total[f] -= row[f]
+                losses_with(
+                    head, ints, floats, memories, template, axis, table, entry, friends, row
+                )
+                for f in range(friends):
+                    total[f] += row[f]
+    return found

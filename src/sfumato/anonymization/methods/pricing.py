@@ -1,0 +1,505 @@
+"""What a group of rows costs: the loss of what it shows, column by column, for compiled loops.
+
+Clustering asks millions of times "what would this group lose if that entry joined it?". The answer
+needs little memory of a group: on a tree the node it shows, on a line its ends, for a set of values
+which of them it holds. A group's memory is one row of a table of numbers, laid out by
+`Prices.head`. The three arrays of `Prices` are handed on one by one: unpacking a tuple in the
+innermost loops would cost more than what they do.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numba
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.anonymization.axes import axes_of
+from sfumato.anonymization.problem import Problem
+from sfumato.errors import ParameterError, did_you_mean
+from sfumato.hierarchy import EncodedHierarchy, ValueSets
+
+__all__ = [
+    "bare",
+    "begin",
+    "covers",
+    "group_loss",
+    "grow",
+    "grow_all",
+    "loss_with",
+    "losses_with",
+    "memories_of",
+    "nearest_entries",
+    "number_positions",
+    "prices_of",
+    "total_loss",
+    "union_loss",
+]
+
+Array = npt.NDArray[Any]
+LINE, TREE, SET = 0, 1, 2
+KIND, SLOT, END, PRICE, CAP, PARENT, FIRST, LAST, LEAF = range(9)
+"""Columns of `Prices.head`."""
+
+WORD = 63
+"""Values remembered by one number of a set; the sign stays out of it."""
+
+_LOSSES = ("certainty", "height")
+"""Share of the column's values that a cell covers, or its level in the tree over the height."""
+
+
+class Prices(NamedTuple):
+    """Prices of all columns, packed into three arrays so that compiled functions take them fast.
+
+    Attributes
+    ----------
+    head
+        One row a column: its kind; where a group's memory of it begins and ends (the node; or the
+        two ends; or the number of values and the values as bits); where its prices lie in `floats`
+        (of nodes, of places on the line, of one more value), and its highest price; where its
+        tree lies in `ints` (parents, first and last positions of nodes, node of each position).
+    ints, floats
+        What `head` points into. Prices are losses in [0, 1] times the column's weight.
+    """
+
+    head: Array
+    ints: Array
+    floats: Array
+
+    @property
+    def slots(self) -> int:
+        """Numbers that a group's memory takes."""
+        return int(self.head[-1, END])
+
+
+def prices_of(problem: Problem, loss: str = "certainty") -> Prices:
+    """Prices of a problem's columns, in the order of its quasi-identifiers.
+
+    Parameters
+    ----------
+    loss
+        ``certainty`` counts the values that a cell covers (normalized certainty penalty),
+        ``height`` the level of its node (information loss of Byun et al. 2006).
+    """
+    if loss not in _LOSSES:
+        raise ParameterError(f"there is no loss `{loss}`", remedy=did_you_mean(loss, _LOSSES))
+    axes = axes_of(problem)
+    head = np.zeros((len(problem.qi), 9), dtype=np.int64)
+    ints, floats = _Pool(np.int64), _Pool(np.float64)
+    slot = 0
+    for axis, name in enumerate(problem.qi):
+        shape, weight = problem.shapes[name], problem.weight(name)
+        row = head[axis]
+        row[SLOT] = slot
+        row[CAP] = floats.add(np.array([weight]))
+        if isinstance(shape, EncodedHierarchy):
+            row[KIND] = TREE
+            price = shape.loss if loss == "certainty" else shape.relative_height
+            row[PRICE] = floats.add(price * weight)
+            row[PARENT] = ints.add(shape.parent)
+            row[FIRST] = ints.add(shape.first)
+            row[LAST] = ints.add(shape.last)
+            row[LEAF] = ints.add(shape.order)
+            slot += 1
+        elif isinstance(shape, ValueSets):
+            row[KIND] = SET
+            row[PRICE] = floats.add(np.array([weight / max(shape.size - 1, 1)]))
+            slot += 2 + shape.size // WORD
+        else:
+            row[KIND] = LINE
+            places = axes.places[axes.offsets[axis] : axes.offsets[axis + 1]]
+            row[PRICE] = floats.add(places * weight)
+            slot += 2
+        row[END] = slot
+    return Prices(head, ints.joined(), floats.joined())
+
+
+class _Pool:
+    """Arrays laid one after the other."""
+
+    def __init__(self, dtype: type) -> None:
+        self.parts: list[Array] = [np.zeros(0, dtype)]
+        self.dtype = dtype
+        self.length = 0
+
+    def add(self, part: Array) -> int:
+        """Where the array begins."""
+        self.parts.append(part.astype(self.dtype))
+        self.length += len(part)
+        return self.length - len(part)
+
+    def joined(self) -> Array:
+        return np.concatenate(self.parts)
+
+
+bare = numba.njit(nogil=True, cache=True, _nrt=False)
+"""For functions that make no arrays: nobody counts references to those they are handed, which
+would take longer than what most of these functions do."""
+
+
+@bare
+def _climb(head, ints, axis, node, low, high):  # type: ignore[no-untyped-def]
+    """Lowest ancestor of a node, or itself, that covers these positions."""
+    parent, first, last = head[axis, PARENT], head[axis, FIRST], head[axis, LAST]
+    while low < ints[first + node] or high > ints[last + node]:
+        node = ints[parent + node]
+    return node
+
+
+@bare
+def _span(head, floats, axis, low, high):  # type: ignore[no-untyped-def]
+    base = head[axis, PRICE]
+    return min(floats[head[axis, CAP]], floats[base + high] - floats[base + low])
+
+
+@bare
+def begin(head, ints, memories, group, table, entry):  # type: ignore[no-untyped-def]
+    """Make a group's memory that of a single entry."""
+    for axis in range(head.shape[0]):
+        at = head[axis, SLOT]
+        position = np.int64(table[entry, axis])
+        if head[axis, KIND] == TREE:
+            memories[group, at] = ints[head[axis, LEAF] + position]
+        elif head[axis, KIND] == SET:
+            for slot in range(at + 1, head[axis, END]):
+                memories[group, slot] = 0
+            memories[group, at] = 1
+            memories[group, at + 1 + position // WORD] = np.int64(1) << (position % WORD)
+        else:
+            memories[group, at] = position
+            memories[group, at + 1] = position
+
+
+@bare
+def grow(head, ints, memories, group, axis, position):  # type: ignore[no-untyped-def]
+    """Let a position join a group on one axis; whether the group shows something else now."""
+    at = head[axis, SLOT]
+    position = np.int64(position)
+    if head[axis, KIND] == TREE:
+        node = _climb(head, ints, axis, memories[group, at], position, position)
+        changed = node != memories[group, at]
+        memories[group, at] = node
+        return changed
+    if head[axis, KIND] == SET:
+        word, bit = at + 1 + position // WORD, np.int64(1) << (position % WORD)
+        if memories[group, word] & bit:
+            return False
+        memories[group, word] |= bit
+        memories[group, at] += 1
+        return True
+    if memories[group, at] <= position <= memories[group, at + 1]:
+        return False
+    memories[group, at] = min(memories[group, at], position)
+    memories[group, at + 1] = max(memories[group, at + 1], position)
+    return True
+
+
+@bare
+def grow_all(head, ints, memories, group, table, entry):  # type: ignore[no-untyped-def]
+    """Let an entry join a group."""
+    for axis in range(head.shape[0]):
+        grow(head, ints, memories, group, axis, table[entry, axis])
+
+
+@bare
+def covers(head, ints, memories, group, table, entry):  # type: ignore[no-untyped-def]
+    """Whether what a group shows is true of an entry."""
+    for axis in range(head.shape[0]):
+        at = head[axis, SLOT]
+        position = np.int64(table[entry, axis])
+        if head[axis, KIND] == SET:
+            if not (memories[group, at + 1 + position // WORD] >> (position % WORD)) & 1:
+                return False
+            continue
+        low, high = memories[group, at], np.int64(0)
+        if head[axis, KIND] == TREE:
+            high = ints[head[axis, LAST] + low]
+            low = ints[head[axis, FIRST] + low]
+        else:
+            high = memories[group, at + 1]
+        if position < low or position > high:
+            return False
+    return True
+
+
+@bare
+def _loss_of(head, floats, memories, group, axis):  # type: ignore[no-untyped-def]
+    """What a group loses on an axis."""
+    at = head[axis, SLOT]
+    if head[axis, KIND] == TREE:
+        return floats[head[axis, PRICE] + memories[group, at]]
+    if head[axis, KIND] == SET:
+        return (memories[group, at] - 1) * floats[head[axis, PRICE]]
+    return _span(head, floats, axis, memories[group, at], memories[group, at + 1])
+
+
+@bare
+def group_loss(head, floats, memories, group):  # type: ignore[no-untyped-def]
+    """What each row of a group loses, over all axes."""
+    total = 0.0
+    for axis in range(head.shape[0]):
+        total += _loss_of(head, floats, memories, group, axis)
+    return total
+
+
+@bare
+def loss_with(head, ints, floats, memories, group, axis, position):  # type: ignore[no-untyped-def]
+    """What a group would lose on an axis if a position joined it."""
+    at = head[axis, SLOT]
+    position = np.int64(position)
+    if head[axis, KIND] == TREE:
+        node = _climb(head, ints, axis, memories[group, at], position, position)
+        return floats[head[axis, PRICE] + node]
+    if head[axis, KIND] == SET:
+        known = (memories[group, at + 1 + position // WORD] >> (position % WORD)) & 1
+        return (memories[group, at] - known) * floats[head[axis, PRICE]]
+    low, high = min(memories[group, at], position), max(memories[group, at + 1], position)
+    return _span(head, floats, axis, low, high)
+
+
+@bare
+def losses_with(head, ints, floats, memories, group, axis, table, entries, many, losses):  # type: ignore[no-untyped-def]
+    """What a group would lose on an axis if any one of the first so many entries joined it."""
+    if head[axis, KIND] != TREE:
+        for i in range(many):
+            position = table[entries[i], axis]
+            losses[i] = loss_with(head, ints, floats, memories, group, axis, position)
+        return
+    parent, first, last = head[axis, PARENT], head[axis, FIRST], head[axis, LAST]
+    shown, price = memories[group, head[axis, SLOT]], head[axis, PRICE]
+    low, high, loss = ints[first + shown], ints[last + shown], floats[price + shown]
+    for i in range(many):
+        position = np.int64(table[entries[i], axis])
+        if low <= position <= high:
+            losses[i] = loss
+            continue
+        node = ints[parent + shown]
+        while position < ints[first + node] or position > ints[last + node]:
+            node = ints[parent + node]
+        losses[i] = floats[price + node]
+
+
+@bare
+def _bits(word):  # type: ignore[no-untyped-def]
+    """How many bits of a word are set."""
+    word = word - ((word >> 1) & 0x5555555555555555)
+    word = (word & 0x3333333333333333) + ((word >> 2) & 0x3333333333333333)
+    word = (word + (word >> 4)) & 0x0F0F0F0F0F0F0F0F
+    word = word + (word >> 8)
+    word = word + (word >> 16)
+    return (word + (word >> 32)) & 0x7F
+
+
+@bare
+def union_loss(head, ints, floats, memories, group, other):  # type: ignore[no-untyped-def]
+    """What each row of two groups would lose if they were one."""
+    total = 0.0
+    for axis in range(head.shape[0]):
+        at = head[axis, SLOT]
+        if head[axis, KIND] == TREE:
+            twin = memories[other, at]
+            low, high = ints[head[axis, FIRST] + twin], ints[head[axis, LAST] + twin]
+            node = _climb(head, ints, axis, memories[group, at], low, high)
+            total += floats[head[axis, PRICE] + node]
+        elif head[axis, KIND] == SET:
+            values = 0
+            for word in range(at + 1, head[axis, END]):
+                values += _bits(memories[group, word] | memories[other, word])
+            total += (values - 1) * floats[head[axis, PRICE]]
+        else:
+            low = min(memories[group, at], memories[other, at])
+            high = max(memories[group, at + 1], memories[other, at + 1])
+            total += _span(head, floats, axis, low, high)
+    return total
+
+
+@numba.njit(nogil=True, cache=True)
+def memories_of(head, ints, table, entry, groups, many):  # type: ignore[no-untyped-def]
+    """What each of so many groups of pieces shows."""
+    memories = np.zeros((many, head[-1, END]), np.int64)
+    begun = np.zeros(many, np.bool_)
+    for piece in range(entry.shape[0]):
+        group = groups[piece]
+        if begun[group]:
+            grow_all(head, ints, memories, group, table, entry[piece])
+        else:
+            begin(head, ints, memories, group, table, entry[piece])
+            begun[group] = True
+    return memories
+
+
+@numba.njit(nogil=True, cache=True)
+def total_loss(head, ints, floats, table, entry, rows, groups, many):  # type: ignore[no-untyped-def]
+    """What all rows of so many groups of pieces lose, over all axes."""
+    memories = memories_of(head, ints, table, entry, groups, many)
+    sizes = np.zeros(many, np.int64)
+    for piece in range(entry.shape[0]):
+        sizes[groups[piece]] += rows[piece]
+    total = 0.0
+    for group in range(many):
+        if sizes[group] > 0:
+            total += sizes[group] * group_loss(head, floats, memories, group)
+    return total
+
+
+SAMPLE = 64
+"""Entries by which the axes of a part are judged."""
+_ROUNDING = 1e-9
+"""Losses that differ by less are the same."""
+
+
+@numba.njit(nogil=True, cache=True)
+def _telling_axes(table, members, head, ints, floats, memory):  # type: ignore[no-untyped-def]
+    """The axes, first those of few positions on which strangers lose much together.
+
+    There most candidates fail, and many at once.
+    """
+    spread = np.zeros(table.shape[1])
+    stride = max(1, members.shape[0] // SAMPLE)
+    for i in range(0, members.shape[0], stride):
+        begin(head, ints, memory, 0, table, members[i])
+        for j in range(0, members.shape[0], stride):
+            for axis in range(table.shape[1]):
+                position = table[members[j], axis]
+                spread[axis] += loss_with(head, ints, floats, memory, 0, axis, position)
+    for axis in range(table.shape[1]):
+        seen = np.zeros(table[:, axis].max() + 1, np.bool_)
+        for member in members:
+            seen[table[member, axis]] = True
+        spread[axis] /= np.log(2.0 + seen.sum())
+    return np.argsort(-spread, kind="mergesort")
+
+
+@numba.njit(nogil=True, cache=True)
+def number_positions(table, members, axes):  # type: ignore[no-untyped-def]
+    """The positions of entries numbered through all axes: codes, where axes start, positions."""
+    many, columns = members.shape[0], axes.shape[0]
+    codes = np.empty((many, columns), np.int32)
+    starts = np.zeros(columns + 1, np.int64)
+    values = np.empty(many * columns, np.int64)
+    for z in range(columns):
+        column = np.empty(many, np.int64)
+        for i in range(many):
+            column[i] = table[members[i], axes[z]]
+        distinct = np.unique(column)
+        starts[z + 1] = starts[z] + distinct.shape[0]
+        values[starts[z] : starts[z + 1]] = distinct
+        codes[:, z] = starts[z] + np.searchsorted(distinct, column)
+    return codes, starts, values
+
+
+@numba.njit(nogil=True, cache=True)
+def _insert(near, price, found, entry, loss):  # type: ignore[no-untyped-def]
+    """Insert an entry into a list sorted by loss, of which it is one; the last may fall out."""
+    at = min(found, price.shape[0] - 1)
+    while at > 0 and price[at - 1] > loss:
+        price[at], near[at] = price[at - 1], near[at - 1]
+        at -= 1
+    price[at], near[at] = loss, entry
+
+
+@numba.njit(nogil=True, cache=True)
+def _leads(codes):  # type: ignore[no-untyped-def]
+    """On how many first axes each sorted member agrees with the one before it; the last has 0."""
+    many, columns = codes.shape
+    leads = np.zeros(many + 1, np.int64)
+    for i in range(1, many):
+        while leads[i] < columns - 1 and codes[i, leads[i]] == codes[i - 1, leads[i]]:
+            leads[i] += 1
+    return leads
+
+
+@numba.njit(nogil=True, cache=True)
+def _skips(leads, columns):  # type: ignore[no-untyped-def]
+    """The next member after each that differs from it on the first axes: one, two, three …"""
+    many = leads.shape[0] - 1
+    skips = np.empty((many, columns), np.int32)
+    for i in range(many - 1, -1, -1):
+        for z in range(columns):
+            skips[i, z] = i + 1 if leads[i + 1] <= z else skips[i + 1, z]
+    return skips
+
+
+@numba.njit(nogil=True, cache=True)
+def _near_one(codes, members, leads, skips, losses, i, limit, near, price):  # type: ignore[no-untyped-def]
+    """Fill the list of member number i, given its losses by position.
+
+    Members that agree on their first axes lose the same there, and are passed over together when
+    that is too much. At least as many as the list has room for lose less than the limit.
+    """
+    many, columns = codes.shape
+    partial = np.zeros(columns + 1)
+    found, wish = 0, near.shape[0]
+    for begin_, end in ((i + 1, many), (0, i)):
+        j, z = begin_, 0
+        while j < end:
+            loss = partial[z]
+            while z < columns:
+                loss += losses[codes[j, z]]
+                if loss >= limit:
+                    break
+                z += 1
+                partial[z] = loss
+            if z < columns:
+                j = skips[j, z]
+            else:
+                _insert(near, price, found, members[j], loss)
+                found = min(found + 1, wish)
+                if found == wish:
+                    limit = price[wish - 1]
+                j += 1
+            z = leads[j]
+
+
+@numba.njit(nogil=True, cache=True)
+def _limit(codes, place, losses, member, other, near):  # type: ignore[no-untyped-def]
+    """A loss below which there are enough members: what those near another one lose, and itself."""
+    worst = 0.0
+    for z in range(-1, near.shape[0]):
+        friend = other if z < 0 else near[z]
+        if friend < 0:
+            return np.inf
+        if friend != member:
+            loss = 0.0
+            for at in codes[place[friend]]:
+                loss += losses[at]
+            worst = max(worst, loss)
+    return worst + _ROUNDING
+
+
+@numba.njit(nogil=True, cache=True)
+def nearest_entries(table, order, starts, head, ints, floats, near):  # type: ignore[no-untyped-def]
+    """For every entry those of its part with which it would lose least, -1 where too few.
+
+    Part d is ``order[starts[d]:starts[d + 1]]``.
+    """
+    columns, wish = table.shape[1], near.shape[1]
+    memory = np.zeros((1, head[-1, END]), np.int64)
+    price, place = np.empty(wish), np.empty(near.shape[0], np.int64)
+    near[:] = -1
+    for d in range(starts.shape[0] - 1):
+        members = order[starts[d] : starts[d + 1]]
+        many = members.shape[0]
+        axes = _telling_axes(table, members, head, ints, floats, memory)
+        codes, firsts, values = number_positions(table, members, axes)
+        key = np.zeros(many)
+        for z in range(columns):
+            key = key * (firsts[z + 1] - firsts[z]) + (codes[:, z] - firsts[z])
+        sequence = np.argsort(key, kind="mergesort")
+        codes, members = codes[sequence], members[sequence]
+        for i in range(many):
+            place[members[i]] = i
+        leads = _leads(codes)
+        skips = _skips(leads, columns)
+        losses = np.zeros(firsts[columns])
+        for i in range(many):
+            begin(head, ints, memory, 0, table, members[i])
+            for z in range(columns):
+                for at in range(firsts[z], firsts[z + 1]):
+                    losses[at] = loss_with(head, ints, floats, memory, 0, axes[z], values[at])
+            limit = np.inf
+            if i > 0:
+                other = members[i - 1]
+                limit = _limit(codes, place, losses, members[i], other, near[other])
+            _near_one(codes, members, leads, skips, losses, i, limit, near[members[i]], price)
