@@ -9,7 +9,7 @@ from typing import Any
 from mkdocs.structure.files import File, Files
 
 sys.path.insert(0, str(Path(__file__).parent))
-import reference  # noqa: E402 (beside this file, which is no package)
+import reference
 
 RESERVED = ("architecture.md", "extending.md")
 """Pages that have a place in the navigation before they are written."""

@@ -131,7 +131,10 @@ def _row(parameter: Any) -> str:
 def python_verbs() -> str:
     """The names of `sfumato` itself."""
     lines = ["# Python: the verbs", "", "`import sfumato as sf` loads nothing heavy; each name is"]
-    lines += ["loaded when it is first used. Results are described on [their page](results.md).", ""]
+    lines += [
+        "loaded when it is first used. Results are described on [their page](results.md).",
+        "",
+    ]
     for name in sfumato.__all__:
         thing = getattr(sfumato, name)
         if inspect.ismodule(thing):
@@ -177,8 +180,8 @@ def results() -> str:
         "",
         "Every verb returns a frozen record. `--json` prints the same fields under the same names",
         "as one JSON object; tuples become lists, not-a-number becomes null. Fields marked *Python*",
-        "are handles and arrays that JSON leaves out. `result.to_dict()` and `result.to_json()` give",
-        "the same from Python, `result.report(path)` a page to look at.",
+        "are handles and arrays that JSON leaves out. `result.to_dict()` and `result.to_json()`",
+        "give the same from Python, `result.report(path)` a page to look at.",
         "",
     ]
     first = [name for name in dict.fromkeys(_returned()) if name in known]
@@ -234,7 +237,9 @@ def _helps(kind: type) -> dict[str, str]:
 def _numpydoc(text: str) -> dict[str, str]:
     """The entries of the sections Parameters and Attributes."""
     found: dict[str, str] = {}
-    for section in re.findall(r"(?:Parameters|Attributes)\n-+\n(.*?)(?=\n\n\w+\n-+|\Z)", text, re.S):
+    for section in re.findall(
+        r"(?:Parameters|Attributes)\n-+\n(.*?)(?=\n\n\w+\n-+|\Z)", text, re.S
+    ):
         for names, said in re.findall(r"^(\S.*)\n((?:[ ]{4}.*\n?|\n)+)", section + "\n", re.M):
             for name in names.split(":")[0].split(","):
                 found[name.strip().lstrip("*")] = inspect.cleandoc(said)
@@ -275,9 +280,9 @@ def _settings_class() -> type:
     wanted = {"qi", "k", "sensitive", "method", "weights"}
     for module in _modules():
         for thing in vars(module).values():
-            if inspect.isclass(thing) and dataclasses.is_dataclass(thing):
-                if wanted <= {field.name for field in dataclasses.fields(thing)}:
-                    return thing
+            is_record = inspect.isclass(thing) and dataclasses.is_dataclass(thing)
+            if is_record and wanted <= {field.name for field in dataclasses.fields(thing)}:
+                return thing
     raise LookupError("no dataclass declares the settings of anonymize")
 
 
@@ -338,7 +343,7 @@ def certificate() -> str:
         *(f"| `{name}` | {_MEANINGS[name]} |" for name in body),
         "| `hmac` | " + _MEANINGS["hmac"] + " |",
         "",
-        "The certificate of four made-up people, `qi=[\"age\", \"sex\"]` and `k=2`:",
+        'The certificate of four made-up people, `qi=["age", "sex"]` and `k=2`:',
         "",
         "```json",
         json.dumps(body, ensure_ascii=False, indent=2),

@@ -77,6 +77,8 @@ def leads_somewhere(page: Path, link: str) -> bool:
     target = (page.parent / path).resolve() if path else page
     if target not in generated() and not target.exists():
         return False
+    if DOCS in page.parents and DOCS not in target.parents:
+        return False  # the site holds nothing from outside of docs
     return not anchor or (target.suffix == ".md" and anchor in anchors(target))
 
 
@@ -101,6 +103,11 @@ def test_every_verb_has_a_page_and_every_option_is_explained() -> None:
         assert (DOCS / "verbs" / f"{verb.name}.md").exists()
         rows = re.findall(r"^\| (.*) \| (.*) \| (.*) \|$", reference.options_of(verb.name), re.M)
         assert [names for names, _, meaning in rows if not meaning.strip()] == []
+
+
+def test_pictures_are_small() -> None:
+    large = [p.name for p in DOCS.rglob("*.png") if p.stat().st_size > 250_000]
+    assert not large
 
 
 def test_pictures_have_a_description() -> None:
