@@ -149,14 +149,22 @@ def python_module(name: str) -> str:
     module = importlib.import_module(name)
     about = re.sub(r":{2}\n\n(?=    )", "\n", inspect.getdoc(module) or "")
     lines = [f"# Python: `{name}`", "", about, ""]
+    elsewhere = {place(getattr(sfumato, verb)) for verb in sfumato.__all__}
     seen: set[str] = set()
     for public in module.__all__:
         thing = getattr(module, public)
-        where = f"{getattr(thing, '__module__', '')}.{getattr(thing, '__qualname__', '')}"
-        if where.startswith("sfumato.") and where not in seen and not inspect.ismodule(thing):
-            seen.add(where)
+        where = place(thing)
+        if where in elsewhere:
+            lines += [f"`{public}` is described among [the verbs](python.md).", ""]
+        elif where.startswith("sfumato.") and where not in seen and not inspect.ismodule(thing):
             lines += _directive(thing, public)
+        seen.add(where)
     return "\n".join(lines)
+
+
+def place(thing: Any) -> str:
+    """Where a class or function is defined."""
+    return f"{getattr(thing, '__module__', '')}.{getattr(thing, '__qualname__', '')}"
 
 
 def _directive(thing: Any, title: str) -> list[str]:
@@ -179,7 +187,7 @@ def results() -> str:
         "# Results and JSON",
         "",
         "Every verb returns a frozen record. `--json` prints the same fields under the same names",
-        "as one JSON object; tuples become lists, not-a-number becomes null. Fields marked *Python*",
+        "as one JSON object; tuples become lists, not-a-number becomes null. What is marked *Python*",
         "are handles and arrays that JSON leaves out. `result.to_dict()` and `result.to_json()`",
         "give the same from Python, `result.report(path)` a page to look at.",
         "",
