@@ -187,7 +187,7 @@ def results() -> str:
         "# Results and JSON",
         "",
         "Every verb returns a frozen record. `--json` prints the same fields under the same names",
-        "as one JSON object; tuples become lists, not-a-number becomes null. What is marked *Python*",
+        "as one JSON object; tuples become lists, not-a-number becomes null. Marked *Python*",
         "are handles and arrays that JSON leaves out. `result.to_dict()` and `result.to_json()`",
         "give the same from Python, `result.report(path)` a page to look at.",
         "",
