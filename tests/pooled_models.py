@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import ParameterError
-from sfumato.secure.bayes import BayesNet, Searching
-from sfumato.secure.decision_tree import DecisionTree, Growing, Leaf, Precision, Split
+from sfumato.secure.bayes import BayesNet, NetRules
+from sfumato.secure.decision_tree import DecisionTree, Leaf, Precision, Split, TreeRules
 from sfumato.secure.schema import Schema
 
 __all__ = ["PlainNet", "PlainTree", "plain_bayes_net", "plain_id3"]
@@ -66,7 +66,7 @@ def plain_id3(
     >>> grown.tree.to_dict()["tree"]["column"], round(grown.gaps[()], 3)
     ('smokes', inf)
     """
-    rules = Growing(schema, target, max_depth, min_rows)
+    rules = TreeRules(schema, target, max_depth, min_rows)
     cells = np.asarray(codes)
     answer = schema.position(target)
     classes = schema.sizes[answer]
@@ -118,7 +118,7 @@ def plain_bayes_net(
     bits: int | None = None,
 ) -> PlainNet:
     """K2's search on pooled rows, with the same score as the protocol; `bits` as in `plain_id3`."""
-    rules = Searching.of(schema, order, max_parents, score)
+    rules = NetRules.of(schema, order, max_parents, score)
     cells = np.asarray(codes)
     if cells.ndim != 2 or cells.shape[1] != len(schema.columns):
         raise ParameterError("records have one number for each column of the schema")
@@ -146,7 +146,7 @@ def plain_bayes_net(
 
 
 def _score(
-    rules: Searching, cells: NDArray[np.int64], column: int, parents: tuple[int, ...]
+    rules: NetRules, cells: NDArray[np.int64], column: int, parents: tuple[int, ...]
 ) -> float:
     """The score of a column with its parents, from the formula as it is written."""
     sizes = rules.schema.sizes

@@ -14,7 +14,7 @@ from pooled_models import _score, plain_bayes_net
 from sfumato import secure
 from sfumato.errors import ColumnError, ParameterError, PeerError
 from sfumato.secure import BayesNet, HeldCells, HeldRows, Schema, together
-from sfumato.secure.bayes import Searching
+from sfumato.secure.bayes import NetRules
 
 # Cooper & Herskovits (1992), table 1: ten cases of three variables
 CASES = np.array(
@@ -161,7 +161,7 @@ def test_both_scores_are_near_the_exact_one(table, parents):
         "burnside": 0.0725 * (np.count_nonzero(counts) + np.count_nonzero(counts.sum(axis=1))),
     }
     for score, miss in misses.items():
-        rules = Searching.of(schema, None, 2, score)
+        rules = NetRules.of(schema, None, 2, score)
         assert _score(rules, codes, column, chosen) == pytest.approx(exact, abs=miss + 1e-9)
 
 
@@ -170,7 +170,7 @@ def test_both_scores_are_near_the_exact_one(table, parents):
 def test_doubled_score_of_the_protocol_is_the_formula(table, score):
     """Products and the public constant against the formula as it is written."""
     schema, codes = table
-    rules = Searching.of(schema, None, 3, score)
+    rules = NetRules.of(schema, None, 3, score)
     family = (*range(len(schema.columns) - 1), len(schema.columns) - 1)
     counts = contingency(codes, family[:-1], family[-1], schema.sizes)
     totals = counts.sum(axis=1) + counts.shape[1] - 1

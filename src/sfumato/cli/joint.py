@@ -85,7 +85,9 @@ def agreement(
     columns: Columns = None,
     study: Annotated[str | None, text("--study", "NAME", "The study's name.")] = None,
     time: Annotated[str | None, text("--time", "COLUMN", "Time under observation.")] = None,
-    event: Annotated[str | None, text("--event", "COLUMN", "How it ended.")] = None,
+    event: Annotated[
+        str | None, text("--event", "COLUMN", "Whether it ended in the event.")
+    ] = None,
     event_value: Annotated[str, typer.Option(help="Its value where the event happened.")] = "1",
     time_step: Annotated[float, typer.Option(help="Unit to which times are rounded up.")] = 1.0,
     time_max: Annotated[
@@ -213,7 +215,10 @@ def share(
         Protect, typer.Option(help="What nobody may be able to recover: whole rows, or any cell.")
     ] = Protect.rows,
     publish_anyway: Annotated[
-        bool, typer.Option("--publish-anyway", help="Write the share even if it can be undone.")
+        bool,
+        typer.Option(
+            "--publish-anyway", help="Write the share even if rows can be recovered from it."
+        ),
     ] = False,
     allow_constant: Annotated[
         bool, typer.Option("--allow-constant", help="Accept columns in which all rows agree.")
@@ -313,12 +318,19 @@ class PartyOptions:
     ] = None
     min_parties: Annotated[
         int | None,
-        text("--min-parties", "N", "Go on without parties that leave, down to N.", EXACT),
+        text(
+            "--min-parties",
+            "N",
+            "Go on without parties that leave, down to N; by default none may leave.",
+            EXACT,
+        ),
     ] = None
     min_group: Annotated[
         int,
         typer.Option(
-            min=1, rich_help_panel=EXACT, help="Merge times until so many leave together."
+            min=1,
+            rich_help_panel=EXACT,
+            help="Merge times until at least so many people leave together.",
         ),
     ] = 1
     stratified: Annotated[
@@ -373,7 +385,9 @@ def fit(
     horizon: Annotated[
         float | None, text("--horizon", "T", "Survival beyond T is what classifiers predict.")
     ] = None,
-    ties: Annotated[TiesChoice, typer.Option(help="Equal event times.")] = TiesChoice.efron,
+    ties: Annotated[
+        TiesChoice, typer.Option(help="How equal event times are treated.")
+    ] = TiesChoice.efron,
     exact: Annotated[
         bool, typer.Option("--exact", rich_help_panel=EXACT, help="Fit all columns exactly.")
     ] = False,
@@ -445,7 +459,7 @@ def score(
         str | None, text("--output -o", "FILE", "Write the scores (.csv or .parquet), row by row.")
     ] = None,
     at: Annotated[
-        float | None, text("--at", "T", "Moment for which survival is told; the horizon.")
+        float | None, text("--at", "T", "Time for which survival is given; the horizon by default.")
     ] = None,
     threshold: Annotated[
         float, typer.Option(help="Probability of survival from which a row counts as surviving.")

@@ -243,10 +243,12 @@ def id3(
     written: Written,
     columns: Columns = None,
     max_depth: Annotated[
-        int | None, option(None, "--max-depth", metavar="N", min=0, help="Questions in a row.")
+        int | None,
+        option(None, "--max-depth", metavar="N", min=0, help="Ask at most N questions in a row."),
     ] = None,
     min_rows: Annotated[
-        int, typer.Option("--min-rows", metavar="N", min=1, help="Smaller nodes ask no further.")
+        int,
+        typer.Option("--min-rows", metavar="N", min=1, help="Do not split nodes with fewer rows."),
     ] = 2,
     fine: Annotated[
         bool,
@@ -311,7 +313,8 @@ def bayes(
         ),
     ] = None,
     max_parents: Annotated[
-        int, typer.Option("--max-parents", metavar="N", min=0, help="No column gets more parents.")
+        int,
+        typer.Option("--max-parents", metavar="N", min=0, help="Give a column at most N parents."),
     ] = 2,
     score: Annotated[
         Score,

@@ -37,7 +37,7 @@ from sfumato.secure.shares import Shares
 if TYPE_CHECKING:
     from sfumato.secure.session import Session
 
-__all__ = ["BayesNet", "ScorePrecision", "Searching", "search_net"]
+__all__ = ["BayesNet", "NetRules", "ScorePrecision", "search_net"]
 
 SCORES = ("burnside", "stirling")
 _TERMS, _PRECISION = 8, 24
@@ -126,7 +126,7 @@ class ScorePrecision:
 
 
 @dataclass(frozen=True)
-class Searching:
+class NetRules:
     """The rules of the search, checked; equal on both sides."""
 
     schema: Schema
@@ -137,7 +137,7 @@ class Searching:
     @classmethod
     def of(
         cls, schema: Schema, order: Sequence[str] | None, max_parents: int, score: str
-    ) -> Searching:
+    ) -> NetRules:
         """Check what the user wants."""
         names = schema.columns if order is None else tuple(order)
         if len(names) != len(set(names)):
@@ -208,7 +208,7 @@ def search_net(
     >>> together(party, party)
     ((('rain', 'wet'),), (('rain', 'wet'),))
     """
-    rules = Searching.of(held.schema, order, max_parents, score)
+    rules = NetRules.of(held.schema, order, max_parents, score)
     names = held.schema.columns
     facts = {"order": [names[c] for c in rules.order], "max_parents": max_parents, "score": score}
     bits = held.agree(session, facts)
@@ -223,7 +223,7 @@ class _Search:
     """K2 for all columns side by side: step s of every column is one batch."""
 
     def __init__(
-        self, session: Session, held: Held, rules: Searching, precision: ScorePrecision
+        self, session: Session, held: Held, rules: NetRules, precision: ScorePrecision
     ) -> None:
         self.session = session
         self.held = held

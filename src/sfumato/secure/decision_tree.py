@@ -30,7 +30,7 @@ from sfumato.secure.shares import Shares
 if TYPE_CHECKING:
     from sfumato.secure.session import Session
 
-__all__ = ["DecisionTree", "Growing", "Leaf", "Split", "grow_tree"]
+__all__ = ["DecisionTree", "Leaf", "Split", "TreeRules", "grow_tree"]
 
 _MOST_FRACTION_BITS = 40
 
@@ -139,7 +139,7 @@ def _simplified(node: Leaf | Split) -> Leaf | Split:
 
 
 @dataclass(frozen=True)
-class Growing:
+class TreeRules:
     """The rules of growing a tree, checked; equal on both sides.
 
     Parameters
@@ -294,7 +294,7 @@ def grow_tree(
     >>> alice == bob, alice["column"], alice["branches"]
     (True, 'smokes', {'no': {'label': 'no'}, 'yes': {'label': 'yes'}})
     """
-    rules = Growing(held.schema, target, max_depth, min_rows)
+    rules = TreeRules(held.schema, target, max_depth, min_rows)
     answer = held.schema.position(target)
     facts = {"the target": target, "max_depth": max_depth, "min_rows": min_rows, "fine": fine}
     bits = max(4, held.agree(session, facts))
@@ -329,7 +329,7 @@ def grow_tree(
     return DecisionTree(rules.schema, target, root.finished(), precision.tolerance)
 
 
-def _rows(counts: Shares, rules: Growing) -> Shares:
+def _rows(counts: Shares, rules: TreeRules) -> Shares:
     """Shares of the number of rows, from counts of the target's categories."""
     return counts.sum(group=rules.classes)
 
@@ -337,7 +337,7 @@ def _rows(counts: Shares, rules: Growing) -> Shares:
 def _counts_below(
     tables: Shares,
     own: Shares,
-    rules: Growing,
+    rules: TreeRules,
     going: NDArray[np.int64],
     nodes: Sequence[_Node],
     chosen: NDArray[np.int64],
@@ -367,7 +367,7 @@ def _best_columns(
     session: Session,
     tables: Shares,
     rows: Shares,
-    rules: Growing,
+    rules: TreeRules,
     precision: Precision,
     nodes: Sequence[_Node],
 ) -> NDArray[np.int64]:
@@ -389,7 +389,7 @@ def _best_columns(
 
 
 def _endings(
-    session: Session, own: Shares, above: Shares, rules: Growing, bits: int, *, forced: bool
+    session: Session, own: Shares, above: Shares, rules: TreeRules, bits: int, *, forced: bool
 ) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
     """Which nodes end, and with which label; of nodes that go on nothing is opened."""
     classes = rules.classes

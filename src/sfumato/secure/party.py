@@ -292,6 +292,16 @@ def bayes_net(
         See `search_net`.
     rows, peer, columns, split, schema, max_values
         See `id3`.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from sfumato import secure
+    >>> days = pa.table({"rain": ["no", "yes"] * 10, "wet": ["no", "yes"] * 10})
+    >>> def party(session):
+    ...     return secure.bayes_net(days, peer=session).found.arrows
+    >>> secure.together(party, party)
+    ((('rain', 'wet'),), (('rain', 'wet'),))
     """
     from sfumato.secure.bayes import search_net
 

@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from types import TracebackType
 from typing import (
     TYPE_CHECKING,
@@ -114,11 +115,9 @@ class Session:
         self.paillier: PrivateKey | PublicKey | None = None
         self.on_progress: Callable[[str, float], None] | None = None
         self._engine_name = engine
-        self._engine: Engine | None = None
         self._started = time.monotonic()
         self._learned: dict[tuple[str, str], None] = {}
         self._next_hash_key = 0
-        self._ot: OTSender | OTReceiver | None = None
         self._operations = 0
         self._greet(parameters or {})
 
@@ -181,14 +180,12 @@ class Session:
 
     # What the modules draw from
 
-    @property
+    @cached_property
     def engine(self) -> Engine:
         """The implementation of AES hashing and garbling in use."""
-        if self._engine is None:
-            from sfumato.secure.garbling import choose
+        from sfumato.secure.garbling import choose
 
-            self._engine = choose(self._engine_name)
-        return self._engine
+        return choose(self._engine_name)
 
     def hash_keys(self, count: int) -> int:
         """Reserve `count` consecutive keys of the hash; no key is given out twice.
@@ -199,25 +196,21 @@ class Session:
         self._next_hash_key += count
         return (self._hash_key_base + first) % (1 << 128)
 
-    @property
+    @cached_property
     def ot_sender(self) -> OTSender:
         """Alice's end of the oblivious transfers; the base transfers happen on first use."""
         from sfumato.secure.oblivious_transfer import OTSender
 
-        if self._ot is None:
-            self._ot = OTSender(self)
-        assert isinstance(self._ot, OTSender)
-        return self._ot
+        assert self.is_alice
+        return OTSender(self)
 
-    @property
+    @cached_property
     def ot_receiver(self) -> OTReceiver:
         """Bob's end of the oblivious transfers."""
         from sfumato.secure.oblivious_transfer import OTReceiver
 
-        if self._ot is None:
-            self._ot = OTReceiver(self)
-        assert isinstance(self._ot, OTReceiver)
-        return self._ot
+        assert not self.is_alice
+        return OTReceiver(self)
 
     @contextmanager
     def overlapping(self, transfers: int) -> Iterator[None]:
