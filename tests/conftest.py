@@ -32,17 +32,31 @@ settings.load_profile("sfumato")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Other random searches than hypothesis's draw from here."""
+    """How `make fuzz` asks for other examples, and for more of them."""
     parser.addoption("--fuzz-seed", type=int, default=0, help="seed of tests that are marked fuzz")
+    parser.addoption("--fuzz-times", type=int, default=1, help="how often each test is run")
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Run every test as often as asked: starting costs more than many a test."""
+    times = metafunc.config.getoption("--fuzz-times")
+    if times > 1:
+        metafunc.fixturenames.append("fuzz_round")
+        metafunc.parametrize("fuzz_round", range(times), indirect=True)
 
 
 @pytest.fixture
-def fuzz_seed(request: pytest.FixtureRequest) -> int:
+def fuzz_round(request: pytest.FixtureRequest) -> int:
+    """Which time this is."""
+    return int(getattr(request, "param", 0))
+
+
+@pytest.fixture
+def fuzz_seed(request: pytest.FixtureRequest, fuzz_round: int) -> int:
     """The same seed always, except for `make fuzz`."""
-    return int(request.config.getoption("--fuzz-seed"))
+    return int(request.config.getoption("--fuzz-seed")) + 10_000 * fuzz_round
 
 
-@pytest.hookimpl(trylast=True)  # of the tests that were chosen
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Let two workers, of which each starts with one half, meet late and share what they can.
 
