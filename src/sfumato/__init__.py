@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from sfumato.release.verify import verify
     from sfumato.risks import risk
     from sfumato.tables import Table
-    from sfumato.tables.opening import table
+    from sfumato.tables.open import table
 
 _HOMES = {
     "Budget": "budget",
@@ -47,7 +47,7 @@ _HOMES = {
     "risk": "risks",
     "safe_harbor": "populations.safe_harbor",
     "scan": "quasi.scan",
-    "table": "tables.opening",
+    "table": "tables.open",
     "uniques": "quasi.uniques",
     "verify": "release.verify",
     "violations": "quasi.violations",

@@ -14,7 +14,7 @@ import pytest
 
 from sfumato.engines.writing import DELIMITERS
 from sfumato.errors import SourceError
-from sfumato.streams.text import text_batches
+from sfumato.tables.text import text_batches
 
 WORDS = ["Ann", "Zoë", "von Berg", "O'Neil", "north-west", "n/a", "x:y", "10:30", "50 %", "#3"]
 HARD = ["Smith, John", "red; green", "a|b", "a\tb", "||", ",", ";;", "one\ntwo", "x\r\ny", "\n",

@@ -21,7 +21,7 @@ import pytest
 import sfumato as sf
 from sfumato.engines.protocol import column_of
 from sfumato.errors import ColumnError, EngineError, ParameterError, SourceError
-from sfumato.tables import choice
+from sfumato.tables import open as opening
 
 PEOPLE = pa.table(
     {
@@ -433,7 +433,7 @@ def test_engine_by_size(tmp_path, monkeypatch):
     assert (small.engine.kind, small.engine.connection.memory, small.engine.connection.threads) == (
         "duckdb", 100_000, 1,
     )  # fmt: skip
-    monkeypatch.setattr(choice, "available_memory", lambda: 1000)
+    monkeypatch.setattr(opening, "available_memory", lambda: 1000)
     assert sf.table(tmp_path / "x.parquet").engine.kind == "duckdb"
 
 
@@ -448,7 +448,7 @@ def test_engines_and_limits_that_do_not_exist():
 
 
 def test_available_memory_is_plausible():
-    assert 1 << 20 < choice.available_memory() < 1 << 50
+    assert 1 << 20 < opening.available_memory() < 1 << 50
 
 
 def test_opening_a_file_imports_no_library_it_does_not_need(tmp_path):

@@ -11,7 +11,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import ColumnError, ParameterError, SourceError
-from sfumato.tables.textfile import TextFile
+from sfumato.tables.text import TextFile
 
 
 def rows(source, **options) -> list[dict]:

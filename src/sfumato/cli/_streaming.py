@@ -35,7 +35,7 @@ def read_as_stream(run: Run, wanted: bool | None, *, once: bool) -> None:
     """
     if not (once and run.source == "-" if wanted is None else wanted):
         return
-    from sfumato.streams import stream
+    from sfumato.tables.stream import stream
 
     assert run.source is not None
     reading = {name: value for name, value in run.reading.items() if name != "engine"}

@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from sfumato.errors import ParameterError
 
-__all__ = ["PairReservoir", "RowReservoir", "TableFolders"]
+__all__ = ["PairReservoir", "RowReservoir", "SlotStore"]
 
 
 class RowReservoir:
@@ -47,7 +47,7 @@ class RowReservoir:
         self.size = size
         self.rows_seen = 0
         self._random = np.random.default_rng(seed)
-        self._slots = TableFolders(size)
+        self._slots = SlotStore(size)
         self._schema: pa.Schema | None = None
         self._filled = 0
         self._next = size - 1
@@ -161,7 +161,7 @@ class PairReservoir:
         # Each pair draws from its own sequence, so that the cut into batches changes nothing.
         self._stream = self._random.integers(0, 2**64, size, dtype=np.uint64)
         self._drawn = np.zeros(size, dtype=np.uint64)
-        self._slots = TableFolders(2 * size)  # slots p and size + p hold the two rows of pair p
+        self._slots = SlotStore(2 * size)  # slots p and size + p hold the two rows of pair p
         self._schema: pa.Schema | None = None
         self._log_weight = np.zeros(size)
         self._next = np.full(size, 1, dtype=np.float64)
@@ -289,7 +289,7 @@ class PairReservoir:
 Indices = npt.NDArray[np.int64]
 
 
-class TableFolders:
+class SlotStore:
     """A fixed number of slots, each holding one row of a stream of record batches.
 
     Replaced rows stay in memory until there are several times as many as slots, then the store is

@@ -1,6 +1,6 @@
 """Anything tabular, opened as a handle."""
 
-from sfumato.tables.opening import table
+from sfumato.tables.open import table
 from sfumato.tables.table import Table
 
 __all__ = ["Table", "table"]

@@ -11,9 +11,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol
 
-from sfumato.tables.floattext import FloatText
-from sfumato.tables.numbertext import BigIntegerText, BooleanText, DecimalText, IntegerText
-from sfumato.tables.timetext import DateText, TimestampText
+from sfumato.tables.celltext import (
+    BigIntegerText,
+    BooleanText,
+    DateText,
+    DecimalText,
+    FloatText,
+    IntegerText,
+    TimestampText,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa

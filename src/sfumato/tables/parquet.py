@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property, reduce
 from itertools import groupby
 from pathlib import Path
@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from sfumato.engines.protocol import BATCH_ROWS, Column, column_of
-from sfumato.engines.spool import Spool, text_as_dictionary
+from sfumato.engines.spool import PrivateFolder, Spool, text_as_dictionary
 from sfumato.errors import ColumnError, SourceError
 from sfumato.files import file_fingerprint
-from sfumato.tables.arrowtypes import plain_array, plain_type
-from sfumato.tables.columns import chosen
+from sfumato.tables.fingerprint import rows_fingerprint
+from sfumato.tables.source import chosen, failures_in_our_words, plain_array, plain_type
 
 if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-__all__ = ["ParquetSource"]
+__all__ = ["CopySource", "ParquetSource"]
 
 _HIVE_NULL = "__HIVE_DEFAULT_PARTITION__"
 
@@ -167,6 +167,43 @@ class ParquetSource:
             held = array.type.value_type if pa.types.is_dictionary(array.type) else array.type
             arrays.append(array if held == wanted else array.cast(wanted))
         return pa.RecordBatch.from_arrays(arrays, names=names)
+
+
+class CopySource(ParquetSource):
+    """Rows that their library writes to a temporary Parquet file by itself, out of core.
+
+    Parameters
+    ----------
+    write
+        Writes the rows to a path.
+    name, columns, exclude
+        As for `StreamSource`.
+    """
+
+    def __init__(
+        self,
+        write: Callable[[Path], None],
+        name: str,
+        columns: Sequence[str] | None = None,
+        exclude: Sequence[str] | None = None,
+    ) -> None:
+        self._folder = PrivateFolder()
+        path = self._folder.path / "rows.parquet"
+        try:
+            with failures_in_our_words(name):
+                write(path)
+            super().__init__([path], name, columns, exclude)
+        except BaseException:
+            self._folder.close()
+            raise
+
+    def fingerprint(self) -> str:
+        """Fingerprint of the rows: the copy is nobody's file."""
+        return rows_fingerprint(self.schema(), self.batches())
+
+    def close(self) -> None:
+        """Remove the copy."""
+        self._folder.close()
 
 
 def _text() -> pa.DataType:

@@ -1,32 +1,34 @@
-"""CSV, TSV and their relatives.
+"""CSV, TSV and their relatives, as files and as streams.
 
-Reading takes two passes: the first, over text, decides the type of every column from all of its
-values (`celltypes`), the second reads values. Whoever reads more often gets them from a `Spool`.
+Reading a file takes two passes: the first, over text, decides the type of every column from all of
+its values (`celltypes`), the second reads values. Whoever reads more often gets them from a
+`Spool`. A stream passes once, so its cells stay text: ``1`` and ``1.0`` are two values.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import io
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 from sfumato.engines.protocol import BATCH_ROWS, Column, column_of
 from sfumato.engines.spool import Spool
 from sfumato.engines.writing import ONE_COLUMN_NULL
 from sfumato.errors import SourceError
 from sfumato.files import file_fingerprint
-from sfumato.tables import csvproblems
+from sfumato.tables import text_problems
 from sfumato.tables.celltypes import ColumnReading
-from sfumato.tables.columns import chosen
-from sfumato.tables.dialect import layout_of
-from sfumato.tables.encoding import checked_encoding, guessed_encoding
+from sfumato.tables.dialect import Layout, checked_encoding, guessed_encoding, layout_of
+from sfumato.tables.source import chosen
 
 if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
+    import pyarrow.csv as pc
 
-__all__ = ["TextFile"]
+__all__ = ["TextFile", "joined", "read_fully", "text_batches"]
 
 _SAMPLE = 1 << 20
 _BLOCK = 1 << 22
@@ -76,17 +78,8 @@ class TextFile:
         self._compression = compression
         with self._bytes() as file:
             sample = file.read(_SAMPLE)
-            complete = len(sample) < _SAMPLE
-        guessed = guessed_encoding(sample, complete=complete)
-        self.encoding = guessed if encoding is None else checked_encoding(encoding)
-        self.layout = layout_of(
-            sample.decode(self.encoding, errors="replace"),
-            name,
-            complete=complete,
-            delimiter=delimiter,
-            header=header,
-            tabs=".tsv" in path.name or ".tab" in path.name,
-        )
+        tabs = ".tsv" in path.name or ".tab" in path.name
+        self.encoding, self.layout = _reading_of(sample, name, delimiter, encoding, header, tabs)
         if any("\ufffd" in column for column in self.layout.names):
             self._refuse_undecodable()
         self._names = chosen(self.layout.names, columns, exclude, name)
@@ -201,7 +194,7 @@ class TextFile:
         """A quote that is never closed swallows all lines below it into one cell."""
         if cell is not None and ("\n" in cell or "\r" in cell):
             with self._bytes() as file:
-                problem = csvproblems.unclosed_quote(file, self.name, self.encoding, self.layout)
+                problem = text_problems.unclosed_quote(file, self.name, self.encoding, self.layout)
             if problem is not None:
                 raise problem
 
@@ -225,34 +218,15 @@ class TextFile:
     def _read(self, names: list[str], *, typed: bool) -> Iterator[pa.RecordBatch]:
         """Record batches of some columns: all text, or values where Arrow reads them itself."""
         import pyarrow as pa
-        import pyarrow.csv as pc
 
         if self.layout.empty:
             return
-        inner = [f"c{i}" for i in range(len(self.layout.names))]
-        wanted = [inner[self._at[self._names.index(name)]] for name in names]
-        nulls = ["", ONE_COLUMN_NULL] if len(inner) == 1 else [""]
+        stored = {self._at[self._names.index(n)]: self._stored(n, typed) for n in names}
+        one = len(self.layout.names) == 1
         try:
             with self._text() as stream:
-                reader = pc.open_csv(
-                    stream,
-                    pc.ReadOptions(block_size=self._block, column_names=inner),
-                    pc.ParseOptions(delimiter=self.layout.delimiter, newlines_in_values=True),
-                    pc.ConvertOptions(
-                        column_types={
-                            column: self._stored(name, typed)
-                            for name, column in zip(names, wanted, strict=True)
-                        },
-                        include_columns=wanted,
-                        null_values=nulls,
-                        strings_can_be_null=True,
-                        quoted_strings_can_be_null=False,
-                    ),
-                )
-                yield from reader
+                yield from _batches(stream, self.layout, stored, self._block, or_na=one)
         except (pa.ArrowException, OSError, UnicodeError) as error:
-            if "Empty CSV file" in str(error):  # nothing but blank lines below the header
-                return
             raise self._explained(str(error)) from None
 
     def _stored(self, name: str, typed: bool) -> pa.DataType:
@@ -272,21 +246,17 @@ class TextFile:
         if "straddling" in complaint and self._block < _LARGEST_BLOCK:
             return _BlockTooSmall(complaint)
         self._refuse_undecodable()
-        for look_for in (csvproblems.ragged_line, csvproblems.unclosed_quote):
+        for look_for in (text_problems.ragged_line, text_problems.unclosed_quote):
             with self._bytes() as file:
                 problem = look_for(file, self.name, self.encoding, self.layout)
             if problem is not None:
                 return problem
-        return SourceError(
-            "this does not read as a table of text",
-            where=self.name,
-            remedy="Check the delimiter, the quotes and the encoding.",
-        )
+        return _explained([], self.name)
 
     def _refuse_undecodable(self) -> None:
         packed = self._compression is not None
         with self._bytes() as file:
-            problem = csvproblems.undecodable_bytes(file, self.name, self.encoding, packed)
+            problem = text_problems.undecodable_bytes(file, self.name, self.encoding, packed)
         if problem is not None:
             raise problem
 
@@ -308,21 +278,185 @@ class TextFile:
 
     @contextmanager
     def _text(self) -> Iterator[pa.NativeFile]:
-        """The rows of the file as UTF-8.
-
-        What stands above them is skipped here and not by Arrow's reader, which loses rows when
-        there is a zero byte in the header.
-        """
+        """The rows of the file as UTF-8."""
         import pyarrow as pa
 
         with pa.input_stream(str(self._path), compression=self._compression) as stream:
-            if self.encoding != "utf-8":
-                stream = pa.transcoding_input_stream(stream, self.encoding, "utf-8")
-            left = self.layout.above
-            while left and (skipped := len(stream.read(left))):
-                left -= skipped
-            yield stream
+            yield _rows_of(stream, self.encoding, self.layout)
 
 
 class _BlockTooSmall(Exception):
     """A line is longer than a block; a larger block may hold it."""
+
+
+def _reading_of(
+    sample: bytes,
+    name: str,
+    delimiter: str | None,
+    encoding: str | None,
+    header: bool,
+    tabs: bool,
+) -> tuple[str, Layout]:
+    """Encoding and layout of a text by its beginning, as far as the user does not give them."""
+    complete = len(sample) < _SAMPLE
+    guessed = guessed_encoding(sample, complete=complete)
+    used = guessed if encoding is None else checked_encoding(encoding)
+    text = sample.decode(used, errors="replace")
+    found = layout_of(text, name, complete=complete, delimiter=delimiter, header=header, tabs=tabs)
+    return used, found
+
+
+def _rows_of(stream: pa.NativeFile, encoding: str, layout: Layout) -> pa.NativeFile:
+    """A stream as UTF-8 from its first row on.
+
+    What stands above is skipped here and not by Arrow's reader, which loses rows when there is
+    a zero byte in the header.
+    """
+    import pyarrow as pa
+
+    if encoding != "utf-8":
+        stream = pa.transcoding_input_stream(stream, encoding, "utf-8")
+    left = layout.above
+    while left and (skipped := len(stream.read(left))):
+        left -= skipped
+    return stream
+
+
+def _batches(
+    stream: pa.NativeFile,
+    layout: Layout,
+    types: dict[int, pa.DataType],
+    block: int,
+    *,
+    or_na: bool = False,
+    on_ragged: Callable[[pc.InvalidRow], str] | None = None,
+) -> Iterator[pa.RecordBatch]:
+    """Some columns of the rows, by position, in the types that Arrow reads them in."""
+    import pyarrow as pa
+    import pyarrow.csv as pc
+
+    inner = [f"c{at}" for at in range(len(layout.names))]
+    try:
+        reader = pc.open_csv(
+            stream,
+            pc.ReadOptions(block_size=block, column_names=inner),
+            pc.ParseOptions(
+                delimiter=layout.delimiter,
+                newlines_in_values=True,
+                invalid_row_handler=on_ragged,
+            ),
+            pc.ConvertOptions(
+                column_types={inner[at]: type_ for at, type_ in types.items()},
+                include_columns=[inner[at] for at in types],
+                null_values=["", ONE_COLUMN_NULL] if or_na else [""],
+                strings_can_be_null=True,
+                quoted_strings_can_be_null=False,
+            ),
+        )
+    except pa.ArrowInvalid as error:
+        if "Empty CSV file" in str(error):  # nothing but blank lines below the header
+            return
+        raise
+    yield from reader
+
+
+def text_batches(
+    stream: BinaryIO,
+    name: str,
+    *,
+    delimiter: str | None = None,
+    encoding: str | None = None,
+    null_values: Sequence[str] | None = None,
+    header: bool = True,
+) -> Iterator[pa.RecordBatch]:
+    """The rows of a text file as they arrive; options are those of `sfumato.table`.
+
+    The first batch has no rows: it names the columns before any row has come.
+
+    Examples
+    --------
+    >>> batches = text_batches(io.BytesIO(b"age,sex\\n30,F\\n40,M\\n"), "people")
+    >>> [batch.to_pydict() for batch in batches]
+    [{'age': [], 'sex': []}, {'age': ['30', '40'], 'sex': ['F', 'M']}]
+    """
+    import pyarrow as pa
+
+    sample = read_fully(stream, _SAMPLE)
+    spelled, layout = _reading_of(sample, name, delimiter, encoding, header, tabs=False)
+    schema = pa.schema([(column, pa.string()) for column in layout.names])
+    yield pa.RecordBatch.from_pylist([], schema=schema)
+    if layout.empty:
+        return
+    ragged: list[pc.InvalidRow] = []
+
+    def remember(row: pc.InvalidRow) -> str:
+        ragged.append(row)
+        return "error"
+
+    types = dict.fromkeys(range(len(layout.names)), pa.string())
+    try:
+        piped = pa.PythonFile(joined(sample, stream), mode="r")
+        rows = _rows_of(piped, spelled, layout)
+        for batch in _batches(rows, layout, types, _BLOCK, on_ragged=remember):
+            cells = [_without(column, null_values) for column in batch.columns]
+            yield pa.RecordBatch.from_arrays(cells, schema=schema)
+    except (pa.ArrowException, UnicodeError, OSError):
+        raise _explained(ragged, name) from None
+
+
+def _without(cells: pa.Array, words: Sequence[str] | None) -> pa.Array:
+    """Cells with null in place of some words."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not words:
+        return cells
+    absent = pc.is_in(cells, value_set=pa.array(words, pa.string()))
+    return pc.if_else(absent, pa.scalar(None, pa.string()), cells)
+
+
+def _explained(ragged: Sequence[pc.InvalidRow], name: str) -> SourceError:
+    """The reader's complaint in words that quote nothing."""
+    if ragged:
+        row = ragged[0]
+        where = "a line" if row.number is None else f"line {row.number:,}"
+        return SourceError(
+            f"{where} does not fit the header: {row.actual_columns} instead of "
+            f"{row.expected_columns} cells",
+            where=name,
+            remedy="Repair it, or name the --delimiter.",
+        )
+    return SourceError(
+        "this does not read as a table of text",
+        where=name,
+        remedy="Check the delimiter, the quotes and the encoding.",
+    )
+
+
+def read_fully(stream: BinaryIO, size: int) -> bytes:
+    """As many bytes as there are, up to `size`; a pipe hands out fewer at a time."""
+    parts = []
+    while size and (part := stream.read(size)):
+        parts.append(part)
+        size -= len(part)
+    return b"".join(parts)
+
+
+def joined(first: bytes, rest: BinaryIO) -> BinaryIO:
+    """What has been read of a stream already, followed by the rest of it."""
+    return cast(BinaryIO, _Joined(first, rest))
+
+
+class _Joined(io.RawIOBase):
+    def __init__(self, first: bytes, rest: BinaryIO) -> None:
+        self._first, self._rest = io.BytesIO(first), rest
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        """As many bytes as there are, up to `size`; readers take fewer for the end."""
+        begun = self._first.read(size)
+        if size < 0:
+            return begun + self._rest.read()
+        return begun + read_fully(self._rest, size - len(begun))

@@ -11,8 +11,7 @@ from sfumato.engines.protocol import BATCH_ROWS, Column, column_of
 from sfumato.engines.spool import Spool
 from sfumato.errors import SourceError
 from sfumato.files import file_fingerprint
-from sfumato.tables.arrowtypes import plain_type, with_plain_types
-from sfumato.tables.columns import chosen
+from sfumato.tables.source import chosen, plain_type, with_plain_types
 
 if TYPE_CHECKING:
     import duckdb

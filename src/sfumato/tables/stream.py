@@ -9,9 +9,10 @@ from typing import Any, BinaryIO
 from sfumato.engines.spool import PrivateFolder
 from sfumato.engines.stream import StreamEngine
 from sfumato.errors import SourceError
-from sfumato.tables import Table, table
-from sfumato.tables.files import kind_of
-from sfumato.tables.temporary import kept
+from sfumato.tables.formats import kind_of
+from sfumato.tables.open import table
+from sfumato.tables.source import kept
+from sfumato.tables.table import Table
 
 __all__ = ["stream"]
 
@@ -103,7 +104,7 @@ def _batches(piped: BinaryIO, name: str, reading: dict[str, Any]) -> Iterable[An
     """Record batches of whatever the first bytes announce."""
     import pyarrow as pa
 
-    from sfumato.streams.text import joined, read_fully, text_batches
+    from sfumato.tables.text import joined, read_fully, text_batches
 
     first = read_fully(piped, _BEGINNING)
     if not first:

@@ -11,9 +11,10 @@ import pytest
 
 import sfumato as sf
 from cli_tools import sfumato
+from sfumato.engines.reservoirs import PairReservoir, RowReservoir
 from sfumato.errors import EngineError, ParameterError, SourceError
-from sfumato.streams import PairReservoir, RowReservoir, stream
-from sfumato.streams.text import text_batches
+from sfumato.tables.stream import stream
+from sfumato.tables.text import text_batches
 
 
 def people(rows: int = 4000, seed: int = 0) -> pa.Table:

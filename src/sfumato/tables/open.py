@@ -8,19 +8,21 @@ for kinds that are not in play.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
 
-from sfumato.budget import Budget
-from sfumato.errors import ParameterError, SourceError
-from sfumato.tables.choice import EngineName, check_engine, embedded_engine, memory_in_bytes
+from sfumato.budget import Budget, checked_memory, parse_memory
+from sfumato.errors import ParameterError, SourceError, did_you_mean
 from sfumato.tables.table import Table
 
 if TYPE_CHECKING:
     from sfumato.engines.protocol import Engine, Source
+    from sfumato.tables.source import StreamSource
 
-__all__ = ["table"]
+__all__ = ["EngineName", "available_memory", "table"]
 
 
 @dataclass(frozen=True)
@@ -164,22 +166,22 @@ def _is(source: Any, library: str, *names: str) -> bool:
 def _text(source: Any, opening: Opening) -> Table | None:
     if not isinstance(source, (str, os.PathLike)):
         return None
-    from sfumato.tables import paths, queries
+    from sfumato.tables import formats
 
     given = os.fspath(source)
     if isinstance(given, bytes):
         given = os.fsdecode(given)
     if given == "-":
-        return opening.embedded(paths.open_standard_input(opening))
-    if isinstance(source, str) and queries.is_postgres(source):
+        return opening.embedded(formats.open_standard_input(opening))
+    if isinstance(source, str) and is_postgres(source):
         opening.refuse_text_options("the database", "a table of PostgreSQL")
-        return opening.remote(queries.open_postgres(source, opening.query))
-    if isinstance(source, str) and queries.is_query(source) and not os.path.exists(source):
+        return opening.remote(open_postgres(source, opening.query))
+    if isinstance(source, str) and is_query(source) and not os.path.exists(source):
         opening.refuse_text_options("the query", "a query")
         return opening.embedded(
-            queries.open_query(source, opening.memory, opening.columns, opening.exclude)
+            open_query(source, opening.memory, opening.columns, opening.exclude)
         )
-    return opening.embedded(paths.open_path(given, opening))
+    return opening.embedded(formats.open_path(given, opening))
 
 
 def _pandas(source: Any, opening: Opening) -> Table | None:
@@ -201,7 +203,7 @@ def _polars(source: Any, opening: Opening) -> Table | None:
         return opening.embedded(ArrowSource(rows, name))
     if _is(source, "polars", "LazyFrame"):
         from sfumato.tables.frames import arrow_ready
-        from sfumato.tables.streams import CopySource
+        from sfumato.tables.parquet import CopySource
 
         lazy = arrow_ready(source)
         return opening.embedded(
@@ -221,7 +223,7 @@ def _pyarrow(source: Any, opening: Opening) -> Table | None:
         name = "the Arrow table"
         return opening.embedded(ArrowSource(source, name, opening.columns, opening.exclude))
     if _is(source, "pyarrow", "Dataset"):
-        from sfumato.tables.datasets import DatasetSource
+        from sfumato.tables.frames import DatasetSource
 
         name = "the Arrow dataset"
         return opening.embedded(DatasetSource(source, name, opening.columns, opening.exclude))
@@ -231,7 +233,6 @@ def _pyarrow(source: Any, opening: Opening) -> Table | None:
 def _duckdb(source: Any, opening: Opening) -> Table | None:
     if not _is(source, "duckdb", "DuckDBPyRelation"):
         return None
-    from sfumato.tables.queries import open_relation
 
     name = "the DuckDB relation"
     return opening.embedded(open_relation(source, name, opening.columns, opening.exclude))
@@ -254,7 +255,7 @@ def _arrow_stream(source: Any, opening: Opening) -> Table | None:
         return None
     import pyarrow as pa
 
-    from sfumato.tables.streams import StreamSource
+    from sfumato.tables.source import StreamSource
 
     name = "the ibis table" if _is(source, "ibis", "Table") else f"the {type(source).__name__}"
     reader = pa.RecordBatchReader.from_stream(source)
@@ -276,3 +277,171 @@ _RECOGNISERS: tuple[Callable[[Any, Opening], Table | None], ...] = (
     _text, _pandas, _polars, _pyarrow, _duckdb, _spark, _arrow_stream,
     _record_batches,
 )  # fmt: skip
+
+
+EngineName = Literal["auto", "memory", "duckdb"]
+_ENGINES = ("auto", "memory", "duckdb")
+_UNKNOWN_MEMORY = 1 << 31
+"""Assumed to be free on a system that cannot tell."""
+
+
+def embedded_engine(source: Source, engine: str, memory: int | None, threads: int | None) -> Engine:
+    """The engine for rows that this process reads itself.
+
+    Parameters
+    ----------
+    source
+        The rows.
+    engine
+        ``memory``, ``duckdb``, or ``auto`` to go by size.
+    memory
+        Bytes the engine may take; None is half of the memory that is free now.
+    threads
+        Upper limit of threads; None means all cores.
+    """
+    check_engine(engine)
+    if engine == "auto":
+        limit = memory if memory is not None else available_memory() // 2
+        engine = "memory" if source.code_bytes() <= limit else "duckdb"
+    if engine == "memory":
+        from sfumato.engines.memory import MemoryEngine
+
+        return MemoryEngine(source, threads=threads, memory=memory)
+    from sfumato.engines.duckdb import DuckDB
+    from sfumato.engines.sql_engine import SQLEngine
+
+    return SQLEngine(DuckDB(source, memory=memory, threads=threads))
+
+
+def check_engine(engine: str) -> None:
+    """Refuse an engine that does not exist."""
+    if engine not in _ENGINES:
+        raise ParameterError(
+            f"there is no engine `{engine}`",
+            remedy=did_you_mean(engine, _ENGINES)
+            + " Databases are chosen by their URL, Spark by its data frame.",
+        )
+
+
+def memory_in_bytes(memory: int | str | None) -> int | None:
+    """A memory limit given as a number of bytes or as people write it.
+
+    Examples
+    --------
+    >>> memory_in_bytes("1GB"), memory_in_bytes(None)
+    (1073741824, None)
+    """
+    if isinstance(memory, str):
+        return parse_memory(memory)
+    return None if memory is None else checked_memory(memory)
+
+
+def available_memory() -> int:
+    """Bytes of memory that are free for use, also inside a container."""
+    free = _free_of_machine()
+    try:
+        limit = Path("/sys/fs/cgroup/memory.max").read_text().strip()
+        used = Path("/sys/fs/cgroup/memory.current").read_text().strip()
+        if limit != "max":
+            free = min(free, max(int(limit) - int(used), 0))
+    except (OSError, ValueError):
+        pass
+    return free
+
+
+def _free_of_machine() -> int:
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except (OSError, ValueError):
+        pass
+    if not hasattr(os, "sysconf"):  # Windows
+        return _UNKNOWN_MEMORY
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
+
+
+_PREFIX = "sql:"
+
+
+def is_query(given: str) -> bool:
+    """Whether a source is a SQL query and not a path.
+
+    Examples
+    --------
+    >>> is_query("SELECT age FROM 'people.parquet'"), is_query("select.csv")
+    (True, False)
+    """
+    return given.startswith(_PREFIX) or bool(
+        re.match(r"\s*(select|with|from|values)\s", given, re.IGNORECASE)
+    )
+
+
+def open_query(
+    query: str,
+    memory: int | None = None,
+    columns: Sequence[str] | None = None,
+    exclude: Sequence[str] | None = None,
+) -> StreamSource:
+    """What a query over files gives, as DuckDB answers it."""
+    import duckdb
+
+    connection = duckdb.connect(config={"memory_limit": f"{memory}B"} if memory else {})
+    try:
+        statements = connection.extract_statements(query.removeprefix(_PREFIX))
+        if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
+            raise SourceError(
+                "a query must be one SELECT statement", remedy="It may use WITH and files by name."
+            )
+        relation = connection.sql(statements[0])
+    except (duckdb.ParserException, duckdb.BinderException, duckdb.CatalogException) as error:
+        # These speak about the query's own words, never about rows.
+        raise SourceError(
+            f"the query is not understood: {error}",
+            remedy="Name files in quotes, e.g. SELECT age, sex FROM 'people.parquet'.",
+        ) from None
+    except duckdb.Error as error:
+        raise SourceError(
+            f"the query cannot be run: {type(error).__name__}",
+            remedy="Check that its files exist and are tables.",
+        ) from None
+    return open_relation(relation, "the query", columns, exclude)
+
+
+def open_relation(
+    relation: Any,
+    name: str,
+    columns: Sequence[str] | None = None,
+    exclude: Sequence[str] | None = None,
+) -> StreamSource:
+    """A DuckDB relation; it is run once, when its rows are first needed."""
+    from sfumato.tables.source import StreamSource, failures_in_our_words
+
+    with failures_in_our_words(name):
+        schema = relation.limit(0).to_arrow_table().schema
+    return StreamSource(schema, relation.to_arrow_reader, name, columns, exclude)
+
+
+def is_postgres(given: str) -> bool:
+    """Whether a source is the address of a PostgreSQL database."""
+    return given.startswith(("postgresql://", "postgres://"))
+
+
+def open_postgres(given: str, query: str | None = None) -> Engine:
+    """A table ``postgresql://…#schema.table``, or a query, on a PostgreSQL server."""
+    url, _, fragment = given.partition("#")
+    if query is not None and fragment:
+        raise ParameterError(
+            "both a table and a query were given", remedy="Leave out the part after #."
+        )
+    if fragment and is_query(fragment):
+        query, fragment = fragment.removeprefix(_PREFIX), ""
+    if query is None and not fragment:
+        raise SourceError(
+            "the address names a database but no table in it",
+            remedy="Append #schema.table, or # and a SELECT.",
+        )
+    from sfumato.engines.postgres import Postgres
+    from sfumato.engines.sql_engine import SQLEngine
+
+    return SQLEngine(Postgres(url, table=fragment or None, query=query))

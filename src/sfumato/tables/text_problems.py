@@ -13,11 +13,12 @@ from typing import Any, BinaryIO
 from sfumato.errors import SourceError
 from sfumato.tables.dialect import (
     Layout,
+    first_undecodable,
     long_cells_allowed,
+    looks_western,
     never_closed,
     runs_to_the_end,
 )
-from sfumato.tables.encoding import first_undecodable, looks_western
 
 __all__ = ["ragged_line", "unclosed_quote", "undecodable_bytes"]
 

@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
+from sfumato.engines.reservoirs import PairReservoir, RowReservoir
 from sfumato.errors import ParameterError
-from sfumato.streams import PairReservoir, RowReservoir
 
 
 def batches(rows: int, cuts: list[int]) -> list[pa.RecordBatch]:

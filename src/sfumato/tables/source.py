@@ -1,0 +1,349 @@
+"""Sources of rows: columns chosen, plain types, and rows kept that come once.
+
+Streams, queries and lazy frames are read the first time they are needed, into a spool, and from
+then on read from there. Standard input, pipes and unpacked files live in a private temporary file.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from sfumato.engines.protocol import BATCH_ROWS, Column, Source, column_of
+from sfumato.engines.spool import PrivateFolder, Spool
+from sfumato.errors import ColumnError, EngineError, ParameterError, SfumatoError, did_you_mean
+from sfumato.tables.fingerprint import rows_fingerprint
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import duckdb
+    import pyarrow as pa
+
+__all__ = [
+    "StreamSource",
+    "TemporarySource",
+    "chosen",
+    "failures_in_our_words",
+    "kept",
+    "plain_array",
+    "plain_type",
+    "with_plain_types",
+]
+
+_HELD_IN_MEMORY = 1 << 26
+
+
+class StreamSource:
+    """Record batches that can be had once, as a `Source`.
+
+    Parameters
+    ----------
+    schema
+        What the batches look like.
+    read
+        Gives the batches; called at most once.
+    name
+        How messages call the table.
+    columns, exclude
+        Columns to show, or to leave out.
+    """
+
+    paths = ()
+
+    def __init__(
+        self,
+        schema: pa.Schema,
+        read: Callable[[], Iterable[pa.RecordBatch]],
+        name: str,
+        columns: Sequence[str] | None = None,
+        exclude: Sequence[str] | None = None,
+    ) -> None:
+        import pyarrow as pa
+
+        self.name = name
+        self._names = chosen(schema.names, columns, exclude, name)
+        self._at = [schema.names.index(column) for column in self._names]
+        self._read = read
+        types = [plain_type(schema.field(at).type) for at in self._at]
+        self._schema = tuple(
+            column_of(column, type_, where=name)
+            for column, type_ in zip(self._names, types, strict=True)
+        )
+        self._arrow_schema = pa.schema(list(zip(self._names, types, strict=True)))
+        self._spool: Spool | None = None
+
+    def schema(self) -> tuple[Column, ...]:
+        """Columns and types."""
+        return self._schema
+
+    def row_count(self) -> int | None:
+        """Number of rows once they have been read."""
+        return None if self._spool is None else self._spool.rows
+
+    def code_bytes(self) -> int:
+        """About how much memory the codes take; a stream must be read to know."""
+        return 4 * self._spooled().rows * len(self._names)
+
+    def batches(
+        self, columns: Sequence[str] | None = None, rows: int = BATCH_ROWS
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows in the order they came."""
+        return self._spooled().batches(columns, rows)
+
+    def relation(self, connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
+        """The rows as DuckDB scans them."""
+        return self._spooled().relation(connection)
+
+    def fingerprint(self) -> str:
+        """Fingerprint of the rows."""
+        return rows_fingerprint(self._schema, self.batches())
+
+    def close(self) -> None:
+        """Remove the temporary copy; the rows cannot be had again."""
+        if self._spool is not None:
+            self._spool.close()
+
+    def _spooled(self) -> Spool:
+        if self._spool is None:
+            self._spool = Spool.of(self._arrow_schema, self._plain(), _HELD_IN_MEMORY)
+        return self._spool
+
+    def _plain(self) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        with failures_in_our_words(self.name):
+            for batch in self._read():
+                shown = [batch.column(at) for at in self._at]
+                table = with_plain_types(pa.Table.from_arrays(shown, names=self._names))
+                yield from table.cast(self._arrow_schema).to_batches()
+
+
+@contextmanager
+def failures_in_our_words(name: str) -> Iterator[None]:
+    """What another library says when it fails may quote cells; it is not passed on."""
+    try:
+        yield
+    except SfumatoError:
+        raise
+    except Exception as error:
+        raise EngineError(
+            f"computing the rows failed with a {type(error).__name__}",
+            where=name,
+            remedy="Run it on its own to see why.",
+        ) from None
+
+
+_CHUNK = 1 << 20
+
+
+class TemporarySource:
+    """A source together with the private folder that holds its file.
+
+    Parameters
+    ----------
+    source
+        Reads the file.
+    folder
+        Goes away when the source is closed.
+    """
+
+    paths = ()
+
+    def __init__(self, source: Source, folder: PrivateFolder) -> None:
+        self.name = source.name
+        self._source = source
+        self._folder = folder
+
+    def schema(self) -> tuple[Column, ...]:
+        """Columns and types."""
+        return self._source.schema()
+
+    def row_count(self) -> int | None:
+        """Number of rows where it is known."""
+        return self._source.row_count()
+
+    def code_bytes(self) -> int:
+        """About how much memory the codes take."""
+        return self._source.code_bytes()
+
+    def batches(
+        self, columns: Sequence[str] | None = None, rows: int = BATCH_ROWS
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows in their own order."""
+        return self._source.batches(columns, rows)
+
+    def relation(self, connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
+        """The rows as DuckDB scans them."""
+        return self._source.relation(connection)
+
+    def fingerprint(self) -> str:
+        """SHA-256 of what came in."""
+        return self._source.fingerprint()
+
+    def close(self) -> None:
+        """Remove the temporary file."""
+        self._source.close()
+        self._folder.close()
+
+
+def kept(stream: BinaryIO, folder: PrivateFolder, name: str) -> Path:
+    """Copy a stream to a file in a private folder."""
+    path = folder.path / "input"
+    try:
+        with path.open("xb") as file:
+            shutil.copyfileobj(stream, file, _CHUNK)
+    except OSError as error:
+        folder.close()
+        raise EngineError(
+            f"the input could not be copied to a temporary file: {error.strerror or error}",
+            where=name,
+            remedy="Free some space, or point TMPDIR to a larger disk.",
+        ) from None
+    except BaseException:
+        folder.close()
+        raise
+    return path
+
+
+def chosen(
+    names: Iterable[str],
+    columns: Sequence[str] | None,
+    exclude: Sequence[str] | None,
+    where: str,
+) -> list[str]:
+    """Names of the columns to show, each of them usable and there exactly once.
+
+    Parameters
+    ----------
+    names
+        All columns of the source, in its order.
+    columns
+        The ones asked for, in the order asked for; None means all.
+    exclude
+        The ones to leave out; None leaves out none.
+    where
+        The source, for messages.
+
+    Examples
+    --------
+    >>> chosen(["id", "age", "sex"], None, ["id"], "people.csv")
+    ['age', 'sex']
+    """
+    known = list(names)
+    if columns is not None and exclude is not None:
+        raise ParameterError(
+            "columns to show and columns to exclude were both given",
+            where=where,
+            remedy="Give one of the two.",
+        )
+    asked = [columns] if isinstance(columns, str) else columns
+    hidden = [exclude] if isinstance(exclude, str) else (exclude or ())
+    for name in (*(asked or ()), *hidden):
+        if name not in known:
+            raise ColumnError(
+                f"there is no column `{name}`", where=where, remedy=did_you_mean(name, known)
+            )
+    shown = list(asked) if asked is not None else [name for name in known if name not in hidden]
+    if not shown:
+        raise ColumnError("the table has no columns", where=where, remedy="Keep at least one.")
+    for name in shown:
+        _check_name(name, known if asked is None else [*known, *shown], shown, where)
+    return shown
+
+
+def _check_name(name: str, known: list[str], shown: list[str], where: str) -> None:
+    if not name.strip():
+        raise ColumnError(
+            f"column {known.index(name) + 1} has no name",
+            where=where,
+            remedy='Name it, or leave it out with --exclude "" (exclude=[""]); it may be the index '
+            "that pandas writes unless told index=False.",
+        )
+    if shown.count(name) > 1:
+        raise ColumnError(
+            f"column `{name}` occurs {shown.count(name)} times",
+            where=where,
+            remedy="Rename or exclude it: a name must mean one column.",
+        )
+
+
+_DIGITS = 38
+
+
+def plain_type(type_: pa.DataType) -> pa.DataType:
+    """The type a column travels in: without extensions and without the rarest widths.
+
+    Extension types are their storage, half floats widen, milliseconds since 1970 that mean a date
+    become a date, instants in a time zone that nobody knows are the same instants in UTC, and
+    decimals have 128 bits or, beyond 38 digits, are text: so every engine can hold them.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> plain_type(pa.date64())
+    DataType(date32[day])
+    """
+    import pyarrow as pa
+    import pyarrow.types as t
+
+    if isinstance(type_, pa.BaseExtensionType):
+        return plain_type(type_.storage_type)
+    if t.is_dictionary(type_):
+        value = plain_type(type_.value_type)
+        return type_ if value == type_.value_type else value
+    if t.is_run_end_encoded(type_):
+        return plain_type(type_.value_type)
+    if t.is_float16(type_):
+        return pa.float32()
+    if t.is_date64(type_):
+        return pa.date32()
+    if t.is_timestamp(type_) and type_.tz is not None and not _known_zone(type_.tz):
+        return pa.timestamp(type_.unit, "UTC")
+    if t.is_string_view(type_):
+        return pa.large_string()
+    if t.is_binary_view(type_):
+        return pa.large_binary()
+    if t.is_decimal(type_) and not t.is_decimal128(type_):
+        fits = type_.precision <= _DIGITS
+        return pa.decimal128(type_.precision, type_.scale) if fits else pa.string()
+    return type_
+
+
+@cache
+def _known_zone(name: str) -> bool:
+    import pyarrow as pa
+
+    try:
+        pa.array([0], pa.timestamp("s", name)).cast(pa.string())
+    except pa.ArrowException:
+        return False
+    return True
+
+
+def plain_array(array: pa.Array) -> pa.Array:
+    """The same values in the type of `plain_type`."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    wanted = plain_type(array.type)
+    if isinstance(array.type, pa.BaseExtensionType):
+        return plain_array(array.storage)
+    if pa.types.is_run_end_encoded(array.type):
+        return plain_array(pc.run_end_decode(array))
+    return array if array.type == wanted else array.cast(wanted)
+
+
+def with_plain_types(table: pa.Table) -> pa.Table:
+    """The same rows in the types of `plain_type`."""
+    import pyarrow as pa
+
+    columns = [
+        pa.chunked_array([plain_array(chunk) for chunk in column.chunks], plain_type(column.type))
+        for column in table.columns
+    ]
+    return pa.Table.from_arrays(columns, names=table.schema.names)
