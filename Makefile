@@ -47,7 +47,7 @@ types: $(READY)
 	@$(BIN)/mypy
 
 examples: $(READY)
-	@$(BIN)/pytest --quiet --doctest-modules src
+	@$(BIN)/pytest --quiet --doctest-modules src -n $(PYTEST_WORKERS) --dist worksteal
 
 test:
 	@$(MAKE) --no-print-directory -j 3 packages check

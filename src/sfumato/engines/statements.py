@@ -164,7 +164,7 @@ class Rows:
     Examples
     --------
     >>> import pyarrow as pa
-    >>> from sfumato.engines.sql import class_sizes, table, text
+    >>> from sfumato.engines.statements import class_sizes, table, text
     >>> from sfumato.engines.protocol import column_of
     >>> people = Rows(table("people"), (column_of("age", pa.int64()),), Dialect("duckdb"))
     >>> text(class_sizes(people, ["age"]), people.dialect)  # doctest: +NORMALIZE_WHITESPACE
