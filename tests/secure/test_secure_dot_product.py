@@ -69,7 +69,7 @@ def test_shapes_are_checked():
     ring = Ring.power_of_two(16)
     with pytest.raises(ParameterError, match="one vector"):
         agree(lambda s: secure.scalar_product(s, np.ones((2, 2), bool), ring=ring))
-    with pytest.raises(ParameterError, match="one row each"):
+    with pytest.raises(ParameterError, match="must form a table"):
         agree(lambda s: secure.cross_counts(s, np.ones(2, bool), theirs=1, ring=ring))
 
 

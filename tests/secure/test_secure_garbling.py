@@ -18,10 +18,9 @@ from sfumato.secure.circuit import Builder
 from sfumato.secure.garbling import (
     CompiledEngine,
     PortableEngine,
-    _said_when_compiling,
     choose,
-    warm_up,
 )
+from sfumato.secure.party import _said_when_compiling, warm_up
 
 needs_aes = pytest.mark.skipif(
     not _aes.available(), reason="this processor has no AES instructions"

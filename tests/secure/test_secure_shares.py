@@ -156,7 +156,7 @@ def test_announced_lengths_and_roles_are_checked():
     def nobody(session):
         return secure.reveal(session, secure.zeros(Ring.odd(5), 1), to="carol", what="x")
 
-    with pytest.raises(ParameterError, match="nobody"):
+    with pytest.raises(ParameterError, match="not a party"):
         secure.together(nobody, nobody)
 
 

@@ -41,13 +41,12 @@ if TYPE_CHECKING:
     from sfumato.secure.dot_product import (
         cross_counts as cross_counts, scalar_product as scalar_product,
     )
-    from sfumato.secure.garbling import warm_up as warm_up
     from sfumato.secure.logarithm import (
         log as log, log2_quick as log2_quick, log_error as log_error, x_log_x as x_log_x,
     )
     from sfumato.secure.party import (
         Logarithms as Logarithms, Meeting as Meeting, Outcome as Outcome, bayes_net as bayes_net,
-        id3 as id3, log_of_sums as log_of_sums, read_schema as read_schema,
+        id3 as id3, log_of_sums as log_of_sums, read_schema as read_schema, warm_up as warm_up,
     )
     from sfumato.secure.schema import Schema as Schema, pool_categories as pool_categories
     from sfumato.secure.session import (
@@ -68,9 +67,8 @@ _NAMES = {
     "counting": "HeldCells HeldRows",
     "decision_tree": "DecisionTree grow_tree",
     "dot_product": "cross_counts scalar_product",
-    "garbling": "warm_up",
     "logarithm": "log log2_quick log_error x_log_x",
-    "party": "Logarithms Meeting Outcome bayes_net id3 log_of_sums read_schema",
+    "party": "Logarithms Meeting Outcome bayes_net id3 log_of_sums read_schema warm_up",
     "schema": "Schema pool_categories",
     "session": "Session SessionReport connect listen together",
     "shares": "Ring Shares private reveal reveal_real share zeros",

@@ -10,10 +10,7 @@ two (each output bit is the exclusive or of Alice's and Bob's bit) unless it is 
 
 from __future__ import annotations
 
-import contextlib
 import os
-import time
-from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -26,7 +23,7 @@ from sfumato.secure.oblivious_transfer import AHEAD
 if TYPE_CHECKING:
     from sfumato.secure.session import Session
 
-__all__ = ["CompiledEngine", "Engine", "PortableEngine", "choose", "run_circuit", "warm_up"]
+__all__ = ["CompiledEngine", "Engine", "PortableEngine", "choose", "run_circuit"]
 
 Bits = NDArray[np.uint8]
 Words = NDArray[np.uint64]
@@ -177,55 +174,6 @@ def choose(name: str = "auto") -> Engine:
                 "this processor has no AES instructions", remedy="Use the engine openssl or auto."
             )
     return PortableEngine()
-
-
-def warm_up(progress: Callable[[str], None] | None = None) -> float:
-    """Compile or load every kernel now, before a peer waits; returns the seconds it took.
-
-    The compiled code is kept on disk: only the first run on a machine compiles.
-
-    Parameters
-    ----------
-    progress
-        Receives one line if anything must be compiled.
-    """
-    started = time.monotonic()
-    from sfumato.secure.dot_product import scalar_product
-    from sfumato.secure.logarithm import log
-    from sfumato.secure.session import together
-    from sfumato.secure.shares import Ring, private
-
-    def party(session: Session) -> None:
-        for ring in (Ring.power_of_two(64), Ring.odd((1 << 60) - 93)):
-            numbers = private(ring, [3, 4])
-            log(session, numbers, bits=10)
-            scalar_product(session, np.ones(64, bool), ring=Ring.power_of_two(32))
-
-    with _said_when_compiling(progress):
-        together(party, party, program="warm-up")
-    return time.monotonic() - started
-
-
-@contextlib.contextmanager
-def _said_when_compiling(progress: Callable[[str], None] | None) -> Iterator[None]:
-    """Say once that it takes a while, as soon as a kernel is not found on disk."""
-    if progress is None:
-        yield
-        return
-    from numba.core import event
-
-    left = [progress]
-
-    class FirstCompiled(event.Listener):  # type: ignore[misc]  # numba has no types
-        def on_start(self, event: object) -> None:
-            if left:
-                left.pop()("preparing compiled code (once on this machine, up to half a minute)")
-
-        def on_end(self, event: object) -> None:
-            """Nothing more to say."""
-
-    with event.install_listener("numba:compile", FirstCompiled()):
-        yield
 
 
 def _key(key: int) -> tuple[np.uint64, np.uint64]:

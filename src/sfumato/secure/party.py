@@ -6,8 +6,10 @@ call the same function with the same options, each with its own rows, and get th
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
@@ -15,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 from sfumato.errors import ColumnError, ParameterError, SourceError, did_you_mean
 from sfumato.files import read_text, require_file
 from sfumato.results import Result
-from sfumato.secure.session import Session, SessionReport, connect, listen
+from sfumato.secure.session import Session, SessionReport, connect, listen, together
 from sfumato.secure.tls import TLS, Address, parse_address
 
 if TYPE_CHECKING:
@@ -27,7 +29,16 @@ if TYPE_CHECKING:
     from sfumato.secure.decision_tree import DecisionTree
     from sfumato.secure.schema import Schema
 
-__all__ = ["Logarithms", "Meeting", "Outcome", "bayes_net", "id3", "log_of_sums", "read_schema"]
+__all__ = [
+    "Logarithms",
+    "Meeting",
+    "Outcome",
+    "bayes_net",
+    "id3",
+    "log_of_sums",
+    "read_schema",
+    "warm_up",
+]
 
 Split = Literal["rows", "cells"]
 Found = TypeVar("Found", bound=Result)
@@ -113,8 +124,6 @@ class Meeting:
 
     def meet(self, program: str, parameters: Mapping[str, Any]) -> Session:
         """Prepare the compiled code, then wait for the other party and greet it."""
-        from sfumato.secure.garbling import warm_up
-
         progress = self.progress or (lambda *_: None)
         warm_up(progress)
         progress("waiting for the other party")
@@ -316,6 +325,56 @@ def bayes_net(
         {**options, **own.facts(schema)},
         lambda session: search_net(session, own.agreed(session, schema), **options),
     )
+
+
+def warm_up(progress: Callable[[str], None] | None = None) -> float:
+    """Compile or load every kernel now, before a peer waits; returns the seconds it took.
+
+    The compiled code is kept on disk: only the first run on a machine compiles.
+
+    Parameters
+    ----------
+    progress
+        Receives one line if anything must be compiled.
+    """
+    started = time.monotonic()
+    import numpy as np
+
+    from sfumato.secure.dot_product import scalar_product
+    from sfumato.secure.logarithm import log
+    from sfumato.secure.shares import Ring, private
+
+    def party(session: Session) -> None:
+        for ring in (Ring.power_of_two(64), Ring.odd((1 << 60) - 93)):
+            numbers = private(ring, [3, 4])
+            log(session, numbers, bits=10)
+            scalar_product(session, np.ones(64, bool), ring=Ring.power_of_two(32))
+
+    with _said_when_compiling(progress):
+        together(party, party, program="warm-up")
+    return time.monotonic() - started
+
+
+@contextlib.contextmanager
+def _said_when_compiling(progress: Callable[[str], None] | None) -> Iterator[None]:
+    """Say once that it takes a while, as soon as a kernel is not found on disk."""
+    if progress is None:
+        yield
+        return
+    from numba.core import event
+
+    left = [progress]
+
+    class FirstCompiled(event.Listener):  # type: ignore[misc]  # numba has no types
+        def on_start(self, event: object) -> None:
+            if left:
+                left.pop()("preparing compiled code (once on this machine, up to half a minute)")
+
+        def on_end(self, event: object) -> None:
+            """Nothing more to say."""
+
+    with event.install_listener("numba:compile", FirstCompiled()):
+        yield
 
 
 def _together(
