@@ -39,11 +39,10 @@ from benchmarks.runner import (
     peer_environment,
     report,
 )
-from sfumato.anonymization.demand import Demand, models_of
-from sfumato.anonymization.preparing import prepare
-from sfumato.anonymization.problem import Problem
+from sfumato.anonymization.pipeline import prepare
+from sfumato.anonymization.problem import Problem, group_view
 from sfumato.anonymization.registry import method
-from sfumato.anonymization.views import group_view
+from sfumato.anonymization.request import Request
 from sfumato.budget import Budget
 from sfumato.hierarchy import EncodedHierarchy, Ranges, read_folder
 from sfumato.utility import View, certainty_penalty
@@ -90,8 +89,10 @@ def adult(name: str, trees: bool, rows: int | None = None) -> Problem:
         read_folder(sf.datasets.hierarchies("arx_adult"), [*QI, "salary-class"]) if trees else {}
     )
     grown = {column: tree for column, tree in grown.items() if column in QI}
-    demand = Demand((QI,), (), models_of((), k=K), name, {}, grown, trees)
-    problem: Problem = prepare(sf.table(table), demand, Budget()).problem
+    demand = Request.of(
+        {"qi": QI, "k": K, "method": name, **({"hierarchies": grown} if trees else {})}
+    )
+    problem: Problem = prepare(opened := sf.table(table), demand.opened(opened), Budget())
     return problem
 
 

@@ -18,11 +18,10 @@ import pyarrow.parquet as pq
 
 import sfumato as sf
 from benchmarks.runner import report
-from sfumato.anonymization.demand import Demand, models_of
-from sfumato.anonymization.preparing import prepare
-from sfumato.anonymization.problem import Problem, Solution
+from sfumato.anonymization.pipeline import prepare
+from sfumato.anonymization.problem import Problem, Solution, group_view
 from sfumato.anonymization.registry import method
-from sfumato.anonymization.views import group_view
+from sfumato.anonymization.request import Request
 from sfumato.budget import Budget
 from sfumato.hierarchy import Boundaries, Hierarchy, flat
 from sfumato.utility import discernibility, weighted_discernibility
@@ -114,17 +113,11 @@ def solve(
     table: pa.Table, k: int, bounds: Boundaries | None, grown: dict[str, Hierarchy]
 ) -> tuple[Problem, Solution, float]:
     """k-member with information loss as the paper has it, and the CPU seconds it took."""
-    demand = Demand(
-        (BOUNDED_QI,),
-        (),
-        models_of((), k=k),
-        "kmember",
-        {"loss": "height", "part_size": 0},
-        grown,
-        True,
-        bounds,
+    demand = Request.of(
+        {"qi": BOUNDED_QI, "k": k, "method": "kmember", "loss": "height", "part_size": 0}
+        | {"hierarchies": grown, "boundaries": bounds}
     )
-    problem: Any = prepare(sf.table(table), demand, Budget()).problem
+    problem: Any = prepare(opened := sf.table(table), demand.opened(opened), Budget())
     begun = time.process_time()
     solution = method("kmember").solve(problem)
     return problem, solution, time.process_time() - begun
@@ -195,8 +188,8 @@ def only(column: str) -> dict[str, float]:
 def mondrian(table: pa.Table, k: int, first: str | None) -> tuple[Problem, Solution]:
     """Strict Mondrian, plain or with one column first."""
     weights = {} if first is None else only(first)
-    demand = Demand((tuple(MONDRIAN_QI),), (), models_of((), k=k), "mondrian", weights=weights)
-    problem: Any = prepare(sf.table(table), demand, Budget()).problem
+    demand = Request.of({"qi": list(MONDRIAN_QI), "k": k, "weights": weights})
+    problem: Any = prepare(opened := sf.table(table), demand.opened(opened), Budget())
     return problem, method("mondrian").solve(problem)
 
 

@@ -16,9 +16,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 import sfumato as sf
-from sfumato.anonymization.config import Settings
-from sfumato.anonymization.solving import solve
-from sfumato.anonymization.verb import demand_of
+from sfumato.anonymization.request import Request
+from sfumato.anonymization.pipeline import solve
 from sfumato.hierarchy import Ranges
 
 HERE = Path(__file__).parent
@@ -64,17 +63,17 @@ def released(table: pa.Table, **asked: Any) -> tuple[Array, dict[str, Any]]:
     """Middles of the published ranges, row by row, and what the release cost."""
     release = sf.anonymize(table, **asked)
     opened = sf.table(table)
-    (part,) = solve(opened, demand_of(opened, Settings.of(asked)), sf.Budget())
+    (part,) = solve(opened, Request.of(asked).opened(opened), sf.Budget())
     entries = part.problem.entries
     codes = {name: opened.codes([name]).arrays[0] for name in entries.columns}
     place = {tuple(int(a[e]) for a in entries.arrays): e for e in range(entries.entries)}
     rows = [place[key] for key in zip(*(codes[n].tolist() for n in entries.columns), strict=True)]
     middles = []
     for name in part.problem.qi:
-        shown, shape = part.solution.published[name], part.problem.shapes[name]
+        shown, shape = part.published[name], part.problem.shapes[name]
         assert isinstance(shape, Ranges)
         middle = (shape.points[shown.low] + shape.points[shown.high]) / 2
-        middles.append(middle[shown.codes[part.solution.groups[rows]]])
+        middles.append(middle[shown.codes[part.groups[rows]]])
     return np.stack(middles, axis=1), dict(release.utility)
 
 

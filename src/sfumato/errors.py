@@ -24,7 +24,9 @@ quoted; a cell's value never is.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextvars import ContextVar
+from typing import Any
 
 __all__ = [
     "BudgetError",
@@ -42,6 +44,8 @@ __all__ = [
     "TooManyClassesError",
     "UnfinishedError",
     "did_you_mean",
+    "spell",
+    "spelling",
 ]
 
 
@@ -158,3 +162,22 @@ def did_you_mean(given: str, known: Iterable[str]) -> str:
     if not names:
         return "There are none."
     return f"Known are: {shown}{', …' if len(names) > 12 else ''}."
+
+
+def _in_python(name: str, value: Any) -> str:
+    return f"{name}={value!r}".replace("'", '"')
+
+
+spelling: ContextVar[Callable[[str, Any], str]] = ContextVar("spelling", default=_in_python)
+"""How parameters are written where the user is: in Python, or as options of the command line."""
+
+
+def spell(name: str, value: Any) -> str:
+    """A parameter with an example of its value, as the user would write it.
+
+    Examples
+    --------
+    >>> spell("sensitive", ["diagnosis"])
+    'sensitive=["diagnosis"]'
+    """
+    return spelling.get()(name, value)

@@ -12,9 +12,38 @@ import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-__all__ = ["Result", "plain"]
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+
+__all__ = ["Frames", "Result", "plain"]
+
+
+class Frames:
+    """Mixin of what holds rows: they can be taken as a frame of any library.
+
+    Whoever reads Arrow streams (polars, DuckDB, pandas, …) takes the object itself.
+    """
+
+    def to_arrow(self) -> pa.Table:
+        """All rows as an Arrow table."""
+        raise NotImplementedError
+
+    def to_pandas(self) -> pd.DataFrame:
+        """All rows as a pandas data frame."""
+        return self.to_arrow().to_pandas()
+
+    def to_polars(self) -> pl.DataFrame:
+        """All rows as a polars data frame."""
+        import polars
+
+        return polars.from_arrow(self.to_arrow())
+
+    def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
+        return self.to_arrow().__arrow_c_stream__(requested_schema)
 
 
 class Result:

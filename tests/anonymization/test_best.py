@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from sfumato.anonymization.axes import positions_of
-from sfumato.anonymization.demand import Demand, models_of
 from sfumato.anonymization.methods import annealing, lattice
 from sfumato.anonymization.methods.best import solve
 from sfumato.anonymization.methods.pricing import (
@@ -21,7 +20,8 @@ from sfumato.anonymization.methods.pricing import (
     nearest_entries,
     prices_of,
 )
-from sfumato.anonymization.preparing import prepare
+from sfumato.anonymization.pipeline import prepare
+from sfumato.anonymization.request import Request
 from sfumato.budget import Budget
 from tree_partitions import TREES, optimum, small_table
 
@@ -61,8 +61,8 @@ def test_parts_and_seeds_change_no_promise(seed, k):
 def test_nearest_entries_lose_least_together(seed, rows, wish):
     random = np.random.default_rng(seed)
     table = small_table(random, rows).append_column("age", pa.array(random.integers(18, 60, rows)))
-    asked = Demand((("job", "town", "age"),), (), models_of((), k=2), "best", {}, TREES, True)
-    problem = prepare(sf.table(table), asked, Budget()).problem
+    asked = demand(2, "age")
+    problem = prepare(opened := sf.table(table), asked.opened(opened), Budget())
     prices, positions = prices_of(problem, "certainty"), positions_of(problem)
     many = len(positions)
     cut = int(random.integers(0, many + 1))
@@ -102,11 +102,11 @@ def test_a_search_that_is_stopped_gives_the_best_so_far():
             budget.cancel()
 
     budget.on_progress = stop
-    prepared = prepare(sf.table(table), demand(7), budget)
-    solution = solve(prepared.problem)
+    prepared = prepare(opened := sf.table(table), demand(7).opened(opened), budget)
+    solution = solve(prepared)
     assert solution.stopped_by == "cancelled"
     assert solution.details["loss_after"] <= solution.details["loss_before"]
-    rows = prepared.problem.counts if solution.rows is None else solution.rows
+    rows = prepared.counts if solution.rows is None else solution.rows
     sizes = np.bincount(solution.groups, weights=rows)
     assert sizes.min() >= 7
 
@@ -115,9 +115,9 @@ def test_a_descent_out_of_time_visits_few_nodes(monkeypatch):
     table = small_table(np.random.default_rng(8), 300)
     monkeypatch.setattr(lattice, "WORK", 0)  # asks after every node
     told = []
-    whole = lattice.solve(prepare(sf.table(table), demand(7), Budget()).problem)
+    whole = lattice.solve(prepare(opened := sf.table(table), demand(7).opened(opened), Budget()))
     budget = Budget(on_progress=lambda doing, share: told.append(share))
-    problem = prepare(sf.table(table), demand(7), budget).problem
+    problem = prepare(opened := sf.table(table), demand(7).opened(opened), budget)
     budget.cancel()
     told.clear()
     hurried = lattice.solve(problem)
@@ -127,5 +127,6 @@ def test_a_descent_out_of_time_visits_few_nodes(monkeypatch):
     assert np.bincount(hurried.groups, weights=problem.counts).min() >= 7
 
 
-def demand(k):
-    return Demand((("job", "town"),), (), models_of((), k=k), "best", {}, TREES, True)
+def demand(k, *more):
+    asked = {"qi": ["job", "town", *more], "k": k, "method": "best", "hierarchies": TREES}
+    return Request.of(asked)

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sfumato as sf
-from sfumato.anonymization.demand import Demand, models_of
 from sfumato.anonymization.methods import best
-from sfumato.anonymization.preparing import prepare
+from sfumato.anonymization.pipeline import prepare
+from sfumato.anonymization.request import Request
 from sfumato.budget import Budget
 from sfumato.errors import ParameterError
 from tree_partitions import TREES, optimum, small_table
@@ -96,8 +96,9 @@ def test_rows_that_are_left_out_do_not_count():
 
 def test_without_time_there_is_no_bound_and_it_is_said(monkeypatch):
     table = small_table(np.random.default_rng(5), 40)
-    demand = Demand((tuple(TREES),), (), models_of((), k=3), "best", {"bound": "lp"}, TREES, True)
-    problem = prepare(sf.table(table), demand, Budget()).problem
+    asked = {"qi": list(TREES), "k": 3, "method": "best", "bound": "lp", "hierarchies": TREES}
+    demand = Request.of(asked)
+    problem = prepare(opened := sf.table(table), demand.opened(opened), Budget())
     found = best.solve(replace(problem, budget=Budget(seconds=0)))
     assert found.lower_bound is None
     assert found.warnings == ("no bound was proven: the time was over; allow more --time",)

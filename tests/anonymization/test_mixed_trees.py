@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.anonymization.config import Settings
+from sfumato.anonymization.request import Request
 from sfumato.errors import ParameterError
 
 PEOPLE = pa.table(
@@ -43,9 +43,9 @@ def test_only_the_column_with_a_tree_climbs_it(trees: Path, method: str) -> None
 
 
 def test_the_setting_survives_its_file(trees: Path, tmp_path: Path) -> None:
-    asked = Settings.of({"qi": ["age"], "k": 2, "infer_hierarchies": False, "hierarchies": trees})
+    asked = Request.of({"qi": ["age"], "k": 2, "infer_hierarchies": False, "hierarchies": trees})
     (tmp_path / "mine.toml").write_text(asked.to_toml())
     assert "infer_hierarchies = false" in asked.to_toml()
-    assert Settings.read(tmp_path / "mine.toml").infer_hierarchies is False
+    assert Request.read(tmp_path / "mine.toml").infer_hierarchies is False
     with pytest.raises(ParameterError, match="true or false"):
-        Settings.of({"qi": ["age"], "k": 2, "infer_hierarchies": "no"})
+        Request.of({"qi": ["age"], "k": 2, "infer_hierarchies": "no"})

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 import sfumato as sf
 from sfumato.anonymization.axes import axes_of, published_groups
 from sfumato.anonymization.cuts import _positions, _runs
-from sfumato.anonymization.demand import Demand, models_of
 from sfumato.anonymization.methods.mondrian import solve
-from sfumato.anonymization.preparing import prepare
+from sfumato.anonymization.pipeline import prepare
+from sfumato.anonymization.request import Request
 from sfumato.hierarchy import EncodedHierarchy, Hierarchy, ValueSets
 
 JOBS = Hierarchy.from_levels([list("abcd"), ["ab", "ab", "cd", "cd"], ["*"] * 4])
@@ -37,8 +37,9 @@ def problems(draw):
     )
     qi = tuple(table.column_names)
     k = draw(st.integers(1, 5))
-    demand = Demand((qi,), (), models_of((), k=k), "mondrian", {}, {"job": JOBS})
-    return prepare(sf.table(table), demand, sf.Budget()).problem
+    asked = {"qi": qi, "k": k, "hierarchies": {"job": JOBS}, "infer_hierarchies": False}
+    demand = Request.of(asked)
+    return prepare(opened := sf.table(table), demand.opened(opened), sf.Budget())
 
 
 def by_recursion(problem):

@@ -18,6 +18,7 @@ from sfumato.privacy import (
     AlphaK,
     ClassHistogram,
     Closeness,
+    Counted,
     DistinctDiversity,
     EntropyDiversity,
     KAnonymity,
@@ -25,7 +26,6 @@ from sfumato.privacy import (
     RecursiveDiversity,
     SensitiveColumn,
     Sensitivity,
-    reach,
 )
 
 
@@ -140,7 +140,7 @@ def test_the_best_that_is_named_can_be_had_and_no_more(
     column = SensitiveColumn(counts.sum(axis=0))
     inside = ClassHistogram.of(owner, len(blocks), codes, 4, counts.ravel())
     sizes = counts.sum(axis=1)
-    found = reach(model, sizes, inside, column)
+    found = model.reach(Counted(sizes, inside, column), sizes)
     rules = sf.privacy.compile_rules([model], {"s": column})
     from sfumato.privacy._kernels import holds
 
@@ -165,4 +165,4 @@ def test_the_best_that_is_named_can_be_had_and_no_more(
     milder = type(model)(**{**model.__dict__, **changed})
     if isinstance(model, RecursiveDiversity) and "c" not in changed:
         milder = RecursiveDiversity(1e9, changed["l"], "s")
-    assert reach(milder, sizes, inside, column).blocked_blocks < len(blocks)
+    assert milder.reach(Counted(sizes, inside, column), sizes).blocked_blocks < len(blocks)

@@ -128,18 +128,15 @@ def test_a_release_answers_its_workload_better():
     asked = {"qi": ["a", "b", "c"], "k": 20}
     aware = sf.anonymize(table, workload=queries, **asked)
     # the plain release is asked the same queries, but does not know them
-    from sfumato.anonymization.config import Settings
-    from sfumato.anonymization.solving import solve
-    from sfumato.anonymization.verb import demand_of
-    from sfumato.anonymization.views import piece_view
+    from sfumato.anonymization.pipeline import solve
+    from sfumato.anonymization.problem import piece_view
+    from sfumato.anonymization.request import Request
     from sfumato.utility import answer_workload
 
     opened = sf.table(table)
-    (part,) = solve(opened, demand_of(opened, Settings.of(asked)), sf.Budget())
+    (part,) = solve(opened, Request.of(asked).opened(opened), sf.Budget())
     values = {n: part.problem.entries.values_of(n) for n in asked["qi"]}
-    plain = answer_workload(
-        piece_view(part.problem, part.solution), QueryLog.of(queries).replayed(values)
-    )
+    plain = answer_workload(piece_view(part.problem, part), QueryLog.of(queries).replayed(values))
     told = aware.utility["queries"]
     assert told["answered"] == 10
     assert told["precision"] > plain.precision

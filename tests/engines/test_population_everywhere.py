@@ -10,7 +10,7 @@ import pyarrow as pa
 import sfumato as sf
 from sfumato.demo import people
 from sfumato.engines.protocol import Engine
-from sfumato.populations.safe_harbor import RESTRICTED_AREAS, safe_harbor_draft
+from sfumato.populations.safe_harbor import RESTRICTED_AREAS, plan_safe_harbor
 from sfumato.populations.streaming import sampled_groups
 from sfumato.tables import Table
 
@@ -37,10 +37,10 @@ def test_the_same_answers_everywhere(opened: Callable[[pa.Table], Engine]) -> No
 
 def test_safe_harbor_decides_the_same_everywhere(opened: Callable[[pa.Table], Engine]) -> None:
     def decided(table: Table) -> dict[str, str]:
-        draft = safe_harbor_draft(
+        plan = plan_safe_harbor(
             table, keep=(), drop=(), as_of=TODAY, restricted=RESTRICTED_AREAS, pad=False, seed=0,
             budget=sf.Budget(),
         )  # fmt: skip
-        return dict(draft.column_actions)
+        return dict(plan.column_actions)
 
     assert decided(Table(opened(PEOPLE))) == decided(sf.table(PEOPLE))

@@ -114,7 +114,7 @@ def test_a_mask_is_written_where_the_rows_are(remote, tmp_path, request):
         server = request.getfixturevalue("postgres")
         output, reopen = f"{schema}.masked", f"{server.url}#{schema}.masked"
         place = tmp_path / "masked.json"
-    written = publish(asked.draft, output, certificate=place)
+    written = publish(asked, output, certificate=place)
     assert written.verified
     with sf.table(reopen) as back:
         assert back.columns == local.details["published"]

@@ -15,7 +15,7 @@ import sfumato as sf
 from brute import as_table, classes, column_sets, small_tables, together
 from samples import sample_path
 from sfumato.errors import ParameterError
-from sfumato.quasi.mask import Demand, mask_draft
+from sfumato.quasi.mask import Demand, plan_mask
 
 PEOPLE = pa.table(
     {
@@ -30,8 +30,8 @@ def published(source, measure, beta, **options):
     parameters = {
         name: options.pop(name) for name in ("sample", "proven", "seed") if name in options
     }
-    draft = mask_draft(source, Demand(measure, beta, explain=False, **parameters), **options)
-    return draft.details
+    plan = plan_mask(source, Demand(measure, beta, explain=False, **parameters), **options)
+    return plan.details
 
 
 def test_the_example_of_motwani_and_xu():

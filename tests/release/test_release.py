@@ -7,7 +7,7 @@ import json
 import multiprocessing
 import random
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -21,7 +21,7 @@ import sfumato as sf
 from cli_tools import sfumato
 from sfumato.engines.recoding import Recoding
 from sfumato.errors import EngineError, ParameterError, PromiseError, SourceError
-from sfumato.release import Draft, Finding, publish, rehearse
+from sfumato.release import Finding, Release, publish, rehearse
 from sfumato.release.certificate import Certificate, certificate_path
 from sfumato.release.promise import RatioAtMost, WithoutColumns, promise_from_dict
 
@@ -37,11 +37,11 @@ def people(rows: int = 60) -> pa.Table:
     )
 
 
-def draft(table: pa.Table, beta: float = 0.9, drop: tuple[str, ...] = ("id",), **more) -> Draft:
+def plan(table: pa.Table, beta: float = 0.9, drop: tuple[str, ...] = ("id",), **more) -> Release:
     kept = tuple(name for name in table.column_names if name not in drop)
-    return Draft(
-        table=sf.table(table),
-        recoding=Recoding(drop=drop),
+    return Release.planned(
+        sf.table(table),
+        Recoding(drop=drop),
         method="test",
         asked={"beta": beta},
         promises=(RatioAtMost("distinct", beta, kept), WithoutColumns(drop)),
@@ -53,7 +53,7 @@ def draft(table: pa.Table, beta: float = 0.9, drop: tuple[str, ...] = ("id",), *
 @pytest.mark.parametrize("ending", ["csv", "csv.gz", "tsv", "parquet", "arrow"])
 def test_what_is_written_is_verified_and_can_be_verified_again(tmp_path, ending):
     output = tmp_path / f"out.{ending}"
-    release = publish(draft(people()), output)
+    release = publish(plan(people()), output)
     assert release.verified
     assert all(finding.holds for finding in release.findings)
     assert sf.table(str(output)).columns == ("age", "zip", "note")
@@ -78,15 +78,15 @@ CELLS = st.sampled_from(
 def test_text_keeps_its_classes_on_the_way_through_a_csv_file(tmp_path_factory, rows, width):
     table = pa.table({f"c{i}": pa.array([row[i] for row in rows], "string") for i in range(width)})
     output = tmp_path_factory.mktemp("out") / "out.csv"
-    release = publish(draft(table, beta=1.0, drop=()), output)
+    release = publish(plan(table, beta=1.0, drop=()), output)
     assert release.classes == sf.measure(table).classes
     found = sf.verify(str(output))
     assert found.holds, [finding.say for finding in found.findings if not finding.holds]
 
 
-def test_the_same_draft_gives_the_same_bytes(tmp_path):
+def test_the_same_plan_gives_the_same_bytes(tmp_path):
     for name in ("one.csv", "two.csv"):
-        publish(draft(people(), seed=3), tmp_path / name)
+        publish(plan(people(), seed=3), tmp_path / name)
     one, two = ((tmp_path / name).read_bytes() for name in ("one.csv", "two.csv"))
     assert one == two
     certificates = [
@@ -101,14 +101,14 @@ def test_the_same_draft_gives_the_same_bytes(tmp_path):
 def test_a_broken_promise_publishes_nothing(tmp_path):
     output = tmp_path / "out.csv"
     with pytest.raises(PromiseError, match=r"nothing was published.*at most 0.1 was promised"):
-        publish(draft(people(), beta=0.1), output)
+        publish(plan(people(), beta=0.1), output)
     assert list(tmp_path.iterdir()) == []
     with pytest.raises(PromiseError):
-        rehearse(draft(people(), beta=0.1))
+        rehearse(plan(people(), beta=0.1))
 
 
 def test_a_rehearsal_leaves_nothing_behind_and_can_be_written(tmp_path):
-    release = rehearse(draft(people()))
+    release = rehearse(plan(people()))
     assert (release.output, release.verified, release.rows) == (None, True, 60)
     assert release.table.columns == ("age", "zip", "note")
     written = release.write(tmp_path / "out.parquet")
@@ -120,14 +120,14 @@ def test_an_existing_output_or_certificate_is_not_replaced_unless_asked(tmp_path
     output = tmp_path / "out.csv"
     output.write_text("precious")
     with pytest.raises(ParameterError):
-        publish(draft(people()), output)
+        publish(plan(people()), output)
     assert output.read_text() == "precious"
     assert not certificate_path(output).exists()
-    publish(draft(people()), output, force=True)
+    publish(plan(people()), output, force=True)
     assert sf.verify(str(output)).holds
     output.unlink()
     with pytest.raises(ParameterError, match="certificate of an earlier release"):
-        publish(draft(people()), output)
+        publish(plan(people()), output)
 
 
 @pytest.mark.parametrize("force", [(), ("--force",)])
@@ -146,9 +146,9 @@ def test_a_release_never_replaces_its_input(tmp_path, force):
 
 def test_folders_that_are_missing_or_closed(tmp_path):
     with pytest.raises(ParameterError, match="does not exist"):
-        publish(draft(people()), tmp_path / "no" / "out.csv")
+        publish(plan(people()), tmp_path / "no" / "out.csv")
     with pytest.raises(ParameterError, match="folder"):
-        publish(draft(people()), tmp_path)
+        publish(plan(people()), tmp_path)
 
 
 @dataclass(frozen=True)
@@ -167,8 +167,8 @@ class Vanishing:
 
 
 def test_no_output_without_its_certificate(tmp_path):
-    made = draft(people())
-    made = Draft(**{**vars(made), "promises": (Vanishing(tmp_path),)})
+    made = plan(people())
+    made = replace(made, promises=(Vanishing(tmp_path),))
     with pytest.raises(EngineError, match="the file could not be written"):
         publish(made, tmp_path / "out.csv")
     assert [p.name for p in tmp_path.iterdir()] == ["out.csv.certificate.json"]
@@ -182,7 +182,7 @@ def altered(path: Path, change) -> None:
 
 def test_an_altered_certificate_is_a_failed_promise(tmp_path):
     output = tmp_path / "out.csv"
-    publish(draft(people()), output)
+    publish(plan(people()), output)
     beside = certificate_path(output)
     altered(beside, lambda body: body["asked"].update(beta=0.5))
     done = sfumato("verify", output)
@@ -194,7 +194,7 @@ def test_an_altered_certificate_is_a_failed_promise(tmp_path):
 
 def test_an_altered_byte_is_a_failed_promise(tmp_path):
     output = tmp_path / "out.csv"
-    publish(draft(people()), output)
+    publish(plan(people()), output)
     output.write_bytes(output.read_bytes().replace(b"20", b"21", 1))
     done = sfumato("verify", output, "--json")
     assert done.code == 1
@@ -210,7 +210,7 @@ def test_an_altered_byte_is_a_failed_promise(tmp_path):
 )
 def test_certificates_of_another_form(tmp_path, change, words):
     output = tmp_path / "out.csv"
-    publish(draft(people()), output)
+    publish(plan(people()), output)
     altered(certificate_path(output), change)
     done = sfumato("verify", output)
     assert done.code == 2
@@ -232,17 +232,17 @@ def test_a_certificate_that_lacks_what_it_must_say(tmp_path):
 
 def test_seals_fit_only_their_key(tmp_path):
     output = tmp_path / "out.csv"
-    publish(draft(people()), output, key=b"secret")
+    publish(plan(people()), output, key=b"secret")
     assert sf.verify(str(output), key=b"secret").holds
     assert not sf.verify(str(output), key=b"other").holds
     unsealed = tmp_path / "plain.csv"
-    publish(draft(people()), unsealed)
+    publish(plan(people()), unsealed)
     assert not sf.verify(str(unsealed), key=b"secret").holds
 
 
 def test_a_certificate_may_lie_elsewhere(tmp_path):
     place = tmp_path / "kept.json"
-    publish(draft(people()), tmp_path / "out.csv", certificate=place)
+    publish(plan(people()), tmp_path / "out.csv", certificate=place)
     assert not certificate_path(tmp_path / "out.csv").exists()
     assert sf.verify(str(tmp_path / "out.csv"), certificate=place).holds
 

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.anonymization.config import Settings
+from sfumato.anonymization.request import Request
 from sfumato.errors import ParameterError, SourceError
 from sfumato.hierarchy import flat
 from sfumato.web.choices import (
+    DEMANDS,
     DISTANCES,
-    L_KINDS,
     OFFERED,
     ROLES,
     Choices,
@@ -51,7 +51,7 @@ def decisions(draw: st.DrawFn) -> Choices:
         roles={name: draw(st.sampled_from(ROLES)) for name in columns},
         k=draw(st.integers(2, 10**6)),
         l=draw(some),
-        l_kind=draw(st.sampled_from(L_KINDS)),
+        l_kind=draw(st.sampled_from(DEMANDS["l_kind"].choices)),
         c=draw(some),
         t=draw(st.none() | st.floats(0, 1)),
         t_distance=draw(st.sampled_from(DISTANCES)),
@@ -107,7 +107,7 @@ def test_settings_survive_their_file(choices: Choices) -> None:
     with tempfile.TemporaryDirectory() as folder:
         place = Path(folder) / "release.toml"
         place.write_text(wanted.to_toml(), encoding="utf-8")
-        again = Settings.read(place)
+        again = Request.read(place)
     told, asked = again.to_dict(), wanted.to_dict()
     for name in ("hierarchies", "key_file"):  # they lie beside the settings, wherever those are
         if name in asked:

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.anonymization.solving import Solved
-from sfumato.anonymization.views import piece_view
+from sfumato.anonymization.problem import Solution, piece_view
 from sfumato.anonymization.workload import QueryLog
 from sfumato.risks import Risk, risk_of_classes
 from sfumato.utility import (
@@ -35,7 +34,7 @@ __all__ = ["risks", "utility"]
 Array = npt.NDArray[Any]
 
 
-def utility(parts: Sequence[Solved], workload: QueryLog | None = None) -> dict[str, Any]:
+def utility(parts: Sequence[Solution], workload: QueryLog | None = None) -> dict[str, Any]:
     """Every measure of the solutions to the parts of a demand.
 
     Shares are means over all quasi-identifier cells of all parts. Discernibility and the average
@@ -65,10 +64,10 @@ def _mean(told: Sequence[Mapping[str, Any]], name: str, cells: Array) -> float:
     return float(np.average([measures[name] for measures in told], weights=cells))
 
 
-def _measures(part: Solved) -> dict[str, Any]:
+def _measures(part: Solution) -> dict[str, Any]:
     from sfumato.kernels import group_sums
 
-    problem, view, first = part.problem, part.view, part.view_of(part.sets[0])
+    problem, view, first = part.problem, part.view, part.view_of(part.problem.sets[0])
     held = {
         name: group_sums(
             problem.entries.column(name), len(problem.entries.values_of(name)), problem.counts
@@ -89,7 +88,7 @@ def _measures(part: Solved) -> dict[str, Any]:
     }
 
 
-def _query_errors(parts: Sequence[Solved], workload: QueryLog) -> dict[str, Any]:
+def _query_errors(parts: Sequence[Solution], workload: QueryLog) -> dict[str, Any]:
     """How well the workload's selections are answered; each must lie within one part."""
     answered, errors, precision, recall = 0, [], [], []
     for part in parts:
@@ -98,7 +97,7 @@ def _query_errors(parts: Sequence[Solved], workload: QueryLog) -> dict[str, Any]
         queries = workload.replayed(values)
         if not queries:
             continue
-        outcome = answer_workload(piece_view(part.problem, part.solution), queries)
+        outcome = answer_workload(piece_view(part.problem, part), queries)
         answered += len(queries)
         errors += [answer.relative_error for answer in outcome.answers]
         precision += [a.precision for a in outcome.answers if a.precision is not None]
@@ -112,19 +111,19 @@ def _query_errors(parts: Sequence[Solved], workload: QueryLog) -> dict[str, Any]
     }
 
 
-def risks(parts: Sequence[Solved]) -> tuple[Risk, ...]:
+def risks(parts: Sequence[Solution]) -> tuple[Risk, ...]:
     """For each set of quasi-identifiers the risk before, with the risk after in it."""
     return tuple(
         replace(_risk_before(part, names), after=_risk_after(part, names))
         for part in parts
-        for names in part.sets
+        for names in part.problem.sets
     )
 
 
-def _risk_before(part: Solved, names: tuple[str, ...]) -> Risk:
+def _risk_before(part: Solution, names: tuple[str, ...]) -> Risk:
     from sfumato.kernels import class_ids
 
-    entries = part.prepared.original
+    entries = part.problem.source
     assert entries.counts is not None
     if set(names) == set(entries.columns):
         return risk_of_classes(entries.counts, qi=names)
@@ -134,5 +133,5 @@ def _risk_before(part: Solved, names: tuple[str, ...]) -> Risk:
     return risk_of_classes(sizes.astype(np.int64), qi=names)
 
 
-def _risk_after(part: Solved, names: tuple[str, ...]) -> Risk:
+def _risk_after(part: Solution, names: tuple[str, ...]) -> Risk:
     return risk_of_classes(part.view_of(names).class_sizes, qi=names)

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -19,8 +20,14 @@ from sfumato.budget import Budget
 from sfumato.engines.results import Codes
 from sfumato.hierarchy import EncodedHierarchy, Limit, Published, Ranges, ValueSets
 from sfumato.privacy import Rules
+from sfumato.utility import View
 
-__all__ = ["Problem", "Shape", "Solution"]
+if TYPE_CHECKING:
+    from sfumato.anonymization.actions import Merged
+
+__all__ = ["Problem", "Shape", "Solution", "group_view", "piece_view"]
+
+Array = npt.NDArray[Any]
 
 Shape = EncodedHierarchy | Ranges | ValueSets
 """How a column may be blurred: up a tree, into ranges, or into sets of values."""
@@ -39,7 +46,7 @@ class Problem:
         Names of the columns of `entries`, in their order there.
     sets
         Sets of quasi-identifiers for each of which the rules must hold; for all of them together
-        where none are given. Only methods that judge several sets are given them.
+        where none are given. Of the methods only those that judge several sets are given them.
     shapes
         For every quasi-identifier, how it may be blurred.
     rules
@@ -58,6 +65,11 @@ class Problem:
         A number for each entry; entries with different ones never share a group.
     options
         What only this method understands, already validated by it.
+    original, merged
+        Entries as the table has them, and how they became `entries`, where actions changed values;
+        methods need neither.
+    inferred
+        For each column whose tree was inferred, why it looks as it does.
     """
 
     entries: Codes
@@ -74,6 +86,14 @@ class Problem:
     apart: npt.NDArray[Any] | None = None
     crowd: Codes | None = None
     people: npt.NDArray[np.bool_] | None = None
+    original: Codes | None = None
+    merged: Merged | None = None
+    inferred: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def source(self) -> Codes:
+        """Entries as the table has them."""
+        return self.entries if self.original is None else self.original
 
     @property
     def counts(self) -> npt.NDArray[np.int64]:
@@ -112,6 +132,8 @@ class Solution:
         Proven lower bound of the cost the method minimises.
     details
         Further results, shown to the user.
+    solves
+        The problem, once the solution is the answer to a request.
     """
 
     groups: npt.NDArray[np.int32]
@@ -123,3 +145,91 @@ class Solution:
     details: Mapping[str, Any] = field(default_factory=dict)
     stopped_by: str | None = None
     warnings: tuple[str, ...] = ()
+    solves: Problem | None = field(default=None, repr=False)
+
+    @property
+    def problem(self) -> Problem:
+        """The problem that was solved."""
+        assert self.solves is not None
+        return self.solves
+
+    @cached_property
+    def sizes(self) -> npt.NDArray[np.int64]:
+        """Rows of each group; with several sets a class of one set may be many groups."""
+        return _group_sizes(self.problem, self)
+
+    @cached_property
+    def view(self) -> View:
+        """The groups as measures of utility read them."""
+        return group_view(self.problem, self)
+
+    def view_of(self, names: tuple[str, ...]) -> View:
+        """The same with the columns of one set only, whose classes are what it promises."""
+        if set(names) == set(self.view.columns):
+            return self.view
+        return View(
+            {name: self.view.original[name] for name in names},
+            {name: self.view.published[name] for name in names},
+            self.view.counts,
+        )
+
+
+def _group_sizes(problem: Problem, solution: Solution) -> npt.NDArray[np.int64]:
+    """Rows of each group."""
+    rows = problem.counts if solution.rows is None else solution.rows
+    kept = solution.groups >= 0
+    if kept.all():
+        return np.bincount(solution.groups, weights=rows).astype(np.int64)
+    return np.bincount(solution.groups[kept], weights=rows[kept]).astype(np.int64)
+
+
+def group_view(problem: Problem, solution: Solution) -> View:
+    """Groups in place of rows; all suppressed rows are one entry that shows nothing.
+
+    The original codes of a view are of no use here and are left zero.
+    """
+    sizes = _group_sizes(problem, solution)
+    kept = np.flatnonzero(solution.groups >= 0)
+    shown = np.flatnonzero(sizes)
+    counts = sizes[shown]
+    left_out = problem.rows - int(counts.sum())
+    if left_out:
+        shown, counts = np.append(shown, -1), np.append(counts, left_out)
+    member = np.zeros(len(sizes), dtype=np.int64)  # any piece of each group
+    member[solution.groups[kept]] = kept
+    entry = member if solution.entry is None else solution.entry[member]
+    published = {}
+    for name in problem.qi:
+        column = _of_groups(problem, solution, name, entry, np.arange(len(sizes)))
+        published[name] = column.take(shown)
+    return View(dict.fromkeys(published, np.zeros(len(counts), np.int64)), published, counts)
+
+
+def piece_view(problem: Problem, solution: Solution) -> View:
+    """Entries (or pieces of them) with their original codes and what they show."""
+    pieces = len(solution.groups)
+    entry = np.arange(pieces) if solution.entry is None else solution.entry
+    rows = problem.counts if solution.rows is None else solution.rows
+    left_out = solution.groups < 0
+    original, published = {}, {}
+    for name in problem.qi:
+        original[name] = problem.entries.column(name)[entry].astype(np.int64)
+        if name in solution.published:
+            published[name] = solution.published[name].take(solution.groups)
+        else:
+            column = _of_groups(problem, solution, name, entry, solution.groups)
+            published[name] = column.take(np.where(left_out, -1, np.arange(pieces)))
+    return View(original, published, rows)
+
+
+def _of_groups(
+    problem: Problem, solution: Solution, name: str, entry: Array, groups: Array
+) -> Published:
+    """What a column shows: blurred, starred or as it was."""
+    if name in solution.published:
+        return solution.published[name]
+    stars = np.zeros(len(groups), dtype=bool)
+    if name in solution.starred:
+        stars = (groups >= 0) & solution.starred[name][groups]
+    codes = problem.entries.column(name)[entry]
+    return Published.starred(problem.entries.values_of(name), codes, stars)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 from sfumato.errors import ParameterError, did_you_mean
+from sfumato.fields import Columns, Field
 
 if TYPE_CHECKING:
     from sfumato.anonymization.problem import Problem, Solution
 
-__all__ = ["METHODS", "Method", "method"]
+__all__ = ["BLURRING", "METHODS", "Method", "MethodFields", "method"]
+
+BLURRING = "How to blur"
+"""The group of the parameters that say how."""
 
 
 @dataclass(frozen=True)
@@ -113,3 +117,57 @@ def method(name: str) -> Method:
     if name not in METHODS:
         raise ParameterError(f"there is no method `{name}`", remedy=did_you_mean(name, METHODS))
     return METHODS[name]
+
+
+class MethodFields(TypedDict, total=False):
+    """Options of methods; each is only understood by those that list it."""
+
+    cut_weights: Annotated[
+        Mapping[str, float | int] | None,
+        Field(
+            "What decides where Mondrian cuts: spread (width), priority (weights), or gain (what a "
+            "cut tells of the target).",
+            BLURRING,
+            "--cut-weights",
+            "spread=1,priority=1,gain=0",
+        ),
+    ]
+    target: Annotated[
+        str | None,
+        Field("A column that should stay predictable.", BLURRING, "--target", "COLUMN"),
+    ]
+    relaxed: Annotated[
+        bool | None,
+        Field("Whether Mondrian may part equal values.", BLURRING, "--relaxed/--strict"),
+    ]
+    cuts: Annotated[
+        Mapping[str, Sequence[Any]] | None,
+        Field("Where Mondrian should cut, by column.", BLURRING),
+    ]
+    algorithm: Annotated[str | None, Field("How `cells` searches.", BLURRING)]
+    beta: Annotated[
+        float | None,
+        Field("How far algorithm approx-cf of `cells` may stray from the best cover.", BLURRING),
+    ]
+    improve: Annotated[str | None, Field("How `cells` improves what it found.", BLURRING)]
+    bound: Annotated[str | None, Field("How a lower bound is proven.", BLURRING)]
+    protected: Annotated[
+        Columns | None,
+        Field("Columns in which `cells` stars nothing.", BLURRING, what="a list of column names"),
+    ]
+    marker: Annotated[str | None, Field("What `cells` writes in place of `*`.", BLURRING)]
+    wildcards: Annotated[
+        bool | None, Field("Whether a star matches any value, or is a value.", BLURRING)
+    ]
+    loss: Annotated[str | None, Field("What a group loses: certainty or another.", BLURRING)]
+    part_size: Annotated[
+        float | None, Field("Rows among which `kmember` looks for neighbours.", BLURRING)
+    ]
+    suppression_limit: Annotated[
+        float | None, Field("Share of rows that `full-domain` may leave out.", BLURRING)
+    ]
+    ties: Annotated[bool | None, Field("Whether equal values stay together.", BLURRING)]
+    representative: Annotated[
+        str | None, Field("What stands for a group: range, median or mean.", BLURRING)
+    ]
+    cost: Annotated[str | None, Field("What `optimal-1d` makes smallest.", BLURRING)]

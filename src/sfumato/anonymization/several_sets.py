@@ -25,9 +25,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.anonymization.actions import Merged
-from sfumato.anonymization.problem import Problem, Solution
+from sfumato.anonymization.problem import Problem, Solution, group_view
 from sfumato.anonymization.registry import method
-from sfumato.anonymization.views import group_view
 from sfumato.engines.results import Codes
 from sfumato.hierarchy import Published
 from sfumato.privacy import Rules

@@ -26,13 +26,18 @@ from sfumato.anonymization.axes import sensitive_of
 from sfumato.anonymization.problem import Problem, Solution
 from sfumato.errors import ParameterError
 from sfumato.hierarchy import Ranges
-from sfumato.privacy import ClassHistogram, KAnonymity, KMap, Model, SensitiveColumn, reach
-from sfumato.privacy.rules import CLOSE_EQUAL, CLOSE_ORDERED, CLOSE_TREE, Rules, recounted
+from sfumato.privacy import (
+    ClassHistogram,
+    Counted,
+    Model,
+    SensitiveColumn,
+    compares,
+    recounted,
+)
 
 __all__ = [
     "Blocks",
     "allowed_blocks",
-    "closeness_asked",
     "lifted",
     "nothing_left",
     "only",
@@ -94,15 +99,10 @@ def releasable(problem: Problem) -> Mask:
         there = np.where(kept, blocks, -1)
         good = groups_hold(there, count, problem.counts, sensitive, rules)
         remaining: Mask = kept & good[blocks]
-        if remaining.sum() == kept.sum() or not closeness_asked(rules):
+        if remaining.sum() == kept.sum() or not compares(rules):
             return remaining
         kept = remaining
         rules = recounted(rules, _held(problem, kept))
-
-
-def closeness_asked(rules: Rules) -> bool:
-    """Whether the rules compare classes with the distribution of all rows."""
-    return bool(np.isin(rules.kinds, (CLOSE_EQUAL, CLOSE_ORDERED, CLOSE_TREE)).any())
 
 
 def _held(problem: Problem, kept: Mask | None = None) -> npt.NDArray[np.int64]:
@@ -162,17 +162,16 @@ def nothing_left(problem: Problem, models: Sequence[Model]) -> ParameterError:
     )[np.unique(everybody[own])].astype(np.int64)
     found, best = [], []
     for model in models:
-        if isinstance(model, (KAnonymity, KMap)):
-            found.append(reach(model, sizes, crowds=crowds))
-            of = " for k-map" if isinstance(model, KMap) else ""
-            best.append(found[-1].best + of)
-            continue
-        codes = problem.entries.column(model.column)[own]
-        values = problem.entries.values_of(model.column)
-        column = SensitiveColumn.of(codes, rows, values)
-        inside = ClassHistogram.of(blocks, len(sizes), codes, len(values), rows)
-        found.append(reach(model, sizes, inside, column))
-        best.append(f"{found[-1].best} for `{model.column}`")
+        counted = Counted(crowds if model.asks_people else sizes)
+        if model.about is not None:
+            codes = problem.entries.column(model.about)[own]
+            values = problem.entries.values_of(model.about)
+            column = SensitiveColumn.of(codes, rows, values)
+            inside = ClassHistogram.of(blocks, len(sizes), codes, len(values), rows)
+            counted = Counted(sizes, inside, column)
+        found.append(model.reach(counted, sizes))
+        of = "" if model.about is None else f" for `{model.about}`"
+        best.append(found[-1].best + of)
     blocking = [
         f"{one.asked} fails for {one.blocked_rows:,} rows in {one.blocked_blocks:,} of "
         f"{len(sizes):,} groups ({one.reason})"

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 from sfumato.budget import Budget, parse_memory, parse_time
 from sfumato.cli import _options
 from sfumato.cli._ending import guarded
-from sfumato.errors import EngineError, ParameterError
+from sfumato.errors import EngineError, ParameterError, spelling
 from sfumato.results import Result
 
 if TYPE_CHECKING:
@@ -220,7 +220,8 @@ def _may_be_text(source: str) -> bool:
 def verb(function: Callable[..., None]) -> Callable[..., None]:
     """Make a command of a function that takes a `Run` first and its own options after it.
 
-    A parameter that is a dataclass stands for a group of options, one a field. Adds --json,
+    A parameter that is a dataclass, or made from declared parameters (see `_request.Asked`), stands
+    for a group of options. Adds --json,
     --quiet, --time, --memory and --threads.
     """
     return _command(function, _COMMON)
@@ -264,7 +265,8 @@ def _command(
     function: Callable[..., None], added: Sequence[inspect.Parameter]
 ) -> Callable[..., None]:
     _, *declared = inspect.signature(function, eval_str=True).parameters.values()
-    groups: dict[str, Any] = {p.name: p.annotation for p in declared if is_dataclass(p.annotation)}
+    groups = {p.name: p.annotation for p in declared if _group(p) is not None}
+    of_group = {p.name: [one.name for one in _group(p) or ()] for p in declared}
     own = [option for parameter in declared for option in _options_of(parameter)]
     # a verb's own option takes the place of a shared one of the same name
     taken = {option.name for option in own}
@@ -273,6 +275,7 @@ def _command(
 
     def command(**given: Any) -> None:
         common = {name: given.pop(name) for name in shared}
+        spelling.set(_as_option)  # errors name options from here on
         with guarded(as_json=common["json"]), ProgressLine(quiet=common["quiet"]) as progress:
             run = Run(
                 budget=_budget(common, progress),
@@ -283,7 +286,7 @@ def _command(
                 progress=progress,
             )
             for name, group in groups.items():
-                given[name] = group(**{f.name: given.pop(f.name) for f in fields(group)})
+                given[name] = group(**{one: given.pop(one) for one in of_group[name]})
             try:
                 function(run, **given)
             finally:
@@ -302,10 +305,24 @@ def _command(
 
 
 def _options_of(parameter: inspect.Parameter) -> list[inspect.Parameter]:
-    """The options that a verb's parameter stands for: itself, or the fields of its dataclass."""
+    """The options that a verb's parameter stands for: itself, or those of its group."""
+    return _group(parameter) or [parameter]
+
+
+def _as_option(name: str, value: Any) -> str:
+    from sfumato.cli._request import as_option
+
+    return as_option(name, value)
+
+
+def _group(parameter: inspect.Parameter) -> list[inspect.Parameter] | None:
+    """The options of a parameter that stands for a group of them."""
     group = parameter.annotation
+    if hasattr(group, "options"):
+        options: list[inspect.Parameter] = group.options()
+        return options
     if not is_dataclass(group):
-        return [parameter]
+        return None
     kinds = get_type_hints(group, include_extras=True)
     return [
         _parameter(

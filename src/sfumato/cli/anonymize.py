@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sfumato.cli._blurring import Blurring, Identifying
-from sfumato.cli._demands import Privacy, Subjects
 from sfumato.cli._options import Force, Output, examples, new_app, new_file, option
+from sfumato.cli._request import Requested
 from sfumato.cli._running import Run, table_verb
 from sfumato.errors import ParameterError
 from sfumato.files import write_text
 
 if TYPE_CHECKING:
-    from sfumato.anonymization.config import Settings
+    from sfumato.anonymization.request import Request
 
 app = new_app()
 
@@ -46,15 +45,6 @@ class Writing:
             help="Format of the output, if its ending does not say it.",
         ),
     ] = None
-    suppressed_as: Annotated[
-        str | None,
-        option(
-            WRITING,
-            "--suppressed-as",
-            metavar="typed|text",
-            help="A star in a column of numbers is null (typed), or the column becomes text.",
-        ),
-    ] = None
     dry_run: Annotated[
         bool,
         typer.Option(
@@ -65,7 +55,7 @@ class Writing:
 
 @dataclass(frozen=True)
 class Repeating:
-    """Settings kept in files, and what makes a run the same as another."""
+    """Parameters kept in files."""
 
     config: Annotated[
         str | None,
@@ -83,16 +73,6 @@ class Repeating:
             None, "--write-config", metavar="FILE", help="Write the settings of this run as TOML."
         ),
     ] = None
-    seed: Annotated[
-        int | None,
-        option(
-            None,
-            "--seed",
-            metavar="N",
-            help="Same table and same seed: same release, to the byte. 0 unless given.",
-            min=0,
-        ),
-    ] = None
 
 
 @app.command(
@@ -108,10 +88,7 @@ class Repeating:
 @table_verb
 def anonymize(
     run: Run,
-    privacy: Privacy,
-    subjects: Subjects,
-    identifying: Identifying,
-    blurring: Blurring,
+    requested: Requested,
     writing: Writing,
     repeating: Repeating,
 ) -> None:
@@ -121,7 +98,7 @@ def anonymize(
     broken, nothing is published. Beside the output lies its certificate, which `sfumato verify`
     replays. Without -o nothing is written: the answer says what would be.
     """
-    from sfumato.anonymization.config import Settings
+    from sfumato.anonymization.request import Request
     from sfumato.anonymization.verb import anonymize as make
     from sfumato.cli._anonymize_view import view
 
@@ -129,38 +106,27 @@ def anonymize(
         raise ParameterError(
             "a format is given, and no output to write in it", remedy="Give -o FILE as well."
         )
-    given = {
-        **privacy.given(),
-        **subjects.given(run.table.columns),
-        **identifying.given(run.table.columns),
-        **blurring.given(),
-        **_given(suppressed_as=writing.suppressed_as, seed=repeating.seed),
-    }
-    kept = Settings() if repeating.config is None else Settings.read(repeating.config)
-    settings = kept.overridden(given)
-    _check_places(run, settings, writing, repeating.write_config)
+    kept = Request() if repeating.config is None else Request.read(repeating.config)
+    request = kept.overridden(requested.given(run.table.columns))
+    _check_places(run, request, writing, repeating.write_config)
     release = make(
         run.table,
-        config=settings,
+        config=request,
         output=None if writing.dry_run else writing.output,
         format=writing.format,
         force=writing.force,
         budget=run.budget,
     )
     if repeating.write_config is not None:
-        write_text(repeating.write_config, settings.to_toml())
+        write_text(repeating.write_config, request.to_toml())
     run.show(release, view)
 
 
-def _given(**values: object) -> dict[str, object]:
-    return {name: value for name, value in values.items() if value is not None}
-
-
-def _check_places(run: Run, settings: Settings, writing: Writing, written: Path | None) -> None:
+def _check_places(run: Run, request: Request, writing: Writing, written: Path | None) -> None:
     """Refuse to write over anything that this command reads or writes besides."""
     from sfumato.release.certificate import certificate_path
 
-    named = (settings.population, settings.key_file, settings.boundaries, settings.workload)
+    named = (request.population, request.key_file, request.boundaries, request.workload)
     read = [str(name) for name in named if isinstance(name, (str, Path))]
     output = writing.output
     if output is not None and "://" not in output:

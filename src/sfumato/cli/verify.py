@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sfumato.cli._demands import Privacy, Subjects
 from sfumato.cli._options import examples, new_app
+from sfumato.cli._request import Promised
 from sfumato.cli._running import Run, table_verb
-from sfumato.errors import ColumnError, ParameterError
+from sfumato.errors import ParameterError
 from sfumato.files import read_bytes, require_file
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from sfumato.release.promise import Promise
     from sfumato.release.verify import Verification
 
 app = new_app()
@@ -33,8 +32,7 @@ app = new_app()
 @table_verb
 def verify(
     run: Run,
-    privacy: Privacy,
-    subjects: Subjects,
+    promised: Promised,
     wildcards: Annotated[
         bool,
         typer.Option("--wildcards", help="Let suppressed and missing cells match any value."),
@@ -77,23 +75,18 @@ def verify(
     """
     from sfumato.release.verify import verify as check
 
-    asked = {**privacy.given(), **subjects.given(run.table.columns)}
-    if wildcards and not asked:
-        raise ParameterError(
-            "--wildcards is about what is asked here; a certificate says it for itself",
-            remedy="Leave it out, or say what to check, e.g. -k 5 --qi age,sex.",
-        )
-    moved = asked.pop("population") if set(asked) == {"population"} else None
-    promises = _promises(run, asked, wildcards) if asked else []
+    asked = promised.given(run.table.columns)
+    if "population" in asked:
+        asked["population"] = run.open(asked["population"])
     found = check(
         run.table,
-        promises=promises,
-        certificate=_certificate(run, certificate, bool(promises)),
+        certificate=_certificate(run, certificate, bool(set(asked) - {"population"})),
         key=None if key is None else _key(key),
         others=[run.open(other) for other in others or ()],
         row_key=row_key,
-        population=None if moved is None else run.open(moved),
+        wildcards=wildcards,
         budget=run.budget,
+        **asked,
     )
     run.show(found, view)
     if not found.holds:
@@ -117,40 +110,6 @@ def _certificate(run: Run, named: str | None, has_promises: bool) -> str | None:
         return require_file(named, "the certificate")
     assert run.source is not None
     return None if has_promises else str(certificate_path(run.source))
-
-
-def _promises(run: Run, asked: dict[str, Any], wildcards: bool) -> list[Promise]:
-    """What the options demand of the table."""
-    from sfumato.anonymization.demand import models_of, quasi_identifier_sets
-    from sfumato.populations.k_map import MatchesPopulation
-    from sfumato.release.anonymity import Anonymity
-
-    table = run.table
-    names = quasi_identifier_sets(asked.pop("qi", ()))
-    sensitive = tuple(asked.pop("sensitive", ()))
-    crowd, population = asked.pop("k_map", None), asked.pop("population", None)
-    if (crowd is None) != (population is None):
-        raise ParameterError(
-            "k-map looks people up in a population, and one of the two is missing",
-            remedy="Give both, e.g. --k-map 20 --population voters.parquet.",
-        )
-    for columns in (*names, sensitive):
-        table.require(columns)
-        if columns is not sensitive and (both := set(columns) & set(sensitive)):
-            raise ColumnError(
-                f"column `{min(both)}` is a quasi-identifier and sensitive at the same time",
-                where=table.name,
-                remedy="Give it one part.",
-            )
-    promises: list[Promise] = []
-    if population is not None:
-        people = run.open(population)
-        promises.append(MatchesPopulation(crowd, names, people.name, people=people))
-    if asked or not promises:
-        ordered = [column.name for column in table.schema if column.ordered]
-        models = models_of(sensitive, ordered=ordered, **asked)
-        promises.insert(0, Anonymity(models, names, sensitive, wildcards))
-    return promises
 
 
 def view(found: Verification) -> RenderableType:

@@ -25,7 +25,7 @@ from sfumato.engines.results import ClassSizes, Codes, smallest_dtype
 from sfumato.errors import ColumnError
 from sfumato.populations.estimate import FewValues, MatchesPeople, PeopleShare, people_share
 from sfumato.populations.plan import allot, anonymity_given, distinct_allowed, failure_given
-from sfumato.release import Draft, Promise
+from sfumato.release import Promise, Release
 from sfumato.release.promise import WithoutColumns
 from sfumato.results import Result
 from sfumato.tables import Table
@@ -41,8 +41,8 @@ __all__ = [
     "Plan",
     "PlannedColumn",
     "Repair",
-    "draft_plan",
     "make_plan",
+    "release_of_plan",
 ]
 
 
@@ -414,7 +414,7 @@ def cell_sizes(entries: Codes, blurred: Mapping[str, Blurred]) -> ClassSizes:
     return ClassSizes(sizes, classes)
 
 
-def draft_plan(
+def release_of_plan(
     table: Table,
     plan: Plan,
     repair: Repair,
@@ -424,7 +424,7 @@ def draft_plan(
     identifiers: Mapping[str, str],
     warnings: tuple[str, ...] = (),
     seed: int = 0,
-) -> Draft:
+) -> Release:
     """The release that a plan describes: columns blurred one by one, rows untouched.
 
     `identifiers` are other columns that go, with the reason.
@@ -444,9 +444,10 @@ def draft_plan(
     if weights:
         asked["weights"] = dict(weights)
     loss = sum(column.weight / column.distinct for column in plan.columns)
-    return Draft(
-        table=table,
-        recoding=Recoding(steps, drop),
+    return Release.planned(
+        table,
+        Recoding(steps, drop),
+        foreseen,
         method="population",
         asked=asked,
         promises=_promises(plan, repair, kept, drop),
@@ -455,7 +456,6 @@ def draft_plan(
         | {name: f"dropped: {why}" for name, why in identifiers.items()},
         utility={"weighted_inverse_distinct": loss},
         details={"plan": plan.to_dict()},
-        foreseen=foreseen,
         seed=seed,
         warnings=warnings,
     )

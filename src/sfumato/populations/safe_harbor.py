@@ -22,7 +22,7 @@ from sfumato.columns.postal import postal_text
 from sfumato.engines.recoding import Cells, Recoding, Step
 from sfumato.engines.results import Codes, smallest_dtype
 from sfumato.errors import ColumnError, ParameterError, SourceError
-from sfumato.release import Draft, Promise, Release, publish, rehearse
+from sfumato.release import Promise, Release, publish, rehearse
 from sfumato.release.place import check_place
 from sfumato.release.promise import Finding, WithoutColumns
 from sfumato.results import Result
@@ -39,9 +39,9 @@ __all__ = [
     "direct_identifiers",
     "disallowed",
     "harbor_cells",
+    "plan_safe_harbor",
     "read_areas",
     "safe_harbor",
-    "safe_harbor_draft",
 ]
 
 
@@ -380,7 +380,7 @@ def safe_harbor(
     opened = table(source, budget=budget)
     if output is not None:
         check_place(opened, output, format=format, force=force)
-    draft = safe_harbor_draft(
+    plan = plan_safe_harbor(
         opened,
         keep=opened.require(keep),
         drop=opened.require(drop),
@@ -391,8 +391,8 @@ def safe_harbor(
         budget=budget,
     )
     if output is None:
-        return rehearse(draft, budget=budget)
-    return publish(draft, output, format=format, force=force, budget=budget)
+        return rehearse(plan, budget=budget)
+    return publish(plan, output, format=format, force=force, budget=budget)
 
 
 def direct_identifiers(
@@ -411,7 +411,7 @@ def direct_identifiers(
     return found
 
 
-def safe_harbor_draft(
+def plan_safe_harbor(
     opened: Table,
     *,
     keep: Sequence[str],
@@ -421,7 +421,7 @@ def safe_harbor_draft(
     pad: bool,
     seed: int,
     budget: Budget,
-) -> Draft:
+) -> Release:
     """Recognise every column and work out what becomes of it."""
     if not opened.rows:
         raise SourceError(
@@ -441,7 +441,7 @@ def safe_harbor_draft(
             unique = opened.class_sizes([column.name], budget).unique
             cells = sample.column(column.name).combine_chunks()
             work.decide(opened, column.name, recognise(column, cells, unique))
-    return work.draft(opened, seed)
+    return work.plan(opened, seed)
 
 
 @dataclass
@@ -475,7 +475,7 @@ class _Work:
             self.warnings += said
             self.add(HarborColumn.of(name, found, action))
 
-    def draft(self, opened: Table, seed: int) -> Draft:
+    def plan(self, opened: Table, seed: int) -> Release:
         dropped = tuple(c.column for c in self.columns if c.action == "dropped")
         promises: list[Promise] = []
         if dropped:
@@ -488,13 +488,12 @@ class _Work:
             for c in self.columns
             if c.undecided
         ]
-        return Draft(
-            table=opened,
-            recoding=Recoding(tuple(self.steps), dropped),
+        return Release.planned(
+            opened,
+            Recoding(tuple(self.steps), dropped),
             method="safe-harbor",
             asked={"as_of": self.as_of.isoformat(), "rule": "45 CFR 164.514(b)(2)"},
             promises=tuple(promises),
-            qi=(),
             column_actions={c.column: c.action for c in self.columns},
             details={"columns": [c.to_dict() for c in self.columns], "undecided": undecided},
             seed=seed,

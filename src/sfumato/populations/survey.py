@@ -17,7 +17,7 @@ from sfumato.budget import Budget
 from sfumato.engines.results import ClassSizes, Codes
 from sfumato.errors import ColumnError, ParameterError, SourceError
 from sfumato.hierarchy import Hierarchy, read_folder
-from sfumato.populations.blur import Blurrer, Plan, Repair, cell_sizes, draft_plan, make_plan
+from sfumato.populations.blur import Blurrer, Plan, Repair, cell_sizes, make_plan, release_of_plan
 from sfumato.populations.estimators import (
     CopulaUniqueness,
     PopulationUniqueness,
@@ -441,7 +441,7 @@ def population(
     if output is None:
         return report
     others = [name for name in opened.columns if name not in (*chosen, *keep)]
-    draft = draft_plan(
+    planned = release_of_plan(
         opened,
         plan,
         repair,
@@ -451,7 +451,7 @@ def population(
         warnings=report.warnings,
         seed=seed,
     )
-    written = publish(draft, output, format=format, force=force, budget=budget)
+    written = publish(planned, output, format=format, force=force, budget=budget)
     return replace(report, release=written)
 
 

@@ -1,23 +1,17 @@
 """Privacy models: what may be asked, how it is measured, and how anonymizers are held to it."""
 
-from sfumato.privacy.check import Check, ModelFinding, Population, check
+from sfumato.privacy.alpha_k import AlphaK, Sensitivity
+from sfumato.privacy.base import Counted, Model, Reach, SensitiveColumn
+from sfumato.privacy.check import Check, ModelFinding, Population, check, require_reachable
+from sfumato.privacy.closeness import Closeness
+from sfumato.privacy.diversity import DistinctDiversity, EntropyDiversity, RecursiveDiversity
 from sfumato.privacy.histogram import ClassHistogram
-from sfumato.privacy.models import (
-    AlphaK,
-    Closeness,
-    DistinctDiversity,
-    EntropyDiversity,
-    KAnonymity,
-    KMap,
-    Model,
-    RecursiveDiversity,
-    Sensitivity,
-)
+from sfumato.privacy.k_anonymity import KAnonymity, KMap
+from sfumato.privacy.models import MODELS, column_sets, model_from_dict, models_of
 from sfumato.privacy.pseudonyms import pseudonyms, read_key
-from sfumato.privacy.reachable import Reach, reach, require_reachable
 from sfumato.privacy.rules import (
     Rules,
-    SensitiveColumn,
+    compares,
     compile_rules,
     minimum_rows,
     recounted,
@@ -26,10 +20,12 @@ from sfumato.privacy.rules import (
 from sfumato.privacy.tables import check_table
 
 __all__ = [
+    "MODELS",
     "AlphaK",
     "Check",
     "ClassHistogram",
     "Closeness",
+    "Counted",
     "DistinctDiversity",
     "EntropyDiversity",
     "KAnonymity",
@@ -44,10 +40,13 @@ __all__ = [
     "Sensitivity",
     "check",
     "check_table",
+    "column_sets",
+    "compares",
     "compile_rules",
     "minimum_rows",
+    "model_from_dict",
+    "models_of",
     "pseudonyms",
-    "reach",
     "read_key",
     "recounted",
     "require_reachable",

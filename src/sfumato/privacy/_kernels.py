@@ -10,6 +10,7 @@ import numpy as np
 from numba import njit
 
 from sfumato.hierarchy.tree import Array
+from sfumato.privacy.base import TOLERANCE
 from sfumato.privacy.rules import (
     ALPHA,
     CLOSE_EQUAL,
@@ -18,7 +19,6 @@ from sfumato.privacy.rules import (
     DISTINCT,
     ENTROPY,
     RECURSIVE,
-    TOLERANCE,
     Rules,
 )
 

@@ -1,4 +1,8 @@
-"""Measure any table against privacy models, independently of what made it."""
+"""Measure any table against privacy models, independently of what made it.
+
+All models are monotone: the union of classes is never worse than the worst of them. So what the
+whole table does not satisfy as one class, no release of its rows satisfies.
+"""
 
 from __future__ import annotations
 
@@ -11,24 +15,13 @@ import pyarrow as pa
 
 from sfumato.errors import ColumnError, ParameterError, did_you_mean
 from sfumato.hierarchy.tree import Array
+from sfumato.privacy.base import Counted, Model, SensitiveColumn
 from sfumato.privacy.classes import Classes
 from sfumato.privacy.histogram import ClassHistogram
-from sfumato.privacy.models import (
-    AlphaK,
-    Closeness,
-    DistinctDiversity,
-    EntropyDiversity,
-    KAnonymity,
-    KMap,
-    Model,
-    RecursiveDiversity,
-    Sensitivity,
-)
-from sfumato.privacy.rules import TOLERANCE, SensitiveColumn
 from sfumato.privacy.wildcards import Cells, matching_rows
 from sfumato.results import Result
 
-__all__ = ["Check", "ModelFinding", "Population", "check"]
+__all__ = ["Check", "ModelFinding", "Population", "check", "require_reachable"]
 
 
 @dataclass(frozen=True)
@@ -123,6 +116,7 @@ def check(
 
     Examples
     --------
+    >>> from sfumato.privacy import DistinctDiversity, KAnonymity
     >>> codes = {"age": [0, 0, 0, 1, 1], "illness": [0, 1, 1, 1, 1]}
     >>> found = check([KAnonymity(2), DistinctDiversity(2, "illness")], codes, ["age"])
     >>> found.holds, [dict(finding.measured) for finding in found.findings]
@@ -140,12 +134,8 @@ def check(
     values = values or {}
     entries = len(next(iter(columns.values()), np.zeros(0)))
     sensitive = {
-        model.column: (
-            columns[model.column],
-            max(_cardinality(columns[model.column]), len(values.get(model.column, ()))),
-        )
-        for model in models
-        if not isinstance(model, (KAnonymity, KMap))
+        name: (columns[name], max(_cardinality(columns[name]), len(values.get(name, ()))))
+        for name in _abouts(models)
     }
     counted = [
         Classes(
@@ -160,11 +150,7 @@ def check(
         for names in sets
     ]
     findings = tuple(
-        _k_map(model, classes, population)
-        if isinstance(model, KMap)
-        else _finding(model, classes, values)
-        for classes in counted
-        for model in models
+        _finding(model, classes, values, population) for classes in counted for model in models
     )
     first = counted[0]
     return Check(
@@ -200,66 +186,49 @@ def _refuse_bad_columns(
     models: Sequence[Model], columns: Mapping[str, Array], sets: Sequence[tuple[str, ...]]
 ) -> None:
     wanted = [name for names in sets for name in names]
-    wanted += [model.column for model in models if not isinstance(model, (KAnonymity, KMap))]
+    wanted += _abouts(models)
     for name in wanted:
         if name not in columns:
             raise ColumnError(f"there is no column `{name}`", remedy=did_you_mean(name, columns))
-    for model in models:
-        if isinstance(model, (KAnonymity, KMap)):
-            continue
-        if any(model.column in names for names in sets):
+    for name in _abouts(models):
+        if any(name in names for names in sets):
             raise ColumnError(
-                f"`{model.column}` is both sensitive and a quasi-identifier",
+                f"`{name}` is both sensitive and a quasi-identifier",
                 remedy="Take it out of one of them.",
             )
 
 
-def _finding(model: Model, classes: Classes, values: Mapping[str, pa.Array]) -> ModelFinding:
-    sizes = classes.sizes
-    if isinstance(model, KAnonymity):
-        return _report(model, classes, {"k": model.k}, {"k": _least(sizes)}, sizes >= model.k)
-    assert not isinstance(model, KMap)
-    histogram = classes.histograms[model.column]
-    if isinstance(model, (DistinctDiversity, Sensitivity)):
-        distinct = histogram.distinct
-        if isinstance(model, DistinctDiversity):
-            measured = {"l": _least(distinct)}
-            return _report(model, classes, {"l": model.l}, measured, distinct >= model.l)
-        measured = {"p": _least(distinct), "k": _least(sizes)}
-        fine = (distinct >= model.p) & (sizes >= model.k)
-        return _report(model, classes, {"p": model.p, "k": model.k}, measured, fine)
-    if isinstance(model, EntropyDiversity):
-        entropy = histogram.entropy
-        worst = float(np.exp(entropy.min())) if len(entropy) else None
-        fine = entropy >= np.log(model.l) - TOLERANCE
-        return _report(model, classes, {"l": model.l}, {"l": worst}, fine)
-    if isinstance(model, RecursiveDiversity):
-        ratio = histogram.recursive_ratio(model.l)
-        asked = {"c": model.c, "l": model.l}
-        return _report(model, classes, asked, {"c": _most(ratio), "l": model.l}, ratio < model.c)
-    if isinstance(model, AlphaK):
-        code = None
-        if model.value is not None:
-            column = SensitiveColumn(histogram.total, values.get(model.column))
-            code = column.code_of(model.value, model.column)
-        share = histogram.largest_share(code)
-        fine = (share <= model.alpha + TOLERANCE) & (sizes >= model.k)
-        measured_share = {"alpha": _most(share), "k": _least(sizes)}
-        return _report(model, classes, {"alpha": model.alpha, "k": model.k}, measured_share, fine)
-    distance = _distance(model, histogram, values.get(model.column))
-    fine = distance <= model.t + TOLERANCE
-    return _report(model, classes, {"t": model.t}, {"t": _most(distance)}, fine)
+def _abouts(models: Sequence[Model]) -> list[str]:
+    """The sensitive columns of models."""
+    return list(dict.fromkeys(model.about for model in models if model.about is not None))
 
 
-def _distance(model: Closeness, histogram: ClassHistogram, values: pa.Array | None) -> Array:
-    if model.distance == "equal":
-        return histogram.distance_equal()
-    if model.distance == "ordered":
-        return histogram.distance_ordered()
-    return histogram.distance_tree(SensitiveColumn(histogram.total, values).tree(model))
+def _finding(
+    model: Model,
+    classes: Classes,
+    values: Mapping[str, pa.Array],
+    population: Population | None,
+) -> ModelFinding:
+    histogram = column = None
+    if model.about is not None:
+        histogram = classes.histograms[model.about]
+        column = SensitiveColumn(histogram.total, values.get(model.about))
+    sizes = _people(classes, population) if model.asks_people else classes.sizes
+    fine, worst = model.measure(Counted(sizes, histogram, column))
+    return ModelFinding(
+        model=model.title,
+        qi=classes.qi,
+        column=model.about,
+        asked=model.asked,
+        measured=worst,
+        holds=bool(fine.all()),
+        failing_classes=int((~fine).sum()),
+        failing_rows=int(classes.own_sizes[~fine].sum()),
+    )
 
 
-def _k_map(model: KMap, classes: Classes, population: Population | None) -> ModelFinding:
+def _people(classes: Classes, population: Population | None) -> Array:
+    """How many people of a population match each class."""
     if population is None:
         raise ParameterError("k-map needs a population table", remedy="Give one, or ask for k.")
     for name in classes.qi:
@@ -270,35 +239,54 @@ def _k_map(model: KMap, classes: Classes, population: Population | None) -> Mode
             )
     theirs = Cells.of([population.codes[name] for name in classes.qi], classes.stars)
     counts = np.ones(len(theirs)) if population.counts is None else population.counts
-    found = matching_rows(classes.cells, theirs, counts)
-    return _report(model, classes, {"k": model.k}, {"k": _least(found)}, found >= model.k)
+    return matching_rows(classes.cells, theirs, counts)
 
 
-def _report(
-    model: Model,
-    classes: Classes,
-    asked: dict[str, Any],
-    measured: dict[str, Any],
-    fine: Array,
-) -> ModelFinding:
-    name = model.name
-    if isinstance(model, Closeness):
-        name += f" ({model.distance} distance)"
-    return ModelFinding(
-        model=name,
-        qi=classes.qi,
-        column=None if isinstance(model, (KAnonymity, KMap)) else model.column,
-        asked=asked,
-        measured=measured,
-        holds=bool(fine.all()),
-        failing_classes=int((~fine).sum()),
-        failing_rows=int(classes.own_sizes[~fine].sum()),
-    )
+def require_reachable(
+    models: Sequence[Model], sensitive: Mapping[str, SensitiveColumn], rows: int
+) -> None:
+    """Refuse demands that the whole table as one class does not satisfy.
 
+    Parameters
+    ----------
+    models
+        What is asked.
+    sensitive
+        The sensitive columns of the table.
+    rows
+        Rows of the table.
 
-def _least(numbers: Array) -> int | None:
-    return int(numbers.min()) if len(numbers) else None
+    Raises
+    ------
+    ParameterError
+        Says what is asked, the best that can be reached, and which rows are in the way.
 
-
-def _most(numbers: Array) -> float | None:
-    return float(numbers.max()) if len(numbers) else None
+    Examples
+    --------
+    >>> from sfumato.privacy import DistinctDiversity
+    >>> illness = SensitiveColumn(np.array([5, 3]))
+    >>> require_reachable([DistinctDiversity(3, "illness")], {"illness": illness}, 8)
+    Traceback (most recent call last):
+        ...
+    sfumato.errors.ParameterError: distinct l-diversity of `illness` with l = 3 cannot be reached: \
+all 8 rows together hold 2 distinct values, the commonest in 5 rows. Ask for l <= 2.
+    """
+    whole = np.array([rows])
+    for model in models:
+        if model.least_rows > max(rows, 1):
+            raise ParameterError(
+                f"{model.name} with k = {model.least_rows:,} cannot be reached: the table has "
+                f"{rows:,} rows",
+                remedy=f"Ask for k <= {rows:,}." if rows else "There is nothing to release.",
+            )
+        if model.about is None or rows == 0:
+            continue
+        column = sensitive[model.about]
+        codes = np.arange(len(column.counts))
+        one = ClassHistogram.of(np.zeros(len(codes)), 1, codes, len(codes), column.counts)
+        found = model.reach(Counted(whole, one, column), whole)
+        if found.blocked_rows:
+            raise ParameterError(
+                f"{found.asked} cannot be reached: {found.reason}",
+                remedy=f"Ask for {found.best}.",
+            )

@@ -1,189 +1,155 @@
-"""The privacy models that can be asked for, alone or together.
+"""The privacy models that can be asked for, alone or together, and the parameters that do.
 
-Each is a demand on every class, that is on every set of rows that agree on the quasi-identifiers.
+Adding a model is adding its file, its branch in `_kernels.holds`, and its names here.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
 
-from sfumato.errors import ParameterError
-
-if TYPE_CHECKING:
-    from sfumato.hierarchy import Hierarchy
+from sfumato.errors import InputError, ParameterError, spell
+from sfumato.fields import Columns, ColumnSets, Field, parameters
+from sfumato.hierarchy import Hierarchy
+from sfumato.privacy.alpha_k import AlphaK, AlphaKFields, Sensitivity, SensitivityFields
+from sfumato.privacy.base import Asked, Model
+from sfumato.privacy.closeness import Closeness, ClosenessFields
+from sfumato.privacy.diversity import (
+    DistinctDiversity,
+    DiversityFields,
+    EntropyDiversity,
+    RecursiveDiversity,
+)
+from sfumato.privacy.k_anonymity import KAnonymity, KAnonymityFields, KMap, KMapFields
 
 __all__ = [
-    "AlphaK",
-    "Closeness",
-    "DistinctDiversity",
-    "EntropyDiversity",
-    "KAnonymity",
-    "KMap",
-    "Model",
-    "RecursiveDiversity",
-    "Sensitivity",
+    "COLUMNS",
+    "MODELS",
+    "ModelFields",
+    "PromiseFields",
+    "column_sets",
+    "model_from_dict",
+    "models_of",
 ]
 
-Distance = Literal["equal", "ordered", "hierarchical"]
-
-
-@dataclass(frozen=True)
-class KAnonymity:
-    """Every class has at least k rows (Samarati & Sweeney 1998)."""
-
-    k: int
-    name: ClassVar[str] = "k-anonymity"
-
-    def __post_init__(self) -> None:
-        _whole(self.k, "k", least=1)
-
-
-@dataclass(frozen=True)
-class DistinctDiversity:
-    """Every class holds at least l distinct values of the sensitive column."""
-
-    l: int  # noqa: E741 (the field's own name)
-    column: str
-    name: ClassVar[str] = "distinct l-diversity"
-
-    def __post_init__(self) -> None:
-        _whole(self.l, "l", least=1)
-
-
-@dataclass(frozen=True)
-class EntropyDiversity:
-    """The entropy of the sensitive column in every class is at least log l.
-
-    Machanavajjhala, Gehrke & Kifer 2006, Definition 4.1.
-    """
-
-    l: float  # noqa: E741
-    column: str
-    name: ClassVar[str] = "entropy l-diversity"
-
-    def __post_init__(self) -> None:
-        _number(self.l, "l", least=1.0)
-
-
-@dataclass(frozen=True)
-class RecursiveDiversity:
-    """In every class r1 < c·(rl + … + rm), the counts of its sensitive values being r1 ≥ r2 ≥ ….
-
-    Machanavajjhala, Gehrke & Kifer 2006, Definition 4.2. A class with fewer than l values fails.
-    """
-
-    c: float
-    l: int  # noqa: E741
-    column: str
-    name: ClassVar[str] = "recursive (c,l)-diversity"
-
-    def __post_init__(self) -> None:
-        _number(self.c, "c", above=0.0)
-        _whole(self.l, "l", least=1)
-
-
-@dataclass(frozen=True)
-class Closeness:
-    """The sensitive column in every class is within t of its distribution in the table.
-
-    Li, Li & Venkatasubramanian 2007. The earth mover's distance takes all values equally far
-    apart (``equal``), as far as their ranks (``ordered``), or as far as the height of their lowest
-    common ancestor (``hierarchical``, which needs a hierarchy).
-    """
-
-    t: float
-    column: str
-    distance: Distance = "equal"
-    hierarchy: Hierarchy | None = None
-    name: ClassVar[str] = "t-closeness"
-
-    def __post_init__(self) -> None:
-        _number(self.t, "t", least=0.0)
-        if self.distance not in ("equal", "ordered", "hierarchical"):
-            raise ParameterError(
-                f"there is no distance `{self.distance}`",
-                remedy="Known are: equal, ordered, hierarchical.",
-            )
-        if self.distance == "hierarchical" and self.hierarchy is None:
-            raise ParameterError(
-                "the hierarchical distance needs a hierarchy of the sensitive column",
-                where=f"column `{self.column}`",
-                remedy="Give one, or choose the equal or ordered distance.",
-            )
-
-
-@dataclass(frozen=True)
-class Sensitivity:
-    """p-sensitive k-anonymity: k rows and p distinct sensitive values (Truta & Vinay 2006)."""
-
-    p: int
-    k: int
-    column: str
-    name: ClassVar[str] = "p-sensitive k-anonymity"
-
-    def __post_init__(self) -> None:
-        _whole(self.p, "p", least=1)
-        _whole(self.k, "k", least=1)
-        if self.p > self.k:
-            raise ParameterError(
-                f"p = {self.p} distinct values do not fit into k = {self.k} rows",
-                remedy="p must not be larger than k.",
-            )
-
-
-@dataclass(frozen=True)
-class AlphaK:
-    """(α,k)-anonymity: k rows, and no sensitive value takes more than the share α of a class.
-
-    Wong, Li, Fu & Wang 2006. With `value` only that sensitive value is limited.
-    """
-
-    alpha: float
-    k: int
-    column: str
-    value: Any = None
-    name: ClassVar[str] = "(α,k)-anonymity"
-
-    def __post_init__(self) -> None:
-        _number(self.alpha, "α", above=0.0)
-        if self.alpha > 1:
-            raise ParameterError(f"α = {self.alpha:g} is no share", remedy="Give 0 < α <= 1.")
-        _whole(self.k, "k", least=1)
-
-
-@dataclass(frozen=True)
-class KMap:
-    """Every class matches at least k rows of a population table (Sweeney 2002)."""
-
-    k: int
-    name: ClassVar[str] = "k-map"
-
-    def __post_init__(self) -> None:
-        _whole(self.k, "k", least=1)
-
-
-Model = (
-    KAnonymity
-    | DistinctDiversity
-    | EntropyDiversity
-    | RecursiveDiversity
-    | Closeness
-    | Sensitivity
-    | AlphaK
-    | KMap
+MODELS: tuple[type[Model], ...] = (
+    KAnonymity,
+    KMap,
+    DistinctDiversity,
+    EntropyDiversity,
+    RecursiveDiversity,
+    Closeness,
+    Sensitivity,
+    AlphaK,
 )
-"""Any of them; several together are simply a sequence."""
+"""All models, in the order in which they are reported."""
 
 
-def _whole(value: Any, name: str, *, least: int) -> None:
-    if isinstance(value, bool) or not hasattr(value, "__index__") or value < least:
-        raise ParameterError(f"{name} = {value} is not possible", remedy=f"Give {name} >= {least}.")
+class ModelFields(
+    KAnonymityFields,
+    DiversityFields,
+    ClosenessFields,
+    SensitivityFields,
+    AlphaKFields,
+    KMapFields,
+    total=False,
+):
+    """Parameters of all models."""
 
 
-def _number(value: Any, name: str, *, least: float = -math.inf, above: float = -math.inf) -> None:
-    fits = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-    if not fits or value < least or value <= above:
-        bound = f"{name} > {above:g}" if above > -math.inf else f"{name} >= {least:g}"
-        raise ParameterError(f"{name} = {value} is not possible", remedy=f"Give {bound}.")
+COLUMNS = "Columns"
+"""The group of the parameters that name columns."""
+
+
+class PromiseFields(ModelFields, total=False):
+    """What is promised of a table: models, and the columns they are about."""
+
+    qi: Annotated[
+        ColumnSets,
+        Field(
+            "Quasi-identifiers: columns others may know. May be several sets; the promise holds "
+            "for each.",
+            COLUMNS,
+            "--qi",
+            "A,B,…",
+        ),
+    ]
+    sensitive: Annotated[
+        Columns,
+        Field(
+            "Columns nobody must be able to infer; l, t, p and alpha are about them.",
+            COLUMNS,
+            "--sensitive",
+            "A,B,…",
+        ),
+    ]
+
+
+def models_of(
+    given: Mapping[str, Any],
+    *,
+    sensitive: Sequence[str] = (),
+    ordered: Sequence[str] = (),
+    hierarchies: Mapping[str, Hierarchy] | None = None,
+) -> tuple[Model, ...]:
+    """The models that parameters ask for; those of sensitive columns hold for each.
+
+    Parameters
+    ----------
+    ordered
+        Sensitive columns whose values lie on a line; t-closeness measures them by rank unless
+        `t_distance` says otherwise.
+
+    Examples
+    --------
+    >>> models_of({"k": 5, "l": 2}, sensitive=["illness"])
+    (KAnonymity(k=5), DistinctDiversity(l=2, column='illness'))
+    """
+    values = {name: given.get(name, one.default) for name, one in parameters(ModelFields).items()}
+    for name, value in values.items():
+        if isinstance(value, float) and not math.isfinite(value):
+            raise ParameterError(f"{name} = {value} is no number", remedy="Give a number.")
+    asked = Asked(values, sensitive, ordered, hierarchies or {})
+    models = tuple(model for kind in MODELS for model in kind.of(asked))
+    if not models:
+        raise ParameterError(
+            "nothing was asked for", remedy=f"Ask for k at least, e.g. {spell('k', 5)}."
+        )
+    return models
+
+
+def model_from_dict(given: Mapping[str, Any]) -> Model:
+    """A model that a certificate records."""
+    parameters = dict(given)
+    name = parameters.pop("model")
+    for kind in MODELS:
+        if kind.name == name:
+            return kind.from_dict(parameters)
+    raise InputError(
+        f"the certificate names a privacy model `{name}` that this version does not know",
+        remedy="Verify it with the version of Sfumato that made it.",
+    )
+
+
+def column_sets(given: ColumnSets) -> tuple[tuple[str, ...], ...]:
+    """One set of quasi-identifiers, or several, as several.
+
+    Examples
+    --------
+    >>> column_sets(["age", "sex"]), column_sets([["age", "sex"], ["zip"]])
+    ((('age', 'sex'),), (('age', 'sex'), ('zip',)))
+    """
+    sets: tuple[tuple[str, ...], ...] = parameters(PromiseFields)["qi"].checked(given)
+    if not sets:
+        raise ParameterError(
+            "no quasi-identifiers were named",
+            remedy="Name the columns others may know, e.g. "
+            f"{spell('qi', ['age', 'sex', 'zip'])} (see `sfumato scan`).",
+        )
+    if not all(sets):
+        raise ParameterError(
+            "one of the sets of quasi-identifiers is empty",
+            remedy="Name its columns, or leave the set out.",
+        )
+    return sets

@@ -3,26 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 
-from sfumato.errors import ColumnError, ParameterError, did_you_mean
+from sfumato.errors import ColumnError, did_you_mean
 from sfumato.hierarchy.tree import Array, Tree
-from sfumato.privacy.models import (
-    AlphaK,
-    Closeness,
-    DistinctDiversity,
-    EntropyDiversity,
-    KAnonymity,
-    KMap,
-    Model,
-    RecursiveDiversity,
-    Sensitivity,
-)
+from sfumato.privacy.base import Model, SensitiveColumn
 
 __all__ = [
     "ALPHA",
@@ -33,9 +20,8 @@ __all__ = [
     "ENTROPY",
     "MAPPED",
     "RECURSIVE",
-    "TOLERANCE",
     "Rules",
-    "SensitiveColumn",
+    "compares",
     "compile_rules",
     "minimum_rows",
     "recounted",
@@ -43,9 +29,8 @@ __all__ = [
 ]
 
 DISTINCT, ENTROPY, RECURSIVE, CLOSE_EQUAL, CLOSE_ORDERED, CLOSE_TREE, ALPHA, MAPPED = range(8)
-
-TOLERANCE = 1e-12
-"""How far rounding may push a share or distance over what was asked."""
+COMPARED = (CLOSE_EQUAL, CLOSE_ORDERED, CLOSE_TREE)
+"""Rules that compare groups with the distribution of all rows."""
 
 
 class Rules(NamedTuple):
@@ -94,66 +79,14 @@ class Rules(NamedTuple):
     crowd: int = 0
 
 
-@dataclass(frozen=True, eq=False)
-class SensitiveColumn:
-    """A sensitive column as a whole table holds it.
-
-    Parameters
-    ----------
-    counts
-        Rows of the table that hold each code.
-    values
-        The distinct values in order of the codes; needed for hierarchies and for the value that
-        (α,k)-anonymity names. Codes are taken to be ranks: a smaller code is a smaller value.
-    """
-
-    counts: Array
-    values: pa.Array | None = None
-
-    @classmethod
-    def of(cls, codes: Any, counts: Any = None, values: pa.Array | None = None) -> SensitiveColumn:
-        """From the column's codes, with the rows each entry stands for."""
-        from sfumato.kernels import group_sums
-
-        codes = np.asarray(codes)
-        size = int(codes.max()) + 1 if len(codes) else 0
-        size = max(size, 0 if values is None else len(values))
-        return cls(group_sums(codes, size, counts), values)
-
-    @property
-    def distinct(self) -> int:
-        """Values that occur."""
-        return int((self.counts > 0).sum())
-
-    def tree(self, model: Closeness) -> Tree:
-        """The hierarchy of a model, over this column's codes."""
-        assert model.hierarchy is not None
-        if self.values is None:
-            raise ParameterError("a hierarchical distance needs the values of the column")
-        return model.hierarchy.bind(self.values, model.column).tree
-
-    def code_of(self, value: Any, column: str) -> int:
-        """The code of a value."""
-        if self.values is None:
-            raise ParameterError("a limit on one value needs the values of the column")
-        try:
-            wanted = pa.scalar(value).cast(self.values.type)
-        except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
-            wanted = None
-        found = -1 if wanted is None else pc.index(self.values, wanted).as_py()
-        if found < 0:
-            raise ParameterError(
-                "the value whose share is to be limited does not occur",
-                where=f"column `{column}`",
-                remedy="Write it as it stands in the table.",
-            )
-        return int(found)
-
-
 def minimum_rows(models: Sequence[Model]) -> int:
     """The largest number of rows that any of the models asks of a class outright."""
-    sized = (KAnonymity, Sensitivity, AlphaK)
-    return max([1, *(int(model.k) for model in models if isinstance(model, sized))])
+    return max([1, *(model.least_rows for model in models)])
+
+
+def compares(rules: Rules) -> bool:
+    """Whether rules compare groups with the distribution of all rows."""
+    return bool(np.isin(rules.kinds, COMPARED).any())
 
 
 def compile_rules(
@@ -171,7 +104,7 @@ def compile_rules(
     Examples
     --------
     >>> import numpy as np
-    >>> from sfumato.privacy import DistinctDiversity, KAnonymity
+    >>> from sfumato.privacy import DistinctDiversity, KAnonymity, SensitiveColumn
     >>> from sfumato.privacy._kernels import holds
     >>> illness = SensitiveColumn(np.array([5, 3, 2]))
     >>> models = [KAnonymity(3), DistinctDiversity(2, "illness")]
@@ -184,18 +117,19 @@ def compile_rules(
     trees: dict[str, Tree] = {}
     rules: list[tuple[int, int, float, float]] = []
     for model in models:
-        if isinstance(model, (KAnonymity, KMap)):
+        if model.about is None:
             continue  # sizes are no figures of a sensitive column; for k-map see `with_crowd`
-        if model.column not in sensitive:
+        if model.about not in sensitive:
             raise ColumnError(
-                f"{model.name} is asked of `{model.column}`, which is no sensitive column",
-                remedy=did_you_mean(model.column, names),
+                f"{model.name} is asked of `{model.about}`, which is no sensitive column",
+                remedy=did_you_mean(model.about, names),
             )
-        column = sensitive[model.column]
-        if isinstance(model, Closeness) and model.distance == "hierarchical":
-            trees[model.column] = column.tree(model)
-        kind, value, extra = _rule(model, column)
-        rules.append((kind, names.index(model.column), value, extra))
+        column = sensitive[model.about]
+        tree = model.tree(column)
+        if tree is not None:
+            trees[model.about] = tree
+        kind, value, extra = model.rule(column)
+        rules.append((kind, names.index(model.about), value, extra))
 
     sizes = [len(column.counts) for column in sensitive.values()]
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
@@ -255,7 +189,7 @@ def recounted(rules: Rules, counts: Array) -> Rules:
     Examples
     --------
     >>> import numpy as np
-    >>> from sfumato.privacy import Closeness
+    >>> from sfumato.privacy import Closeness, SensitiveColumn
     >>> illness = SensitiveColumn(np.array([5, 3, 2]))
     >>> rules = compile_rules([Closeness(0.1, "illness")], {"illness": illness})
     >>> recounted(rules, np.array([4, 0, 4])).reference.tolist()
@@ -276,24 +210,6 @@ def _distribution(columns: Sequence[Array]) -> tuple[Array, Array, Array]:
         order.append(np.r_[occurring, np.full(len(counts) - len(occurring), -1)])
         reference.append(counts / max(int(counts.sum()), 1))
     return np.concatenate(reference), np.concatenate(order).astype(np.int64), ranks
-
-
-def _rule(model: Model, column: SensitiveColumn) -> tuple[int, float, float]:
-    """Kind, number and second number of a model."""
-    if isinstance(model, DistinctDiversity):
-        return DISTINCT, float(model.l), 0.0
-    if isinstance(model, EntropyDiversity):
-        return ENTROPY, float(np.log(model.l)), 0.0
-    if isinstance(model, RecursiveDiversity):
-        return RECURSIVE, float(model.l), float(model.c)
-    if isinstance(model, Sensitivity):
-        return DISTINCT, float(model.p), 0.0
-    if isinstance(model, AlphaK):
-        code = -1 if model.value is None else column.code_of(model.value, model.column)
-        return ALPHA, float(model.alpha), float(code)
-    assert isinstance(model, Closeness)
-    kinds = {"equal": CLOSE_EQUAL, "ordered": CLOSE_ORDERED, "hierarchical": CLOSE_TREE}
-    return kinds[model.distance], float(model.t), 0.0
 
 
 def _joined(parts: list[Array], dtype: type) -> Array:

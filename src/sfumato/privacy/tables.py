@@ -15,8 +15,8 @@ import numpy as np
 from sfumato.budget import Budget
 from sfumato.engines.results import smallest_dtype
 from sfumato.hierarchy.tree import Array
+from sfumato.privacy.base import Model
 from sfumato.privacy.check import Check, check
-from sfumato.privacy.models import AlphaK, Closeness, KAnonymity, KMap, Model
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -58,9 +58,11 @@ def check_table(
     >>> [(dict(finding.measured), finding.holds) for finding in found.findings]
     [({'l': 1}, False), ({'t': 0.25}, True)]
     """
+    from sfumato.tables.frames import is_pandas
+
     names = _columns(models, qi)
-    if _is_frame(source) and not any(map(_needs_values, models)):
-        ordered = {m.column for m in models if isinstance(m, Closeness) and m.distance == "ordered"}
+    if is_pandas(source) and not any(model.needs_values for model in models):
+        ordered = {model.about for model in models if model.needs_order}
         codes = _codes_of_frame(source, names, ordered)
         if codes is not None:
             return check(models, codes, qi)
@@ -83,25 +85,12 @@ def _columns(
     named: dict[str, None] = {}
     for part in qi:
         named |= {part: None} if isinstance(part, str) else dict.fromkeys(part)
-    for model in models:
-        if not isinstance(model, KAnonymity | KMap):
-            named[model.column] = None
+    named |= {model.about: None for model in models if model.about is not None}
     return tuple(named)
 
 
-def _needs_values(model: Model) -> bool:
-    if isinstance(model, Closeness):
-        return model.distance == "hierarchical"
-    return isinstance(model, KMap) or (isinstance(model, AlphaK) and model.value is not None)
-
-
-def _is_frame(source: Any) -> bool:
-    kind = type(source)
-    return kind.__name__ == "DataFrame" and kind.__module__.partition(".")[0] == "pandas"
-
-
 def _codes_of_frame(
-    frame: pd.DataFrame, names: Sequence[str], ordered: set[str]
+    frame: pd.DataFrame, names: Sequence[str], ordered: set[str | None]
 ) -> dict[str, Array] | None:
     """Codes of columns; None where one is not made of whole numbers or a few texts."""
     if not len(frame) or not frame.columns.is_unique:

@@ -32,7 +32,7 @@ from sfumato.quasi.sampling import (
     sampled_rows,
     share,
 )
-from sfumato.release import Draft, Release, publish, rehearse
+from sfumato.release import Release, publish, rehearse
 from sfumato.release.place import check_place
 from sfumato.release.promise import RatioAtMost, WithoutColumns
 from sfumato.tables import Table, table
@@ -44,8 +44,8 @@ __all__ = [
     "SeparationCount",
     "greedy_publishable",
     "mask",
-    "mask_draft",
     "minimal_violation",
+    "plan_mask",
     "proven_publishable",
 ]
 
@@ -355,7 +355,7 @@ def mask(
         _check_stream(opened, sample, output)
     if output is not None:
         check_place(opened, output, force=force)
-    draft = mask_draft(
+    plan = plan_mask(
         opened,
         Demand(measure, beta, sample, delta, proven, explain, seed),
         weights=weights,
@@ -364,8 +364,8 @@ def mask(
         budget=budget,
     )
     if output is None:
-        return rehearse(draft, budget=budget)
-    return publish(draft, output, force=force, budget=budget)
+        return rehearse(plan, budget=budget)
+    return publish(plan, output, force=force, budget=budget)
 
 
 @dataclass(frozen=True)
@@ -396,7 +396,7 @@ class Demand:
             )
 
 
-def mask_draft(
+def plan_mask(
     source: Any,
     demand: Demand,
     *,
@@ -404,7 +404,7 @@ def mask_draft(
     must_publish: Sequence[str] = (),
     must_drop: Sequence[str] = (),
     budget: Budget | None = None,
-) -> Draft:
+) -> Release:
     """Work out which columns to publish."""
     budget = budget or Budget()
     opened = table(source, budget=budget)
@@ -436,7 +436,7 @@ def mask_draft(
             how, worth, choices, found, pinned=pinned, budget=budget, seed=demand.seed
         )
         proven = found.stopped_by is None
-    return _draft(opened, demand, how, found, worth, banned, proven, budget)
+    return _plan(opened, demand, how, found, worth, banned, proven, budget)
 
 
 def _identifying(opened: Table, demand: Demand, budget: Budget) -> Identifying:
@@ -464,7 +464,7 @@ def _identifying(opened: Table, demand: Demand, budget: Budget) -> Identifying:
     return DistinctCount(codes, math.floor(threshold * codes.entries))
 
 
-def _draft(
+def _plan(
     opened: Table,
     demand: Demand,
     how: Identifying,
@@ -473,7 +473,7 @@ def _draft(
     banned: set[int],
     proven: bool,
     budget: Budget,
-) -> Draft:
+) -> Release:
     names = opened.columns
     published = tuple(name for at, name in enumerate(names) if at in found.columns)
     if not published:
@@ -497,9 +497,10 @@ def _draft(
         "upper_bound": found.upper_bound,
         "sample": None if demand.sample is None else demand.sample,
     }
-    return Draft(
-        table=opened,
-        recoding=Recoding(drop=dropped),
+    return Release.planned(
+        opened,
+        Recoding(drop=dropped),
+        sizes,
         method="mask",
         asked={
             "measure": demand.measure,
@@ -511,7 +512,6 @@ def _draft(
         column_actions={name: "kept" if name in published else "dropped" for name in names},
         utility={"published_columns": len(published), "weight": details["weight"]},
         details=details,
-        foreseen=sizes,
         seed=demand.seed,
         stopped_by=found.stopped_by,
         warnings=(ONE_PASS,) if streamed else (),

@@ -2,34 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 import pyarrow as pa
 
-from sfumato import privacy
 from sfumato.budget import Budget
-from sfumato.errors import InputError
-from sfumato.hierarchy import Hierarchy
-from sfumato.privacy import Model, ModelFinding, check
+from sfumato.privacy import Check, Model, ModelFinding, check, model_from_dict
 from sfumato.release.promise import Finding
 from sfumato.tables import Table
 
 __all__ = ["Anonymity"]
-
-_MODELS = {
-    model.name: model
-    for model in (
-        privacy.KAnonymity,
-        privacy.DistinctDiversity,
-        privacy.EntropyDiversity,
-        privacy.RecursiveDiversity,
-        privacy.Closeness,
-        privacy.Sensitivity,
-        privacy.AlphaK,
-    )
-}
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +33,7 @@ class Anonymity:
 
     def to_dict(self) -> dict[str, Any]:
         return {
-            "models": [_model_to_dict(model) for model in self.models],
+            "models": [model.to_dict() for model in self.models],
             "qi": [list(names) for names in self.qi],
             "sensitive": list(self.sensitive),
             "wildcards": self.wildcards,
@@ -58,7 +42,7 @@ class Anonymity:
     @classmethod
     def from_dict(cls, parameters: Mapping[str, Any]) -> Self:
         return cls(
-            tuple(_model_from_dict(model) for model in parameters["models"]),
+            tuple(model_from_dict(model) for model in parameters["models"]),
             tuple(tuple(names) for names in parameters["qi"]),
             tuple(parameters["sensitive"]),
             bool(parameters.get("wildcards", False)),
@@ -66,7 +50,8 @@ class Anonymity:
 
     def check(self, table: Table, budget: Budget | None = None) -> Finding:
         """Count the classes of the table as it is and test each of them."""
-        found = [finding for names in self.qi for finding in self._measure(table, names, budget)]
+        outcomes = [self._measure(table, names, budget) for names in self.qi]
+        found = [finding for outcome in outcomes for finding in outcome.findings]
         broken = [finding for finding in found if not finding.holds]
         return Finding(
             check=self.kind,
@@ -74,18 +59,17 @@ class Anonymity:
             say=_READING[self.wildcards] + "; ".join(map(_sentence, broken or found)),
             measured={"checks": found, "wildcards": self.wildcards, **self._reference()},
             remedy="Ask for less, allow more blurring, or leave columns out.",
+            class_sizes=None if self.wildcards else _smallest(outcomes),
         )
 
     def _reference(self) -> dict[str, str]:
-        """What t-closeness was measured against, where it was asked for."""
-        asked = any(isinstance(model, privacy.Closeness) for model in self.models)
+        """What classes were compared with, where a model does so."""
+        asked = any(model.compares for model in self.models)
         return {"t_reference": "released rows"} if asked else {}
 
-    def _measure(
-        self, table: Table, names: tuple[str, ...], budget: Budget | None
-    ) -> tuple[ModelFinding, ...]:
+    def _measure(self, table: Table, names: tuple[str, ...], budget: Budget | None) -> Check:
         entries = table.classes((*names, *self.sensitive), budget=budget)
-        outcome = check(
+        return check(
             self.models,
             {name: entries.column(name) for name in entries.columns},
             names,
@@ -95,7 +79,12 @@ class Anonymity:
             if self.wildcards
             else None,
         )
-        return outcome.findings
+
+
+def _smallest(outcomes: Sequence[Check]) -> tuple[int | None, int]:
+    """The smallest class of any set, and the classes of the first."""
+    least = min((one.k for one in outcomes if one.k is not None), default=None)
+    return least, outcomes[0].classes
 
 
 _READING = {False: "", True: "with stars that match anything, "}
@@ -118,26 +107,3 @@ def _sentence(finding: ModelFinding) -> str:
         f"{finding.model}{of} on {', '.join(finding.qi)}: {measured} measured, "
         f"{asked} asked{failing}"
     )
-
-
-def _model_to_dict(model: Model) -> dict[str, Any]:
-    parameters = {f.name: getattr(model, f.name) for f in fields(model)}
-    tree = parameters.pop("hierarchy", None)
-    if tree is not None:
-        parameters["hierarchy"] = [level.to_pylist() for level in tree.levels()]
-    return {"model": model.name, **parameters}
-
-
-def _model_from_dict(given: Mapping[str, Any]) -> Model:
-    parameters = dict(given)
-    name = parameters.pop("model")
-    if name not in _MODELS:
-        raise InputError(
-            f"the certificate names a privacy model `{name}` that this version does not know",
-            remedy="Verify it with the version of Sfumato that made it.",
-        )
-    if parameters.get("hierarchy") is not None:
-        levels = [pa.array(level, pa.string()) for level in parameters["hierarchy"]]
-        parameters["hierarchy"] = Hierarchy.from_levels(levels)
-    made: Model = _MODELS[name](**parameters)
-    return made

@@ -16,7 +16,14 @@ from sfumato.errors import InputError
 from sfumato.results import Result
 from sfumato.tables import Table
 
-__all__ = ["Finding", "Promise", "RatioAtMost", "WithoutColumns", "promise_from_dict"]
+__all__ = [
+    "Finding",
+    "Promise",
+    "RatioAtMost",
+    "WithoutColumns",
+    "promise_class",
+    "promise_from_dict",
+]
 
 
 @dataclass(frozen=True)
@@ -24,7 +31,8 @@ class Finding(Result):
     """Outcome of one check.
 
     `measured` holds exact figures; `say` is the sentence for people; `remedy` what to change when
-    the check failed.
+    the check failed; `class_sizes` the smallest class of any set and the classes of the first,
+    where they were counted on the way.
     """
 
     check: str
@@ -32,6 +40,9 @@ class Finding(Result):
     say: str
     measured: Mapping[str, Any] = field(default_factory=dict)
     remedy: str | None = None
+    class_sizes: tuple[int | None, int] | None = field(
+        default=None, repr=False, compare=False, metadata={"private": True}
+    )
 
     def __post_init__(self) -> None:
         if self.holds:
@@ -68,15 +79,20 @@ _HOMES = {
 """Where each kind of promise lives."""
 
 
-def promise_from_dict(kind: str, parameters: Mapping[str, Any]) -> Promise:
-    """Rebuild a promise that a certificate names."""
+def promise_class(kind: str) -> Any:
+    """The class of a kind of promise."""
     if kind not in _HOMES:
         raise InputError(
             f"the certificate names a promise `{kind}` that this version does not know",
             remedy="Verify it with the version of Sfumato that made it.",
         )
     module, name = _HOMES[kind].split(":")
-    found: Promise = getattr(importlib.import_module(module), name).from_dict(parameters)
+    return getattr(importlib.import_module(module), name)
+
+
+def promise_from_dict(kind: str, parameters: Mapping[str, Any]) -> Promise:
+    """Rebuild a promise that a certificate names."""
+    found: Promise = promise_class(kind).from_dict(parameters)
     return found
 
 

@@ -5,53 +5,165 @@ from __future__ import annotations
 import os
 import tempfile
 import weakref
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sfumato.budget import Budget
 from sfumato.engines.protocol import Staged
-from sfumato.errors import PromiseError
+from sfumato.engines.recoding import Recoding
+from sfumato.engines.results import ClassSizes
+from sfumato.errors import ParameterError, PromiseError
 from sfumato.release.certificate import Certificate, certificate_path
-from sfumato.release.draft import Draft
 from sfumato.release.place import check_certificate_place
-from sfumato.release.promise import Finding
-from sfumato.results import Result, plain
-from sfumato.tables import Table
+from sfumato.release.promise import Finding, Promise
+from sfumato.results import Frames, Result, plain
+from sfumato.tables import Table, table
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
 
 __all__ = ["Release", "publish", "rehearse"]
 
 
+_PRIVATE = {"private": True}
+
+
 @dataclass(frozen=True, eq=False)
-class Release(Result):
+class Release(Result, Frames):
     """A table that keeps its promises, and what it cost.
 
-    `asked` is the demand; `k`, `rows` and `classes` are measured on the output. `output` is None as
-    long as the release has not been written; `table` reads it either way (None where rows live in
-    a remote engine and nothing was written yet).
+    Before it is written it is a plan: `k`, `rows` and `classes` are those the method foresees, and
+    nothing is verified. What only some methods can say is an attribute too (``release.levels``),
+    and a field of the JSON.
+
+    Attributes
+    ----------
+    method, asked, seed
+        How it was made, and the request as the user gave it.
+    qi
+        The sets of quasi-identifiers whose classes the release is about.
+    k, rows, classes
+        Measured on the output: the smallest class of any set, rows, and classes of the first set.
+    suppressed_rows, suppressed_cells
+        Rows left out, and cells starred in rows that remain.
+    lower_bound
+        Proven lower bound of the method's cost, where it has one.
+    utility, column_actions
+        What it cost, and what happened to each column, in a few words.
+    findings, verified
+        What was checked on the output, and whether it was.
+    output
+        Where it was written; None before that.
+    certificate
+        What lies beside it.
+    table
+        The output; None where rows live in a remote engine and nothing was written yet.
+    frame
+        The pandas data frame that it was made of, if it was.
+    source, recoding, promises
+        The input, how it becomes the output, and what must then hold.
     """
 
     method: str
     asked: Mapping[str, Any]
-    k: int | None
-    rows: int
-    suppressed_rows: int
-    suppressed_cells: int
-    classes: int | None
-    lower_bound: float | None
-    utility: Mapping[str, Any]
-    column_actions: Mapping[str, str]
-    findings: tuple[Finding, ...]
-    verified: bool
-    output: str | None
-    seed: int | None
-    stopped_by: str | None
-    warnings: tuple[str, ...]
+    qi: tuple[tuple[str, ...], ...] = ()
+    k: int | None = None
+    rows: int = 0
+    suppressed_rows: int = 0
+    suppressed_cells: int = 0
+    classes: int | None = None
+    lower_bound: float | None = None
+    utility: Mapping[str, Any] = field(default_factory=dict)
+    column_actions: Mapping[str, str] = field(default_factory=dict)
+    findings: tuple[Finding, ...] = ()
+    verified: bool = False
+    output: str | None = None
+    seed: int | None = None
+    stopped_by: str | None = None
+    warnings: tuple[str, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
-    certificate: Certificate | None = field(default=None, metadata={"private": True})
-    table: Table | None = field(default=None, metadata={"private": True})
-    draft: Draft | None = field(default=None, metadata={"private": True}, repr=False)
+    certificate: Certificate | None = field(default=None, metadata=_PRIVATE)
+    table: Table | None = field(default=None, metadata=_PRIVATE)
+    frame: Any = field(default=None, metadata=_PRIVATE, repr=False)
+    source: Table | None = field(default=None, metadata=_PRIVATE, repr=False)
+    recoding: Recoding | None = field(default=None, metadata=_PRIVATE, repr=False)
+    promises: tuple[Promise, ...] = field(default=(), metadata=_PRIVATE, repr=False)
+
+    @classmethod
+    def planned(
+        cls, source: Table, recoding: Recoding, foreseen: ClassSizes | None = None, **facts: Any
+    ) -> Release:
+        """A release that has been worked out and not yet written.
+
+        Parameters
+        ----------
+        source, recoding
+            The input, and how it becomes the output.
+        foreseen
+            Class sizes that the method expects.
+        facts
+            Other fields.
+        """
+        told: dict[str, Any] = (
+            {} if foreseen is None else {"k": foreseen.k, "classes": foreseen.classes}
+        )
+        rows = source.rows - facts.get("suppressed_rows", 0)
+        return cls(source=source, recoding=recoding, rows=rows, **told, **facts)
+
+    def __getattr__(self, name: str) -> Any:
+        """What only some methods can say."""
+        if name.startswith("_") or name not in self.details:
+            raise AttributeError(f"a release by `{self.method}` has no `{name}`")
+        return self.details[name]
+
+    def to_arrow(self) -> pa.Table:
+        """The released rows as an Arrow table."""
+        if self.table is not None:
+            return self.table.to_arrow()
+        if self.output is None:
+            raise ParameterError(
+                "the rows of this release are not on this machine",
+                remedy="Write it where they are: release.write(…).",
+            )
+        with table(self.output) as written:
+            return written.to_arrow()
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The released rows as a pandas data frame.
+
+        Where the input was one, columns that were not touched keep their types, and the rows their
+        index unless some were left out.
+
+        Examples
+        --------
+        >>> import pandas as pd, sfumato as sf
+        >>> frame = pd.DataFrame({"age": [21, 22], "sex": ["F", "M"]}, index=["a", "b"])
+        >>> sf.anonymize(frame, qi=["age"], k=2).to_pandas()
+                age sex
+        a  [21, 23)   F
+        b  [21, 23)   M
+        """
+        made = self.to_arrow().to_pandas()
+        if self.frame is None or self.suppressed_rows:
+            return made
+        made.index = self.frame.index
+        for name, action in self.column_actions.items():
+            if action == "kept" and name in made.columns and name in self.frame.columns:
+                made[name] = self.frame[name]
+        return made
+
+    def __len__(self) -> int:
+        return self.rows
+
+    def __bool__(self) -> bool:
+        return True  # a release is there even if it has no rows
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        for batch in self.to_arrow().to_batches():
+            yield from batch.to_pylist()
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values; the method's own fields stand beside the common ones."""
@@ -69,12 +181,11 @@ class Release(Result):
         budget: Budget | None = None,
     ) -> Release:
         """Write the release and its certificate; see `publish`."""
-        assert self.draft is not None
-        return publish(self.draft, path, format=format, force=force, key=key, budget=budget)
+        return publish(self, path, format=format, force=force, key=key, budget=budget)
 
 
 def publish(
-    draft: Draft,
+    plan: Release,
     destination: str | os.PathLike[str],
     *,
     format: str | None = None,
@@ -83,7 +194,7 @@ def publish(
     certificate: str | os.PathLike[str] | None = None,
     budget: Budget | None = None,
 ) -> Release:
-    """Write a draft where it belongs, if what was written keeps every promise.
+    """Write a release where it belongs, if what was written keeps every promise.
 
     The output is written beside its final place, read back, and measured by code that did not make
     it. If a promise is broken nothing is published. Otherwise the certificate is written and then
@@ -92,7 +203,7 @@ def publish(
 
     Parameters
     ----------
-    draft
+    plan
         What a method worked out.
     destination
         A file (or folder, or ``schema.table``, as the engine writes).
@@ -109,12 +220,12 @@ def publish(
     target = os.fspath(destination)
     beside = certificate_path(target) if certificate is None else Path(certificate)
     check_certificate_place(beside, force=force)
-    staged = draft.table.engine.stage(draft.recoding, target, format=format, budget=budget)
+    source, recoding = _made_of(plan)
+    staged = source.engine.stage(recoding, target, format=format, budget=budget)
     try:
         with Table(staged.engine()) as written:
-            findings = _check(draft, written, budget)
-            release = _release(draft, findings, written, target, None)
-            sealed = Certificate.of(**_record(draft, release, written, target))
+            release = replace(_measured(plan, written, budget), output=target)
+            sealed = Certificate.of(**_record(release, written, target))
         sealed.write(beside, key)
         try:
             staged.commit(force=force)
@@ -124,31 +235,32 @@ def publish(
     except BaseException:
         staged.discard()
         raise
-    return _release(draft, findings, None, target, sealed, like=release)
+    return replace(release, certificate=sealed)
 
 
-def rehearse(draft: Draft, *, budget: Budget | None = None) -> Release:
+def rehearse(plan: Release, *, budget: Budget | None = None) -> Release:
     """The release as a table to look at, verified but under no name yet.
 
     Rows of remote engines stay where they are: there the release has no table until it is written,
     and its figures are those the method foresees. Rows of a stream are gone.
     """
-    able = draft.table.engine.capabilities
+    source, recoding = _made_of(plan)
+    able = source.engine.capabilities
     if able.remote or not able.replayable:
-        return _release(draft, (), None, None, None)
+        return plan
     budget = None if budget is None else budget.unhurried()
     folder = tempfile.TemporaryDirectory(prefix="sfumato-")
     try:
-        staged = draft.table.engine.stage(
-            draft.recoding, os.path.join(folder.name, "release.arrow"), budget=budget
+        staged = source.engine.stage(
+            recoding, os.path.join(folder.name, "release.arrow"), budget=budget
         )
         written = Table(staged.engine())
-        findings = _check(draft, written, budget)
+        release = _measured(plan, written, budget)
     except BaseException:
         folder.cleanup()
         raise
     weakref.finalize(written, _forget, staged, folder)  # holds `staged`, which holds the file
-    return _release(draft, findings, written, None, None)
+    return replace(release, table=written)
 
 
 def _forget(staged: Staged, folder: tempfile.TemporaryDirectory[str]) -> None:
@@ -156,75 +268,57 @@ def _forget(staged: Staged, folder: tempfile.TemporaryDirectory[str]) -> None:
     folder.cleanup()
 
 
-def _check(draft: Draft, written: Table, budget: Budget | None) -> tuple[Finding, ...]:
-    findings = tuple(promise.check(written, budget) for promise in draft.promises)
+def _made_of(plan: Release) -> tuple[Table, Recoding]:
+    """What a release is made of; one that was read from its certificate knows neither."""
+    if plan.source is None or plan.recoding is None:
+        raise ParameterError(
+            "only a release that was just worked out can be written",
+            remedy="Copy the file it was read from, with its certificate.",
+        )
+    return plan.source, plan.recoding
+
+
+def _measured(plan: Release, written: Table, budget: Budget | None) -> Release:
+    """The release with figures of what was written, if that keeps every promise."""
+    findings = tuple(promise.check(written, budget) for promise in plan.promises)
     broken = [finding for finding in findings if not finding.holds]
     if broken:
+        assert plan.source is not None
         raise PromiseError(
             "nothing was published: " + "; ".join(finding.say for finding in broken),
-            where=draft.table.name,
+            where=plan.source.name,
             remedy=" ".join(finding.remedy for finding in broken if finding.remedy) or None,
         )
-    return findings
+    k, classes = _classes(plan.qi, findings, written)
+    return replace(plan, k=k, classes=classes, rows=written.rows, findings=findings, verified=True)
 
 
-def _release(
-    draft: Draft,
-    findings: Sequence[Finding],
-    written: Table | None,
-    output: str | None,
-    certificate: Certificate | None,
-    like: Release | None = None,
-) -> Release:
-    """The release with figures measured on `written`, those of `like`, or those foreseen."""
-    if written is not None:
-        sizes = [written.class_sizes(columns) for columns in draft.qi]
-        smallest = min((s.k for s in sizes if s.k is not None), default=None)
-        k, classes = smallest, sizes[0].classes if sizes else None
-        rows = written.rows
-    elif like is not None:
-        k, classes, rows = like.k, like.classes, like.rows
-    else:
-        k = draft.foreseen.k if draft.foreseen else None
-        classes = draft.foreseen.classes if draft.foreseen else None
-        rows = draft.table.rows - draft.suppressed_rows
-    return Release(
-        method=draft.method,
-        asked=draft.asked,
-        k=k,
-        rows=rows,
-        suppressed_rows=draft.suppressed_rows,
-        suppressed_cells=draft.suppressed_cells,
-        classes=classes,
-        lower_bound=draft.lower_bound,
-        utility=draft.utility,
-        column_actions=draft.column_actions,
-        findings=tuple(findings),
-        verified=written is not None or like is not None,
-        output=output,
-        seed=draft.seed,
-        stopped_by=draft.stopped_by,
-        warnings=draft.warnings,
-        details=draft.details,
-        certificate=certificate,
-        table=written,
-        draft=draft,
-    )
+def _classes(
+    qi: Sequence[tuple[str, ...]], findings: Sequence[Finding], written: Table
+) -> tuple[int | None, int | None]:
+    """The smallest class of any set and the classes of the first, as a finding counted them."""
+    for finding in findings:
+        if finding.class_sizes is not None:
+            return finding.class_sizes
+    sizes = [written.class_sizes(columns) for columns in qi]
+    smallest = min((s.k for s in sizes if s.k is not None), default=None)
+    return smallest, sizes[0].classes if sizes else None
 
 
-def _record(draft: Draft, release: Release, written: Table, target: str) -> dict[str, Any]:
+def _record(release: Release, written: Table, target: str) -> dict[str, Any]:
     """The fields of the certificate; findings are recorded with the promises they answer."""
-    answered = zip(draft.promises, release.findings, strict=True)
+    source, _ = _made_of(release)
+    answered = zip(release.promises, release.findings, strict=True)
     fields = release.to_dict()
     for name in ("findings", "verified", "output"):
         fields.pop(name)
     return {
         **fields,
         "input": {
-            "name": os.path.basename(draft.table.name),
-            "fingerprint": draft.table.fingerprint(),
-            "rows": draft.table.rows,
-            "columns": list(draft.table.engine.schema() and draft.table.columns),
+            "name": os.path.basename(source.name),
+            "fingerprint": source.fingerprint(),
+            "rows": source.rows,
+            "columns": list(source.engine.schema() and source.columns),
         },
         "output": {
             "name": os.path.basename(target),

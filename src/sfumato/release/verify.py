@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 from sfumato.budget import Budget
-from sfumato.errors import ColumnError, ParameterError, PromiseError, SourceError
+from sfumato.errors import (
+    ColumnError,
+    ParameterError,
+    PromiseError,
+    SourceError,
+    did_you_mean,
+    spell,
+)
+from sfumato.fields import declares, parameters
+from sfumato.privacy import column_sets, models_of
+from sfumato.privacy.models import PromiseFields
 from sfumato.release.anonymity import Anonymity
 from sfumato.release.certificate import Certificate, certificate_path
 from sfumato.release.combination import combined
-from sfumato.release.promise import Finding, Promise, promise_from_dict
+from sfumato.release.promise import Finding, Promise, promise_class, promise_from_dict
 from sfumato.results import Result, plain
 from sfumato.tables import Table, table
 
-__all__ = ["Verification", "replay", "verify"]
+__all__ = ["Verification", "promised", "replay", "verify"]
 
 
 @dataclass(frozen=True)
@@ -30,6 +40,7 @@ class Verification(Result):
     certificate: str | None
 
 
+@declares(PromiseFields)
 def verify(
     source: Any,
     *,
@@ -38,20 +49,21 @@ def verify(
     key: bytes | None = None,
     others: Sequence[Any] = (),
     row_key: str | None = None,
-    population: Any = None,
+    wildcards: bool = False,
     budget: Budget | None = None,
+    **asked: Unpack[PromiseFields],
 ) -> Verification:
-    """Check promises on a table, or replay the certificate of a release.
+    """Check what is asked of a table, or replay the certificate of a release.
 
-    With other releases of the same table, what is promised about anonymity must also hold for
-    whoever joins them all.
+    What is asked is said in the words of `sfumato.anonymize`. With other releases of one table,
+    what is promised about anonymity must also hold for whoever joins them all.
 
     Parameters
     ----------
     source
         Anything `sfumato.table` opens.
     promises
-        What must hold; without any, the certificate beside the table says so.
+        What must hold besides; where nothing is asked, the certificate beside the table says it.
     certificate
         The certificate, where it does not lie beside the table.
     key
@@ -60,21 +72,37 @@ def verify(
         Other releases of the same table.
     row_key
         The column that links their rows.
-    population
-        Where the population is that rows were matched with, if it is no longer where the
-        certificate says; it must be the same table.
+    wildcards
+        Whether suppressed and missing cells match any value.
+
+    Examples
+    --------
+    >>> import pyarrow as pa, sfumato as sf
+    >>> people = pa.table({"age": [20, 20, 30], "ill": ["flu", "gout", "flu"]})
+    >>> sf.verify(people, qi=["age"], k=2).holds
+    False
+    >>> sf.verify(people, qi=["age"], k=1, sensitive=["ill"], alpha=1.0).holds
+    True
     """
     if bool(others) != (row_key is not None):
         raise ParameterError(
             "several releases are joined by a row key, and one of the two is missing",
-            remedy="Name both, e.g. --with other.csv --row-key patient_id.",
+            remedy="Name both: the other releases, and the column that links their rows.",
         )
     opened = table(source, budget=budget)
+    moved = asked["population"] if set(asked) == {"population"} else None
+    if moved is None and asked:
+        promises = (*promises, *promised(opened, asked, wildcards=wildcards, budget=budget))
+    elif wildcards:
+        raise ParameterError(
+            "wildcards are about what is asked here; a certificate says it for itself",
+            remedy=f"Leave them out, or say what to check, e.g. {spell('k', 5)}.",
+        )
     findings = [_checked(promise, opened, budget) for promise in promises]
     place = None
     if certificate is not None or not promises:
         place = _certificate_of(opened, source, certificate)
-        findings += replay(opened, place, key, population, budget)
+        findings += replay(opened, place, key, moved, budget)
         promises = _promised(place, key)
     if others and row_key is not None:
         findings += _together(opened, others, row_key, promises, budget)
@@ -84,6 +112,49 @@ def verify(
         table=opened.name,
         certificate=None if place is None else str(place),
     )
+
+
+def promised(
+    opened: Table,
+    asked: Mapping[str, Any],
+    *,
+    wildcards: bool = False,
+    budget: Budget | None = None,
+) -> list[Promise]:
+    """What parameters ask of a table."""
+    declared = parameters(PromiseFields)
+    for name in asked:
+        if name not in declared:
+            raise ParameterError(
+                f"there is no parameter `{name}`", remedy=did_you_mean(name, declared)
+            )
+    told = {n: declared[n].checked(value) for n, value in asked.items() if value is not None}
+    sets, sensitive = column_sets(told.pop("qi", ())), told.pop("sensitive", ())
+    k, population = told.pop("k_map", None), told.pop("population", None)
+    if (k is None) != (population is None):
+        example = f"{spell('k_map', 20)} {spell('population', 'voters.parquet')}"
+        raise ParameterError(
+            "k-map looks people up in a population, and one of the two is missing",
+            remedy=f"Give both, e.g. {example}.",
+        )
+    for columns in (*sets, sensitive):
+        opened.require(columns)
+    both = {name for columns in sets for name in columns}.intersection(sensitive)
+    if both:
+        raise ColumnError(
+            f"column `{min(both)}` is a quasi-identifier and sensitive at the same time",
+            where=opened.name,
+            remedy="Give it one part.",
+        )
+    promises: list[Promise] = []
+    if told or k is None:
+        ordered = [column.name for column in opened.schema if column.ordered]
+        models = models_of(told, sensitive=sensitive, ordered=ordered)
+        promises.append(Anonymity(models, sets, sensitive, wildcards))
+    if k is not None:
+        people = table(population, budget=budget)
+        promises.append(promise_class("k-map")(k, sets, people.name, people=people))
+    return promises
 
 
 def replay(
@@ -143,7 +214,7 @@ def _together(
         raise ParameterError(
             "nothing was promised that could be checked on several releases",
             where=opened.name,
-            remedy="Say what must hold, e.g. -k 5 --qi age,sex.",
+            remedy=f"Say what must hold, e.g. {spell('k', 5)} {spell('qi', ['age', 'sex'])}.",
         )
     releases = [opened, *(table(other, budget=budget) for other in others)]
     findings = []

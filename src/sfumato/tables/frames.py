@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
-__all__ = ["ArrowSource", "DatasetSource", "arrow_ready", "from_pandas", "from_polars"]
+__all__ = ["ArrowSource", "DatasetSource", "arrow_ready", "from_pandas", "from_polars", "is_pandas"]
 
 
 class ArrowSource:
@@ -73,6 +73,12 @@ class ArrowSource:
 
     def close(self) -> None:
         """Nothing to release: the rows belong to the caller."""
+
+
+def is_pandas(source: Any) -> bool:
+    """Whether something is a pandas data frame; pandas is not loaded to find out."""
+    kind = type(source)
+    return kind.__name__ == "DataFrame" and kind.__module__.partition(".")[0] == "pandas"
 
 
 def from_pandas(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sfumato.budget import Budget
 from sfumato.engines.protocol import BATCH_ROWS, Column, Engine
 from sfumato.engines.results import ClassSizes, Codes
 from sfumato.errors import ColumnError, did_you_mean
+from sfumato.results import Frames
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = ["Table"]
 
 
-class Table:
+class Table(Frames):
     """A table, wherever its rows live; made by `sfumato.table`.
 
     Making one reads no rows. Column names given to any method are checked, and unknown ones are
@@ -32,6 +33,8 @@ class Table:
     (('age', 'sex'), 3)
     >>> people.class_sizes(["age"]).to_dict()
     {1: 1, 2: 1}
+    >>> len(people), next(iter(people))
+    (3, {'age': 20, 'sex': 'F'})
     """
 
     def __init__(self, engine: Engine, columns: Sequence[str] | None = None) -> None:
@@ -132,6 +135,24 @@ class Table:
     ) -> Iterator[pa.RecordBatch]:
         """All rows as record batches."""
         return self.engine.batches(self.require(columns), rows)
+
+    def to_arrow(self) -> pa.Table:
+        """All rows as an Arrow table; they must fit into memory."""
+        import pyarrow as pa
+
+        schema = pa.schema([(column.name, column.type) for column in self.schema])
+        batches = [batch.cast(schema) for batch in self.batches()]
+        return pa.Table.from_batches(batches, schema)
+
+    def __len__(self) -> int:
+        return self.rows
+
+    def __bool__(self) -> bool:
+        return True  # a table is there even if it has no rows
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        for batch in self.batches():
+            yield from batch.to_pylist()
 
     def fingerprint(self) -> str:
         """Identity of the table's content."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from sfumato.release.publish import Release
 from sfumato.report.wording import percent
@@ -116,7 +116,7 @@ def _lines(points: Sequence[Candidate]) -> list[list[Candidate]]:
     """Candidates that differ in k alone, by k."""
     groups: list[tuple[Choices, list[Candidate]]] = []
     for candidate in points:
-        plain = replace(candidate.choices, k=2)
+        plain = candidate.choices.asking(k=2)
         for known, members in groups:
             if known == plain:
                 members.append(candidate)

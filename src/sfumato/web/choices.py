@@ -6,24 +6,29 @@ They are kept as TOML, with one file in ARX's form for each tree.
 
 from __future__ import annotations
 
-import json
 import math
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, make_dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
-from sfumato.anonymization.config import Settings
+import tomli_w
+
 from sfumato.anonymization.registry import METHODS
+from sfumato.anonymization.request import Request
 from sfumato.errors import ParameterError, SfumatoError, SourceError
+from sfumato.fields import parameters
 from sfumato.files import write_text
 from sfumato.hierarchy import read_arx, write_arx
+from sfumato.privacy.closeness import Distance
+from sfumato.privacy.models import ModelFields
 from sfumato.web.hierarchies import EditableHierarchy
 
 __all__ = [
+    "DEMANDS",
     "DISTANCES",
-    "L_KINDS",
+    "FIRST",
     "OFFERED",
     "OWN_KEY",
     "RELEASE_TREES",
@@ -37,8 +42,11 @@ __all__ = [
 
 ROLES = ("quasi-identifier", "sensitive", "identifier", "other")
 """Parts a column can play; identifiers are left out of a release, or replaced by pseudonyms."""
-L_KINDS = ("distinct", "entropy", "recursive")
-DISTANCES = ("", "equal", "ordered", "hierarchical")
+DEMANDS = {n: one for n, one in parameters(ModelFields).items() if one.field.label is not None}
+"""Parameters of privacy models that the form asks for."""
+FIRST = ("l", "l_kind", "c", "t", "t_distance")
+"""Those that are always in sight, beside k."""
+DISTANCES = ("", *get_args(Distance))
 """Of t-closeness; by default numbers are ordered and all else is equally far apart."""
 OFFERED = ("mondrian", "best", "lattice", "full-domain", "kmember", "cells")
 """Methods for tables of people; those that recode one column alone are left to the verbs."""
@@ -57,9 +65,18 @@ def methods() -> dict[str, str]:
     return {name: METHODS[name].says for name in OFFERED}
 
 
+_USUAL = {"k": 5, "t_distance": ""}
+_Demands: Any = make_dataclass(
+    "_Demands",
+    [(name, Any, _USUAL.get(name, one.default)) for name, one in DEMANDS.items()],
+    frozen=True,
+    kw_only=True,
+)
+
+
 @dataclass(frozen=True)
-class Choices:
-    """What the user decided.
+class Choices(_Demands):  # type: ignore[misc]
+    """What the user decided: `DEMANDS` are fields too.
 
     Examples
     --------
@@ -69,14 +86,6 @@ class Choices:
     """
 
     roles: Mapping[str, str] = field(default_factory=dict)
-    k: int = 5
-    l: float | None = None  # noqa: E741 (the field's own name)
-    l_kind: str = "distinct"
-    c: float | None = None
-    t: float | None = None
-    t_distance: str = ""
-    p: int | None = None
-    alpha: float | None = None
     method: str = "mondrian"
     suppression_limit: float | None = None
     pseudonyms: tuple[str, ...] = ()
@@ -87,13 +96,14 @@ class Choices:
     trees: Mapping[str, EditableHierarchy] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        for name, value, least, most in (
-            ("k", self.k, 2, 1e6), ("l", self.l, 1, 1e6), ("c", self.c, 0, 1e6),
-            ("t", self.t, 0, 1), ("p", self.p, 1, 1e6), ("α", self.alpha, 0, 1),
-        ):  # fmt: skip
-            if value is not None or name == "k":
-                _within(name, value, least, most)
-            if name in "kp" and not isinstance(value, int | None):
+        for name, one in DEMANDS.items():
+            value = getattr(self, name)
+            if one.choices:
+                _known(one.field.label or name, value, one.choices)
+            if one.kind not in (int, float) or (value is None and name != "k"):
+                continue
+            _within(one.symbol, value, one.field.least, one.field.most)
+            if one.kind is int and not isinstance(value, int):
                 raise ParameterError(f"{name} is not a whole number")
         if self.suppression_limit is not None and not 0 <= self.suppression_limit <= 1:
             raise ParameterError(
@@ -103,13 +113,16 @@ class Choices:
         for column, weight in self.weights.items():
             _within(f"the weight of `{column}`", weight, 0, 1e6)
         _known("method", self.method, OFFERED)
-        _known("kind of l-diversity", self.l_kind, L_KINDS)
         _known("distance", self.t_distance, DISTANCES)
         for role in self.roles.values():
             _known("role", role, ROLES)
         texts = isinstance(self.pseudonyms, tuple) and isinstance(self.key_file, str)
         if not texts or not all(isinstance(name, str) for name in self.pseudonyms):
             raise ParameterError("pseudonyms are not given as names of columns")
+
+    def asking(self, **demands: Any) -> Choices:
+        """The same with other demands."""
+        return replace(self, **demands)
 
     def with_role(self, role: str) -> tuple[str, ...]:
         """Columns of a role."""
@@ -128,22 +141,35 @@ class Choices:
     @property
     def protects_sensitive(self) -> bool:
         """Whether something is demanded about columns that are worth hiding."""
-        return any(value is not None for value in (self.l, self.t, self.p, self.alpha))
+        return any(getattr(self, name) is not None for name in self._asked if name != "k")
+
+    @property
+    def asks_more(self) -> bool:
+        """Whether something is asked for that the form does not show at once."""
+        return any(name != "k" and name not in FIRST for name in self._asked)
+
+    @property
+    def _asked(self) -> dict[str, dict[str, str]]:
+        """Numbers that are asked for, each with the choices that belong to it."""
+        numbers = [n for n, one in DEMANDS.items() if one.kind in (int, float)]
+        return {
+            number: {
+                name: getattr(self, name)
+                for name in DEMANDS
+                if name.startswith(f"{number}_") and getattr(self, name)
+            }
+            for number in numbers
+            if DEMANDS[number].field.when is None and getattr(self, number) is not None
+        }
 
     @property
     def demand(self) -> str:
         """What must hold, in the field's own words."""
-        said = [f"k = {self.k}"]
-        if self.l is not None:
-            kind = "" if self.l_kind == "distinct" else f" {self.l_kind}"
-            said.append(f"l = {self.l:g}{kind}")
-        if self.t is not None:
-            distance = f" {self.t_distance}" if self.t_distance else ""
-            said.append(f"t = {self.t:g}{distance}")
-        if self.p is not None:
-            said.append(f"p = {self.p}")
-        if self.alpha is not None:
-            said.append(f"α = {self.alpha:g}")
+        said = []
+        for number, chosen in self._asked.items():
+            others = [v for name, v in chosen.items() if v != DEMANDS[name].default]
+            value = f"{DEMANDS[number].symbol} = {getattr(self, number):g}"
+            said.append(" ".join([value, *others]))
         return ", ".join(said)
 
     @property
@@ -159,7 +185,7 @@ class Choices:
         """Whether columns without a tree get one, since the method climbs trees only."""
         return METHODS[self.method].needs_trees
 
-    def settings(self, folder: Path) -> Settings:
+    def settings(self, folder: Path) -> Request:
         """The same as settings of `anonymize`.
 
         Parameters
@@ -176,9 +202,9 @@ class Choices:
             given["key_file"] = self.key_file or str(folder / OWN_KEY)
         if self.used_trees:
             given |= {"hierarchies": str(folder / RELEASE_TREES), "infer_hierarchies": False}
-        return Settings.of(given)
+        return Request.of(given)
 
-    def rehearsed(self) -> Settings:
+    def rehearsed(self) -> Request:
         """Settings that give the same figures and need no file.
 
         Pseudonyms, which change no figure, are left out; trees are handed over as they are.
@@ -189,7 +215,7 @@ class Choices:
         if self.used_trees:
             trees = {n: tree.hierarchy for n, tree in self.used_trees.items()}
             given |= {"hierarchies": trees, "infer_hierarchies": False}
-        return Settings.of(given)
+        return Request.of(given)
 
     def _given(self) -> dict[str, Any]:
         """All settings but those that need files."""
@@ -240,37 +266,26 @@ class Choices:
             what, remedy = self.gap
             raise ParameterError(what, remedy=remedy)
         given: dict[str, Any] = {"sensitive": list(self.with_role("sensitive"))}
-        if self.l is not None:
-            given |= {"l": self.l, "l_kind": self.l_kind}
-            if self.l_kind == "recursive":
-                given["c"] = USUAL_C if self.c is None else self.c
-        if self.t is not None:
-            given["t"] = self.t
-            if self.t_distance:
-                given["t_distance"] = self.t_distance
-        for name, value in (("p", self.p), ("alpha", self.alpha)):
-            if value is not None:
-                given[name] = value
+        for number, chosen in self._asked.items():
+            given |= {number: getattr(self, number), **chosen}
+        if self.l is not None and self.l_kind == "recursive":
+            given["c"] = USUAL_C if self.c is None else self.c
         return given
 
 
 def write_choices(choices: Choices, folder: Path, source: str) -> None:
     """Keep decisions in a folder: ``project.toml``, and the trees beside it."""
     write_trees(choices.trees, folder / TREES)
-    lines = [f"table = {_text(source)}"]
+    body: dict[str, Any] = {"table": source}
     for part in fields(choices):
         value = getattr(choices, part.name)
-        if part.name not in ("roles", "weights", "trees") and value not in (None, ()):
-            lines.append(f"{part.name} = {_written(value)}")
-    lines += ["", "[roles]"]
-    lines += [f"{_text(name)} = {_text(role)}" for name, role in choices.roles.items()]
-    if choices.weights:
-        lines += ["", "[weights]"]
-        lines += [f"{_text(name)} = {weight!r}" for name, weight in choices.weights.items()]
-    for name, tree in choices.trees.items():
-        marks = ", ".join(_text(label) for label in tree.mark_labels)
-        lines += ["", f"[trees.{_text(name)}]", f"said = {_text(tree.said)}", f"marks = [{marks}]"]
-    write_text(folder / "project.toml", "\n".join(lines) + "\n")
+        if part.name != "trees" and value not in (None, (), {}):
+            body[part.name] = list(value) if isinstance(value, tuple) else value
+    body["trees"] = {
+        name: {"said": tree.said, "marks": list(tree.mark_labels)}
+        for name, tree in choices.trees.items()
+    }
+    write_text(folder / "project.toml", tomli_w.dumps(body))
 
 
 def write_trees(trees: Mapping[str, EditableHierarchy], folder: Path) -> None:
@@ -319,17 +334,6 @@ def _place(folder: Path, column: str) -> Path:
             f"a file cannot be named after column `{column}`", remedy="Rename the column first."
         )
     return place
-
-
-def _written(value: Any) -> str:
-    if isinstance(value, tuple):
-        return f"[{', '.join(_text(name) for name in value)}]"
-    return _text(value) if isinstance(value, str) else repr(value)
-
-
-def _text(text: str) -> str:
-    """Text in quotes; JSON's escapes are TOML's, except that TOML also escapes DEL."""
-    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def _within(name: str, value: Any, least: float, most: float) -> None:

@@ -219,16 +219,14 @@ class Project:
 
     def check_now(self, choices: Choices) -> Check | None:
         """What the table as it is has of everything demanded; None where that takes longer."""
-        from sfumato.anonymization.verb import demand_of
-
         names = (*choices.qi, *choices.with_role("sensitive"))
         assert self._look is not None
         if not choices.protects_sensitive or self._look.rows * len(names) > QUICK:
             return None
-        demand = demand_of(self.table, choices.rehearsed())
+        request = choices.rehearsed().opened(self.table)
         entries = self._classes(names)
         return check(
-            demand.models,
+            request.models,
             {name: entries.column(name) for name in names},
             choices.qi,
             counts=entries.counts,

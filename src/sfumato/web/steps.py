@@ -18,7 +18,7 @@ from sfumato.errors import ParameterError
 from sfumato.report.registry import page_of
 from sfumato.web import pages
 from sfumato.web.candidates import curve
-from sfumato.web.choices import DISTANCES, L_KINDS, ROLES, Choices, methods
+from sfumato.web.choices import DEMANDS, DISTANCES, FIRST, ROLES, Choices, methods
 from sfumato.web.pages import Form, body, form_of, frame, number_or_none, page, to, whole
 from sfumato.web.project import Decided, Project
 
@@ -140,13 +140,13 @@ class Steps:
         if not project.has_sizes(decided.choices.qi):
             raise HTTPException(409, "Class sizes are not counted yet.")
         k = whole({"k": [request.query_params.get("k", "")]}, "k")
-        choices = replace(decided.choices, k=k)
+        choices = decided.choices.asking(k=k)
         return HTMLResponse(await run_in_threadpool(lambda: body(pages.risk(project, choices))))
 
     async def keep_k(self, request: Request) -> Response:
         project, _ = self.bench.ready(request)
         k = whole(await form_of(request), "k")
-        await run_in_threadpool(project.alter, lambda now: replace(now, k=k))
+        await run_in_threadpool(project.alter, lambda now: now.asking(k=k))
         return to(f"/p/{project.number}/utility")
 
     # Utility
@@ -166,7 +166,7 @@ class Steps:
         keys = await run_in_threadpool(self.bench.shelf.keys)
         if form.get("range", [""])[0]:
             chosen = _demanded(decided.choices, form, keys)
-            tried = [replace(chosen, k=k) for k in RANGE]
+            tried = [chosen.asking(k=k) for k in RANGE]
             title = f"Trying {chosen.method} with k from {RANGE[0]} to {RANGE[-1]}"
         else:
             decided = await run_in_threadpool(project.alter, lambda now: _demanded(now, form, keys))
@@ -227,7 +227,7 @@ class Steps:
 
     async def _offer(self, choices: Choices) -> dict[str, Any]:
         """What the form about privacy lets one choose."""
-        return {"methods": methods(), "l_kinds": L_KINDS, "distances": DISTANCES,
+        return {"methods": methods(), "demands": DEMANDS, "first": FIRST, "distances": DISTANCES,
                 "along": pages.along(choices),
                 "keys": await run_in_threadpool(self.bench.shelf.keys)}  # fmt: skip
 
@@ -254,15 +254,18 @@ def _demanded(now: Choices, form: Form, keys: Sequence[Path]) -> Choices:
         raise ParameterError("this key is not in the folders that were opened")
     return replace(
         now,
-        k=whole(form, "k"),
-        l=number_or_none(form, "l"),
-        l_kind=form.get("l_kind", ["distinct"])[0],
-        c=number_or_none(form, "c"),
-        t=number_or_none(form, "t"),
-        t_distance=form.get("t_distance", [""])[0],
-        p=whole(form, "p") if number_or_none(form, "p") is not None else None,
-        alpha=number_or_none(form, "alpha"),
+        **{name: _asked(form, name) for name in DEMANDS},
         method=form.get("method", [""])[0],
         suppression_limit=None if share is None else share / 100,
         key_file=key,
     )
+
+
+def _asked(form: Form, name: str) -> Any:
+    """What a form asks of a privacy model."""
+    one = DEMANDS[name]
+    if one.kind not in (int, float):
+        return form.get(name, [one.default or ""])[0]
+    if one.kind is int and (name == "k" or number_or_none(form, name) is not None):
+        return whole(form, name)
+    return number_or_none(form, name)

@@ -28,11 +28,11 @@ from sfumato import kernels
 from sfumato.anonymization.axes import sensitive_of
 from sfumato.anonymization.methods.lattice import nodes_by_loss
 from sfumato.anonymization.problem import Problem, Solution
-from sfumato.anonymization.suppression import Blocks, allowed_blocks, closeness_asked
+from sfumato.anonymization.suppression import Blocks, allowed_blocks
 from sfumato.errors import ParameterError
 from sfumato.hierarchy import EncodedHierarchy
 from sfumato.privacy._kernels import groups_hold
-from sfumato.privacy.rules import DISTINCT, MAPPED, Rules, recounted
+from sfumato.privacy.rules import DISTINCT, MAPPED, Rules, compares, recounted
 
 __all__ = ["solve"]
 
@@ -165,7 +165,7 @@ class _Lattice:
         """Which of the kept entries are released at a node, and their smallest class."""
         classes = [self.classes(levels, axes) for axes in self.sets]
         rules = self.problem.rules
-        again = len(classes) > 1 or closeness_asked(rules)
+        again = len(classes) > 1 or compares(rules)
         released = np.ones(len(self.kept), dtype=bool)
         while True:
             before, smallest = int(released.sum()), None
@@ -179,7 +179,7 @@ class _Lattice:
             remain = int(released.sum())
             if not again or remain == before:
                 return released, smallest if remain else None
-            if closeness_asked(rules):
+            if compares(rules):
                 rules = recounted(rules, self._held(released))
 
     def classes(self, levels: Levels, axes: Sequence[int]) -> tuple[Array, int]:

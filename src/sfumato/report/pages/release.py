@@ -210,10 +210,11 @@ def certified_release(
             remedy=f"Give the table it was made of, {body['input']['name']}, unchanged.",
         )
     checked = verify(os.fspath(output), budget=budget)
-    own = {field.name for field in fields(Release)} - {"certificate", "output", "details"}
+    own = {field.name for field in fields(Release)} - {"details", *_OF_THE_FILE}
     known = {name: body[name] for name in own if name in body}
     details = {n: v for n, v in body.items() if n not in own and n not in _OF_THE_FILE}
     known["warnings"] = tuple(body.get("warnings", ()))
+    known["qi"] = tuple(tuple(names) for names in body.get("qi", ()))
     return Release(
         **known,
         findings=checked.findings,
@@ -283,14 +284,14 @@ def release_summary(found: Release) -> Page:
 
 def _lists(found: Release) -> list[Sequence[str]]:
     """Names that findings list: columns others may know, and those that were left out."""
-    sets = found.draft.qi if found.draft is not None else found.asked.get("qi")
+    sets = found.qi or found.asked.get("qi")
     dropped = [name for name, action in found.column_actions.items() if action == "dropped"]
     return [*(sets or ()), dropped]
 
 
 def _title(found: Release) -> str:
-    if found.draft is not None:
-        return f"Release of {name_of(found.draft.table.name)}"
+    if found.source is not None:
+        return f"Release of {name_of(found.source.name)}"
     described = found.certificate.body.get("input") if found.certificate is not None else None
     return f"Release of {described['name']}" if isinstance(described, Mapping) else "Release"
 
@@ -330,7 +331,7 @@ def _risk(sizes: ClassSizes) -> Risk:
 @contextmanager
 def _opened(found: Release, original: Table | None) -> Iterator[Compared | None]:
     """Both tables where they are at hand; a written release is read from where it lies."""
-    before = found.draft.table if found.draft is not None else original
+    before = found.source if found.source is not None else original
     if before is None or (found.table is None and found.output is None):
         yield None
         return
@@ -340,8 +341,7 @@ def _opened(found: Release, original: Table | None) -> Iterator[Compared | None]
         if after is None:
             assert found.output is not None
             after = opened = table(found.output)
-        recoding = found.draft.recoding if found.draft is not None else None
-        yield Compared(before, after, *_known(found, before, after), recoding)
+        yield Compared(before, after, *_known(found, before, after), found.recoding)
     finally:
         if opened is not None:
             opened.close()
@@ -351,7 +351,7 @@ def _known(
     found: Release, before: Table, after: Table
 ) -> tuple[tuple[str, ...], dict[str, ClassSizes]]:
     """Columns others may know, and the class sizes of what there is of them."""
-    sets = found.draft.qi if found.draft is not None else found.asked.get("qi")
+    sets = found.qi or found.asked.get("qi")
     first = tuple(sets[0]) if sets else after.columns
     # Where a method chose the columns, those it left out were known to others before.
     gone = found.details.get("dropped", ()) if "published" in found.details else ()

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sfumato as sf
-from sfumato.anonymization.config import Settings
+from sfumato.anonymization.request import Request
 from sfumato.errors import ParameterError, SourceError
 from sfumato.hierarchy import Hierarchy
 
@@ -78,7 +78,7 @@ def test_what_is_given_comes_before_the_file(people, file):
 
 
 def test_options_do_not_follow_to_another_method(file):
-    settings = Settings.read(file).overridden({"method": "quantiles"})
+    settings = Request.read(file).overridden({"method": "quantiles"})
     assert settings.options == {}
 
 
@@ -95,7 +95,7 @@ def test_a_certificate_cannot_repeat_trees_it_only_names(people, tmp_path):
     out = tmp_path / "out.csv"
     sf.anonymize(people, qi=["job"], k=2, hierarchies={"job": tree}, output=out)
     with pytest.raises(ParameterError, match="given in Python"):
-        Settings.read(f"{out}.certificate.json")
+        Request.read(f"{out}.certificate.json")
 
 
 def test_paths_are_relative_to_the_file(people, tmp_path):
@@ -142,22 +142,22 @@ def test_what_a_file_must_not_say(people, tmp_path, text, words):
 
 def test_files_that_cannot_be_read(tmp_path):
     with pytest.raises(SourceError, match="no such file"):
-        Settings.read(tmp_path / "nowhere.toml")
+        Request.read(tmp_path / "nowhere.toml")
     broken = tmp_path / "broken.toml"
     broken.write_text("k = \n")
     with pytest.raises(SourceError, match="line 1"):
-        Settings.read(broken)
+        Request.read(broken)
     other = tmp_path / "other.json"
     other.write_text("[]")
     with pytest.raises(SourceError, match="no certificate"):
-        Settings.read(other)
+        Request.read(other)
 
 
 def test_the_example_of_the_documentation_is_understood(tmp_path):
     page = (Path(__file__).parents[2] / "docs" / "anonymize-toml.md").read_text()
     path = tmp_path / "anonymize.toml"
     path.write_text(page.split("```toml\n")[1].split("```")[0])
-    settings = Settings.read(path)
+    settings = Request.read(path)
     assert settings.qi == (("birth_date", "sex", "zip"), ("doctor", "admission_date"))
     assert settings.columns["cost"] == {"top": 50000, "bottom": 100, "round": 10}
     assert settings.boundaries == {"zip": {"marks": ["021**", "024**"]}}
@@ -181,8 +181,8 @@ names = st.text(min_size=1, max_size=6)
 )
 def test_settings_survive_being_written_down(qi, weights, columns, relaxed):
     given = {"qi": qi, "k": 3, "weights": weights, "columns": columns, "relaxed": relaxed}
-    settings = Settings.of({**given, "cut_weights": {"spread": 2.0}})
-    assert Settings.of(tomllib.loads(settings.to_toml())) == settings
+    settings = Request.of({**given, "cut_weights": {"spread": 2.0}})
+    assert Request.of(tomllib.loads(settings.to_toml())) == settings
 
 
 @pytest.mark.parametrize(
@@ -213,7 +213,7 @@ def test_a_value_of_another_type_is_refused_with_the_file(tmp_path, text, says):
     place = tmp_path / "anonymize.toml"
     place.write_text(text)
     with pytest.raises(ParameterError, match=says) as error:
-        Settings.read(place)
+        Request.read(place)
     assert "anonymize.toml" in str(error.value)
 
 
@@ -221,4 +221,4 @@ def test_a_certificate_of_another_verb_is_no_configuration(tmp_path):
     place = tmp_path / "out.csv.certificate.json"
     place.write_text('{"method": "mask", "asked": {"beta": 0.5}}')
     with pytest.raises(ParameterError, match="certificate of `mask`"):
-        Settings.read(place)
+        Request.read(place)

@@ -1,0 +1,248 @@
+"""From a table and a request to solutions: prepare the problem, solve it set by set.
+
+Sets of quasi-identifiers without a common column are anonymized one by one: each blurs only its own
+columns, so neither pays for the other. Sets that share columns are solved so that the promise holds
+for each of them (see `several_sets`; full-domain recoding judges every set itself). Only where that
+is not possible they are solved as their union: whatever holds for the classes of a union holds for
+the classes of each of its parts, since those are unions of classes and all models are monotone. The
+result says how it was.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sfumato.anonymization.actions import Merged
+from sfumato.anonymization.k_map import in_common_codes, with_people, without_people
+from sfumato.anonymization.problem import Problem, Shape, Solution
+from sfumato.anonymization.request import Request
+from sfumato.anonymization.several_sets import largest_sets, shared_columns, solve_apart
+from sfumato.anonymization.suppression import lifted, nothing_left, only, releasable
+from sfumato.budget import Budget
+from sfumato.errors import ParameterError, PromiseError, spell
+from sfumato.hierarchy import Ranges, ValueSets, infer
+from sfumato.privacy import SensitiveColumn, compares, compile_rules, require_reachable
+from sfumato.tables import Table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sfumato.engines.results import Codes
+
+__all__ = ["components", "prepare", "solve"]
+
+Sets = tuple[tuple[str, ...], ...]
+AGAIN = 20
+"""How often a method may leave out more rows before its last answer is taken."""
+
+
+def components(sets: Sets) -> list[Sets]:
+    """Sets grouped so that those in different groups share no column.
+
+    Examples
+    --------
+    >>> components((("age", "sex"), ("zip",), ("sex", "job")))
+    [(('age', 'sex'), ('sex', 'job')), (('zip',),)]
+    """
+    groups: list[list[tuple[str, ...]]] = []
+    for names in sets:
+        touched = [g for g in groups if any(set(names) & set(other) for other in g)]
+        joined = [other for g in touched for other in g] + [names]
+        at = groups.index(touched[0]) if touched else len(groups)
+        groups = [g for g in groups if g not in touched]
+        groups.insert(at, joined)
+    return [tuple(group) for group in groups]
+
+
+def solve(table: Table, request: Request, budget: Budget) -> list[Solution]:
+    """Solve an opened request, set by set where that is possible.
+
+    A row is released only if no solution suppresses it. Where rows are suppressed for one set, the
+    classes of another would lose rows, so then all sets are solved as one.
+    """
+    parts = components(request.qi)
+    solved = [_solved(table, request, sets, budget) for sets in parts]
+    if len(parts) > 1 and any((part.groups < 0).any() for part in solved):
+        solved = [_solved(table, request, request.qi, budget)]
+    return solved
+
+
+def _solved(table: Table, request: Request, sets: Sets, budget: Budget) -> Solution:
+    about = request.about(sets)
+    problem = prepare(table, about, budget)
+    budget.progress(f"anonymizing {', '.join(about.qi_columns)}")
+    solution = _released(problem, about)
+    _stay_within(problem, solution, request.method)
+    return replace(solution, solves=replace(problem, sets=sets))
+
+
+def prepare(table: Table, request: Request, budget: Budget) -> Problem:
+    """The problem to solve; only distinct combinations with their counts leave the engine."""
+    budget.progress("counting combinations")
+    names = dict.fromkeys((*request.qi_columns, *request.sensitive))
+    if request.target is not None:
+        names[request.target] = None  # a target that is kept as it is still steers the cuts
+    original = entries = table.classes(tuple(names), budget=budget)
+    merged = None
+    if any(name in request.actions for name in names):
+        merged = Merged.of(original, request.actions)
+        entries = merged.entries
+    crowd = None
+    if request.population is not None:
+        entries, crowd = in_common_codes(entries, _people(request, budget))
+    rows = entries.rows
+    columns = {
+        name: SensitiveColumn.of(entries.column(name), entries.counts, entries.values_of(name))
+        for name in request.sensitive
+    }
+    rules = compile_rules(request.models, columns)
+    if rules.k > rows:
+        raise ParameterError(
+            f"k = {rules.k:,} is larger than the table, which has {rows:,} rows",
+            where=table.name,
+            remedy=f"Ask for k <= {rows:,}." if rows else "There is nothing to release.",
+        )
+    require_reachable(request.models, columns, rows)
+    shapes, reasons = _shapes(request, entries)
+    limits = {} if request.boundaries is None else request.boundaries.limits(shapes)
+    return Problem(
+        entries=entries,
+        qi=request.qi_columns,
+        sensitive=request.sensitive,
+        shapes=shapes,
+        rules=rules,
+        weights=_weights(request),
+        limits=limits,
+        options=_options(request, shapes),
+        budget=budget,
+        seed=request.seed,
+        crowd=crowd,
+        original=original,
+        merged=merged,
+        inferred=reasons,
+    )
+
+
+def _people(request: Request, budget: Budget) -> Codes:
+    """The population's combinations of quasi-identifiers, changed as those of the table are."""
+    assert request.population is not None
+    budget.progress("counting the population")
+    people = request.population.classes(request.qi_columns, budget=budget)
+    if people.rows < (request.k_map or 0):
+        raise ParameterError(
+            f"k-map with k = {request.k_map:,} cannot be reached: the population has "
+            f"{people.rows:,} people",
+            where=request.population.name,
+            remedy=f"Ask for {spell('k_map', people.rows)} at most."
+            if people.rows
+            else "Give a table of people.",
+        )
+    actions = {name: a for name, a in request.actions.items() if name in request.qi_columns}
+    return Merged.of(people, actions).entries if actions else people
+
+
+def _weights(request: Request) -> Mapping[str, float]:
+    """Weights given by the user; those of the workload where none was given."""
+    if request.workload is None:
+        return dict(request.weights)
+    return {**request.workload.weights(request.qi_columns), **request.weights}
+
+
+def _options(request: Request, shapes: Mapping[str, Shape]) -> Mapping[str, Any]:
+    """The method's options, with the cuts of the workload for methods that make cuts."""
+    if request.workload is None or "cuts" not in request.chosen.options:
+        return request.options
+    return {"cuts": request.workload.cuts(shapes), **request.options}
+
+
+def _shapes(request: Request, entries: Codes) -> tuple[Mapping[str, Shape], dict[str, str]]:
+    """How each quasi-identifier may be blurred."""
+    shapes: dict[str, Shape] = {}
+    reasons: dict[str, str] = {}
+    for name in request.qi_columns:
+        values = entries.values_of(name)
+        if name in request.trees:
+            shapes[name] = request.trees[name].bind(values, name)
+        elif request.infers_trees:
+            held = SensitiveColumn.of(entries.column(name), entries.counts, values).counts
+            hierarchy, reasons[name] = infer(name, values, held)
+            shapes[name] = hierarchy.bind(values, name)
+        elif _ordered(values):
+            shapes[name] = Ranges(values, name)
+        else:
+            shapes[name] = ValueSets(values, name)
+    return shapes, reasons
+
+
+def _ordered(values: pa.Array) -> bool:
+    from sfumato.engines.protocol import column_of
+
+    return column_of("", values.type).ordered
+
+
+def _released(problem: Problem, request: Request) -> Solution:
+    """The method's solution, held against the distribution of the rows that it releases."""
+    rows = problem.entries.entries
+    if problem.crowd is not None:
+        problem = with_people(problem, request.k_map)
+    kept = releasable(problem)
+    for _ in range(AGAIN):
+        if rows and not kept[:rows].any():
+            raise nothing_left(problem, request.models)
+        solution = _of_sets(only(problem, kept), request)
+        out = solution.groups < 0
+        if not out.any() or not compares(problem.rules) or request.chosen.judges_sets:
+            break
+        # t-closeness is measured on what is released: what was left out must not count
+        entry = np.arange(len(out)) if solution.entry is None else solution.entry
+        kept[np.flatnonzero(kept)[entry[out]]] = False
+    solution = lifted(solution, kept, problem)
+    if problem.people is not None:
+        solution = without_people(solution, rows)
+    if rows and not (solution.groups >= 0).any():
+        raise nothing_left(problem, request.models)
+    return solution
+
+
+def _of_sets(problem: Problem, request: Request) -> Solution:
+    """The solution for all sets of a request, each by itself where that is possible."""
+    chosen = request.chosen
+    sets = largest_sets(request.qi)
+    if len(sets) == 1:
+        return chosen.solve(problem)
+    if chosen.judges_sets and not problem.limits:
+        solution = chosen.solve(replace(problem, sets=sets))
+        by, why = "levels that fit every set", None
+    elif chosen.blurs and not problem.limits and shared_columns(sets):
+        return solve_apart(problem, sets, request.method)
+    else:
+        solution = chosen.solve(problem)
+        by = "union"
+        why = "within boundaries" if problem.limits else f"method {request.method}"
+    told = {"shared": list(shared_columns(sets)), "by": by}
+    if why is not None:
+        told["why"] = f"{why}: more is blurred than the sets ask for"
+    return replace(solution, details={**solution.details, "several_sets": told})
+
+
+def _stay_within(problem: Problem, solution: Solution, name: str) -> None:
+    """Refuse a solution that blurs cells beyond the boundaries, whatever method made it."""
+    entry = np.arange(len(solution.groups)) if solution.entry is None else solution.entry
+    rows = problem.counts if solution.rows is None else solution.rows
+    for column, limit in problem.limits.items():
+        codes = problem.entries.column(column)[entry]
+        beyond = 0
+        if column in solution.published:
+            beyond = limit.violations(codes, solution.published[column].take(solution.groups), rows)
+        elif column in solution.starred:
+            starred = (solution.groups >= 0) & solution.starred[column][solution.groups]
+            beyond = int(rows[starred & ~limit.may_be_starred(codes)].sum())
+        if beyond:
+            raise PromiseError(
+                f"method `{name}` blurred {beyond:,} cells of `{column}` beyond the boundaries",
+                remedy=f"Choose a method that keeps them, e.g. {spell('method', 'mondrian')}.",
+            )

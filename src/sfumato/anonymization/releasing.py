@@ -1,0 +1,369 @@
+"""From solutions to a release: the recoding, what happened to each column, and what it cost."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.anonymization.actions import alone, described, pseudonym_step
+from sfumato.anonymization.costs import risks, utility
+from sfumato.anonymization.problem import Problem, Shape, Solution
+from sfumato.anonymization.request import Request
+from sfumato.engines.recoding import Cells, Recoding, Step
+from sfumato.engines.results import ClassSizes, CodeArray, smallest_dtype
+from sfumato.errors import ColumnError, spell
+from sfumato.hierarchy import Published, ValueSets
+from sfumato.hierarchy.labels import as_text
+from sfumato.populations.k_map import MatchesPopulation
+from sfumato.release import Promise, Release
+from sfumato.release.anonymity import Anonymity
+from sfumato.release.promise import WithoutColumns
+from sfumato.tables import Table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["STAR", "column_actions", "release_of", "step_of"]
+
+STAR = "*"
+"""How a suppressed cell reads in a text column."""
+
+
+def release_of(table: Table, request: Request, parts: Sequence[Solution]) -> Release:
+    """The release that carries solutions out and promises what was asked, not yet written."""
+    steps = [step_of(part, request) for part in parts]
+    written = {name for step in steps for name in step.cells}
+    _require_new_names(written - set(request.qi_columns), table)
+    steps += [
+        alone(table, name, actions)
+        for name, actions in request.actions.items()
+        if name not in written
+    ]
+    if request.key is not None:
+        steps += [pseudonym_step(table, name, request.key) for name in request.replaced]
+    hidden = [c.name for c in table.engine.schema() if c.name not in table.columns]
+    drop = (*request.dropped, *hidden)
+    promises = _promises(request)
+    if drop:
+        promises.append(WithoutColumns(drop))
+    release = Release.planned(
+        table,
+        Recoding(tuple(steps), drop),
+        _foreseen(parts[0]),
+        method=request.method,
+        asked=request.asked,
+        qi=request.qi,
+        promises=tuple(promises),
+        suppressed_rows=max(part.problem.rows - int(part.sizes.sum()) for part in parts),
+        suppressed_cells=sum(_suppressed_cells(part) for part in parts),
+        column_actions=_all_actions(table, request, parts),
+        lower_bound=parts[0].lower_bound if len(parts) == 1 else None,
+        utility=utility(parts, request.workload),
+        details=_details(parts),
+        seed=request.seed,
+        stopped_by=next((part.stopped_by for part in parts if part.stopped_by), None),
+    )
+    told = (
+        *_warnings(table, request, release),
+        *_identifying(table, request),
+        *_label_warnings(parts),
+        *dict.fromkeys(warning for part in parts for warning in part.warnings),
+    )
+    return replace(release, warnings=told)
+
+
+def _require_new_names(added: set[str], table: Table) -> None:
+    """Columns that mark stars must not take the place of columns that are there."""
+    taken = sorted(added & set(table.columns))
+    if taken:
+        raise ColumnError(
+            f"the release needs a column `{taken[0]}`, and the table already has one",
+            where=table.name,
+            remedy=f"Rename it, or make starred columns text ({spell('suppressed_as', 'text')}).",
+        )
+
+
+def _promises(request: Request) -> list[Promise]:
+    """What must hold of the output: the models of each set, and k-map in the population."""
+    promises: list[Promise] = []
+    models = tuple(model for model in request.models if not model.asks_people)
+    if models:
+        wildcards = bool(request.options.get("wildcards"))
+        promises.append(Anonymity(models, request.qi, request.sensitive, wildcards))
+    if request.population is not None:
+        promises.append(
+            MatchesPopulation(
+                request.k_map,
+                request.qi,
+                request.population.name,
+                request.population.fingerprint(),
+                request.trees,
+                request.population,
+            )
+        )
+    return promises
+
+
+def _foreseen(part: Solution) -> ClassSizes:
+    """Class sizes of the first set, from the groups."""
+    sizes = part.sizes[part.sizes > 0]
+    return ClassSizes.of_counts(
+        sizes if len(part.problem.sets) == 1 else part.view_of(part.problem.sets[0]).class_sizes
+    )
+
+
+def _all_actions(table: Table, request: Request, parts: Sequence[Solution]) -> dict[str, str]:
+    actions = dict.fromkeys(table.columns, "kept")
+    for part in parts:
+        actions |= column_actions(part)
+    for name, given in request.actions.items():
+        first = described(given)
+        then = actions[name]
+        actions[name] = first if then == "kept" else f"{first}; {then}"
+    actions |= dict.fromkeys(request.replaced, "replaced by pseudonyms")
+    return {**actions, **dict.fromkeys(request.dropped, "dropped")}
+
+
+def _details(parts: Sequence[Solution]) -> dict[str, Any]:
+    """What methods tell beyond the common fields; under `parts` where there are several."""
+    details: dict[str, Any] = {}
+    if len(parts) == 1:
+        details |= parts[0].details
+    elif any(part.details for part in parts):
+        details["parts"] = [{"qi": part.problem.sets, **part.details} for part in parts]
+    inferred = {name: why for part in parts for name, why in part.problem.inferred.items()}
+    if inferred:
+        details["inferred_hierarchies"] = inferred
+    details["risk"] = risks(parts)
+    return details
+
+
+def step_of(solution: Solution, request: Request) -> Step:
+    """The recoding step that carries a solution out.
+
+    Blurred columns become text. Starred columns keep their type, with null for a star (and a
+    column ``<name>__suppressed`` where nulls occurred before), or become text on request.
+    """
+    problem, original = solution.problem, solution.problem.source
+    names = problem.qi
+    if solution.entry is not None or len(original.columns) > len(names):
+        names = original.columns  # equal quasi-identifiers may go to different groups
+    groups, entry, rows, source = _pieces(solution)
+    cells: dict[str, Cells] = {}
+    for column in problem.qi:
+        if column in solution.published:
+            shown = solution.published[column]
+            codes = np.append(np.maximum(shown.codes, 0), 0)  # -1, a row left out, takes the last
+            codes = codes.astype(smallest_dtype(len(shown.labels)))
+            cells[column] = Cells(codes[groups], shown.labels)
+        elif column in solution.starred:
+            starred = (groups >= 0) & solution.starred[column][groups]
+            if starred.any():
+                cells |= _starred(problem, column, source, starred, request.suppressed_as == "text")
+    match = original if names == original.columns else original.select(names)
+    if len(entry) != original.entries or rows is not None:
+        match = match.take(entry)
+    first = last = None
+    if rows is not None:
+        first, last = _ordinals(entry, rows)
+    keep = None if bool((groups >= 0).all()) else groups >= 0
+    return Step(match, cells, keep, first, last)
+
+
+def _pieces(
+    solution: Solution,
+) -> tuple[
+    npt.NDArray[np.int32],
+    npt.NDArray[np.int64],
+    npt.NDArray[np.int64] | None,
+    npt.NDArray[np.int64],
+]:
+    """Group, original entry, rows (None: all) and entry of the problem, for each piece."""
+    problem = solution.problem
+    if problem.merged is not None:
+        groups, entry, rows, source = problem.merged.expanded(
+            solution.groups, solution.entry, solution.rows
+        )
+        whole = np.arange(problem.source.entries)
+        return groups, whole if entry is None else entry, rows, source
+    whole = np.arange(problem.source.entries)
+    entry = whole if solution.entry is None else solution.entry
+    return solution.groups, entry, solution.rows, entry
+
+
+def _ordinals(
+    entry: npt.NDArray[np.int64], rows: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Half-open ordinal ranges of pieces that are sorted by entry."""
+    ends = np.cumsum(rows)
+    starts = ends - rows
+    is_first = np.r_[True, entry[1:] != entry[:-1]]
+    base = starts[is_first][np.cumsum(is_first) - 1]
+    return starts - base, ends - base
+
+
+def _starred(
+    problem: Problem,
+    column: str,
+    entry: npt.NDArray[np.int64],
+    starred: npt.NDArray[np.bool_],
+    as_text: bool,
+) -> dict[str, Cells]:
+    """Cells of a column where some groups show a star and the others their own value."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    values = problem.entries.values_of(column)
+    is_text = pa.types.is_string(values.type) or pa.types.is_large_string(values.type)
+    codes = problem.entries.column(column)[entry].astype(np.int64)
+    if is_text or as_text:
+        shown = values if is_text else pc.cast(values, pa.string())
+        marker = problem.options.get("marker") or STAR
+        if pc.any(pc.equal(shown, marker)).as_py():
+            raise ColumnError(
+                f"column `{column}` already contains the text that marks suppressed cells",
+                remedy=f"Choose another marker, e.g. {spell('marker', '?')}.",
+            )
+        shown = pa.concat_arrays([shown.cast(pa.string()), pa.array([marker])])
+        return {column: _cells(np.where(starred, len(values), codes), shown)}
+    if values.null_count:
+        marks = _cells(starred.astype(np.int64), pa.array([False, True]))
+        null_code = len(values) - 1
+        return {
+            column: _cells(np.where(starred, null_code, codes), values),
+            f"{column}__suppressed": marks,
+        }
+    shown = pa.concat_arrays([values, pa.nulls(1, values.type)])
+    return {column: _cells(np.where(starred, len(values), codes), shown)}
+
+
+def _cells(codes: CodeArray, values: pa.Array) -> Cells:
+    return Cells(codes.astype(smallest_dtype(len(values))), values)
+
+
+def _suppressed_cells(part: Solution) -> int:
+    """Starred cells among the rows that remain."""
+    return sum(int(part.sizes[mask[: len(part.sizes)]].sum()) for mask in part.starred.values())
+
+
+def column_actions(part: Solution) -> Mapping[str, str]:
+    """What happened to each quasi-identifier, in a few words."""
+    total = max(1, int(part.sizes.sum()))
+    groups = len(part.sizes)
+    actions = {}
+    for column in part.problem.qi:
+        if column in part.published:
+            shown = part.published[column]
+            touched = shown.leaf_count[shown.codes[:groups]] > 1
+            verb = "blurred"
+        elif column in part.starred:
+            touched = part.starred[column][:groups]
+            verb = "starred"
+        else:
+            actions[column] = "kept"
+            continue
+        share = int(part.sizes[touched].sum()) / total
+        told = f"{share:.1%}" if share >= 0.001 else "fewer than 0.1%"
+        actions[column] = f"{verb} in {told} of rows" if share else "kept"
+    return actions
+
+
+def _label_warnings(parts: Sequence[Solution]) -> list[str]:
+    """Sentences about columns whose values look like labels.
+
+    Sets and stars of our own making step aside, which must be said; the labels of a tree are the
+    user's, and stay.
+    """
+    told: dict[str, None] = {}
+    for part in parts:
+        for name, shown in part.published.items():
+            shape = part.problem.shapes[name]
+            sentence = _unusual(name, shape, shown) or _ambiguous(name, shape, shown)
+            if sentence is not None:
+                told[sentence] = None
+    return list(told)
+
+
+def _unusual(name: str, shape: Shape, shown: Published) -> str | None:
+    """A set or star that was released in another form than usual."""
+    if not isinstance(shape, ValueSets):
+        return None
+    covers = shown.leaf_count[np.unique(shown.codes[shown.codes >= 0])]
+    if shape.everything != "*" and (covers == shape.size).any() and shape.size > 1:
+        return (
+            f"values of column `{name}` are stars themselves: where any value may stand, the "
+            f"release shows {shape.everything}"
+        )
+    if shape.braces > 1 and ((covers > 1) & (covers < shape.size)).any():
+        return (
+            f"values of column `{name}` are written like sets: sets of the release have "
+            f"{shape.braces} braces on each side"
+        )
+    return None
+
+
+def _ambiguous(name: str, shape: Shape, shown: Published) -> str | None:
+    """Labels of a tree that are values too, and were released for more than that value."""
+    used = np.unique(shown.codes[shown.codes >= 0])
+    blurred = used[shown.leaf_count[used] > 1]
+    labels = {shown.labels[int(at)].as_py() for at in blurred}
+    values = set(as_text(shape.values).to_pylist())
+    both = len((labels & values) - {None})
+    if not both:
+        return None
+    return (
+        f"{both:,} labels of column `{name}` stand for several values and are values too: readers "
+        "cannot tell which is meant; rename them in the tree"
+    )
+
+
+def _warnings(opened: Table, request: Request, release: Release) -> tuple[str, ...]:
+    found: list[str] = []
+    if request.target is not None and request.target in request.sensitive:
+        found.append(
+            f"the target `{request.target}` is also sensitive: the more a class tells about it, "
+            "the less private it is; what one demand wins the other loses"
+        )
+    if request.workload is not None:
+        found += request.workload.warnings(opened.columns)
+    if request.boundaries is not None and release.suppressed_rows:
+        found.append(
+            f"{release.suppressed_rows:,} rows are left out: they cannot be blurred enough within "
+            "the boundaries"
+        )
+    return tuple(found)
+
+
+_LOOKED_AT = 2_000
+
+
+def _identifying(opened: Table, request: Request) -> tuple[str, ...]:
+    """A warning about columns that stay as they are though they tell people apart.
+
+    A sample finds the suspects, one pass over each convicts; rows of remote engines are not
+    sampled. Measurements are left out: prices differ from row to row and find nobody.
+    """
+    if opened.engine.capabilities.remote:
+        return ()
+    parts = {*request.qi_columns, *request.sensitive, *request.dropped, *request.replaced}
+    kept = [
+        column.name
+        for column in opened.schema
+        if column.name not in parts and column.kind in ("text", "integer", "binary")
+    ]
+    if not kept or opened.rows < 2:
+        return ()
+    sample = opened.sample(_LOOKED_AT, kept, seed=request.seed)
+    suspects = [n for n in kept if len(sample.column(n).unique()) > 0.9 * sample.num_rows]
+    guilty = [name for name in suspects if opened.class_sizes([name]).distinct > 0.9]
+    if not guilty:
+        return ()
+    names = ", ".join(f"`{name}`" for name in guilty)
+    return (
+        f"kept, though different in nearly every row: {names}; leave out what identifies people "
+        f"({spell('identifiers', guilty)}), or replace it ({spell('pseudonyms', guilty)})",
+    )

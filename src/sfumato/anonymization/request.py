@@ -1,0 +1,516 @@
+"""What is asked of `anonymize`: one object, from Python, from a TOML file, or from both.
+
+`RequestFields` declares every parameter once; a file uses the same names. What is said in Python or
+on the command line comes before what the file says. A certificate can be read in place of a file:
+it repeats the release it lies beside.
+"""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tomli_w
+
+from sfumato.anonymization.actions import check_actions
+from sfumato.anonymization.registry import BLURRING, METHODS, Method, MethodFields, method
+from sfumato.anonymization.workload import QueryLog
+from sfumato.errors import (
+    ColumnError,
+    InputError,
+    ParameterError,
+    SourceError,
+    did_you_mean,
+    spell,
+)
+from sfumato.fields import Columns, Field, Weights, parameters
+from sfumato.files import read_text, require_file
+from sfumato.hierarchy import Boundaries, Hierarchy, read_folder
+from sfumato.privacy import Model, column_sets, models_of, read_key
+from sfumato.privacy.models import COLUMNS, PromiseFields
+from sfumato.tables import Table, table
+
+__all__ = ["Request", "RequestFields"]
+
+WRITING = "Writing the release"
+
+
+class RequestFields(PromiseFields, MethodFields, total=False):
+    """Everything that decides a release except the table."""
+
+    identifiers: Annotated[
+        Columns, Field("Columns to leave out.", COLUMNS, "--identifiers", "A,B,…")
+    ]
+    pseudonyms: Annotated[
+        Columns,
+        Field(
+            "Columns to replace by pseudonyms, the same in every table.",
+            COLUMNS,
+            "--pseudonyms",
+            "A,B,…",
+        ),
+    ]
+    key_file: Annotated[
+        str | Path | None,
+        Field("The secret key of the pseudonyms.", COLUMNS, "--key-file", "FILE", file=True),
+    ]
+    columns: Annotated[
+        Mapping[str, Mapping[str, Any]] | None,
+        Field(
+            "Actions on single columns, done first: top, bottom, round, recode, drop, pseudonym; "
+            'e.g. {"age": {"top": 90, "round": 5}}.',
+            COLUMNS,
+        ),
+    ]
+    method: Annotated[
+        str,
+        Field(
+            "How to get there; mondrian unless given.",
+            BLURRING,
+            "--method",
+            "NAME",
+            default="mondrian",
+        ),
+    ]
+    weights: Annotated[
+        Weights | None,
+        Field(
+            "Importance of precision by column (for cells the price of a star), or a TOML file "
+            "with a table of them; 1 where none is given.",
+            BLURRING,
+            "--weights",
+            "A=2,B=0.5",
+        ),
+    ]
+    workload: Annotated[
+        str | Path | Sequence[str] | QueryLog | None,
+        Field(
+            "SQL queries or predicates the release will be asked: they set weights and cuts.",
+            BLURRING,
+            "--workload",
+            "FILE",
+            what="a file or a list of queries",
+            file=True,
+        ),
+    ]
+    hierarchies: Annotated[
+        str | Path | Mapping[str, Hierarchy] | None,
+        Field(
+            "A folder of generalization trees, COLUMN.csv each; missing ones are inferred. Without "
+            "it columns become ranges and sets of values.",
+            BLURRING,
+            "--hierarchies",
+            "FOLDER",
+            what="a folder",
+            file=True,
+        ),
+    ]
+    infer_hierarchies: Annotated[
+        bool,
+        Field(
+            "Whether columns without a tree there get one, or become ranges and sets.",
+            BLURRING,
+            "--infer-hierarchies/--given-hierarchies",
+            default=True,
+        ),
+    ]
+    boundaries: Annotated[
+        str | Path | Mapping[str, Mapping[str, Any]] | Boundaries | None,
+        Field(
+            "How far values may be blurred at most (TOML).",
+            BLURRING,
+            "--boundaries",
+            "FILE",
+            what="a file or a table",
+            file=True,
+        ),
+    ]
+    suppressed_as: Annotated[
+        Literal["typed", "text"],
+        Field(
+            "A star in a column of numbers is null (typed), or the column becomes text.",
+            WRITING,
+            "--suppressed-as",
+            "typed|text",
+            default="typed",
+        ),
+    ]
+    seed: Annotated[
+        int,
+        Field(
+            "Same table and same seed: same release, to the byte. 0 unless given.",
+            "",
+            "--seed",
+            "N",
+            default=0,
+            counts=False,
+        ),
+    ]
+
+
+_DECLARED = parameters(RequestFields)
+_OPTIONS = frozenset(parameters(MethodFields))
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked, checked; parameters are attributes, with their defaults where not given.
+
+    Attributes
+    ----------
+    values
+        What was given and differs from the defaults.
+    models
+        What must hold, once the request was opened with a table.
+    key
+        The key of pseudonyms, then too.
+    asked
+        The request as the user gave it; certificates record it.
+
+    Examples
+    --------
+    >>> mine = Request.of({"qi": ["age", "sex"], "k": 5, "relaxed": True})
+    >>> mine.qi, mine.options, mine.method
+    ((('age', 'sex'),), {'relaxed': True}, 'mondrian')
+    >>> print(Request.of({"k": 5, "target": "ill"}).to_toml(), end="")
+    k = 5
+    target = "ill"
+    """
+
+    values: Mapping[str, Any] = field(default_factory=dict)
+    models: tuple[Model, ...] = field(default=(), compare=False)
+    key: bytes | None = field(default=None, compare=False, repr=False)
+    asked: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name not in _DECLARED:
+            raise AttributeError(name)
+        return self.values.get(name, _DECLARED[name].default)
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any], where: str | None = None) -> Request:
+        """A request from parameters, options of the method among them.
+
+        Raises
+        ------
+        ParameterError
+            If a name is unknown or a value has the wrong type; `where` says in which file.
+        """
+        chosen = method(str(given.get("method") or _DECLARED["method"].default))
+        values: dict[str, Any] = {}
+        for name, value in given.items():
+            if name not in _DECLARED or (name in _OPTIONS and name not in chosen.options):
+                raise _unknown(name, chosen, where)
+            checked = _DECLARED[name].checked(value, where)
+            if value is not None and (name in _OPTIONS or _differs(checked, name)):
+                values[name] = checked
+        return cls({name: values[name] for name in _DECLARED if name in values})
+
+    @classmethod
+    def read(cls, path: str | Path) -> Request:
+        """A request from a TOML file, or from the certificate of a release.
+
+        Paths in the file are relative to it.
+        """
+        place = Path(path)
+        text = read_text(path, "the configuration")
+        try:
+            if place.suffix == ".json":
+                return cls._repeated(json.loads(text), str(path))
+            content = tomllib.loads(text)
+        except tomllib.TOMLDecodeError as error:
+            raise SourceError(
+                f"this is no TOML: {error}",
+                where=str(path),
+                remedy='Write e.g. k = 5 and qi = ["age", "sex"]; '
+                "`sfumato anonymize --write-config` makes one.",
+            ) from None
+        except (ValueError, KeyError, TypeError):
+            raise SourceError(
+                "this is no certificate of `anonymize`",
+                where=str(path),
+                remedy="Give a TOML file, or the .certificate.json beside a release.",
+            ) from None
+        for name, one in _DECLARED.items():
+            if one.field.file and isinstance(content.get(name), str):
+                content[name] = str(place.parent / content[name])
+        if not isinstance(content.get("population", ""), str):
+            raise ParameterError(
+                "`population` must be a path",
+                where=str(path),
+                remedy='Write e.g. population = "voters.parquet".',
+            )
+        return cls.of(content, str(path))
+
+    @classmethod
+    def _repeated(cls, record: Mapping[str, Any], where: str) -> Request:
+        """The request that a certificate records."""
+        asked = {name: value for name, value in record["asked"].items() if value is not None}
+        if record["method"] not in METHODS:
+            raise ParameterError(
+                f"this is the certificate of `{record['method']}`, which is no method of anonymize",
+                where=where,
+                remedy="Give the certificate of a release that `sfumato anonymize` made.",
+            )
+        if not isinstance(asked.get("hierarchies", ""), str):
+            raise ParameterError(
+                "the release was made with hierarchies that were given in Python",
+                where=where,
+                remedy="Give them again, or use a folder of files.",
+            )
+        return cls.of({"method": record["method"], **asked})
+
+    def overridden(self, given: Mapping[str, Any]) -> Request:
+        """The same with other values for what is given; weights and columns are merged."""
+        given = {name: value for name, value in given.items() if value is not None}
+        if not given:
+            return self
+        own = dict(self.values)
+        if given.get("method", self.method) != self.method:  # options belong to their method
+            own = {name: value for name, value in own.items() if name not in _OPTIONS}
+        for name in ("weights", "columns"):
+            if isinstance(given.get(name), Mapping):
+                given[name] = {**own.get(name, {}), **given[name]}
+        return Request.of({**own, **given})
+
+    def to_dict(self) -> dict[str, Any]:
+        """What differs from the defaults, as plain values that `of` understands.
+
+        Hierarchies that were given as objects cannot be written down; their columns are named.
+        """
+        told = {name: _plain(value) for name, value in self.values.items()}
+        if self.population is not None:
+            told["population"] = _name_of(self.population)
+        if isinstance(self.boundaries, Boundaries):
+            told["boundaries"] = _plain(self.boundaries.columns)
+        if isinstance(self.hierarchies, Mapping):
+            told["hierarchies"] = sorted(self.hierarchies)
+        return told
+
+    def to_toml(self) -> str:
+        """The request as a file that `read` understands."""
+        try:
+            return tomli_w.dumps(self.to_dict())
+        except TypeError:
+            raise InputError(
+                "a parameter cannot be written as TOML", remedy="Give plain values."
+            ) from None
+
+    @property
+    def options(self) -> dict[str, Any]:
+        """What only the method understands."""
+        return {name: value for name, value in self.values.items() if name in _OPTIONS}
+
+    @property
+    def chosen(self) -> Method:
+        """The method."""
+        return method(self.method)
+
+    @property
+    def qi_columns(self) -> tuple[str, ...]:
+        """All quasi-identifiers, each once, in the order given."""
+        return tuple(dict.fromkeys(name for names in self.qi for name in names))
+
+    @property
+    def actions(self) -> dict[str, Mapping[str, Any]]:
+        """By column, what is done to its values before anything else."""
+        gone = {*self.dropped, *self.replaced}
+        return {name: actions for name, actions in self.columns.items() if name not in gone}
+
+    @property
+    def dropped(self) -> tuple[str, ...]:
+        """Columns that are left out of the release."""
+        return self._marked("identifiers", "drop")
+
+    @property
+    def replaced(self) -> tuple[str, ...]:
+        """Columns whose values are replaced by pseudonyms."""
+        return self._marked("pseudonyms", "pseudonym")
+
+    def _marked(self, named: str, action: str) -> tuple[str, ...]:
+        marked = [name for name, actions in self.columns.items() if actions.get(action)]
+        return tuple(dict.fromkeys((*getattr(self, named), *marked)))
+
+    @property
+    def trees(self) -> Mapping[str, Hierarchy]:
+        """Trees of quasi-identifiers, once the request was opened."""
+        given: Mapping[str, Hierarchy] = self.hierarchies or {}
+        return given
+
+    @property
+    def infers_trees(self) -> bool:
+        """Whether columns without a tree get one."""
+        return self.chosen.needs_trees or (
+            self.hierarchies is not None and bool(self.infer_hierarchies)
+        )
+
+    def opened(self, source: Table) -> Request:
+        """The same with its files read, its models made, and its columns found in a table."""
+        sets = column_sets(self.qi)
+        check_actions(source, self.columns)
+        trees = _trees(self.hierarchies, source, [*self.qi_columns, *self.sensitive])
+        boundaries = self.boundaries
+        if boundaries is not None and not isinstance(boundaries, Boundaries):
+            inline = isinstance(boundaries, Mapping)
+            boundaries = Boundaries(boundaries) if inline else Boundaries.read(boundaries)
+        told = {
+            "qi": sets,
+            "boundaries": boundaries,
+            "workload": None if self.workload is None else QueryLog.of(self.workload),
+            "population": None if self.population is None else table(self.population),
+            "hierarchies": None
+            if self.hierarchies is None
+            else {name: tree for name, tree in trees.items() if name not in self.sensitive},
+        }
+        ordered = [column.name for column in source.schema if column.ordered]
+        record = self if boundaries is None else self._with(boundaries=boundaries)
+        request = replace(
+            self._with(**told),
+            models=models_of(
+                self.values, sensitive=self.sensitive, ordered=ordered, hierarchies=trees
+            ),
+            key=None
+            if self.key_file is None
+            else read_key(require_file(self.key_file, "the key", kind=InputError)),
+            asked=record.to_dict(),
+        )
+        request._check(source)
+        return request
+
+    def _with(self, **values: Any) -> Request:
+        """The same with other values, which are right."""
+        kept = {**self.values, **values}
+        return replace(self, values={n: v for n, v in kept.items() if v is not None})
+
+    def about(self, sets: Sequence[tuple[str, ...]]) -> Request:
+        """The part of an opened request that is about some of the sets."""
+        names = {name for columns in sets for name in columns}
+        bounds = self.boundaries
+        if bounds is not None:
+            inside = {name: rule for name, rule in bounds.columns.items() if name in names}
+            bounds = Boundaries(inside, bounds.where) if inside else None
+        told = {"qi": tuple(sets), "boundaries": bounds}
+        for given in ("weights", "hierarchies"):
+            if given in self.values:
+                told[given] = {n: v for n, v in self.values[given].items() if n in names}
+        return self._with(**told)
+
+    def _check(self, source: Table) -> None:
+        """Refuse columns that are missing or have two parts to play, and what contradicts."""
+        self._check_people()
+        parts = {
+            "a quasi-identifier": self.qi_columns,
+            "sensitive": self.sensitive,
+            "an identifier to be left out": self.dropped,
+            "an identifier to be replaced by a pseudonym": self.replaced,
+        }
+        seen: dict[str, str] = {}
+        for part, names in parts.items():
+            source.require(names)
+            for name in names:
+                if name in seen:
+                    raise ColumnError(
+                        f"column `{name}` is {seen[name]} and {part} at the same time",
+                        where=source.name,
+                        remedy="Give it one part.",
+                    )
+                seen[name] = part
+        if self.population is not None:
+            self.population.require(self.qi_columns)
+        if self.target is not None:
+            source.require([self.target])
+        for what, given in (
+            ("a weight", self.weights),
+            ("a hierarchy", self.trees),
+            ("cuts", self.cuts or ()),
+            ("a boundary", () if self.boundaries is None else self.boundaries.columns),
+        ):
+            for name in given:
+                if name not in self.qi_columns:
+                    raise ColumnError(
+                        f"`{name}` has {what} but is no quasi-identifier",
+                        where=source.name,
+                        remedy=did_you_mean(name, self.qi_columns),
+                    )
+        if self.replaced and self.key is None:
+            raise ParameterError(
+                "pseudonyms need a secret key",
+                remedy=f"Name its file, e.g. {spell('key_file', 'secret.key')} "
+                "(openssl rand -hex 32).",
+            )
+        if self.key is not None and not self.replaced:
+            raise ParameterError(
+                "a key file is given, and no column that becomes a pseudonym with it",
+                remedy=f"Name the columns, e.g. {spell('pseudonyms', ['patient_id'])}, or leave "
+                "the key file out.",
+            )
+
+    def _check_people(self) -> None:
+        """Refuse k-map where it cannot work."""
+        if self.k_map and not self.chosen.maps_people:
+            able = ", ".join(name for name, one in METHODS.items() if one.maps_people)
+            raise ParameterError(
+                f"k-map cannot steer method `{self.method}`",
+                remedy=f"Choose one of: {able}. Or ask for k: k-anonymity implies k-map where the "
+                "table is part of the population.",
+            )
+        if self.k_map and self.target is not None:
+            raise ParameterError(
+                "a target cannot be kept predictable together with k-map",
+                remedy="Leave one of them out.",
+            )
+        if bool(self.k_map) != (self.population is not None):
+            example = f"{spell('k_map', 20)} {spell('population', 'voters.parquet')}"
+            raise ParameterError(
+                "k-map looks people up in a population, and one of the two is missing",
+                remedy=f"Give both, e.g. {example}.",
+            )
+
+
+def _differs(value: Any, name: str) -> bool:
+    """Whether a value is another one than the default; objects that cannot be compared are."""
+    default = _DECLARED[name].default
+    return value is not default and not (type(value) is type(default) and value == default)
+
+
+def _unknown(name: str, chosen: Method, where: str | None) -> ParameterError:
+    able = [other for other, one in METHODS.items() if name in one.options]
+    own = next(other for other, one in METHODS.items() if one is chosen)
+    known = [*sorted(set(_DECLARED) - _OPTIONS), *chosen.options]
+    return ParameterError(
+        f"there is no setting `{name}`, and method `{own}` has no option `{name}`",
+        where=where,
+        remedy=f"It is an option of {' or '.join(spell('method', other) for other in able)}."
+        if able
+        else did_you_mean(name, known),
+    )
+
+
+def _trees(
+    given: str | Path | Mapping[str, Hierarchy] | None, source: Table, columns: Sequence[str]
+) -> dict[str, Hierarchy]:
+    if given is None:
+        return {}
+    if isinstance(given, Mapping):
+        return dict(given)
+    found = read_folder(given, source.columns)
+    return {name: tree for name, tree in found.items() if name in columns}
+
+
+def _name_of(population: Any) -> str:
+    """Where a population is, or what kind of table it is where it has no name."""
+    if isinstance(population, (str, Path)):
+        return str(population)
+    return str(getattr(population, "name", type(population).__name__))
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(name): _plain(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    return str(value) if isinstance(value, Path) else value
