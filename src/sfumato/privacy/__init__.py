@@ -7,6 +7,7 @@ from sfumato.privacy.closeness import Closeness
 from sfumato.privacy.diversity import DistinctDiversity, EntropyDiversity, RecursiveDiversity
 from sfumato.privacy.histogram import ClassHistogram
 from sfumato.privacy.k_anonymity import KAnonymity, KMap
+from sfumato.privacy.likeness import Likeness
 from sfumato.privacy.models import MODELS, column_sets, model_from_dict, models_of
 from sfumato.privacy.pseudonyms import pseudonyms, read_key
 from sfumato.privacy.rules import (
@@ -30,6 +31,7 @@ __all__ = [
     "EntropyDiversity",
     "KAnonymity",
     "KMap",
+    "Likeness",
     "Model",
     "ModelFinding",
     "Population",

@@ -18,6 +18,7 @@ from sfumato.privacy.rules import (
     CLOSE_TREE,
     DISTINCT,
     ENTROPY,
+    LIKE,
     RECURSIVE,
     Rules,
 )
@@ -61,6 +62,9 @@ def holds(size: int, counts: Array, rules: Rules) -> bool:
         elif kind == CLOSE_ORDERED:
             distance = _ordered(counts, start, rules.ranks[j], size, rules.reference, rules.order)
             if distance > value + TOLERANCE:
+                return False
+        elif kind == LIKE:
+            if not _alike(counts, start, stop, size, rules.reference, value, rules.extras[r] > 0):
                 return False
         elif kind == CLOSE_TREE:
             first, last = rules.tree_offsets[j], rules.tree_offsets[j + 1]
@@ -134,6 +138,19 @@ def _ordered(
         carried += counts[c] / size - reference[c]
         moved += abs(carried)
     return moved / max(ranks - 1, 1)
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _alike(
+    counts: Array, start: int, stop: int, size: int, reference: Array, beta: float, enhanced: bool
+) -> bool:
+    for c in range(start, stop):
+        if counts[c] > 0:
+            share = reference[c]
+            limit = min(beta, -np.log(share)) if enhanced else beta
+            if counts[c] / size / share - 1.0 > limit + TOLERANCE:
+                return False
+    return True
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]

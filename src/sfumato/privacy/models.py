@@ -22,6 +22,7 @@ from sfumato.privacy.diversity import (
     RecursiveDiversity,
 )
 from sfumato.privacy.k_anonymity import KAnonymity, KAnonymityFields, KMap, KMapFields
+from sfumato.privacy.likeness import Likeness, LikenessFields
 
 __all__ = [
     "COLUMNS",
@@ -42,6 +43,7 @@ MODELS: tuple[type[Model], ...] = (
     Closeness,
     Sensitivity,
     AlphaK,
+    Likeness,
 )
 """All models, in the order in which they are reported."""
 
@@ -52,6 +54,7 @@ class ModelFields(
     ClosenessFields,
     SensitivityFields,
     AlphaKFields,
+    LikenessFields,
     KMapFields,
     total=False,
 ):

@@ -18,6 +18,7 @@ __all__ = [
     "CLOSE_TREE",
     "DISTINCT",
     "ENTROPY",
+    "LIKE",
     "MAPPED",
     "RECURSIVE",
     "Rules",
@@ -28,8 +29,8 @@ __all__ = [
     "with_crowd",
 ]
 
-DISTINCT, ENTROPY, RECURSIVE, CLOSE_EQUAL, CLOSE_ORDERED, CLOSE_TREE, ALPHA, MAPPED = range(8)
-COMPARED = (CLOSE_EQUAL, CLOSE_ORDERED, CLOSE_TREE)
+DISTINCT, ENTROPY, RECURSIVE, CLOSE_EQUAL, CLOSE_ORDERED, CLOSE_TREE, ALPHA, MAPPED, LIKE = range(9)
+COMPARED = (CLOSE_EQUAL, CLOSE_ORDERED, CLOSE_TREE, LIKE)
 """Rules that compare groups with the distribution of all rows."""
 
 
