@@ -118,6 +118,8 @@ class Session:
         self._started = time.monotonic()
         self._learned: dict[tuple[str, str], None] = {}
         self._next_hash_key = 0
+        self._ot_sender: OTSender | None = None
+        self._ot_receiver: OTReceiver | None = None
         self._operations = 0
         self._greet(parameters or {})
 
@@ -196,21 +198,28 @@ class Session:
         self._next_hash_key += count
         return (self._hash_key_base + first) % (1 << 128)
 
-    @cached_property
+    # No cached_property: before Python 3.12 its lock is common to all sessions of a process, and
+    # the base transfers wait for the other party.
+
+    @property
     def ot_sender(self) -> OTSender:
         """Alice's end of the oblivious transfers; the base transfers happen on first use."""
-        from sfumato.secure.oblivious_transfer import OTSender
+        if self._ot_sender is None:
+            from sfumato.secure.oblivious_transfer import OTSender
 
-        assert self.is_alice
-        return OTSender(self)
+            assert self.is_alice
+            self._ot_sender = OTSender(self)
+        return self._ot_sender
 
-    @cached_property
+    @property
     def ot_receiver(self) -> OTReceiver:
         """Bob's end of the oblivious transfers."""
-        from sfumato.secure.oblivious_transfer import OTReceiver
+        if self._ot_receiver is None:
+            from sfumato.secure.oblivious_transfer import OTReceiver
 
-        assert not self.is_alice
-        return OTReceiver(self)
+            assert not self.is_alice
+            self._ot_receiver = OTReceiver(self)
+        return self._ot_receiver
 
     @contextmanager
     def overlapping(self, transfers: int) -> Iterator[None]:
