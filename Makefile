@@ -56,7 +56,7 @@ test:
 # the site is read from disk, without a network; the reference in it is read from the code
 docs:
 	@scripts/install $(PYTHON) $(VENV) -e '.[docs]'
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo "build/site/index.html"
 
 slow: $(READY)
