@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sfumato.budget import Budget
 from sfumato.engines.results import Codes
@@ -270,6 +269,7 @@ def _found_in(
     population: Table, entries: Codes, classes: Array, number: int, qi: tuple[str, ...]
 ) -> Array:
     """Rows of the population that agree with each class."""
+    from sfumato.engines.encoding import codes_among
     from sfumato.kernels import class_ids
 
     people = population.classes(population.require(list(qi)))
@@ -286,8 +286,7 @@ def _found_in(
         mine, theirs = entries.values_of(name), people.values_of(name)
         if theirs.type != mine.type:
             theirs = _as_type(theirs, mine.type, name, population.name)
-        code = np.asarray(pc.index_in(theirs, value_set=mine).fill_null(-1)).astype(np.int64)
-        code = code[people.column(name).astype(np.int64)]
+        code = codes_among(theirs, mine)[people.column(name).astype(np.int64)]
         known &= code >= 0
         translated.append(code)
     first = np.zeros(number, dtype=np.int64)

@@ -29,10 +29,14 @@ BAD_FILES = {
     "nameless column": ("nameless.csv", csv("a,,c\n1,2,3\n"), "name"),
     "nested": ("nested.parquet", nested, "nested"),
     "not parquet": ("text.parquet", csv("PAR1 but then it is not"), "parquet"),
-    "tiny parquet": ("tiny.parquet", csv("x"), "this is no parquet file, though it is named so"),
+    "tiny parquet": (
+        "tiny.parquet",
+        csv("x"),
+        "the name says parquet, but the content begins like",
+    ),
     "table named parquet": ("csv.pq", csv("a,b\n1,2\n"), "begins like text"),
     "gzip named parquet": ("packed.parquet", csv(gzip.compress(b"a,b\n1,2\n")), "like gzip"),
-    "text named arrow": ("text.arrow", csv("a,b\n1,2\n"), "this is no arrow file"),
+    "text named arrow": ("text.arrow", csv("a,b\n1,2\n"), "the name says arrow"),
     "empty parquet": ("empty.parquet", csv(""), "the file is empty"),
     "broken gzip": ("cut.csv.gz", csv(gzip.compress(b"a,b\n1,2\n" * 999)[:-9]), ""),
 }

@@ -147,7 +147,7 @@ def test_nested_and_doubled_columns_are_refused(execute: Execute, opened: Opener
 
 @pytest.mark.parametrize("query", ["DELETE FROM people", "SELECT 1; SELECT 2", "", "SELECT FROM ("])
 def test_only_one_select_is_a_query(opened: Opener, query: str) -> None:
-    with pytest.raises(SourceError, match="not one SELECT"):
+    with pytest.raises(SourceError, match="not a single SELECT"):
         opened(query=query).schema()
 
 

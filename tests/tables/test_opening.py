@@ -340,7 +340,7 @@ def test_things_that_are_no_tables(source):
 
 
 def test_addresses():
-    with pytest.raises(SourceError, match="https:// addresses are not opened"):
+    with pytest.raises(SourceError, match="https:// addresses cannot be opened"):
         sf.table("https://example.org/people.csv")
     with pytest.raises(SourceError, match="names a database but no table"):
         sf.table("postgresql://localhost/db")

@@ -34,7 +34,7 @@ from sfumato.errors import BudgetError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["codes_from_arrow", "codes_of_table", "encode_batches"]
+__all__ = ["codes_among", "codes_from_arrow", "codes_of_table", "encode_batches"]
 
 _WIDEST_TABLE = 1 << 20
 
@@ -113,6 +113,24 @@ def codes_of_table(table: pa.Table) -> Codes:
     columns = [column_of(field.name, plain_type(field.type)) for field in table.schema]
     arrays, values, length = encode_batches(table.to_batches(), columns)
     return Codes(tuple(table.column_names), arrays, values, None, length or table.num_rows)
+
+
+def codes_among(values: pa.Array, known: pa.Array) -> npt.NDArray[np.int64]:
+    """The code of each value among known ones in their order; -1 for a value that is unknown.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> codes_among(pa.array([30, None, 7]), pa.array([20, 30, None])).tolist()
+    [1, 2, -1]
+    """
+    import pyarrow as pa
+
+    both = codes_of_table(pa.table({"value": pa.chunked_array([known, values.cast(known.type)])}))
+    ranks = both.arrays[0]
+    code = np.full(both.cardinalities[0], -1, np.int64)
+    code[ranks[: len(known)]] = np.arange(len(known))
+    return code[ranks[len(known) :]]
 
 
 def codes_from_arrow(table: pa.Table, count_column: str) -> Codes:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from sfumato import kernels
 from sfumato.budget import Budget
 from sfumato.engines.arrow_buffers import as_arrow
-from sfumato.engines.encoding import codes_of_table, encode_batches
+from sfumato.engines.encoding import codes_among, encode_batches
 from sfumato.engines.protocol import BATCH_ROWS, Capabilities, Column, Source, Staged, names_in
 from sfumato.engines.recoding import Recoding, Step
 from sfumato.engines.results import ClassSizes, CodeArray, Codes, too_many_classes
@@ -295,18 +295,8 @@ def _lookup(step: Step, codes: Codes) -> kernels.Lookup:
             arrays.append(array)
             cardinalities.append(len(known))
         else:
-            translated = _translation(values, known)[array]
-            arrays.append(translated)
+            codes_known = codes_among(values, known)
+            unknown = np.where(codes_known < 0, len(known), codes_known)
+            arrays.append(unknown.astype(np.uint32)[array])
             cardinalities.append(len(known) + 1)
     return kernels.Lookup(arrays, cardinalities, step.first, step.last, entries=match.entries)
-
-
-def _translation(values: pa.Array, known: pa.Array) -> npt.NDArray[np.uint32]:
-    """The code of each value among the known ones; one above the last for a value unknown."""
-    import pyarrow as pa
-
-    both = codes_of_table(pa.table({"value": pa.chunked_array([known, values.cast(known.type)])}))
-    ranks = both.arrays[0]
-    code = np.full(both.cardinalities[0], len(known), np.uint32)
-    code[ranks[: len(known)]] = np.arange(len(known), dtype=np.uint32)
-    return code[ranks[len(known) :]]

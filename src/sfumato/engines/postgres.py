@@ -562,7 +562,7 @@ class Server:
             )
         if isinstance(error, psycopg.errors.InsufficientPrivilege):
             return EngineError(
-                self._said(error), where=where, remedy="Ask the owner for the right to do this."
+                self._said(error), where=where, remedy="Ask its owner for permission."
             )
         if isinstance(error, (psycopg.errors.DiskFull, psycopg.errors.OutOfMemory)):
             return EngineMemoryError(

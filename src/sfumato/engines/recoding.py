@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 __all__ = [
     "Cells",
     "Combinations",
-    "Entries",
     "Lookup",
     "Recoding",
     "Step",

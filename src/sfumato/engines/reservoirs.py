@@ -20,7 +20,7 @@ import pyarrow as pa
 
 from sfumato.errors import ParameterError
 
-__all__ = ["PairReservoir", "RowReservoir", "SlotStore"]
+__all__ = ["PairReservoir", "RowReservoir"]
 
 
 class RowReservoir:
@@ -43,7 +43,9 @@ class RowReservoir:
 
     def __init__(self, size: int, seed: int | Sequence[int] = 0) -> None:
         if size < 1:
-            raise ParameterError(f"a sample of {size} rows is not possible", remedy="Ask for 1+.")
+            raise ParameterError(
+                f"a sample of {size} rows is not possible", remedy="Ask for at least 1."
+            )
         self.size = size
         self.rows_seen = 0
         self._random = np.random.default_rng(seed)
@@ -154,7 +156,9 @@ class PairReservoir:
 
     def __init__(self, size: int, seed: int | Sequence[int] = 0) -> None:
         if size < 1:
-            raise ParameterError(f"a sample of {size} pairs is not possible", remedy="Ask for 1+.")
+            raise ParameterError(
+                f"a sample of {size} pairs is not possible", remedy="Ask for at least 1."
+            )
         self.size = size
         self.rows_seen = 0
         self._random = np.random.default_rng(seed)

@@ -200,7 +200,7 @@ class _Session:
             cause = error.__cause__
             if isinstance(cause, PythonException) and "No module named 'pyarrow'" in str(cause):
                 raise EngineError(
-                    "the Python of Spark's executors has no pyarrow",
+                    "pyarrow is not installed on Spark's executors",
                     where=self._database.name,
                     remedy="Install it there, or set PYSPARK_PYTHON to a Python that has it.",
                 ) from error
@@ -370,7 +370,7 @@ class _Place:
             raise EngineError(
                 "the finished folder could not be put in place",
                 where=self._name,
-                remedy="Check the rights to rename there; nothing was replaced.",
+                remedy="Check that you may rename there; nothing was replaced.",
             )
 
 

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 
     from sfumato.budget import Budget
 
-__all__ = ["Connection", "SQLEngine", "Session", "interrupting", "temporary_name"]
+__all__ = ["Connection", "SQLEngine", "Session", "temporary_name"]
 
 _PARTS = (1, 8, 64, 512)
 """In how many parts classes are counted, one attempt after the other, as long as memory ends."""

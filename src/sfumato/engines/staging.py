@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from sfumato.engines import statements as sql
     from sfumato.engines.sql_engine import Session
 
-__all__ = ["FileStaged", "Target", "TargetStaged", "WrittenFile", "stage_batches"]
+__all__ = ["Target", "TargetStaged", "WrittenFile", "stage_batches"]
 
 
 class FileStaged:
@@ -277,7 +277,7 @@ class WrittenFile:
         except (pa.ArrowException, OSError):
             # Arrow's own words may quote cells, so they are not passed on.
             raise EngineError(
-                "what was written cannot be read back as it should",
+                "what was written cannot be read back",
                 where=self.name,
                 remedy="Check the disk; this is not about the content of the table.",
             ) from None

@@ -82,6 +82,13 @@ class Dialect:
         zero = exp.Literal.number(0)
         return exp.Case().when(exp.EQ(this=cell, expression=zero), zero.copy()).else_(cell.copy())
 
+    def relation(self, source: Node, names: Sequence[str]) -> Node:
+        """A table or query under the alias `ORIGIN`, its columns renamed in their order."""
+        aliased = source.copy()
+        columns = [quoted(name) for name in names]
+        aliased.set("alias", exp.TableAlias(this=quoted(ORIGIN), columns=columns))
+        return aliased
+
     def same(self, left: Node, right: Node, kind: Kind) -> Node:
         """Equality of comparable cells in which null equals null."""
         return exp.NullSafeEQ(this=left, expression=right)
@@ -179,10 +186,8 @@ class Rows:
 
     def relation(self) -> Node:
         """The source under one alias, with positional column names."""
-        names = [quoted(f"c{at}") for at in range(len(self.columns))]
-        source = self.source.copy()
-        source.set("alias", exp.TableAlias(this=quoted(ORIGIN), columns=names))
-        return source
+        names = [f"c{at}" for at in range(len(self.columns))]
+        return self.dialect.relation(self.source, names)
 
     def at(self, name: str) -> int:
         """Position of a column."""
@@ -230,7 +235,7 @@ def parsed_query(query: str, dialect: Dialect, where: str) -> Node:
         found = []
     if len(found) != 1 or not isinstance(found[0], exp.Query):
         raise SourceError(
-            "this is not one SELECT",
+            "this is not a single SELECT",
             where=where,
             remedy="Give one query without semicolons, or make a view and name it.",
         )

@@ -39,7 +39,6 @@ __all__ = [
     "parsed",
     "removed",
     "synced",
-    "written",
 ]
 
 _GROUP = 2 * BATCH_ROWS
@@ -70,13 +69,15 @@ def check_destination(
         )
     if not path.parent.is_dir():
         raise ParameterError(
-            "the folder to write to does not exist", where=str(path.parent), remedy="Make it first."
+            "the folder to write to does not exist",
+            where=str(path.parent),
+            remedy="Create it first.",
         )
     if not os.access(path.parent, os.W_OK | os.X_OK):
         raise ParameterError(
             "the folder cannot be written to",
             where=str(path.parent),
-            remedy="Write to a folder of yours.",
+            remedy="Choose a folder that you can write to.",
         )
     for given in inputs:
         with suppress(OSError):
@@ -178,7 +179,7 @@ class Writer:
             raise ParameterError(
                 f"cannot write here: {(error.strerror or str(error)).lower()}",
                 where=str(path.parent),
-                remedy="Write to a folder of yours that has space.",
+                remedy="Choose a folder that you can write to and that has space.",
             ) from error
         os.close(descriptor)
         return Path(name)
@@ -520,13 +521,13 @@ def format_of(path: str, named: str | None = None) -> FileFormat:
         raise ParameterError(
             f"cannot tell the format to write from `{named or PurePath(path).name}`",
             where=path,
-            remedy=f"End it in .csv, .tsv, .parquet or .arrow. {did_you_mean(given, _KINDS)}",
+            remedy=f"Use the ending .csv, .tsv, .parquet or .arrow. {did_you_mean(given, _KINDS)}",
         )
     if named is not None and (said := _said_by(path)) not in (None, kind):
         raise ParameterError(
             f"the file is named {said} and would be written as {kind}",
             where=path,
-            remedy="Leave out the format, or end the name otherwise.",
+            remedy="Leave out the format, or change the ending.",
         )
     if compression is not None and kind in ("parquet", "arrow"):
         raise ParameterError(

@@ -24,16 +24,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-__all__ = [
-    "BLOCK",
-    "LARGEST_SPACE",
-    "MOST_ENTRIES",
-    "Columns",
-    "fill_keys",
-    "spans",
-    "together",
-    "usable_threads",
-]
+__all__ = ["BLOCK", "LARGEST_SPACE", "Columns", "fill_keys", "spans", "together", "usable_threads"]
 
 BLOCK = 8192
 """Entries whose keys are made at a time: small enough to stay in the nearest cache."""

@@ -32,7 +32,7 @@ def check_place(
     Traceback (most recent call last):
         ...
     sfumato.errors.ParameterError: no-such-folder: the folder to write to does not exist. \
-Make it first.
+Create it first.
     """
     able = opened.engine.capabilities
     if able.replayable and not able.remote:

@@ -19,8 +19,6 @@ __all__ = [
     "FloatText",
     "IntegerText",
     "TimestampText",
-    "cast_or_none",
-    "written_back",
 ]
 
 _DIGITS = 38

@@ -290,7 +290,7 @@ def checked_encoding(encoding: str) -> str:
         return codecs.lookup(encoding).name.removesuffix("-sig")
     except LookupError:
         raise ParameterError(
-            f"there is no encoding `{encoding}`", remedy="Common ones: utf-8, cp1252, utf-16."
+            f"there is no encoding `{encoding}`", remedy="Common ones are utf-8, cp1252 and utf-16."
         ) from None
 
 

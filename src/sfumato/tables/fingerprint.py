@@ -18,7 +18,7 @@ from sfumato.engines.protocol import Column
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["RowHash", "rows_fingerprint"]
+__all__ = ["rows_fingerprint"]
 
 Words = npt.NDArray[np.uint64]
 

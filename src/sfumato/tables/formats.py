@@ -25,15 +25,7 @@ if TYPE_CHECKING:
     from sfumato.engines.protocol import Source
     from sfumato.tables.open import Opening
 
-__all__ = [
-    "FoundFiles",
-    "Kind",
-    "find_files",
-    "kind_of",
-    "open_path",
-    "open_standard_input",
-    "refuse_misnamed",
-]
+__all__ = ["kind_of", "open_path", "open_standard_input"]
 
 Kind = Literal["text", "parquet", "arrow", "arrow stream"]
 Compression = Literal["gzip", "zstd", "bz2", "lz4"]
@@ -133,14 +125,14 @@ def refuse_misnamed(name: str, kind: Kind, compression: Compression | None) -> N
     >>> refuse_misnamed("people.parquet", "parquet", None)
     >>> refuse_misnamed("people.parquet", "text", None)
     Traceback (most recent call last):
-    sfumato.errors.SourceError: people.parquet: this is no Parquet file, though it is named so: ...
+    sfumato.errors.SourceError: people.parquet: the name says Parquet, but the content begins...
     """
     named, kinds = _PROMISED.get(Path(name).suffix.lower(), ("", ()))
     if not named or (kind in kinds and compression is None):
         return
     told = f"{compression} compression" if compression else kind
     raise SourceError(
-        f"this is no {named} file, though it is named so: it begins like {told}",
+        f"the name says {named}, but the content begins like {told}",
         where=name,
         remedy="Export it again if it is damaged, or rename it after what it is, e.g. to .csv.",
     )
@@ -183,7 +175,7 @@ def open_path(given: str, opening: Opening) -> Source:
     scheme = re.match(r"([A-Za-z][A-Za-z0-9+.-]+)://", given)
     if scheme is not None:
         raise SourceError(
-            f"{scheme[1]}:// addresses are not opened",
+            f"{scheme[1]}:// addresses cannot be opened",
             remedy="Databases are opened by postgresql://…#table; download files first.",
         )
     found = find_files(given)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from sfumato.engines.protocol import Engine, Source
     from sfumato.tables.source import StreamSource
 
-__all__ = ["EngineName", "available_memory", "table"]
+__all__ = ["table"]
 
 
 @dataclass(frozen=True)

@@ -424,10 +424,10 @@ def _explained(ragged: Sequence[pc.InvalidRow], name: str) -> SourceError:
             f"{where} does not fit the header: {row.actual_columns} instead of "
             f"{row.expected_columns} cells",
             where=name,
-            remedy="Repair it, or name the --delimiter.",
+            remedy="Repair it, or say which delimiter it has with --delimiter.",
         )
     return SourceError(
-        "this does not read as a table of text",
+        "this cannot be read as a table of text",
         where=name,
         remedy="Check the delimiter, the quotes and the encoding.",
     )
