@@ -151,7 +151,7 @@ def did_you_mean(given: str, known: Iterable[str]) -> str:
     >>> did_you_mean("aeg", ["age", "sex", "zip"])
     'Did you mean `age`?'
     >>> did_you_mean("colour", ["age", "sex"])
-    'Known are: `age`, `sex`.'
+    'Choose one of `age`, `sex`.'
     """
     names = list(known)
     lowered = {name.lower(): name for name in names}
@@ -161,7 +161,7 @@ def did_you_mean(given: str, known: Iterable[str]) -> str:
     shown = ", ".join(f"`{name}`" for name in names[:12])
     if not names:
         return "There are none."
-    return f"Known are: {shown}{', …' if len(names) > 12 else ''}."
+    return f"Choose one of {shown}{', …' if len(names) > 12 else ''}."
 
 
 def _in_python(name: str, value: Any) -> str:
