@@ -91,7 +91,7 @@ class Choices:
             )
         if chosen.wildcards and len(problem.rules.kinds):
             raise ParameterError(
-                "wildcards only go with k-anonymity",
+                "with wildcards only k-anonymity can be promised",
                 remedy="Drop the other models, or the option wildcards.",
             )
         if chosen.wildcards and chosen.marker != "*":
