@@ -19,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 LOGS = ROOT / ".hypothesis" / "fuzz"
-INTERRUPTED, NOTHING_CHOSEN = 2, 5  # as pytest says
+NOTHING_CHOSEN = 5  # as pytest says
 SHORT = 120
 """Seconds; a room that takes less is tried twice as often in its next round."""
 
@@ -58,24 +58,30 @@ def one_round(room: Room, until: float) -> bool:
     ) as run:
         try:
             output, _ = run.communicate(timeout=max(until - start, 1))
+            finished = True
         except subprocess.TimeoutExpired:
             run.send_signal(signal.SIGINT)
             output, _ = run.communicate()
-    if run.returncode == NOTHING_CHOSEN:
+            finished = False
+    if finished and run.returncode == NOTHING_CHOSEN:
         return False
     took = time.monotonic() - start
-    room.rounds += room.times * (run.returncode != INTERRUPTED)
+    room.rounds += room.times if finished else 0
     room.seconds += took
     room.times *= 2 if took < SHORT else 1
     room.tests += sum(map(int, re.findall(r"(\d+) (?:passed|failed)", output)))
     room.examples += sum(map(int, re.findall(r"(\d+) passing", output)))
-    if failed := re.findall(r"^(?:FAILED|ERROR) ([^\s\[]+)", output, re.MULTILINE):
+    failed = re.findall(r"^(?:FAILED|ERROR) ([^\s\[]+)", output, re.MULTILINE)
+    if finished and run.returncode and not failed:
+        failed = [f"tests/{room.name} ended with {run.returncode}"]
+    if failed:
         room.failures.update(failed)
         LOGS.mkdir(parents=True, exist_ok=True)
         log = LOGS / f"{room.name}-{seed}.txt"
         log.write_text(output)
         blobs = re.findall(r"@reproduce_failure\(.*?\)", output)
-        print(*failed, *blobs, f"--fuzz-seed={seed}, all of it in {log}", sep="\n", flush=True)
+        found = dict.fromkeys([*failed, *blobs])
+        print(*found, f"--fuzz-seed={seed}, all of it in {log}", sep="\n", flush=True)
     return True
 
 
