@@ -302,6 +302,6 @@ def test_rows_let_go_of_their_engine_when_writing_fails(tmp_path):
 
 def test_a_folder_that_cannot_be_written_to_is_found_out_first(tmp_path, monkeypatch):
     monkeypatch.setattr("os.access", lambda place, mode: False)
-    with pytest.raises(ParameterError, match=r"the folder cannot be written to\. Write to"):
+    with pytest.raises(ParameterError, match=r"the folder cannot be written to\. Choose a folder"):
         check_destination(str(tmp_path / "out.csv"))
     assert list(tmp_path.iterdir()) == []

@@ -10,7 +10,6 @@ import re
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from types import TracebackType
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -213,12 +212,7 @@ class _Session:
             connection.execute("SET memory_limit = ?", [f"{limit // _MEGABYTE}MiB"])
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         connection = self._database.opened()
         for name in self._uploaded:
             connection.unregister(name)

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
-from types import TracebackType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
@@ -422,13 +421,8 @@ class _Session:
         self._connection = self._opening.__enter__()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._opening.__exit__(kind, error, trace)
+    def __exit__(self, *error: Any) -> None:
+        self._opening.__exit__(*error)
 
 
 class _Target:

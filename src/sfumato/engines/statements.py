@@ -25,40 +25,12 @@ if TYPE_CHECKING:
     from sfumato.engines.protocol import Column, Kind
 
 __all__ = [
-    "ORIGIN",
-    "POSITION",
-    "TUPLE",
-    "Dialect",
-    "Mapping",
-    "Node",
-    "Rows",
-    "about",
-    "all_rows",
-    "at_positions",
-    "at_random",
-    "class_sizes",
-    "classes",
-    "count_rows",
-    "dropped",
-    "entries",
-    "field",
-    "fingerprint",
-    "matched",
-    "named",
-    "new_table",
-    "no_rows",
-    "null_counts",
-    "parsed_name",
-    "parsed_query",
-    "quoted",
-    "recoded",
-    "renamed",
-    "row_count",
-    "row_number",
-    "table",
-    "table_of",
-    "text",
-]
+    "ORIGIN", "POSITION", "TUPLE", "Dialect", "Mapping", "Node", "Rows", "about", "all_rows",
+    "at_positions", "at_random", "class_sizes", "classes", "count_rows", "dropped", "entries",
+    "field", "fingerprint", "matched", "named", "new_table", "no_rows", "null_counts",
+    "parsed_name", "parsed_query", "quoted", "recoded", "renamed", "row_count", "row_number",
+    "table", "table_of", "text",
+]  # fmt: skip
 
 Node = exp.Expression
 

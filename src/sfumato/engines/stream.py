@@ -24,7 +24,7 @@ from sfumato.engines.protocol import (
 )
 from sfumato.engines.recoding import Recoding
 from sfumato.engines.reservoirs import PairReservoir, RowReservoir
-from sfumato.engines.results import ClassSizes, Codes, as_declared
+from sfumato.engines.results import as_declared
 from sfumato.errors import EngineError, SourceError
 
 if TYPE_CHECKING:
@@ -136,27 +136,11 @@ class StreamEngine:
         self._first = self._first[:1] and [self._first[0].slice(0, 0)]
         self._rows = seen
 
-    def class_sizes(self, columns: Sequence[str], budget: Budget | None = None) -> ClassSizes:
+    def _refuse_figures(self, *_: object, **__: object) -> NoReturn:
         """Refused: exact figures need all rows."""
         self._refuse("exact figures need all of its rows")
 
-    def classes(
-        self, columns: Sequence[str], limit: int | None = None, budget: Budget | None = None
-    ) -> Codes:
-        """Refused: exact figures need all rows."""
-        self._refuse("exact figures need all of its rows")
-
-    def codes(self, columns: Sequence[str], budget: Budget | None = None) -> Codes:
-        """Refused: exact figures need all rows."""
-        self._refuse("exact figures need all of its rows")
-
-    def null_counts(self, columns: Sequence[str]) -> dict[str, int]:
-        """Refused: exact figures need all rows."""
-        self._refuse("exact figures need all of its rows")
-
-    def values(self, column: str, limit: int | None = None) -> Codes:
-        """Refused: exact figures need all rows."""
-        self._refuse("exact figures need all of its rows")
+    class_sizes = classes = codes = null_counts = values = _refuse_figures
 
     def stage(
         self,
