@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from sfumato import results
 from sfumato._version import __version__
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ __all__ = [
     "violations",
 ]
 
+results.drawn_by(lambda: importlib.import_module("sfumato.report.registry"))
 
 if not TYPE_CHECKING:  # so that type checkers refuse names that are not there
 

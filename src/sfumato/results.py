@@ -10,8 +10,9 @@ import dataclasses
 import json
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -19,7 +20,15 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
-__all__ = ["Frames", "Result", "plain"]
+__all__ = ["Frames", "Result", "drawn_by", "plain"]
+
+_pages: Callable[[], ModuleType]
+
+
+def drawn_by(pages: Callable[[], ModuleType]) -> None:
+    """Say where the module is that draws results, so that they need not know it themselves."""
+    global _pages
+    _pages = pages
 
 
 class Frames:
@@ -72,28 +81,21 @@ class Result:
 
         With `interactive` charts answer the pointer: a script of about 0.9 MB is put into the page.
         """
-        from sfumato.report.registry import report
-
-        return report(self, path, force=force, interactive=interactive)
+        written: Path = _pages().report(self, path, force=force, interactive=interactive)
+        return written
 
     def _repr_html_(self) -> str:
         """What notebooks show."""
-        from sfumato.report.registry import compact
-
-        return compact(self)
+        return str(_pages().compact(self))
 
     def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
         """All forms a front end may choose from, the specification of the chart among them."""
-        from sfumato.report.registry import displayed
-
-        first, *charts = displayed(self)
+        first, *charts = _pages().displayed(self)
         return {**(charts[0] if charts else {}), **first}
 
     def _ipython_display_(self) -> None:
         """Show the compact view and the chart below it; a terminal shows the text."""
-        from sfumato.report.registry import display
-
-        display(self)
+        _pages().display(self)
 
 
 def plain(value: Any) -> Any:

@@ -17,7 +17,6 @@ from sfumato.budget import Budget
 from sfumato.columns.profile import Profile
 from sfumato.columns.recognise import ColumnFacts
 from sfumato.engines.results import Codes
-from sfumato.quasi.lattice import Set
 
 if TYPE_CHECKING:
     from sfumato.tables import Table
@@ -132,7 +131,9 @@ def _alike(codes: Codes, one: int, other: int) -> bool:
     return together == codes.cardinalities[one]
 
 
-def expanded(sets: Sequence[Set], twins: Mapping[int, tuple[int, ...]]) -> list[Set]:
+def expanded(
+    sets: Sequence[tuple[int, ...]], twins: Mapping[int, tuple[int, ...]]
+) -> list[tuple[int, ...]]:
     """All sets that arise when columns are exchanged for those that say the same.
 
     Examples
