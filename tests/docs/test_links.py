@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import re
 import sys
 from collections.abc import Iterator
@@ -103,6 +104,32 @@ def test_every_verb_has_a_page_and_every_option_is_explained() -> None:
         assert (DOCS / "verbs" / f"{verb.name}.md").exists()
         rows = re.findall(r"^\| (.*) \| (.*) \| (.*) \|$", reference.options_of(verb.name), re.M)
         assert [names for names, _, meaning in rows if not meaning.strip()] == []
+
+
+def _resolves(name: str) -> bool:
+    """Whether a dotted name leads to a module, or to something in one."""
+    parts = name.split(".")
+    for size in range(len(parts), 0, -1):
+        try:
+            found: object = importlib.import_module(".".join(parts[:size]))
+        except ModuleNotFoundError:
+            continue
+        for part in parts[size:]:
+            if not hasattr(found, part):
+                return False
+            found = getattr(found, part)
+        return True
+    return False
+
+
+def test_the_architecture_names_only_what_is_there() -> None:
+    text = (DOCS / "architecture.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`(sfumato(?:\.\w+)+)`", text))
+    assert len(named) > 15
+    assert [name for name in sorted(named) if not _resolves(name)] == []
+    rooms = set(re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", text, flags=re.M))
+    assert rooms
+    assert all(_resolves(f"sfumato.{r}") for row in rooms for r in re.findall(r"`(\w+)`", row))
 
 
 def test_pictures_are_small() -> None:
