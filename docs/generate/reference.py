@@ -23,8 +23,9 @@ from pathlib import Path
 from typing import Any
 
 import sfumato
-from sfumato.cli._main import load
-from sfumato.cli._main import VERBS
+from sfumato.anonymization.request import RequestFields
+from sfumato.cli._main import VERBS, load
+from sfumato.fields import parameters
 from sfumato.results import Result
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -259,39 +260,35 @@ def _numpydoc(text: str) -> dict[str, str]:
 
 def settings() -> str:
     """The settings of `anonymize`: in Python, on the command line and in TOML the same names."""
-    kind = _settings_class()
-    helps = _numpydoc(inspect.getdoc(sfumato.anonymize) or "") | _helps(kind)
     lines = [
         "# Settings of anonymize",
         "",
-        "The same names in Python (`sf.anonymize(table, k=5)`), in",
-        "[anonymize.toml](../anonymize-toml.md) (`k = 5`) and, with dashes, on the command line.",
+        "The same names in Python (`sf.anonymize(table, k=5)`) and in",
+        "[anonymize.toml](../anonymize-toml.md) (`k = 5`); the option of the command line beside.",
         "",
-        "| setting | type | default | meaning |",
-        "|---|---|---|---|",
     ]
-    for field in dataclasses.fields(kind):
-        default = "" if field.default is dataclasses.MISSING else f"`{field.default!r}`"
-        lines.append(
-            f"| `{field.name}` | `{_cell(str(field.type))}` | {_cell(default)} "
-            f"| {_cell(_tidy(helps.get(field.name, '')))} |"
-        )
-    lines += ["", "## Methods and their options", "", "| method | | options |", "|---|---|---|"]
-    for name, method in _methods().items():
+    declared, known = parameters(RequestFields), _methods()
+    for group in dict.fromkeys(each.field.group for each in declared.values()):
+        lines += [
+            f"## {group}",
+            "",
+            "| setting | option | default | meaning |",
+            "|---|---|---|---|",
+        ]
+        for name, each in declared.items():
+            if each.field.group == group:
+                option = f"`{each.field.flag or '--option ' + name + '=…'}`"
+                if each.field.flag is None and not any(name in m.options for m in known.values()):
+                    option = "in a file or in Python"
+                default = "" if each.default in (None, (), {}) else f"`{each.default!r}`"
+                about = _cell(_tidy(each.field.help))
+                lines.append(f"| `{name}` | {option} | {default} | {about} |")
+        lines.append("")
+    lines += ["## Methods and their options", "", "| method | | options |", "|---|---|---|"]
+    for name, method in known.items():
         taken = ", ".join(f"`{option}`" for option in getattr(method, "options", ()))
         lines.append(f"| `{name}` | {_cell(_tidy(getattr(method, 'says', '')))} | {taken} |")
     return "\n".join([*lines, ""])
-
-
-def _settings_class() -> type:
-    """The dataclass that declares what can be asked of `anonymize`, wherever it lives."""
-    wanted = {"qi", "k", "sensitive", "method", "weights"}
-    for module in _modules():
-        for thing in vars(module).values():
-            is_record = inspect.isclass(thing) and dataclasses.is_dataclass(thing)
-            if is_record and wanted <= {field.name for field in dataclasses.fields(thing)}:
-                return thing
-    raise LookupError("no dataclass declares the settings of anonymize")
 
 
 def _methods() -> Mapping[str, Any]:
@@ -323,6 +320,7 @@ _MEANINGS = {
     "digest": "SHA-256 of everything above, in canonical JSON",
     "hmac": "the same with a key, if one was given",
     "rows": "released rows",
+    "qi": "the sets of columns that others may know",
     "k": "rows in the smallest class of the release",
     "classes": "classes in the release, by the first set of quasi-identifiers",
     "suppressed_rows": "rows left out",
@@ -336,9 +334,6 @@ _MEANINGS = {
 def certificate() -> str:
     """A real certificate, and what each of its fields means."""
     body = _example_certificate()
-    unknown = set(body) - set(_MEANINGS)
-    if unknown:
-        raise LookupError(f"the certificate has fields that no page explains: {sorted(unknown)}")
     lines = [
         "# The certificate",
         "",
@@ -348,7 +343,7 @@ def certificate() -> str:
         "",
         "| field | meaning |",
         "|---|---|",
-        *(f"| `{name}` | {_MEANINGS[name]} |" for name in body),
+        *(f"| `{name}` | {_MEANINGS.get(name, '')} |" for name in body),
         "| `hmac` | " + _MEANINGS["hmac"] + " |",
         "",
         'The certificate of four made-up people, `qi=["age", "sex"]` and `k=2`:',

@@ -132,6 +132,12 @@ def test_the_architecture_names_only_what_is_there() -> None:
     assert all(_resolves(f"sfumato.{r}") for row in rooms for r in re.findall(r"`(\w+)`", row))
 
 
+def test_every_field_of_the_certificate_is_explained() -> None:
+    page = generated()[DOCS / "reference" / "certificate.md"]
+    assert re.findall(r"^\| (`\w+`) \|  \|$", page, re.M) == []
+    assert len(re.findall(r"^\| `\w+` \| .+ \|$", page, re.M)) > 15
+
+
 def test_pictures_are_small() -> None:
     large = [p.name for p in DOCS.rglob("*.png") if p.stat().st_size > 250_000]
     assert not large
