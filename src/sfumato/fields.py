@@ -26,6 +26,7 @@ __all__ = [
     "Weights",
     "declares",
     "parameters",
+    "reference",
 ]
 
 Columns = str | Sequence[str]
@@ -256,6 +257,16 @@ def parameters(declared: type) -> Mapping[str, Parameter]:
         (field,) = (one for one in said if isinstance(one, Field))
         found[name] = Parameter(name, kind, field)
     return found
+
+
+def reference(declared: type) -> str:
+    """A page's table of parameters, as Markdown."""
+    lines = ["| parameter | option | default | |", "|---|---|---|---|"]
+    for one in parameters(declared).values():
+        flag = f"`{one.field.flag or '–'}`"
+        default = "" if one.default in (None, (), {}) else f"`{one.default}`"
+        lines.append(f"| `{one.name}` | {flag} | {default} | {one.field.help} |")
+    return "\n".join(lines)
 
 
 Verb = TypeVar("Verb", bound=Callable[..., Any])

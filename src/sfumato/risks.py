@@ -111,7 +111,7 @@ def risk(
             raise ColumnError(
                 f"`{name}` cannot be a quasi-identifier at the same time",
                 where=opened.name,
-                remedy="Take it out of --qi.",
+                remedy="Take it out of the quasi-identifiers.",
             )
     if weights is None and person is None and population is None:
         sizes = opened.class_sizes(names, budget)

@@ -190,7 +190,7 @@ def _places(cuts: Any, size: int, name: str) -> Array:
     if places.ndim != 1 or not whole or ((places < 0) | (places >= size)).any():
         raise ParameterError(
             f"cuts of `{name}` must be places among its values, from 0 to {size - 1:,}",
-            remedy="Leave them out, and give a --workload that says where to cut.",
+            remedy="Leave them out, and give a workload that says where to cut.",
         )
     return places.astype(np.int64)
 

@@ -90,6 +90,8 @@ def as_option(name: str, value: Any) -> str:
     ('--sensitive diagnosis', '-k 5', '--option marker=?')
     """
     one = parameters(RequestFields).get(name)
+    if isinstance(value, Mapping):
+        value = [f"{key}={item}" for key, item in value.items()]
     text = ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
     if one is not None and one.field.flag is None:
         return f"--option {name}={text}"

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, spell
 from sfumato.hierarchy.hierarchy import Hierarchy
 from sfumato.hierarchy.labels import as_text
 from sfumato.hierarchy.ranges import numbers
@@ -52,7 +52,7 @@ def intervals(
     if sum(given is not None for given in (width, count, edges)) != 1:
         raise ParameterError(
             "intervals need exactly one of width, count and edges",
-            remedy="Give one, e.g. --width 5 (width=5).",
+            remedy=f"Give one, e.g. {spell('width', 5)}.",
         )
     _refuse_fanout(fanout)
     points, kept = _points(values, name)

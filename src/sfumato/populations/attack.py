@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from sfumato.budget import Budget
 from sfumato.engines.results import Codes
-from sfumato.errors import ColumnError, ParameterError, SourceError, did_you_mean
+from sfumato.errors import ColumnError, ParameterError, SourceError, did_you_mean, spell
 from sfumato.hierarchy import Hierarchy, read_folder
 from sfumato.populations.label_matching import Reading, read_cells
 from sfumato.results import Result
@@ -119,7 +119,10 @@ def join_attack(
     if k < 1:
         raise ParameterError("k must be at least 1", remedy="Give -k 2 or more, e.g. -k 5.")
     if not on:
-        raise ParameterError("name at least one column to join on", remedy="E.g. --on age,sex,zip.")
+        raise ParameterError(
+            "name at least one column to join on",
+            remedy=f"E.g. {spell('on', ['age', 'sex', 'zip'])}.",
+        )
     trees = hierarchies or {}
     readings = [
         read_cells(name, release.values_of(name), people.values_of(name), trees.get(name))
@@ -412,7 +415,10 @@ def attack(
     """
     budget = budget or Budget()
     if not on:
-        raise ParameterError("name at least one column to join on", remedy="E.g. --on age,sex,zip.")
+        raise ParameterError(
+            "name at least one column to join on",
+            remedy=f"E.g. {spell('on', ['age', 'sex', 'zip'])}.",
+        )
     released, outside = table(release, budget=budget), table(people, budget=budget)
     columns = released.require(on)
     outside.require(on)

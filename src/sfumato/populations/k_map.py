@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Self
 
 from sfumato.budget import Budget
-from sfumato.errors import SourceError
+from sfumato.errors import SourceError, spell
 from sfumato.hierarchy import Hierarchy
 from sfumato.populations.attack import AttackResult, join_attack
 from sfumato.privacy import KMap, ModelFinding
@@ -104,7 +104,7 @@ class MatchesPopulation:
             raise SourceError(
                 "the population that rows were matched with cannot be opened",
                 where=self.population,
-                remedy="Say where it is now: --population TABLE.",
+                remedy=f"Say where it is now, e.g. {spell('population', 'voters.parquet')}.",
             ) from error
 
     def _joined(

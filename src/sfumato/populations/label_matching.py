@@ -109,7 +109,7 @@ def read_cells(
             f"none of its {len(texts):,} distinct cells is a value, range or set of values of the "
             "other table",
             where=f"column `{name}`",
-            remedy="Give the hierarchies the release was made with (--hierarchies DIR), or check "
+            remedy="Give the hierarchies the release was made with, or check "
             "that both tables write the column alike.",
         )
     return reader.reading(covered)

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato import kernels
-from sfumato.errors import ColumnError, ParameterError, did_you_mean
+from sfumato.errors import ColumnError, ParameterError, did_you_mean, spell
 from sfumato.results import Result
 
 __all__ = [
@@ -86,7 +86,7 @@ def distinct_needed(alpha: float, universe: float) -> float:
     if not 0 < alpha < 1:
         raise ParameterError(
             "the share α of unique people must lie between 0 and 1",
-            remedy="Write e.g. --alpha 0.2 for a fifth of the population.",
+            remedy=f"Write e.g. {spell('alpha', 0.2)} for a fifth of the population.",
         )
     if alpha <= 1 / math.e:
         return alpha * math.e * universe
@@ -98,7 +98,7 @@ def check_universe(universe: float, rows: int = 0) -> None:
     if not (universe >= 1 and math.isfinite(universe)):
         raise ParameterError(
             "the universe must be a number of people, at least 1",
-            remedy="Write e.g. --universe 3e8, or --universe table.",
+            remedy=f"Write e.g. {spell('universe', 300_000_000)}, or {spell('universe', 'table')}.",
         )
     if universe < rows:
         raise ParameterError(

@@ -181,7 +181,7 @@ def _areas(name: str, values: pa.Array, restricted: frozenset[str], pad: bool) -
         raise ColumnError(
             f"{wrong:,} distinct values are no ZIP codes",
             where=f"column `{name}`",
-            remedy="Make them null, or drop the column with --drop.",
+            remedy="Make them null, or drop the column.",
         )
     text = postal_text(name, values, pad=pad)
     areas = pc.utf8_slice_codeunits(text, 0, 3)
@@ -249,7 +249,7 @@ def _years(name: str, values: pa.Array) -> pa.Array:
         raise ColumnError(
             f"{unread:,} distinct dates have no year of four digits",
             where=f"column `{name}`",
-            remedy="Write dates as 1987-03-05, or drop the column with --drop.",
+            remedy="Write dates as 1987-03-05, or drop the column.",
         )
     return years
 

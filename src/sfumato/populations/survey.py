@@ -15,7 +15,7 @@ import numpy as np
 
 from sfumato.budget import Budget
 from sfumato.engines.results import ClassSizes, Codes
-from sfumato.errors import ColumnError, ParameterError, SourceError
+from sfumato.errors import ColumnError, ParameterError, SourceError, spell
 from sfumato.hierarchy import Hierarchy, read_folder
 from sfumato.populations.blur import Blurrer, Plan, Repair, cell_sizes, make_plan, release_of_plan
 from sfumato.populations.estimators import (
@@ -239,7 +239,7 @@ def quasi_identifiers(
     chosen = tuple(name for name in others if name not in named)
     if not chosen:
         raise ColumnError(
-            "there are no columns to judge", where=opened.name, remedy="Name some with --qi."
+            "there are no columns to judge", where=opened.name, remedy="Name quasi-identifiers."
         )
     said = []
     if named:
@@ -388,7 +388,9 @@ def population(
     (100, 3.7e-05, True)
     """
     if max_size is not None and max_size < 1:
-        raise ParameterError("column sets have at least one column", remedy="E.g. --max-size 3.")
+        raise ParameterError(
+            "column sets have at least one column", remedy=f"E.g. {spell('max_size', 3)}."
+        )
     given = None if universe == "table" else _number(universe)
     if given is not None:
         check_promise(given, k, beta)
@@ -461,7 +463,7 @@ def _number(universe: float | str) -> float:
     except ValueError as error:
         raise ParameterError(
             "the universe must be a number of people or `table`",
-            remedy="Write e.g. --universe 3e8.",
+            remedy=f"Write e.g. {spell('universe', 300_000_000)}.",
         ) from error
 
 

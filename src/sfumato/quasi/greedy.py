@@ -42,7 +42,7 @@ def column_weights(opened: Table, weights: Mapping[str, float] | None) -> list[f
             raise ParameterError(
                 f"the weight of `{name}` is {weight}",
                 where=opened.name,
-                remedy="Give a number larger than zero, or leave the column out with --exclude.",
+                remedy="Give a number larger than zero, or leave the column out.",
             )
     return [float(given.get(name, 1.0)) for name in opened.columns]
 

@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.budget import Budget
-from sfumato.errors import ParameterError, did_you_mean
+from sfumato.errors import ParameterError, did_you_mean, spell
 from sfumato.quasi import sampling
 from sfumato.quasi.greedy import Goal, Path, column_weights, greedy, without_redundant
 from sfumato.quasi.measure import Measures, measures_of
@@ -73,7 +73,9 @@ class KeyQuery:
             if value is not None and value < 1:
                 raise ParameterError(f"{name} = {value} is out of range", remedy="Give 1 or more.")
         if self.eps is None and self.sample is not None:
-            raise ParameterError("a sample needs an ε", remedy="Give --eps, e.g. --eps 0.001.")
+            raise ParameterError(
+                "a sample needs an ε", remedy=f"Give one, e.g. {spell('eps', 0.001)}."
+            )
         if self.eps is not None:
             self._check_sampled(self.eps)
 

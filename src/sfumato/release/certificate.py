@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from sfumato._version import __version__
-from sfumato.errors import PromiseError, SourceError
+from sfumato.errors import PromiseError, SourceError, spell
 from sfumato.files import unreadable, write_text
 from sfumato.results import plain
 
@@ -86,7 +86,8 @@ class Certificate:
             raise SourceError(
                 "there is no certificate",
                 where=where,
-                remedy="Name it with --certificate, or say what to check (e.g. -k 5 --qi age,sex).",
+                remedy="Name it, or say what to check, e.g. "
+                f"{spell('k', 5)} {spell('qi', ['age', 'sex'])}.",
             ) from error
         except (OSError, UnicodeDecodeError) as error:
             reason, remedy = unreadable(path, error)

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 
 from sfumato.engines.writing import check_destination, format_of
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, spell
 from sfumato.release.certificate import certificate_path
 from sfumato.tables import Table
 
@@ -53,5 +53,5 @@ def check_certificate_place(beside: Path, *, force: bool = False) -> None:
         raise ParameterError(
             "there is a certificate of an earlier release",
             where=str(beside),
-            remedy="Choose another name, or replace it with --force.",
+            remedy=f"Choose another name, or replace it with {spell('force', True)}.",
         )

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from sfumato._version import __version__
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, spell
 from sfumato.files import write_text
 from sfumato.report.disclosure import RARE
 from sfumato.report.drawing import chart_data, draw, script, script_hash
@@ -171,7 +171,9 @@ def write_page(
     place = Path(path)
     if place.exists() and not force:
         raise ParameterError(
-            "the file exists", where=str(place), remedy="Choose another name, or give --force."
+            "the file exists",
+            where=str(place),
+            remedy=f"Choose another name, or give {spell('force', True)}.",
         )
     text = page_html(page, interactive=interactive)
     write_text(place, text)

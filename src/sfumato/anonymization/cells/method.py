@@ -21,7 +21,7 @@ from sfumato.anonymization.cells.table import PRICE_UNIT, CellTable, cell_table
 from sfumato.anonymization.cells.wildcards import Loosened, fewest, loosened
 from sfumato.anonymization.problem import Problem, Solution
 from sfumato.budget import Budget
-from sfumato.errors import ColumnError, ParameterError, did_you_mean
+from sfumato.errors import ColumnError, ParameterError, did_you_mean, spell
 
 __all__ = ["Choices", "solve"]
 
@@ -280,7 +280,7 @@ def _require_unused_marker(problem: Problem, marker: str) -> None:
         if pc.any(pc.equal(values, marker)).as_py():
             raise ColumnError(
                 f"column `{name}` already contains the text that marks suppressed cells",
-                remedy="Choose another marker (--option marker=…).",
+                remedy=f"Choose another marker, e.g. {spell('marker', '?')}.",
             )
 
 
@@ -320,7 +320,7 @@ def _cut_off(
     if program:
         said.append(
             "the lower bound looks at single rows only: on a table of this size the linear program "
-            "is left out (--option bound=lp asks for it)"
+            f"is left out ({spell('bound', 'lp')} asks for it)"
         )
     if unsolved:
         said.append("the optimum was asked for, but the solver did not prove it within a minute")

@@ -17,7 +17,7 @@ import numpy.typing as npt
 from sfumato import kernels
 from sfumato.anonymization.axes import sensitive_of
 from sfumato.anonymization.problem import Problem
-from sfumato.errors import ColumnError, ParameterError, did_you_mean
+from sfumato.errors import ColumnError, ParameterError, did_you_mean, spell
 from sfumato.privacy import Rules
 
 __all__ = [
@@ -205,7 +205,7 @@ def cell_table(problem: Problem) -> tuple[CellTable, Array]:
     if len(arrays) > MOST_COLUMNS:
         raise ColumnError(
             f"cell suppression takes at most {MOST_COLUMNS} quasi-identifiers, not {len(names)}",
-            remedy="Leave out columns nobody can know, or use --method mondrian.",
+            remedy=f"Leave out columns nobody can know, or use {spell('method', 'mondrian')}.",
         )
     codes = np.stack([array.astype(np.int32) for array in arrays], axis=1)
     counts, sensitive = problem.counts, sensitive_of(problem)
@@ -266,7 +266,8 @@ def _prices(problem: Problem) -> npt.NDArray[np.int64]:
         if not 0 <= price <= _DEAREST:
             raise ParameterError(
                 f"the price of a star in `{name}` is not between 0 and {_DEAREST:,.0f}",
-                remedy="Set prices with --weights; to forbid stars in a column, protect it.",
+                remedy=f"Set prices, e.g. {spell('weights', {name: 2})}; to forbid stars in a "
+                "column, protect it.",
             )
         if 0 < price < 1 / PRICE_UNIT:
             raise ParameterError(

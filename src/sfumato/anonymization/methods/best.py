@@ -114,7 +114,7 @@ def _bounded(problem: Problem, found: Solution) -> Solution:
     if least is None:
         why = "the time was over" if problem.budget.spent() else "the lattice of levels is large"
         return replace(
-            found, warnings=(*found.warnings, f"no bound was proven: {why}; allow more --time")
+            found, warnings=(*found.warnings, f"no bound was proven: {why}; allow more time")
         )
     least /= _cells(problem)
     gap = known / least - 1 if least else None

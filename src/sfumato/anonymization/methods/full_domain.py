@@ -29,7 +29,7 @@ from sfumato.anonymization.axes import sensitive_of
 from sfumato.anonymization.methods.lattice import nodes_by_loss
 from sfumato.anonymization.problem import Problem, Solution
 from sfumato.anonymization.suppression import Blocks, allowed_blocks
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, spell
 from sfumato.hierarchy import EncodedHierarchy
 from sfumato.privacy._kernels import groups_hold
 from sfumato.privacy.rules import DISTINCT, MAPPED, Rules, compares, recounted
@@ -119,7 +119,8 @@ class _Lattice:
         if np.prod([float(height) for height in heights]) > LARGEST:
             raise ParameterError(
                 f"the lattice of levels has more than {LARGEST:,} nodes",
-                remedy="Use fewer quasi-identifiers or lower hierarchies, or --method lattice.",
+                remedy="Use fewer quasi-identifiers or lower hierarchies, or "
+                f"{spell('method', 'lattice')}.",
             )
         self.status = np.zeros(heights, dtype=np.int8)
         self.visited: dict[Levels, Node] = {}
@@ -308,6 +309,7 @@ def _tree(problem: Problem, name: str) -> EncodedHierarchy:
     if not isinstance(shape, EncodedHierarchy):
         raise ParameterError(
             f"full-domain recoding needs a hierarchy for `{name}`",
-            remedy="Give one with --hierarchies FOLDER; `sfumato hierarchy make` drafts one.",
+            remedy=f"Give one ({spell('hierarchies', 'folder')}); `sfumato hierarchy make` drafts "
+            "it.",
         )
     return shape

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.anonymization.problem import Problem, Solution
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, spell
 from sfumato.hierarchy import EncodedHierarchy, Published, Ranges
 from sfumato.kernels.sorted_groups import SortedGroups, check_k, optimal_groups, quantile_groups
 
@@ -56,12 +56,12 @@ def _solved(problem: Problem, grouping: Grouping) -> Solution:
     if len(problem.qi) != 1:
         raise ParameterError(
             f"this method blurs one column, not {len(problem.qi)}",
-            remedy="Name one quasi-identifier, use --method mondrian, or `sfumato population`.",
+            remedy=f"Name one quasi-identifier, or use {spell('method', 'mondrian')}.",
         )
     if len(problem.rules.kinds):
         raise ParameterError(
             "this method supports k-anonymity only",
-            remedy="Use --method mondrian for l-diversity, t-closeness and their like.",
+            remedy=f"Use {spell('method', 'mondrian')} for l-diversity, t-closeness and the like.",
         )
     (name,) = problem.qi
     shape = problem.shapes[name]
@@ -70,7 +70,7 @@ def _solved(problem: Problem, grouping: Grouping) -> Solution:
     if not isinstance(shape, Ranges):
         raise ParameterError(
             f"column `{name}` holds neither numbers nor dates",
-            remedy="Give it a hierarchy (--hierarchies DIR).",
+            remedy=f"Give it a hierarchy ({spell('hierarchies', 'folder')}).",
         )
     return _on_the_line(problem, name, shape, grouping)
 
@@ -101,7 +101,7 @@ def _on_the_line(problem: Problem, name: str, line: Ranges, grouping: Grouping) 
     if made.splits_values and problem.sensitive:
         raise ParameterError(
             "equal values can only be split where no sensitive column is named",
-            remedy="Leave out --sensitive, or keep equal values together.",
+            remedy="Name no sensitive columns, or keep equal values together.",
         )
     others = np.arange(on_line, line.size)
     low = np.append(made.first_value, others)
