@@ -152,7 +152,7 @@ class EntropyDiversity(Model):
     def best(self, counted: Counted) -> tuple[str, str]:
         entropy = counted.held.entropy
         at = int(np.argmax(entropy))
-        best = math.floor(float(np.exp(entropy[at])) * 1e4) / 1e4
+        best = max(1.0, math.floor(float(np.exp(entropy[at])) * 1e4) / 1e4)
         reason = f"the evenest class possible has {best:g}, since {commonest(counted.held, at)}"
         return f"l <= {best:g}", reason
 

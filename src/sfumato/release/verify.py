@@ -95,8 +95,8 @@ def verify(
         promises = (*promises, *promised(opened, asked, wildcards=wildcards, budget=budget))
     elif wildcards:
         raise ParameterError(
-            "wildcards are about what is asked here; a certificate says it for itself",
-            remedy=f"Leave them out, or say what to check, e.g. {spell('k', 5)}.",
+            "wildcards go with what is asked here; a certificate says it for itself",
+            remedy=f"Leave it out, or say what to check, e.g. {spell('k', 5)}.",
         )
     findings = [_checked(promise, opened, budget) for promise in promises]
     place = None
