@@ -11,10 +11,9 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 
 import sfumato
-
-yaml = pytest.importorskip("yaml")
 
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]

@@ -106,7 +106,7 @@ def test_a_page_shows_decisions_of_one_moment(
 ) -> None:
     """A decision falls while the page is being made: it shows all of it, or nothing."""
     edition = opened.decided.edition
-    before(monkeypatch, "sfumato.web.views.blurred",
+    before(monkeypatch, "sfumato.web.pages.blurred",
            lambda: opened.alter(lambda now: replace(now, k=77)))  # fmt: skip
     page = bench.get(f"/p/{opened.number}/configure").text
     assert f'name="edition" value="{edition}"' in page
@@ -121,7 +121,7 @@ def test_an_answer_tells_the_edition_it_is_about(
     bench: Running, opened: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Or a page would take decisions that it never saw for its own."""
-    before(monkeypatch, "sfumato.web.views.meter",
+    before(monkeypatch, "sfumato.web.pages.meter",
            lambda: opened.alter(lambda now: replace(now, k=77)))  # fmt: skip
     answer, edition = bench.get(f"/p/{opened.number}/configure/meter"), opened.decided.edition
     assert f'"edition":{edition - 1}' in answer.text

@@ -42,7 +42,7 @@ def parse_pairs(given: Sequence[str] | None, option: str, example: str) -> dict[
                 f"{option} could not be read", remedy=f"Write e.g. {option} {example}"
             )
         if name in pairs:
-            raise ParameterError(f"{option} names `{name}` twice")
+            raise ParameterError(f"{option} names `{name}` twice", remedy="Name it once.")
         pairs[name] = rest
     return pairs
 
@@ -74,7 +74,9 @@ def declared_columns(
         }
         given = {key: text for key, text in texts.items() if text is not None}
         if len(given) > 1:
-            raise ParameterError(f"column `{name}` is declared in two ways")
+            raise ParameterError(
+                f"column `{name}` is declared in two ways", remedy="Keep one declaration of it."
+            )
         if not given and ask is not None:
             given = _asked(column, ask)
         if not given:

@@ -255,7 +255,9 @@ def share(
                 "--rounding and --decimals mean the same thing", remedy="Give only one."
             )
         if not 0 <= decimals <= 15:
-            raise ParameterError("--decimals must lie between 0 and 15")
+            raise ParameterError(
+                "--decimals must lie between 0 and 15", remedy="Write e.g. --decimals 3."
+            )
         rounding = 10.0**-decimals
     names = {agreed.outcome.time: time, agreed.outcome.event: event}
     made = make_share(
@@ -413,7 +415,10 @@ def fit(
     if exact:
         parties = party.parties(run)
         if agreement is None or len(sources) != 1:
-            raise ParameterError("an exact fit needs --agreement, and one table: this party's own")
+            raise ParameterError(
+                "an exact fit needs the agreement, and one table: this party's own",
+                remedy="Write e.g. sfumato joint fit mine.csv --agreement study.toml --exact …",
+            )
         run.source = sources[0]
         found = fit_exact(
             run.table,
@@ -440,7 +445,9 @@ def _fit_shares(
     shares = [read_share(require_file(path, "the share")) for path in sources]
     if agreement is not None and read_agreement(agreement).hash != shares[0].agreement.hash:
         raise ParameterError(
-            "the shares were made under another agreement than this one", where=agreement
+            "the shares were made under another agreement than this one",
+            where=agreement,
+            remedy="Give the agreement they were made under, or ask for new shares.",
         )
     return fit_shares(shares, model, **settings)
 
@@ -472,7 +479,11 @@ def score(
 
     target = None if output is None else new_file(output, force, run.source, model)
     if target is not None and target.suffix not in (".csv", ".parquet"):
-        raise ParameterError("scores are written as .csv or .parquet", where=str(target))
+        raise ParameterError(
+            "scores are written as .csv or .parquet",
+            where=str(target),
+            remedy="Give the file one of these endings.",
+        )
     fitted = read_model(require_file(model, "the model"))
     found = score_rows(fitted, run.table, at=at, threshold=threshold, where=str(run.source))
     if target is not None:

@@ -76,7 +76,11 @@ class StreamEngine:
         if not self._first:
             first = next(self._batches, None)
             if first is None:
-                raise SourceError("the stream is empty", where=self.name)
+                raise SourceError(
+                    "the stream is empty",
+                    where=self.name,
+                    remedy="Give at least one record batch; it may have no rows.",
+                )
             if not isinstance(first, pa.RecordBatch):
                 raise SourceError(
                     f"a stream is made of record batches, not of {type(first).__name__}",

@@ -235,7 +235,7 @@ def publish(
     except BaseException:
         staged.discard()
         raise
-    return replace(release, certificate=sealed)
+    return replace(release, certificate=sealed, table=None)  # it now lies where it was written
 
 
 def rehearse(plan: Release, *, budget: Budget | None = None) -> Release:
