@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
+from cli_tools import sfumato
 from sfumato.anonymization.request import RequestFields
 from sfumato.errors import ColumnError, ParameterError
 from sfumato.fields import parameters
@@ -65,7 +66,10 @@ def test_a_verb_shows_every_parameter_it_takes() -> None:
     assert "VAR_KEYWORD" not in {one.kind.name for one in shown.values()}
 
 
-def test_errors_speak_the_language_they_are_raised_in() -> None:
+def test_errors_speak_the_language_they_are_raised_in(tmp_path: Path) -> None:
+    table = tmp_path / "people.csv"
+    table.write_text("age,ill\n1,flu\n2,gout\n")
+    assert "--sensitive diagnosis" in sfumato("anonymize", table, "--qi", "age", "-l", 2).err
     people = pa.table({"age": [1, 2], "ill": ["flu", "gout"]})
     with pytest.raises(ParameterError, match=r'sensitive=\["diagnosis"\]'):
         sf.anonymize(people, qi=["age"], k=2, l=2)

@@ -101,7 +101,7 @@ def test_without_time_there_is_no_bound_and_it_is_said(monkeypatch):
     problem = prepare(opened := sf.table(table), demand.opened(opened), Budget())
     found = best.solve(replace(problem, budget=Budget(seconds=0)))
     assert found.lower_bound is None
-    assert found.warnings == ("no bound was proven: the time was over; allow more --time",)
+    assert found.warnings == ("no bound was proven: the time was over; allow more time",)
     assert (found.groups >= 0).all()
     monkeypatch.setattr(best, "MOST_WORK", 0)
     found = best.solve(problem)

@@ -27,7 +27,7 @@ def people(tmp_path):
         ("key --weights agee=1", "Did you mean `age`?"),
         ("key --weights age=", "could not be read"),
         ("key --max-size 0", "Give 1 or more"),
-        ("key --sample 10", "Give --eps"),
+        ("key --sample 10", "Give one, e.g. --eps 0.001"),
         ("key --eps 0.1 --proven", "cannot be a proven minimum"),
         ("key --eps 0.1 --by pairs --measure distinct", "Sample rows for `distinct`"),
         ("keys --measure separation", "Give --beta"),

@@ -7,7 +7,8 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from functools import cached_property
 from types import TracebackType
@@ -275,8 +276,11 @@ def _command(
 
     def command(**given: Any) -> None:
         common = {name: given.pop(name) for name in shared}
-        spelling.set(_as_option)  # errors name options from here on
-        with guarded(as_json=common["json"]), ProgressLine(quiet=common["quiet"]) as progress:
+        with (
+            _naming_options(),
+            guarded(as_json=common["json"]),
+            ProgressLine(quiet=common["quiet"]) as progress,
+        ):
             run = Run(
                 budget=_budget(common, progress),
                 as_json=common["json"],
@@ -302,6 +306,16 @@ def _command(
     command.__name__ = function.__name__
     command.__doc__ = _flowing(inspect.getdoc(function) or "")
     return command
+
+
+@contextmanager
+def _naming_options() -> Iterator[None]:
+    """Let errors name options, as long as a verb of the command line runs."""
+    before = spelling.set(_as_option)
+    try:
+        yield
+    finally:
+        spelling.reset(before)
 
 
 def _options_of(parameter: inspect.Parameter) -> list[inspect.Parameter]:
