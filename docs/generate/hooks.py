@@ -11,29 +11,15 @@ from mkdocs.structure.files import File, Files
 sys.path.insert(0, str(Path(__file__).parent))
 import reference
 
-RESERVED = ("architecture.md", "extending.md")
-"""Pages that have a place in the navigation before they are written."""
-
 
 def on_config(config: Any) -> Any:
-    """List the modules in the navigation, and leave out what is not written yet."""
-    absent = {page for page in RESERVED if not Path(config["docs_dir"], page).exists()}
-    config["nav"] = _without(config["nav"], absent)
+    """List the modules in the navigation."""
     for section in config["nav"]:
         for entry in section.get("Reference", ()):
             if "Python: modules" in entry:
                 modules = reference.public_modules()
                 entry["Python: modules"] = [{name: page} for page, name in modules.items()]
     return config
-
-
-def _without(entry: Any, absent: set[str]) -> Any:
-    if isinstance(entry, list):
-        return [kept for item in entry if (kept := _without(item, absent)) is not None]
-    if isinstance(entry, dict):
-        below = {name: _without(item, absent) for name, item in entry.items()}
-        return {name: item for name, item in below.items() if item is not None} or None
-    return None if entry in absent else entry
 
 
 def on_files(files: Files, config: Any) -> Files:

@@ -8,6 +8,9 @@ In Python ``# → value`` at the end of an expression is compared with its value
     <!-- not run: REASON -->      the next block is not run; REASON is one of `REASONS`
     <!-- exit code 1 -->          the last command of the next block ends with this code
     <!-- setup … -->              Python that runs here and is not shown
+
+A block titled with a file of ours is that file, or an edit of it (```diff): the commands of such a
+page run in a copy of the package that has them.
 """
 
 from __future__ import annotations
@@ -43,9 +46,9 @@ REASONS = {
     "opens a browser": 2,
 }
 """Why a block is not run, and how many blocks there are of each kind in all pages together."""
-HELPERS = ("cat", "cp", "head", "ls", "mkdir", "openssl", "printf")
+HELPERS = ("cat", "cp", "head", "ls", "mkdir", "openssl", "printf", "python")
 """Commands other than ours that pages use."""
-KNOWN_FENCES = {"", "console", "json", "python", "sql", "text", "toml"}
+KNOWN_FENCES = {"", "console", "diff", "json", "python", "sql", "text", "toml"}
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,12 @@ class Block:
     code: str
     not_run: str | None = None
     exit_code: int = 0
+    title: str | None = None
+
+    @property
+    def runs(self) -> bool:
+        """Whether it is something to run, and not a file."""
+        return self.not_run is None and self.title is None and self.kind in ("console", "python")
 
 
 def blocks(page: Path) -> Iterator[Block]:
@@ -64,7 +73,8 @@ def blocks(page: Path) -> Iterator[Block]:
     text = page.read_text(encoding="utf-8")
     fence = re.compile(
         r"<!-- setup\n(?P<setup>.*?)-->|(?P<marks>(?:<!-- (?:not run:|exit code).*?-->\n)*)"
-        r"^(?P<indent> *)(?P<ticks>```+)(?P<kind>\w*)[^\n]*\n(?P<code>.*?)^ *(?P=ticks)$",
+        r'^(?P<indent> *)(?P<ticks>```+)(?P<kind>\w*)(?: title="(?P<title>[^"]+)")?[^\n]*\n'
+        r"(?P<code>.*?)^ *(?P=ticks)$",
         re.M | re.S,
     )
     for found in fence.finditer(text):
@@ -81,6 +91,7 @@ def blocks(page: Path) -> Iterator[Block]:
             re.sub(f"^{found['indent']}", "", found["code"], flags=re.M),
             reason[1] if reason else None,
             int(code[1]) if code else 0,
+            found["title"],
         )
 
 
@@ -104,11 +115,32 @@ def test_examples_of_a_page(page: Path, demo: Path, tmp_path: Path) -> None:
     folder = tmp_path / "page"
     shutil.copytree(demo, folder, copy_function=os.link)
     with chdir(folder):
-        run = PageRun(page)
+        run = PageRun(page, extended(page, tmp_path / "package"))
         for block in blocks(page):
-            if block.not_run is None and block.kind in ("console", "python"):
+            if block.runs:
                 run.block(block)
         run.finish()
+
+
+def extended(page: Path, home: Path) -> Path | None:
+    """A copy of the package with the files and edits of a page; None where it has none."""
+    titled = [block for block in blocks(page) if block.title is not None]
+    if not titled:
+        return None
+    shutil.copytree(ROOT / "src" / "sfumato", home / "src" / "sfumato")
+    for block in titled:
+        path, where = home / str(block.title), f"{page.name}:{block.line}"
+        assert path.exists() == (block.kind == "diff"), f"{where}: {block.title}"
+        text = block.code if block.kind != "diff" else path.read_text(encoding="utf-8")
+        for hunk in block.code.split("@@\n") if block.kind == "diff" else ():
+            before, after = (
+                "".join(f"{line[1:]}\n" for line in hunk.splitlines() if line[:1] in (" ", sign))
+                for sign in "-+"
+            )
+            assert text.count(before) == 1, f"{where}: these lines are not in {block.title}"
+            text = text.replace(before, after)
+        path.write_text(text, encoding="utf-8")
+    return home / "src"
 
 
 def test_blocks_that_are_not_run_say_why() -> None:
@@ -125,8 +157,9 @@ def test_every_block_says_what_it_is() -> None:
 class PageRun:
     """What a page's blocks share: variables of Python, and commands still running."""
 
-    def __init__(self, page: Path) -> None:
+    def __init__(self, page: Path, package: Path | None = None) -> None:
         self.page = page.relative_to(ROOT).as_posix()
+        self.package = package
         self.names: dict[str, Any] = {"__name__": "page"}
         self.background: list[tuple[str, subprocess.Popen[str]]] = []
         self.port = str(free_port())
@@ -179,6 +212,16 @@ class PageRun:
             stdin = Path(words[1]).read_bytes()
             assert words[0] == "cat"
             words = words[words.index("|") + 1 :]
+        if self.package is not None:
+            program = ["-m", "sfumato"] if words[0] == "sfumato" else []
+            ended = subprocess.run(
+                [sys.executable, *program, *words[1:]],
+                env={**os.environ, "PYTHONPATH": str(self.package), "NO_COLOR": "1"},
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            return ended.returncode, ended.stdout, ended.stderr
         if words[0] == "sfumato":
             done = sfumato(*globbed(words[1:]), stdin=stdin)
             return done.code, done.out, done.err
