@@ -20,9 +20,8 @@ from sfumato.errors import (
 from sfumato.fields import declares, parameters
 from sfumato.privacy import column_sets, models_of
 from sfumato.privacy.models import PromiseFields
-from sfumato.release.anonymity import Anonymity
+from sfumato.release.anonymity import Anonymity, combined
 from sfumato.release.certificate import Certificate, certificate_path
-from sfumato.release.combination import combined
 from sfumato.release.promise import Finding, Promise, promise_class, promise_from_dict
 from sfumato.results import Result, plain
 from sfumato.tables import Table, table
