@@ -291,3 +291,55 @@ def test_the_beta_promise_fails_in_at_most_delta_of_a_thousand_seeds(shape, caps
     with capsys.disabled():
         sys.stdout.write(f"\nβ-separation, {shape}: {missed} of 1,000 missed\n")
     assert missed <= delta * 1000
+
+
+def halves(rows: int = 4000) -> pa.Table:
+    """Two columns with 1,144 combinations: a distinct ratio of 0.286."""
+    person = [i % 1144 for i in range(rows)]
+    return pa.table({"a": [p % 40 for p in person], "b": [p // 40 for p in person]})
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"measure": "distinct", "eps": 0.3},  # equal rows in the sample
+        {"eps": 0.01, "max_size": 1, "columns": ["a"]},  # one column is not enough
+        {"eps": 0.01, "by": "pairs", "max_size": 1, "columns": ["a"]},
+        {"eps": 0.01, "beta": 0.999, "columns": ["a"]},  # not even all columns reach it
+        {"eps": 0.3, "sample": 50},  # a size of one's own
+    ],
+)
+def test_what_no_theorem_implies_is_not_promised(asked):
+    found = sf.minimum_key(halves(), **asked)
+    assert found.sample.promised is None
+    assert any("nothing is promised" in n or "ratio is not promised" in n for n in found.notes)
+
+
+def test_a_goal_that_all_rows_deny_is_not_met(tmp_path):
+    from cli_tools import sfumato
+    from sfumato.report.registry import page_of
+
+    found = sf.minimum_key(halves(), measure="distinct", eps=0.3)
+    assert found.goal == {"measure": "distinct", "at_least": 0.7, "met": False}
+    assert "not 0.7" in page_of(found).verdict
+    pq.write_table(halves(), tmp_path / "t.parquet")
+    done = sfumato("key", tmp_path / "t.parquet", "--measure", "distinct", "--eps", 0.3)
+    assert done.code == 1
+    assert "with probability" not in done.out
+    assert "0.286" in done.out
+    unseen = sfumato(
+        "key", tmp_path / "t.parquet", "--measure", "distinct", "--eps", 0.3, "--no-verify"
+    )
+    assert unseen.code == 0
+    assert "with probability" not in unseen.out
+
+
+def test_equal_pairs_leave_a_promise_about_what_columns_separate():
+    # Half of all pairs are of equal rows: a set must still separate nearly all of the others.
+    many = [0] * 700
+    table = pa.table({"a": [*many, *(i % 17 for i in range(300))], "b": [*many, *range(300)]})
+    found = sf.minimum_key(table, eps=0.01, by="pairs")
+    assert found.sample.promised is None
+    every = sf.measure(table).separation
+    assert every - 0.01 <= found.measures.separation
+    assert any("but 0.01 of all pairs" in note for note in found.notes)

@@ -124,6 +124,8 @@ def key(
         budget=run.budget,
     )
     run.show(found, view)
+    if found.sample is not None and found.verified is False:
+        raise typer.Exit(1)
 
 
 def view(found: Key) -> RenderableType:
@@ -143,11 +145,7 @@ def view(found: Key) -> RenderableType:
     elif found.lower_bound is not None:
         lines.add_row(f"{found.lower_bound:g}", "is the least any set can weigh")
     if found.sample is not None:
-        kept = f"{found.sample.measure} ratio at least {found.sample.promised:g}"
-        lines.add_row(
-            f"{found.sample.size:,}",
-            f"sampled {found.sample.unit}: {kept} with probability {1 - found.sample.delta:g}",
-        )
+        lines.add_row(f"{found.sample.size:,}", f"sampled {found.sample.unit}{_promise(found)}")
     if found.measures is not None:
         lines.add_row(f"{found.measures.unique:.2%}", "of rows are alone in their class")
         lines.add_row(f"{found.measures.distinct:.6g}", "distinct ratio")
@@ -158,6 +156,15 @@ def view(found: Key) -> RenderableType:
     return Group(title, "", lines, "", *notes, _verdict(found))
 
 
+def _promise(found: Key) -> str:
+    """What the sample promises, as long as all rows do not contradict it."""
+    sample = found.sample
+    if sample is None or sample.promised is None or found.verified is False:
+        return ""
+    kept = f"{sample.measure} ratio at least {sample.promised:g}"
+    return f": {kept} with probability {1 - sample.delta:g}"
+
+
 def _verdict(found: Key) -> str:
     if not found.columns:
         return "Nothing needs to be told apart."
@@ -166,4 +173,7 @@ def _verdict(found: Key) -> str:
     if found.measures is not None:
         alone = found.measures.unique_rows
         return f"Whoever knows these columns finds {alone:,} of {found.measures.rows:,} rows alone."
-    return "Whoever knows these columns can tell almost any two people apart."
+    promise = _promise(found).removeprefix(": ")
+    if not promise:
+        return "How well these columns tell the rows apart was not measured (--verify does)."
+    return f"Promised, not measured on all rows (--verify does): {promise}."

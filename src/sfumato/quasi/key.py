@@ -106,14 +106,15 @@ class KeyQuery:
 class Sample(Result):
     """What a sampled answer was computed from, and what it promises.
 
-    With probability at least 1-δ the column set has a `measure` ratio of at least `promised`.
+    With probability at least 1-δ the column set has a `measure` ratio of at least `promised`; None
+    where the theorem behind the size of the sample does not apply, and nothing is promised.
     """
 
     unit: str
     size: int
     eps: float
     delta: float
-    promised: float
+    promised: float | None
     measure: str
     max_size: int | None = None
 
@@ -127,8 +128,9 @@ class Key(Result):
     columns, size, weight
         The set, how many columns it has, and the sum of their weights.
     goal
-        What was asked of it: ``{"measure": …, "at_least": …}``; a key must tell apart all rows
-        that all columns together tell apart.
+        What was asked of it, ``{"measure": …, "at_least": …}``; of sampled answers also whether
+        all rows confirm it (``"met"``; None: not checked). A key must tell apart all rows that
+        all columns together tell apart.
     is_key
         Whether every row is alone (None where that is not known).
     duplicate_rows
@@ -138,8 +140,8 @@ class Key(Result):
     proven_minimum, lower_bound
         Whether no cheaper set reaches the goal, and the weight no set undercuts.
     sample, verified
-        What a sampled answer rests on, and whether an exact pass confirmed its promise (None: not
-        checked).
+        What a sampled answer rests on, and whether an exact pass found the ratio that was asked
+        for (None: not checked).
     steps
         How the greedy search got there: column, and pairs of rows still together after it.
     """
@@ -244,13 +246,16 @@ def _notes(
     return (f"even all columns together do not reach {question.beta:g}",)
 
 
-EQUAL_ROWS = (
-    "the sampled rows hold equal rows, of which a sample of rows promises nothing: pairs were "
-    "drawn instead, and the promise is about pairs that some column separates"
+EQUAL_ROWS = "the sampled rows hold equal rows, so pairs were drawn instead"
+EQUAL_PAIRS = (
+    "of the sampled pairs {equal:,} are of equal rows, which no column separates: with probability "
+    "{sure:g} this set separates all pairs that some column separates but {eps:g} of all pairs, "
+    "and a ratio is not promised"
 )
-ONE_PASS = "a stream passes only once: the promise was not checked on all of its rows"
-NO_KEY = "the sampled rows hold equal rows: no set is a key of them, and the promise is not implied"
-OWN_SIZE = "the size of the sample was given, so the guarantee is not implied by it"
+ONE_PASS = "a stream passes only once: the answer was not checked on all of its rows"
+NO_KEY = "the sampled rows hold equal rows: no set is a key of them, and nothing is promised"
+TOO_FEW = "no set of that size does for the sample, so nothing is promised"
+OWN_SIZE = "the size of the sample was given, so nothing is promised"
 
 
 def sampled_key(opened: Table, costs: list[float], question: KeyQuery, budget: Budget) -> Key:
@@ -263,41 +268,34 @@ def sampled_key(opened: Table, costs: list[float], question: KeyQuery, budget: B
         exact = exact_key(opened, costs, replace(question, eps=None), budget)
         note = f"the guarantee needs {size:,} {unit}, the table has not more: answered exactly"
         return replace(exact, notes=(*exact.notes, note))
-    notes = [] if question.sample is None else [OWN_SIZE]
-    notes += [ONE_PASS] if streamed else []
+    notes = [OWN_SIZE] if question.sample is not None else []
     budget.progress(f"drawing {size:,} {unit}")
     chosen: tuple[int, ...] | None = None
+    void: str | None = None
     if unit == "rows":
-        chosen, alike = _key_of_rows(opened, costs, size, question, budget)
-        if chosen is not None and alike:
-            notes.append(NO_KEY)
+        chosen, void = _key_of_rows(opened, costs, size, question, budget)
     if chosen is None:
         if unit == "rows":
             notes.append(EQUAL_ROWS)
             unit, size = _needed(opened, replace(question, by="pairs", measure="separation"))
-        chosen, equal = _cover_of_pairs(opened, costs, size, question)
-        if equal:
-            notes.append(
-                f"{equal:,} of the sampled pairs are of equal rows, which no column separates: the "
-                "promise is about the others"
-            )
+        chosen, void = _cover_of_pairs(opened, costs, size, question)
+    notes += [void] if void else []
+    notes += [ONE_PASS] if streamed else []
     names = tuple(opened.columns[c] for c in chosen)
-    promised = (1 - (question.eps or 0)) * (question.beta or 1)
+    asked = (1 - (question.eps or 0)) * (question.beta or 1)
     measures = verified = None
     if question.verify if question.verify is not None else _is_local(opened):
         budget.progress("verifying on all rows")
         measures = measures_of(names, opened.class_sizes(names, budget))
         ratio = getattr(measures, question.ratio)
-        verified = ratio >= promised
+        verified = ratio >= asked
         if not verified:
-            notes.append(
-                f"the promise was missed: the ratio is {ratio:.6g}, {promised:g} was promised"
-            )
+            notes.append(f"all rows do not confirm it: the ratio is {ratio:.6g}, not {asked:g}")
     return Key(
         columns=names,
         size=len(names),
         weight=float(sum(costs[c] for c in chosen)),
-        goal={"measure": question.ratio, "at_least": promised},
+        goal={"measure": question.ratio, "at_least": asked, "met": verified},
         is_key=None if measures is None else measures.classes == measures.rows,
         duplicate_rows=None,
         measures=measures,
@@ -308,7 +306,7 @@ def sampled_key(opened: Table, costs: list[float], question: KeyQuery, budget: B
             size,
             question.eps or 0.0,
             question.delta,
-            promised,
+            asked if void is None and question.sample is None else None,
             question.ratio,
             question.max_size,
         ),
@@ -370,28 +368,37 @@ def _needed(opened: Table, question: KeyQuery) -> tuple[str, int]:
 
 def _key_of_rows(
     opened: Table, costs: list[float], size: int, question: KeyQuery, budget: Budget
-) -> tuple[tuple[int, ...] | None, bool]:
-    """A key of sampled rows, and whether some stay alike; None where pairs serve better then."""
+) -> tuple[tuple[int, ...] | None, str | None]:
+    """A key of sampled rows, and why nothing is promised if so; None where pairs serve better."""
     codes = sampled_rows(opened, size, question.seed)
-    goal = Goal(pairs=0)
-    found = greedy(codes, costs, goal, max_size=question.max_size, budget=budget)
-    alike = bool(found.pairs_left and found.pairs_left[-1])
+    found = greedy(codes, costs, Goal(pairs=0), max_size=question.max_size, budget=budget)
+    alike = found.pairs_left[-1] if found.pairs_left else codes.rows * (codes.rows - 1) // 2
     if alike and question.ratio == "separation":
-        return None, True
-    goal = Goal(pairs=found.pairs_left[-1] if found.pairs_left else 0)
-    return without_redundant(found.columns, costs, lambda s: goal.met(codes, s)), alike
+        return None, None
+    goal = Goal(pairs=alike)
+    chosen = without_redundant(found.columns, costs, lambda s: goal.met(codes, s))
+    capped = question.max_size is not None and len(found.columns) == question.max_size
+    return chosen, (TOO_FEW if capped else NO_KEY) if alike else None
 
 
 def _cover_of_pairs(
     opened: Table, costs: list[float], size: int, question: KeyQuery
-) -> tuple[tuple[int, ...], int]:
-    """Columns that separate sampled pairs, and how many pairs no column separates."""
+) -> tuple[tuple[int, ...], str | None]:
+    """Columns that separate enough of sampled pairs, and why nothing is promised if they do not."""
     differ = differing_columns(opened, size, question.seed)
+    eps = question.eps or 0
     needed = size
     if question.beta is not None:
-        needed = math.ceil((2 - (question.eps or 0)) * question.beta * size / 2)
-    equal = len(differ) - int(np.count_nonzero(differ.any(axis=1)))
-    return greedy_cover(differ, costs, needed, question.max_size), equal
+        needed = math.ceil((2 - eps) * question.beta * size / 2)
+    chosen = greedy_cover(differ, costs, needed, question.max_size)
+    separated = int(np.count_nonzero(differ[:, list(chosen)].any(axis=1)))
+    separable = int(np.count_nonzero(differ.any(axis=1)))
+    if separated >= needed:
+        return chosen, None
+    if separated < separable or question.beta is not None:
+        return chosen, TOO_FEW
+    sure = 1 - question.delta
+    return chosen, EQUAL_PAIRS.format(equal=size - separable, sure=sure, eps=eps)
 
 
 def greedy_cover(

@@ -35,17 +35,24 @@ def _goal(goal: Mapping[str, Any]) -> str:
 
 def key_summary(found: Key) -> Page:
     """What is said of a smallest key first."""
+    m = found.measures
     size = "column" if found.size == 1 else "columns"
     proven = " No smaller set does." if found.proven_minimum else ""
     if not found.columns:
         verdict = "No columns are needed: the rows do not differ, or there are none."
+    elif found.goal.get("met") is False and m is not None:
+        measure = str(found.goal["measure"])
+        verdict = (
+            f"{found.size} {size} were enough for the sample, but on all rows "
+            f"{phrase(found.columns)} reach a {measure} ratio of {getattr(m, measure):.6g}, not "
+            f"{found.goal['at_least']:g}."
+        )
     elif found.is_key:
         verdict = f"{found.size} {size} tell everybody apart: {phrase(found.columns)}.{proven}"
     else:
         verdict = f"{found.size} {size} are enough to {_goal(found.goal)}: " + (
             f"{phrase(found.columns)}.{proven}"
         )
-    m = found.measures
     facts = [("columns", f"{found.size}")]
     if m is not None:
         facts += [("stand alone", f"{m.unique_rows:,}"), ("rows", f"{m.rows:,}"),
@@ -98,7 +105,7 @@ def _together(step: Mapping[str, Any]) -> float | None:
 
 def _promise(found: Key) -> list[Figure]:
     sample = found.sample
-    if sample is None:
+    if sample is None or sample.promised is None or found.verified is False:
         return []
     name = f"{sample.measure} ratio"
     rows: list[tuple[str, float, float | None, float | None]] = [
