@@ -95,8 +95,7 @@ def test_every_page_is_in_the_navigation_once() -> None:
     pages -= set(reference.public_modules())  # listed by the hook
     assert sorted(set(named)) == sorted(named)
     assert pages - set(named) == set(), "these pages are orphans"
-    reserved = {"architecture.md", "extending.md"}
-    assert set(named) - pages <= reserved
+    assert set(named) <= pages
 
 
 def test_every_verb_has_a_page_and_every_option_is_explained() -> None:
@@ -130,6 +129,41 @@ def test_the_architecture_names_only_what_is_there() -> None:
     rooms = set(re.findall(r"^\| ((?:`\w+`(?:, )?)+) \|", text, flags=re.M))
     assert rooms
     assert all(_resolves(f"sfumato.{r}") for row in rooms for r in re.findall(r"`(\w+)`", row))
+
+
+@cache
+def homes() -> dict[str, str]:
+    """Our modules, and the names each of them defines, as ``package.module`` and its text."""
+    source = ROOT / "src" / "sfumato"
+    return {
+        ".".join(path.relative_to(source).with_suffix("").parts).removesuffix(
+            ".__init__"
+        ): path.read_text(encoding="utf-8")
+        for path in source.rglob("*.py")
+    }
+
+
+def is_in_the_code(name: str) -> bool:
+    """Whether ``room/module.py`` or ``module.name`` is there."""
+    if name.endswith(".py"):
+        return any((ROOT / folder / name).exists() for folder in ("", "src/sfumato")) or any(
+            f".{module}".endswith("." + name.removesuffix(".py").replace("/", "."))
+            for module in homes()
+        )
+    home, _, last = name.rpartition(".")
+    defined = re.compile(rf"^(?:    )?(?:def |class |\")?{last}\b", re.M)
+    return name in homes() or any(
+        f".{module}".endswith(f".{home}") and defined.search(text)
+        for module, text in homes().items()
+    )
+
+
+@pytest.mark.parametrize("page", sorted(DOCS.glob("papers/*.md")), ids=lambda page: page.stem)
+def test_pages_of_papers_name_what_is_in_the_code(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    named = set(re.findall(r"`([\w/]+\.py|[a-z_]+(?:\.\w+)+)`", text))
+    files = {name for name in named if re.search(r"\.(csv|json|toml|parquet)$", name)}
+    assert [name for name in sorted(named - files) if not is_in_the_code(name)] == []
 
 
 def test_every_field_of_the_certificate_is_explained() -> None:

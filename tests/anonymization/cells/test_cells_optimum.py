@@ -97,7 +97,7 @@ def test_baselines_are_never_below_the_optimum(algorithm: str, given: tuple[Any,
     table = table_of_codes(codes, k)
     found = start(table, patterns_of(table), algorithm, 1.0, Budget())
     require_valid(table, found)
-    assert found.sizes().max() <= max(2 * k - 1, 3 * k - 2)
+    assert found.sizes().max() <= max(2 * k - 1, 3 * k - 3)
     assert best_cost(codes, k) <= found.cost(table)
 
 
