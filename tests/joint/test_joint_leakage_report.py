@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 from joint_studies import study
@@ -19,6 +20,7 @@ from sfumato.joint import (
     Projection,
     known_rows,
     leakage,
+    make_share,
     narrowing,
     project,
     random_matrix,
@@ -161,3 +163,26 @@ def test_rows_alone_with_their_outcome_are_counted() -> None:
     found = leakage(encoded, agreement, 1.0, outcome=(time, np.ones(200, bool)), interval_rows=0)
     assert found.unique_outcomes == pytest.approx(2 / 200)
     assert found.interval is None
+
+
+def test_one_row_that_stands_out_among_thousands_is_found() -> None:
+    """A sample of 2,000 rows misses it; the promise is about all of them."""
+    columns = tuple(Number(name, 0, 9, 1) for name in "abc")
+    agreement = Agreement("s", columns, Outcome(time="t", event="e"), Projection("three", 1))
+    rows = 3_001
+    options = np.random.default_rng(7).integers(3, 7, (rows, 3))
+    sampled = np.random.default_rng(0).choice(rows, 2_000, replace=False)
+    alone = int(np.setdiff1d(np.arange(rows), sampled)[0])
+    b = random_matrix("three", 1, 3, agreement.projection.matrix)
+    options[alone] = np.where(b[0] > 0, 9, 0)  # nothing else projects as far out
+    encoded = Encoded(options / 9.0, options)
+    assert leakage(encoded, agreement, 0.05, sample=2_000).recovered_rows == 0
+    found = leakage(encoded, agreement, 0.05)
+    assert (found.attacked_rows, found.recovered_rows) == (rows, 1)
+    assert found.recovered_at_most == found.recovered
+    step, _ = safe_rounding(encoded, agreement)
+    assert step > 0.05
+    table = pa.table({**{n: options[:, k] for k, n in enumerate("abc")},
+                      "t": np.arange(rows), "e": np.ones(rows, int)})  # fmt: skip
+    with pytest.raises(PromiseError, match="1 of 3001 attacked rows"):
+        make_share(table, agreement, "A", rounding=0.05)

@@ -224,8 +224,9 @@ def share(
         bool, typer.Option("--allow-constant", help="Accept columns in which all rows agree.")
     ] = False,
     attack_rows: Annotated[
-        int, typer.Option(min=0, help="Rows to attack, drawn at random; 0 for all.")
-    ] = 2_000,
+        int | None,
+        text("--attack-rows", "N", "Attack so many rows, drawn at random; all if not given."),
+    ] = None,
     report: Annotated[
         str | None,
         text("--report", "FILE", "Write the leakage report as JSON, for your eyes only."),
@@ -235,8 +236,10 @@ def share(
     """Make the one file that may leave the house, and measure what it gives away.
 
     The rows are scaled by the agreement's bounds, multiplied by the common random matrix and
-    rounded. Before anything is written the share is attacked with all that others know; if a row
-    can be recovered, nothing is written. Without --rounding the finest safe step is searched for.
+    rounded. Before anything is written every row of the share is attacked with all that others
+    know; if one can be recovered, nothing is written. With --attack-rows N only a sample is
+    attacked, and the result tells how many of all rows might be recovered (95 % confidence).
+    Without --rounding the finest safe step is searched for.
     """
     from sfumato.joint import make_share, read_agreement, write_share
 
@@ -269,7 +272,7 @@ def share(
         protect=protect.value,
         publish_anyway=publish_anyway,
         allow_constant=allow_constant,
-        attack_rows=attack_rows or None,
+        attack_rows=attack_rows,
         where=str(run.source),
         budget=run.budget,
     )

@@ -61,6 +61,7 @@ def grid_attack(
     *,
     nodes: int = 20_000,
     only_recovery: bool = False,
+    every_cell: bool = False,
 ) -> GridAttack:
     """Attack published rows, knowing everything but the rows.
 
@@ -77,6 +78,8 @@ def grid_attack(
         Limit of search steps a row and column.
     only_recovery
         Stop at the second consistent row: tells recovered rows fast, and nothing about columns.
+    every_cell
+        Judge the cells of all rows, however many there are.
     """
     contributions = _contributions(agreement)
     centre, half = _cells(published, agreement, rounding, contributions)
@@ -86,7 +89,7 @@ def grid_attack(
     hits, exhaustive, differs = _search(
         contributions, few_first, centre, half, options, False, stop, nodes
     )
-    judged = max(1, min(len(options), _MOST_CELLS // columns))
+    judged = len(options) if every_cell else max(1, min(len(options), _MOST_CELLS // columns))
     pinned = ~differs[:judged]
     # Where the first search ended early, ask for each column left whether it can differ at all.
     for column in range(0 if only_recovery else columns):
