@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import textwrap
@@ -19,7 +20,7 @@ import pytest
 from cli_tools import sfumato
 from namespaces import two_hosts
 from pooled_models import plain_bayes_net, plain_id3
-from ports import free_port
+from ports import connected, free_port
 from sfumato.secure import Schema, make_keys
 from sfumato.secure.party import MISSING
 
@@ -39,10 +40,10 @@ def tls(keys, me, peer):
     return [word for option, name in files.items() for word in (option, keys / name)]
 
 
-def meeting(keys, role, port, *, trusting=None):
+def meeting(keys, role, port, *, trusting=None, timeout=30):
     peer = "bob" if role == "alice" else "alice"
     place = ["--listen" if role == "alice" else "--peer", f"127.0.0.1:{port}"]
-    return ["--me", role, *place, *tls(keys, role, trusting or peer), "--timeout", "30"]
+    return ["--me", role, *place, *tls(keys, role, trusting or peer), "--timeout", timeout]
 
 
 def start(*words, prefix=()):
@@ -250,8 +251,10 @@ def test_another_certificate_is_refused(keys, rows):
         ["--rows", folder / "alice.parquet", "--target", "ill"],
         ["--rows", folder / "bob.csv", "--target", "ill"],
         trusting="mallory",
+        timeout=10,
     )
     assert (code, other) == (3, 3)
+    assert "did not connect within 10 s (1 turned away" in err
     assert "certificate" in err
     assert err_b
 
@@ -275,6 +278,30 @@ secure.HeldRows(schema, [[0] * 5]).agree(
 )
 os.kill(os.getpid(), signal.SIGKILL)
 """
+
+
+def test_a_port_scanner_does_not_end_the_session(keys):
+    port = free_port()
+    alice = start("log", *meeting(keys, "alice", port), "--number", 600, "--json")
+    for probe in (b"", b"GET / HTTP/1.1\r\n\r\n"):
+        with connected(port) as stranger:
+            stranger.sendall(probe)
+    with connected(port):  # this one says nothing, and stays
+        bob = start("log", *meeting(keys, "bob", port), "--number", 400, "--json")
+        sides = [ended(side) for side in (alice, bob)]
+    assert [code for code, _, _ in sides] == [0, 0], sides
+    assert json.loads(sides[0][1])["logarithms"] == json.loads(sides[1][1])["logarithms"]
+
+
+def test_the_time_of_the_whole_session_holds(keys):
+    """`--time` used to be taken and forgotten."""
+    port = free_port()
+    words = [*meeting(keys, "alice", port, timeout=600), "--number", 600, "--time", "3s"]
+    with socket.create_server(("127.0.0.1", port)):  # takes the call and never answers
+        words[words.index("--listen")] = "--peer"
+        code, out, err = ended(start("log", *words))
+    assert (code, out) == (3, "")
+    assert "Traceback" not in err
 
 
 def test_a_peer_that_dies(keys, rows):

@@ -85,7 +85,7 @@ def test_a_coordinator_that_leaves_a_party_out_is_caught(tmp_path: Path) -> None
 def test_somebody_who_only_knocks_does_not_stop_the_parties(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sfumato.joint.parties._GREETING_SECONDS", 3.0)
+    monkeypatch.setattr("sfumato.secure.tls._GREETING_SECONDS", 3.0)
     trusts = certificates(tmp_path, "abc")
     port = free_port()
     knocking = threading.Event()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import random
 import socket
@@ -13,8 +14,9 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from sfumato.errors import ParameterError, PeerError
-from sfumato.secure.channel import LARGEST_MESSAGE, Channel
+from sfumato.budget import Budget
+from sfumato.errors import BudgetError, ParameterError, PeerError
+from sfumato.secure.channel import LARGEST_MESSAGE, Channel, _tag
 
 
 @pytest.fixture
@@ -92,7 +94,7 @@ def test_wrong_length_is_refused_before_it_is_read(pair):
 
 def test_oversized_length_field_stores_nothing(raw):
     channel, other = raw
-    tag = channel._tag("step", 0)
+    tag = _tag(b"", "step", 0)
     other.sendall(struct.pack(">4sI8s", b"SFUd", 0xFFFFFFFF, tag) + b"x" * 1000)
     with pytest.raises(PeerError, match="announced 4294967295 bytes"):
         channel.receive_at_most("step", 1 << 40)
@@ -112,7 +114,7 @@ def test_a_dripping_peer_is_given_up(raw):
     done = threading.Event()
 
     def drip():
-        frame = struct.pack(">4sI8s", b"SFUd", 100, channel._tag("step", 0)) + bytes(100)
+        frame = struct.pack(">4sI8s", b"SFUd", 100, _tag(b"", "step", 0)) + bytes(100)
         for i in range(len(frame)):
             if done.wait(0.05):
                 return
@@ -143,7 +145,7 @@ def test_a_closed_connection_is_named(raw):
 
 def test_a_message_cut_short_is_an_error(raw):
     channel, other = raw
-    other.sendall(struct.pack(">4sI8s", b"SFUd", 100, channel._tag("step", 0)) + bytes(99))
+    other.sendall(struct.pack(">4sI8s", b"SFUd", 100, _tag(b"", "step", 0)) + bytes(99))
     other.shutdown(socket.SHUT_WR)
     with pytest.raises(PeerError, match="closed the connection"):
         channel.receive("step", 100)
@@ -190,7 +192,7 @@ def test_ten_thousand_broken_frames_give_errors_and_never_hang():
         one, other = socket.socketpair()
         channel = Channel(one, timeout=60)
         payload = rng.randbytes(rng.randrange(1, 40))
-        good = struct.pack(">4sI8s", b"SFUd", len(payload), channel._tag("step", 0)) + payload
+        good = struct.pack(">4sI8s", b"SFUd", len(payload), _tag(b"", "step", 0)) + payload
         broken = _mangled(rng, good)
         assert broken != good
         other.sendall(broken)
@@ -200,3 +202,65 @@ def test_ten_thousand_broken_frames_give_errors_and_never_hang():
         assert len(channel._inbox) == 0, case
         channel.close()
         other.close()
+
+
+def test_a_peer_that_floods_instead_of_reading_fills_a_bounded_inbox_and_wakes_nobody(
+    raw, monkeypatch
+):
+    """It used to be stored up to half a gigabyte, and a full inbox kept a core busy."""
+    monkeypatch.setattr("sfumato.secure.channel._LARGEST_INBOX", 1 << 20)
+    channel, other = raw
+    done = threading.Event()
+
+    def flood():
+        other.settimeout(0.05)
+        while not done.is_set():
+            with contextlib.suppress(OSError):
+                other.send(bytes(1 << 16))
+
+    thread = threading.Thread(target=flood)
+    thread.start()
+    waits = 0
+    wait = Channel._wait
+
+    def counted(self, step, deadline, **events):
+        nonlocal waits
+        waits += 1
+        wait(self, step, deadline, **events)
+
+    monkeypatch.setattr(Channel, "_wait", counted)
+    payload = bytes(1 << 22)
+    with pytest.raises(PeerError, match="no progress within"):
+        channel.send("step", payload)
+    done.set()
+    thread.join()
+    assert len(channel._inbox) <= (1 << 20) + len(payload) + 16
+    assert waits < 5_000
+
+
+def test_bytes_that_only_come_do_not_count_as_progress_of_what_is_sent(raw):
+    """A peer that drips while it does not read used to be waited for by the message's length."""
+    channel, other = raw
+    done = threading.Event()
+
+    def drip():
+        while not done.wait(0.02):
+            other.send(b"x")
+
+    thread = threading.Thread(target=drip)
+    thread.start()
+    with pytest.raises(PeerError, match=r"no progress within the time-out of 0\.3 s"):
+        channel.send("step", bytes(1 << 26))  # a thousand seconds at the slowest rate
+    done.set()
+    thread.join()
+
+
+def test_the_time_of_the_whole_work_holds():
+    one, other = socket.socketpair()
+    channel = Channel(one, timeout=60, budget=Budget(seconds=0.05))
+    with pytest.raises(BudgetError, match="time was over"):
+        channel.receive("step", 1)
+    there = Channel(other, timeout=60)
+    with pytest.raises(PeerError, match="stopped: its time was over"):
+        there.receive("step", 1)
+    there.close()

@@ -191,7 +191,7 @@ def test_unknown_roles_and_addresses_are_refused():
         secure.connect("alice", ("192.0.2.1", 7000), program="log")
     with pytest.raises(ParameterError, match="not a port"):
         secure.listen("alice", ("127.0.0.1", 70000), program="log")
-    with pytest.raises(PeerError, match=r"nobody connected within 0\.1 s"):
+    with pytest.raises(PeerError, match=r"the other party did not connect within 0\.1 s"):
         secure.listen("alice", ("127.0.0.1", 0), program="log", timeout=0.1)
     with pytest.raises(PeerError, match="nobody answers"):
         secure.connect("bob", ("127.0.0.1", 1), program="log", timeout=0.1)

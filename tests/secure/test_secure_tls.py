@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import ssl
 import threading
@@ -11,6 +12,7 @@ import pytest
 
 from ports import connected, free_port
 from sfumato import secure
+from sfumato.budget import Budget
 from sfumato.errors import ParameterError, PeerError, SourceError
 
 
@@ -26,78 +28,145 @@ def tls(keys: Path, me: str, peer: str) -> secure.TLS:
     return secure.TLS(keys / f"{me}.crt", keys / f"{me}.key", keys / f"{peer}.crt")
 
 
-def meet(alice: secure.TLS | None, bob: secure.TLS | None) -> list:
-    """Both sides' outcome: what they computed, or the error."""
-    port, outcome = free_port(), [None, None]
+def greet(open_session, role, port, settings, **more):
+    with open_session(
+        role, ("127.0.0.1", port), program="greet", tls=settings, timeout=60, **more
+    ) as session:
+        return session.exchange("name", role.encode()), session.report()
 
-    def run(i, open_session, role, settings):
+
+class Listener:
+    """Alice, waiting in a thread of her own, and whom she turned away."""
+
+    def __init__(self, settings: secure.TLS | None) -> None:
+        self.port = free_port()
+        self.told: list[str] = []
+        self.found = None
+        budget = Budget(on_progress=lambda doing, share: self.told.append(doing))
+        self._thread = threading.Thread(target=self._run, args=(settings, budget))
+        self._thread.start()
+
+    def _run(self, settings, budget):
         try:
-            with open_session(
-                role, ("127.0.0.1", port), program="greet", tls=settings, timeout=60
-            ) as session:
-                outcome[i] = (session.exchange("name", role.encode()), session.report())
+            self.found = greet(secure.listen, "alice", self.port, settings, budget=budget)
         except Exception as error:
-            outcome[i] = error
+            self.found = error
 
-    threads = [
-        threading.Thread(target=run, args=(0, secure.listen, "alice", alice)),
-        threading.Thread(target=run, args=(1, secure.connect, "bob", bob)),
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(120)
-    return outcome
+    def meets(self, settings: secure.TLS | None):
+        """Bob comes, and both hear each other's name."""
+        answer, report = greet(secure.connect, "bob", self.port, settings)
+        self._thread.join(60)
+        assert not self._thread.is_alive()
+        assert (self.found[0], answer) == (b"bob", b"alice"), self.found
+        return report
+
+
+def refused(listener: Listener, settings: secure.TLS | None) -> str:
+    """What somebody hears who is not let in."""
+    with pytest.raises(PeerError) as caught:
+        greet(secure.connect, "bob", listener.port, settings)
+    return str(caught.value)
 
 
 def test_two_parties_with_each_others_certificates_meet(keys):
-    (hello, report), (answer, _) = meet(tls(keys, "alice", "bob"), tls(keys, "bob", "alice"))
-    assert (hello, answer) == (b"bob", b"alice")
-    assert report.encrypted
+    listener = Listener(tls(keys, "alice", "bob"))
+    assert listener.meets(tls(keys, "bob", "alice")).encrypted
+    assert not listener.told
 
 
-def test_bob_is_not_who_alice_expects(keys):
-    outcome = meet(tls(keys, "alice", "bob"), tls(keys, "mallory", "alice"))
-    assert all(isinstance(error, PeerError) for error in outcome), outcome
-    assert "certificate" in str(outcome[0])
-    assert str(outcome[1]).count("refused this side's certificate") == 1
+def test_somebody_elses_certificate_is_turned_away_and_bob_comes_in(keys):
+    listener = Listener(tls(keys, "alice", "bob"))
+    heard = refused(listener, tls(keys, "mallory", "alice"))
+    assert heard.count("refused this side's certificate") == 1
+    listener.meets(tls(keys, "bob", "alice"))
+    assert len(listener.told) == 1
+    assert "certificate is not the expected one" in listener.told[0]
 
 
 def test_alice_is_not_who_bob_expects(keys):
-    outcome = meet(tls(keys, "mallory", "bob"), tls(keys, "bob", "alice"))
-    assert all(isinstance(error, PeerError) for error in outcome), outcome
-    assert "certificate" in str(outcome[1])
+    listener = Listener(tls(keys, "mallory", "bob"))
+    assert "certificate" in refused(listener, tls(keys, "bob", "alice"))
+    listener.meets(tls(keys, "bob", "mallory"))
 
 
 def test_one_side_without_tls(keys):
-    for settings in ((None, tls(keys, "bob", "alice")), (tls(keys, "alice", "bob"), None)):
-        outcome = meet(*settings)
-        assert all(isinstance(error, PeerError) for error in outcome), outcome
+    listener = Listener(tls(keys, "alice", "bob"))
+    assert "closed the connection" in refused(listener, None)
+    listener.meets(tls(keys, "bob", "alice"))
+    listener = Listener(None)
+    assert "during the TLS greeting" in refused(listener, tls(keys, "bob", "alice"))
+    listener.meets(None)
+    assert all("does not speak this protocol" in told for told in listener.told)
 
 
 def test_older_tls_is_refused(keys):
-    port = free_port()
-    outcome = []
-
-    def serve():
-        try:
-            secure.listen(
-                "alice", ("127.0.0.1", port), program="x", tls=tls(keys, "alice", "bob"), timeout=60
-            )
-        except PeerError as error:
-            outcome.append(error)
-
-    thread = threading.Thread(target=serve)
-    thread.start()
+    listener = Listener(tls(keys, "alice", "bob"))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.check_hostname = False
     context.load_verify_locations(keys / "alice.crt")
     context.load_cert_chain(keys / "bob.crt", keys / "bob.key")
     context.maximum_version = ssl.TLSVersion.TLSv1_2
-    with connected(port) as plain, pytest.raises(ssl.SSLError):
+    with connected(listener.port) as plain, pytest.raises(ssl.SSLError):
         context.wrap_socket(plain)
-    thread.join(60)
-    assert "no TLS 1.3 connection" in str(outcome[0])
+    listener.meets(tls(keys, "bob", "alice"))
+    assert "no TLS 1.3 connection" in listener.told[0]
+
+
+PROBES = {
+    "knocks": b"",
+    "a browser": b"GET / HTTP/1.1\r\nHost: alice\r\n\r\n",
+    "half a greeting": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+    "noise": bytes(range(256)) * 300,
+    "a frame that opens nothing": b"SFUd" + bytes(12),
+}
+
+
+@pytest.mark.parametrize("encrypted", [True, False], ids=["TLS", "plain"])
+def test_strangers_at_the_port_do_not_end_a_session(keys, encrypted):
+    """One connection of a port scanner used to be the whole session."""
+    listener = Listener(tls(keys, "alice", "bob") if encrypted else None)
+    for probe in PROBES.values():
+        with connected(listener.port) as stranger, contextlib.suppress(OSError):
+            stranger.sendall(probe)
+    with connected(listener.port), connected(listener.port) as half:  # one is silent, one stays
+        half.sendall(b"\x16\x03")
+        listener.meets(tls(keys, "bob", "alice") if encrypted else None)
+    assert listener.told
+
+
+def test_a_crowd_of_silent_strangers_is_bounded_and_keeps_nobody_out(keys, monkeypatch):
+    monkeypatch.setattr("sfumato.secure.tls._CALLERS", 4)
+    listener = Listener(tls(keys, "alice", "bob"))
+    crowd = [connected(listener.port) for _ in range(12)]
+    for stranger in crowd[:8]:  # the oldest had to make room
+        stranger.settimeout(60)
+        with contextlib.suppress(ConnectionError):
+            assert stranger.recv(1) == b""
+    listener.meets(tls(keys, "bob", "alice"))
+    for stranger in crowd:
+        stranger.close()
+
+
+def test_a_silent_stranger_is_sent_away_in_time(keys, monkeypatch):
+    monkeypatch.setattr("sfumato.secure.tls._GREETING_SECONDS", 0.2)
+    listener = Listener(None)
+    with connected(listener.port) as stranger:
+        stranger.settimeout(60)
+        assert stranger.recv(1) == b""
+    monkeypatch.undo()
+    listener.meets(None)
+    assert "showed nothing within" in listener.told[0]
+
+
+def test_nobody_comes_but_strangers(keys):
+    port = free_port()
+    probe = threading.Thread(target=lambda: connected(port).close())
+    probe.start()
+    with pytest.raises(PeerError, match=r"did not connect within 1 s \(1 turned away"):
+        secure.listen(
+            "alice", ("127.0.0.1", port), program="x", tls=tls(keys, "alice", "bob"), timeout=1
+        )
+    probe.join()
 
 
 def test_a_certificate_signed_by_the_pinned_one_is_not_the_pinned_one(keys, tmp_path):
@@ -129,8 +198,10 @@ def test_a_certificate_signed_by_the_pinned_one_is_not_the_pinned_one(keys, tmp_
         )
     )
     forged = secure.TLS(tmp_path / "bob2.crt", tmp_path / "bob2.key", keys / "alice.crt")
-    outcome = meet(tls(keys, "alice", "bob"), forged)
-    assert all(isinstance(error, PeerError) for error in outcome), outcome
+    listener = Listener(tls(keys, "alice", "bob"))
+    refused(listener, forged)
+    listener.meets(tls(keys, "bob", "alice"))
+    assert "certificate" in listener.told[0]
 
 
 def test_missing_and_wrong_files_are_named(keys, tmp_path):

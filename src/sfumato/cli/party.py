@@ -108,7 +108,7 @@ class MeetingOptions:
         from sfumato.secure import Meeting
 
         given = {**vars(self), "me": self.me.value}
-        return Meeting(**given, progress=run.budget.progress)
+        return Meeting(**given, budget=run.budget)
 
 
 @dataclass(frozen=True)

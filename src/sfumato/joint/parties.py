@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import socket
 import ssl
 import time
 from collections.abc import Mapping, Sequence
@@ -24,13 +23,11 @@ from typing import Any, NoReturn, Protocol
 
 from sfumato.errors import MissingExtraError, ParameterError, PeerError
 from sfumato.secure.channel import Channel
-from sfumato.secure.tls import TLS, Address, dial, listening, named
+from sfumato.secure.tls import TLS, Address, Door, dial, listening, named
 
 __all__ = ["Certificates", "Trust", "checked_keys", "gather", "join", "make_card"]
 
 Card = dict[str, Any]
-_GREETING_SECONDS = 10.0
-"""How long a caller may take for the TLS greeting before the next one is served."""
 
 
 class Trust(Protocol):
@@ -180,32 +177,27 @@ def gather(
         context.load_verify_locations(path)
     deadline = time.monotonic() + timeout
     found: dict[str, Channel] = {}
-    with listening(address, loopback_only=False, backlog=len(names)) as server:
+    with (
+        listening(address, loopback_only=False) as server,
+        Door(server, context, names) as door,
+    ):
         while len(found) < len(names):
-            server.settimeout(max(0.01, deadline - time.monotonic()))
             try:
-                plain, _ = server.accept()
+                name, sock = door.admit(deadline)
             except TimeoutError:
                 missing = sorted(set(names.values()) - set(found))
                 for channel in found.values():
                     channel.stop("not all parties connected")
                 raise PeerError(
-                    f"{', '.join(f'`{name}`' for name in missing)} did not connect in time",
+                    f"{', '.join(f'`{name}`' for name in missing)} did not connect in time"
+                    f"{door.others}",
                     where=named(address),
                     remedy="Start all parties within the time-out.",
                 ) from None
-            try:
-                plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                plain.settimeout(min(_GREETING_SECONDS, max(0.01, deadline - time.monotonic())))
-                sock = context.wrap_socket(plain, server_side=True)
-            except OSError:  # a stranger, or somebody who only knocks; parties try again
-                plain.close()
-                continue
-            name = names.get(sock.getpeercert(binary_form=True) or b"")
-            if name is None or name in found:
+            if name in found:
                 sock.close()
-                continue
-            found[name] = Channel(sock, timeout=timeout)
+            else:
+                found[name] = Channel(sock, timeout=timeout)
     return found
 
 

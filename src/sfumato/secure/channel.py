@@ -29,15 +29,19 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn
 
-from sfumato.errors import ParameterError, PeerError
+from sfumato.budget import Budget
+from sfumato.errors import BudgetError, ParameterError, PeerError
 
-__all__ = ["LARGEST_MESSAGE", "Channel", "Traffic"]
+__all__ = ["FIRST_BYTES", "LARGEST_MESSAGE", "Channel", "Traffic", "opens_session"]
 
 _HEADER = struct.Struct(">4sI8s")
+FIRST_BYTES = _HEADER.size
 _DATA, _STOPPED = b"SFUd", b"SFUx"
 _LARGEST_REASON = 512
 LARGEST_MESSAGE = 1 << 28
-_LARGEST_INBOX = 1 << 29
+_LARGEST_INBOX = 1 << 24
+"""Bytes taken in while sending, beyond as many as are being sent: what an honest peer may be
+ahead. From one who sends more nothing is read until its own turn has come."""
 _SLICE = 1 << 20
 _SLOWEST_RATE = 1 << 16  # bytes a second below which a peer counts as stalled
 
@@ -55,6 +59,20 @@ class Traffic:
     seconds_waiting: float = 0.0
 
 
+def opens_session(first: bytes) -> bool:
+    """Whether a connection begins as a session does: with the header of a greeting.
+
+    Examples
+    --------
+    >>> opens_session(b"GET / HTTP/1.1\\r\\n")
+    False
+    """
+    if len(first) < FIRST_BYTES:
+        return False
+    kind, _, tag = _HEADER.unpack(first[:FIRST_BYTES])
+    return bool(kind == _DATA and tag == _tag(b"", "greeting", 0))
+
+
 class Channel:
     """One end of a connection between two parties.
 
@@ -63,8 +81,10 @@ class Channel:
     sock
         A connected stream socket, plain or TLS; the channel owns and closes it.
     timeout
-        Seconds without progress after which the peer counts as gone. A whole message may take
+        Seconds without a byte moving after which the peer counts as gone. A whole message may take
         this long plus one second for each 64 KiB.
+    budget
+        The time that all of it may take.
 
     Examples
     --------
@@ -76,7 +96,9 @@ class Channel:
     (None, None)
     """
 
-    def __init__(self, sock: socket.socket, *, timeout: float = 60.0) -> None:
+    def __init__(
+        self, sock: socket.socket, *, timeout: float = 60.0, budget: Budget | None = None
+    ) -> None:
         if not timeout > 0:
             raise ParameterError(f"a time-out of {timeout} s is not possible")
         sock.setblocking(False)
@@ -85,11 +107,13 @@ class Channel:
         self.traffic = Traffic()
         self._sock = sock
         self._binding = b""
+        self._budget = budget or Budget()
         self._inbox = bytearray()
         self._ended = False
         self._closed = False
         self._inside = False  # whether a message has been sent in part
         self._sent_last = False
+        self._stopping = False
 
     def rebind(self, binding: bytes) -> None:
         """Bind all later frames to what both sides have agreed on so far."""
@@ -104,7 +128,9 @@ class Channel:
                 f"`{step}` would send {len(body)} bytes in one message",
                 remedy="Work in smaller batches.",
             )
-        header = _HEADER.pack(_DATA, len(body), self._tag(step, self.traffic.messages_sent))
+        header = _HEADER.pack(
+            _DATA, len(body), _tag(self._binding, step, self.traffic.messages_sent)
+        )
         deadline = self._deadline(len(body))
         if len(body) < _SLICE:  # one record instead of two
             self._push(memoryview(b"".join((header, body))), step, deadline)
@@ -126,6 +152,7 @@ class Channel:
     def stop(self, reason: str) -> None:
         """Tell the peer that this side stops, if that is still possible, and close."""
         if not (self._closed or self._ended or self._inside):
+            self._stopping = True
             text = reason.encode()[:_LARGEST_REASON]
             frame = _HEADER.pack(_STOPPED, len(text), bytes(8)) + text
             with contextlib.suppress(PeerError):  # it may be gone already, with nobody to tell
@@ -139,10 +166,6 @@ class Channel:
             self._sock.close()
 
     # How bytes move
-
-    def _tag(self, step: str, number: int) -> bytes:
-        text = f"{step}\0{number}".encode()
-        return hashlib.sha256(self._binding + text).digest()[:8]
 
     def _deadline(self, size: int) -> float:
         return time.monotonic() + self.timeout + size / _SLOWEST_RATE
@@ -158,7 +181,7 @@ class Channel:
             self._peer_stopped(length, step)
         if kind != _DATA:
             self._refuse(step, "sent something that is not a message of this protocol")
-        if tag != self._tag(step, self.traffic.messages_received):
+        if tag != _tag(self._binding, step, self.traffic.messages_received):
             self._refuse(step, "is at another step, or runs another version or other parameters")
         if not fits(length) or length > LARGEST_MESSAGE:
             self._refuse(step, f"announced {length} bytes where {wanted} were expected")
@@ -213,18 +236,23 @@ class Channel:
 
     def _push(self, view: memoryview, step: str, deadline: float) -> None:
         self._inside = True
+        room = _LARGEST_INBOX + len(view)
+        moved = time.monotonic()
         while view:
             self._check_open(step)
             try:
                 view = view[self._sock.send(view[:_SLICE]) :]
+                moved = time.monotonic()
                 continue
             except (BlockingIOError, ssl.SSLWantWriteError, ssl.SSLWantReadError):
                 pass
             except (OSError, ValueError) as error:
-                self._drain()
+                self._drain(room)
                 self._lost(step, _how(error))
-            self._wait(step, deadline, writing=True)
-            if not self._drain():
+            # with a full inbox arriving bytes wake nobody
+            reading = len(self._inbox) < room
+            self._wait(step, min(deadline, moved + self.timeout), reading=reading, writing=True)
+            if reading and not self._drain(room):
                 self._lost(step, "closed the connection")
         self._inside = False
 
@@ -239,25 +267,27 @@ class Channel:
         result[:have] = self._inbox[:have]
         del self._inbox[:have]
         view = memoryview(result)[have:]
+        moved = time.monotonic()
         while view:
             self._check_open(step)
             try:
                 count = self._sock.recv_into(view)
             except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
-                self._wait(step, deadline, writing=False)
+                self._wait(step, min(deadline, moved + self.timeout), reading=True)
                 continue
             except (OSError, ValueError) as error:
                 self._lost(step, _how(error))
             if count == 0:
                 self._lost(step, "closed the connection")
             view = view[count:]
+            moved = time.monotonic()
         return result
 
-    def _drain(self) -> bool:
-        """Take in whatever has arrived; False at the end of the stream."""
-        while len(self._inbox) < _LARGEST_INBOX:
+    def _drain(self, room: int) -> bool:
+        """Take in what has arrived, up to `room` bytes; False at the end of the stream."""
+        while len(self._inbox) < room:
             try:
-                data = self._sock.recv(_SLICE)
+                data = self._sock.recv(min(_SLICE, room - len(self._inbox)))
             except (BlockingIOError, ssl.SSLWantReadError, ssl.SSLWantWriteError):
                 return True
             except (OSError, ValueError):
@@ -267,13 +297,14 @@ class Channel:
             self._inbox += data
         return True
 
-    def _wait(self, step: str, deadline: float, *, writing: bool) -> None:
-        remaining = min(self.timeout, deadline - time.monotonic())
-        events = selectors.EVENT_READ | (selectors.EVENT_WRITE if writing else 0)
+    def _wait(self, step: str, deadline: float, *, reading: bool, writing: bool = False) -> None:
+        remaining = min(deadline - time.monotonic(), self._budget.remaining)
+        events = selectors.EVENT_READ * reading | selectors.EVENT_WRITE * writing
         with selectors.DefaultSelector() as selector:
             selector.register(self._sock, events)
             ready = remaining > 0 and selector.select(remaining)
         if not ready:
+            self._check_open(step)
             self.stop("it waited too long for the other party")
             raise PeerError(
                 f"no progress within the time-out of {self.timeout:g} s",
@@ -282,10 +313,22 @@ class Channel:
             )
 
     def _check_open(self, step: str) -> None:
+        """Refuse to go on with a line that is closed, or once the time is over."""
+        if self._budget.spent() and not self._closed and not self._stopping:
+            self.stop("its time was over")
+            raise BudgetError(
+                "the time was over before the two sides had finished",
+                where=f"step `{step}`",
+                remedy="Allow more time with --time, on both sides.",
+            )
         if self._closed:
             raise PeerError(
                 "the connection is closed", where=f"step `{step}`", remedy="Start both sides again."
             )
+
+
+def _tag(binding: bytes, step: str, number: int) -> bytes:
+    return hashlib.sha256(binding + f"{step}\0{number}".encode()).digest()[:8]
 
 
 def _how(error: Exception) -> str:

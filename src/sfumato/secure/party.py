@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
+from sfumato.budget import Budget
 from sfumato.errors import ColumnError, ParameterError, SourceError, did_you_mean
 from sfumato.files import read_text, require_file
 from sfumato.results import Result
@@ -65,8 +66,9 @@ class Meeting:
         No encryption and no certificates: between processes of one machine only.
     timeout
         Seconds to wait for the other side, at the start and at each step.
-    progress
-        Receives what is being done, and how much of it is finished.
+    budget
+        The time that all of it may take; it hears what is being done, and how much of it is
+        finished.
 
     Examples
     --------
@@ -82,7 +84,7 @@ class Meeting:
     peer_cert: str | Path | None = None
     plain: bool = False
     timeout: float = 60.0
-    progress: Callable[..., None] | None = None
+    budget: Budget | None = None
 
     def __post_init__(self) -> None:
         if bool(self.peer) == bool(self.listen):
@@ -124,9 +126,9 @@ class Meeting:
 
     def meet(self, program: str, parameters: Mapping[str, Any]) -> Session:
         """Prepare the compiled code, then wait for the other party and greet it."""
-        progress = self.progress or (lambda *_: None)
-        warm_up(progress)
-        progress("waiting for the other party")
+        budget = self.budget or Budget()
+        warm_up(budget.progress)
+        budget.progress("waiting for the other party")
         session = (listen if self.listen else connect)(
             self.me,
             self.address,
@@ -134,8 +136,9 @@ class Meeting:
             parameters=parameters,
             tls=self._tls(),
             timeout=self.timeout,
+            budget=budget,
         )
-        session.on_progress = progress
+        session.on_progress = budget.progress
         return session
 
     def _tls(self) -> TLS | None:

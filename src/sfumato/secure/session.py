@@ -33,6 +33,7 @@ from typing import (
     cast,
 )
 
+from sfumato.budget import Budget
 from sfumato.errors import ParameterError, PeerError
 from sfumato.results import Result
 from sfumato.secure.channel import Channel
@@ -281,16 +282,20 @@ class Session:
 
 
 class Wanted(TypedDict, total=False):
-    """What both sides run (`program` and `parameters`), over which TLS, and how long one waits."""
+    """What both sides run (`program` and `parameters`), over which TLS, and how long one waits.
+
+    `budget` is the time that all of it may take; it hears why strangers were turned away.
+    """
 
     program: Required[str]
     parameters: Mapping[str, Any] | None
     tls: TLS | None
     timeout: float
+    budget: Budget | None
 
 
 def listen(role: str, address: Address, **wanted: Unpack[Wanted]) -> Session:
-    """Wait for the other party at `address` and greet it.
+    """Wait for the other party at `address` and greet it; strangers are turned away meanwhile.
 
     Without `tls` only a loopback address is accepted; `timeout` is 60 seconds if not given.
     """
@@ -354,7 +359,7 @@ def together(
 
 
 def _met(
-    meet: Callable[[Address, TLS | None, float], socket.socket],
+    meet: Callable[[Address, TLS | None, float, Budget | None], socket.socket],
     role: str,
     address: Address,
     *,
@@ -362,9 +367,10 @@ def _met(
     parameters: Mapping[str, Any] | None = None,
     tls: TLS | None = None,
     timeout: float = 60.0,
+    budget: Budget | None = None,
 ) -> Session:
     _role(role)
-    channel = Channel(meet(address, tls, timeout), timeout=timeout)
+    channel = Channel(meet(address, tls, timeout, budget), timeout=timeout, budget=budget)
     try:
         return Session(channel, role, program=program, parameters=parameters)
     except BaseException:

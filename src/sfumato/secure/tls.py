@@ -2,6 +2,9 @@
 
 There is no certificate authority. Each party makes a self-signed certificate (`make_keys`), hands
 it to the other in a trusted way, and accepts exactly the one certificate it was handed.
+
+Anybody can reach an open port: scanners, browsers, monitoring. A `Door` lets them knock, and goes
+on until whoever is expected has shown who it is.
 """
 
 from __future__ import annotations
@@ -12,19 +15,30 @@ import hmac
 import ipaddress
 import os
 import re
+import selectors
 import socket
 import ssl
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from sfumato.budget import Budget
 from sfumato.errors import MissingExtraError, ParameterError, PeerError, SourceError
 from sfumato.results import Result
+from sfumato.secure.channel import FIRST_BYTES, opens_session
 
-__all__ = ["TLS", "Address", "KeyPaths", "accept", "dial", "make_keys", "parse_address"]
+__all__ = ["TLS", "Address", "Door", "KeyPaths", "accept", "dial", "make_keys", "parse_address"]
 
 Address = tuple[str, int]
+_GREETING_SECONDS = 10.0
+"""How long a caller may take to show who it is."""
+_CALLERS = 128
+"""How many callers are listened to at once; one more, and the oldest must go."""
+_LEAVING_SECONDS, _LEAVING_BYTES = 1.0, 1 << 16
+"""A caller that was turned away is read from for so long, so that it still hears why."""
+_ATTEMPTS = 4
+"""How often a line that breaks during the greeting is tried: the door may have been crowded."""
 
 
 @dataclass(frozen=True)
@@ -66,7 +80,7 @@ class TLS:
                 where=str(self.certificate),
                 remedy="Make a new pair.",
             ) from error
-        context.load_verify_locations(cadata=self._pinned())
+        context.load_verify_locations(cadata=self.pinned())
         if Path(self.peer_certificate).read_text().strip() in Path(self.certificate).read_text():
             raise SourceError(
                 "this is this side's own certificate",
@@ -75,7 +89,7 @@ class TLS:
             )
         return context
 
-    def _pinned(self) -> bytes:
+    def pinned(self) -> bytes:
         """The one certificate the peer may show."""
         try:
             text = Path(self.peer_certificate).read_text().strip()
@@ -94,33 +108,232 @@ class TLS:
     def check(self, sock: ssl.SSLSocket) -> None:
         """Refuse a peer that shows any certificate but the pinned one."""
         shown = sock.getpeercert(binary_form=True) or b""
-        if not hmac.compare_digest(self._pinned(), shown):
+        if not hmac.compare_digest(self.pinned(), shown):
             raise PeerError(
                 "the other party shows a different certificate from the one it handed over",
                 remedy="Exchange the .crt files again in a way you trust.",
             )
 
 
-def accept(address: Address, tls: TLS | None, timeout: float) -> socket.socket:
-    """Wait for the other party to connect."""
+def accept(
+    address: Address, tls: TLS | None, timeout: float, budget: Budget | None = None
+) -> socket.socket:
+    """Wait until the other party has connected and shown who it is.
+
+    Parameters
+    ----------
+    budget
+        The time that is left in all; it hears why somebody else was turned away.
+    """
     context = tls.context(server=True) if tls else None
-    deadline = time.monotonic() + timeout
-    with listening(address, loopback_only=tls is None) as server:
-        server.settimeout(max(0.01, deadline - time.monotonic()))
+    names = {tls.pinned(): "peer"} if tls else {}
+    left = budget or Budget()
+    seconds = min(timeout, left.remaining)
+    deadline = time.monotonic() + seconds
+    with (
+        listening(address, loopback_only=tls is None) as server,
+        Door(server, context, names, told=left.progress) as door,
+    ):
         try:
-            sock, _ = server.accept()
+            return door.admit(deadline)[1]
         except TimeoutError:
             raise PeerError(
-                f"nobody connected within {timeout:g} s",
+                f"the other party did not connect within {seconds:g} s{door.others}",
                 where=named(address),
                 remedy="Start the other side, or raise the time-out.",
             ) from None
-    return _secured(sock, tls, context, server=True, deadline=deadline)
+
+
+@dataclass(eq=False)
+class _Caller:
+    """Somebody at the door."""
+
+    sock: socket.socket
+    until: float
+    left: int | None = None
+    """Bytes still read from somebody who was turned away; None before that."""
+
+
+class Door:
+    """A port where anybody may knock and only those who are expected come in.
+
+    One thread serves all callers, none of whom can hold up another: a caller has ten seconds to
+    show its certificate, OpenSSL bounds what it may send until then, and a hundred and
+    twenty-eight callers wait at most, of whom the oldest has to go when one more comes.
+
+    Parameters
+    ----------
+    server
+        A socket that listens.
+    context
+        Settings of TLS; None for plain connections, where the peer is whoever begins with the
+        first frame of a session.
+    names
+        Who may come in, by certificate (DER).
+    told
+        Receives why a caller was turned away.
+    """
+
+    def __init__(
+        self,
+        server: socket.socket,
+        context: ssl.SSLContext | None,
+        names: Mapping[bytes, str],
+        *,
+        told: Callable[[str], None] | None = None,
+    ) -> None:
+        self._server = server
+        self._context = context
+        self._names = names
+        self._told = told
+        self._callers: dict[_Caller, None] = {}
+        self._turned_away = 0
+        self._last = ""
+        self._selector = selectors.DefaultSelector()
+        server.setblocking(False)
+        self._selector.register(server, selectors.EVENT_READ)
+
+    def __enter__(self) -> Door:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for caller in list(self._callers):
+            self._drop(caller)
+        self._selector.close()
+
+    @property
+    def others(self) -> str:
+        """Who came instead, to be put behind a sentence."""
+        if not self._turned_away:
+            return ""
+        return f" ({self._turned_away:,} turned away, the last because it {self._last})"
+
+    def admit(self, deadline: float) -> tuple[str, socket.socket]:
+        """The next one who may come in, and its name; TimeoutError if nobody does in time."""
+        while (now := time.monotonic()) < deadline:
+            for caller in [c for c in self._callers if c.until <= now]:
+                self._expire(caller)
+            soonest = min([deadline, *(caller.until for caller in self._callers)])
+            for key, _ in self._selector.select(max(0.0, soonest - time.monotonic())):
+                if key.data is None:
+                    self._answer()
+                elif key.data in self._callers and (name := self._listen_to(key.data)) is not None:
+                    caller = key.data
+                    self._forget(caller)
+                    return name, caller.sock
+        raise TimeoutError
+
+    def _answer(self) -> None:
+        try:
+            sock, _ = self._server.accept()
+        except OSError:  # it has gone again, or there is no room for one more
+            time.sleep(0.01)
+            return
+        try:
+            sock.setblocking(False)
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            if self._context is not None:
+                sock = self._context.wrap_socket(
+                    sock, server_side=True, do_handshake_on_connect=False
+                )
+            else:
+                with contextlib.suppress(OSError):  # not everywhere: then a part is nothing
+                    sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, FIRST_BYTES)
+        except (OSError, ValueError):
+            sock.close()
+            return
+        if len(self._callers) >= _CALLERS:
+            self._drop(next(iter(self._callers)))
+        self._register(_Caller(sock, time.monotonic() + _GREETING_SECONDS))
+
+    def _listen_to(self, caller: _Caller) -> str | None:
+        """Go on with a caller; its name once it has shown who it is."""
+        if caller.left is not None:
+            self._let_leave(caller)
+            return None
+        try:
+            if isinstance(caller.sock, ssl.SSLSocket):
+                return self._greeted(caller, caller.sock)
+            if opens_session(caller.sock.recv(FIRST_BYTES, socket.MSG_PEEK)):
+                with contextlib.suppress(OSError):
+                    caller.sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, 1)
+                return ""
+            self._turn_away(caller, "does not speak this protocol")
+        except BlockingIOError:
+            pass
+        except OSError:
+            self._turn_away(caller, "hung up")
+        return None
+
+    def _greeted(self, caller: _Caller, sock: ssl.SSLSocket) -> str | None:
+        try:
+            with _explained():
+                sock.do_handshake()
+        except ssl.SSLWantReadError:
+            self._selector.modify(sock, selectors.EVENT_READ, caller)
+            return None
+        except ssl.SSLWantWriteError:
+            self._selector.modify(sock, selectors.EVENT_WRITE, caller)
+            return None
+        except PeerError as error:
+            self._turn_away(caller, f"was not recognised: {error.what}")
+            return None
+        name = self._names.get(sock.getpeercert(binary_form=True) or b"")
+        if name is None:
+            self._turn_away(caller, "shows a certificate that was not handed over")
+        return name
+
+    def _expire(self, caller: _Caller) -> None:
+        if caller.left is None:
+            self._turn_away(caller, f"showed nothing within {_GREETING_SECONDS:g} s", wait=False)
+        else:
+            self._drop(caller)
+
+    def _turn_away(self, caller: _Caller, why: str, *, wait: bool = True) -> None:
+        self._turned_away += 1
+        self._last = why
+        if self._told is not None:
+            self._told(f"somebody who {why} was turned away")
+        self._forget(caller)
+        try:
+            # closing over unread bytes would cut off the alert that says why
+            plain = socket.socket(fileno=caller.sock.detach())
+            plain.setblocking(False)
+            plain.shutdown(socket.SHUT_WR)
+        except OSError:
+            plain.close()
+            return
+        if wait:
+            self._register(_Caller(plain, time.monotonic() + _LEAVING_SECONDS, _LEAVING_BYTES))
+        else:
+            plain.close()
+
+    def _let_leave(self, caller: _Caller) -> None:
+        assert caller.left is not None
+        try:
+            read = len(caller.sock.recv(1 << 12))
+        except OSError:
+            read = 0
+        caller.left -= read
+        if not read or caller.left <= 0:
+            self._drop(caller)
+
+    def _register(self, caller: _Caller) -> None:
+        self._callers[caller] = None
+        self._selector.register(caller.sock, selectors.EVENT_READ, caller)
+
+    def _forget(self, caller: _Caller) -> None:
+        del self._callers[caller]
+        self._selector.unregister(caller.sock)
+
+    def _drop(self, caller: _Caller) -> None:
+        self._forget(caller)
+        caller.sock.close()
 
 
 @contextlib.contextmanager
 def listening(
-    address: Address, *, loopback_only: bool, backlog: int = 1
+    address: Address, *, loopback_only: bool, backlog: int = _CALLERS
 ) -> Iterator[socket.socket]:
     """A socket that waits for others at `address`."""
     family, where = _resolve(address, need_loopback=loopback_only)[0]
@@ -138,12 +351,14 @@ def listening(
         yield server
 
 
-def dial(address: Address, tls: TLS | None, timeout: float) -> socket.socket:
+def dial(
+    address: Address, tls: TLS | None, timeout: float, budget: Budget | None = None
+) -> socket.socket:
     """Connect to the other party, trying until it listens or the time is over."""
     context = tls.context(server=False) if tls else None
-    deadline = time.monotonic() + timeout
+    deadline = time.monotonic() + min(timeout, (budget or Budget()).remaining)
     places = _resolve(address, need_loopback=tls is None)
-    attempt = 0
+    attempt, broken = 0, 0
     while True:
         family, where = places[attempt % len(places)]
         attempt += 1
@@ -161,22 +376,28 @@ def dial(address: Address, tls: TLS | None, timeout: float) -> socket.socket:
                 ) from error
             time.sleep(0.05)
             continue
-        return _secured(sock, tls, context, server=False, deadline=deadline)
+        try:
+            return _secured(sock, tls, context, deadline)
+        except _BrokenLine:
+            broken += 1
+            pause = 0.1 * 2**broken
+            if broken == _ATTEMPTS or time.monotonic() + pause >= deadline:
+                raise
+            time.sleep(pause)
+
+
+class _BrokenLine(PeerError):
+    """The line was cut during the greeting, without a word: to be tried again."""
 
 
 def _secured(
-    sock: socket.socket,
-    tls: TLS | None,
-    context: ssl.SSLContext | None,
-    *,
-    server: bool,
-    deadline: float,
+    sock: socket.socket, tls: TLS | None, context: ssl.SSLContext | None, deadline: float
 ) -> socket.socket:
     sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     if tls is None or context is None:
         return sock
     sock.settimeout(max(0.01, deadline - time.monotonic()))
-    secured = context.wrap_socket(sock, server_side=server, do_handshake_on_connect=False)
+    secured = context.wrap_socket(sock, do_handshake_on_connect=False)
     try:
         with _explained():
             secured.do_handshake()
@@ -205,10 +426,17 @@ def _hang_up(sock: ssl.SSLSocket) -> None:
 def _explained() -> Iterator[None]:
     try:
         yield
+    except (ssl.SSLWantReadError, ssl.SSLWantWriteError):
+        raise
     except ssl.SSLCertVerificationError as error:
         raise PeerError(
             f"the other party's certificate is not the expected one ({error.verify_message})",
             remedy="Exchange the .crt files again in a way you trust; check both clocks.",
+        ) from error
+    except (ssl.SSLEOFError, ConnectionError) as error:
+        raise _BrokenLine(
+            "the other party closed the connection during the TLS greeting",
+            remedy="Both sides need TLS with each other's certificate.",
         ) from error
     except ssl.SSLError as error:
         reason = (error.reason or "TLS failure").replace("_", " ").lower()
@@ -223,8 +451,8 @@ def _explained() -> Iterator[None]:
         ) from error
     except OSError as error:
         raise PeerError(
-            "the other party closed the connection during the TLS greeting",
-            remedy="Both sides need TLS with each other's certificate.",
+            "the other party cannot be reached any more",
+            remedy="Check the network, then start both sides again.",
         ) from error
 
 
