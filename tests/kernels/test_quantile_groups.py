@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from itertools import product
+from itertools import pairwise, product
 
 import numpy as np
 import pytest
@@ -67,6 +67,19 @@ def test_ties_stay_together_and_no_group_is_small(
     assert len(groups.cuts) <= (most or sum(counts))
     sizes = np.bincount(groups.group_of_value, weights=counts)
     assert sizes.tolist() == groups.sizes.tolist()
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=10), st.integers(1, 12))
+def test_with_ties_no_grouping_changes_ranks_less(counts: list[int], k: int) -> None:
+    if k > sum(counts):
+        return
+    costs = []
+    for cuts in product([False, True], repeat=len(counts) - 1):
+        starts = [0, *(i + 1 for i, cut in enumerate(cuts) if cut), len(counts)]
+        sizes = [sum(counts[a:b]) for a, b in pairwise(starts)]
+        if min(sizes) >= k:
+            costs.append(sum(size * size // 4 for size in sizes))
+    assert quantile_groups(counts, k).rank_difference == min(costs)
 
 
 @given(counts, st.integers(1, 20))

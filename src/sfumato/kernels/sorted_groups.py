@@ -2,7 +2,8 @@
 
 Lodha & Thomas, Definition 9 and Theorem 5: quantiles cut n rows into ⌊n/k⌋ groups of as equal size
 as possible and map each to its median element, which is the least total change of rank. Rows with
-equal values stay together unless asked otherwise: one value, one image.
+equal values stay together unless asked otherwise: one value, one image. Even groups are then not
+always possible, and the groups are those that change ranks least among all that keep them together.
 
 The least distance (section 4.1.1 and appendix B) has three costs:
 
@@ -10,8 +11,8 @@ The least distance (section 4.1.1 and appendix B) has three costs:
 - ``cellular``: Σ radius of its group, a group's radius being half its width
 - ``k-center``: the largest radius
 
-The paper's recursion takes O(n·k). The two sums satisfy the quadrangle inequality, which makes
-O(n log n) of it whatever k; the maximum is found by bisection over widths, one linear scan each.
+The paper's recursion takes O(n·k). The two sums, and the change of rank, satisfy the quadrangle
+inequality, which makes O(n log n) of it whatever k; the maximum is found by bisection over widths, one linear scan each.
 For the cellular cost groups that are *not* contiguous can be better ({5, 38}, {18, 20, 20} costs 36
 where the best contiguous grouping costs 40, k = 2); the claim here, as there, is the optimum over
 contiguous groups, the only ones that are ranges.
@@ -45,7 +46,7 @@ __all__ = [
 Array = npt.NDArray[Any]
 Cost = Literal["k-median", "cellular", "k-center"]
 COSTS: tuple[Cost, ...] = ("k-median", "cellular", "k-center")
-_MEDIAN, _CELLULAR = 0, 1
+_MEDIAN, _CELLULAR, _RANK = 0, 1, 2
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,10 +171,11 @@ def quantile_groups(
     k
         Rows a group must have at least.
     groups
-        Groups there may be at most; as many as k allows when left out.
+        Groups there may be at most, of sizes as even as a walk over the values makes them; when
+        left out, as many as change ranks least.
     ties
-        True keeps rows with equal values together, and groups may exceed their even size; False is
-        the paper's element-wise transformation with the least rank difference of all (Theorem 5).
+        True keeps rows with equal values together: the least rank difference of all groupings that
+        do. False is the paper's element-wise transformation (Theorem 5), the least without that.
 
     Examples
     --------
@@ -182,6 +184,12 @@ def quantile_groups(
     >>> groups = quantile_groups([1, 1, 1, 1, 1], k=2)
     >>> groups.sizes.tolist(), groups.median_value.tolist(), groups.rank_difference
     ([3, 2], [1, 3], 3)
+
+    Equal values stay together; {2, 1} and {3} change ranks less than {2} and {1, 3}.
+
+    >>> groups = quantile_groups([2, 1, 3], k=2)
+    >>> groups.sizes.tolist(), groups.rank_difference
+    ([3, 3], 4)
     """
     weights = np.ascontiguousarray(counts, dtype=np.int64)
     offsets = np.concatenate([[0], np.cumsum(weights)])
@@ -190,9 +198,13 @@ def quantile_groups(
     most = rows // k if groups is None else min(groups, rows // k)
     if most < 1:
         raise ParameterError("a column must keep at least one value", remedy="Give 1 or more.")
-    if not ties:
+    if not ties or len(weights) == rows:
         return SortedGroups(_even_cuts(rows, most), offsets)
-    return SortedGroups(offsets[_tied_groups(weights, k, most)], offsets)
+    if groups is None:
+        starts = _sum_groups(weights.astype(np.float64), offsets, k, _RANK)
+    else:
+        starts = _tied_groups(weights, k, most)
+    return SortedGroups(offsets[starts], offsets)
 
 
 def _even_cuts(rows: int, groups: int) -> npt.NDArray[np.int64]:
@@ -345,6 +357,8 @@ def _group_cost(
     """Cost of one group that holds the values a … b-1; O(1), or O(log) with weights."""
     if kind == _CELLULAR:
         return float(0.5 * (x[b - 1] - x[a]) * (rows[b] - rows[a]))
+    if kind == _RANK:
+        return float((rows[b] - rows[a]) * (rows[b] - rows[a]) // 4)
     if single:
         m = (a + b - 1) // 2
     else:
@@ -366,7 +380,7 @@ def _group_cost(
 def _sum_groups(x: Array, rows: Array, k: int, kind: int) -> Array:
     """Groups of at least k rows, contiguous in sorted x, with the least summed cost.
 
-    best[j] = min over i of best[i] + cost(i, j). Both costs satisfy the quadrangle inequality, so
+    best[j] = min over i of best[i] + cost(i, j). All costs satisfy the quadrangle inequality, so
     a later start that is better once stays better: each start owns one interval of ends, kept in a
     queue and found by bisection. O(d log d) for d values, whatever k.
     """
