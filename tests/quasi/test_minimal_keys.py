@@ -56,6 +56,8 @@ def test_the_example_of_yuan():
 def test_minimal_keys_equal_brute_force(method, drawn):
     rows, width = drawn
     found = sf.minimal_keys(as_table(rows, width), method=method, expand=True)
+    once = sf.minimal_keys(as_table(rows, width), method=method)
+    assert once.represents == found.represents == len(found.keys)
     everything = classes(rows, range(width))
     assert as_positions(found.keys) == minimal(width, lambda s: classes(rows, s) == everything)
     assert found.complete

@@ -93,7 +93,10 @@ def view(found: MinimalKeys) -> RenderableType:
         Text(f"  {name} could be {' or '.join(others)}")
         for name, others in found.equivalents.items()
     ]
-    parts = [Text(f"{len(found.keys):,} minimal sets", style="bold"), *lines]
+    title = f"{len(found.keys):,} minimal set{'s' * (len(found.keys) != 1)}"
+    if found.represents > len(found.keys):
+        title += f", which stand for {found.represents:,} (--expand lists them)"
+    parts = [Text(title, style="bold"), *lines]
     if same:
         parts += [Text(), Text("Columns that say the same", style="bold"), *same]
     parts += [Text(), *(Text(note) for note in found.notes), Text(_verdict(found))]
@@ -106,4 +109,5 @@ def _verdict(found: MinimalKeys) -> str:
         return f"There may be more: the search was not finished ({why})."
     if found.delta is not None:
         return f"These are all, but for a probability of {found.delta:g} (pruned by samples)."
-    return "These are all: any set that identifies people contains one of them."
+    other = " or one it stands for" if found.represents > len(found.keys) else ""
+    return f"These are all: any set that identifies people contains one of them{other}."

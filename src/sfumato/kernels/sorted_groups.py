@@ -12,7 +12,8 @@ The least distance (section 4.1.1 and appendix B) has three costs:
 - ``k-center``: the largest radius
 
 The paper's recursion takes O(n·k). The two sums, and the change of rank, satisfy the quadrangle
-inequality, which makes O(n log n) of it whatever k; the maximum is found by bisection over widths, one linear scan each.
+inequality, which makes O(n log n) of it whatever k; the maximum is found by bisection over widths,
+one linear scan each.
 For the cellular cost groups that are *not* contiguous can be better ({5, 38}, {18, 20, 20} costs 36
 where the best contiguous grouping costs 40, k = 2); the claim here, as there, is the optimum over
 contiguous groups, the only ones that are ranges.

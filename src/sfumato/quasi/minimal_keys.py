@@ -70,10 +70,13 @@ class MinimalKeys(Result):
     keys
         The sets, small ones first. Of columns that say the same only the first is named, unless
         they were asked to be expanded.
+    represents
+        How many minimal sets `keys` stands for: each column may be replaced by one that says the
+        same.
     equivalents
         For a column named in `keys`, the others that could stand in its place.
     complete
-        Whether these are all of them; `max_size` and a spent budget leave some out.
+        Whether these represent all of them; `max_size` and a spent budget leave some out.
     method, delta
         How they were found; with sampled pruning a set may be missing with probability δ.
     duplicate_rows
@@ -81,6 +84,7 @@ class MinimalKeys(Result):
     """
 
     keys: tuple[tuple[str, ...], ...]
+    represents: int
     equivalents: Mapping[str, tuple[str, ...]]
     complete: bool
     method: str
@@ -159,10 +163,12 @@ def minimal_keys(
     used = search.suited() if method == "auto" else method
     found = search.run(used)
     sets = [tuple(chosen[c] for c in s) for s in found.sets]
+    represents = sum(math.prod(1 + len(twins.get(c, ())) for c in s) for s in sets)
     if expand:
         sets = list(in_order(expanded(sets, twins)))
     return MinimalKeys(
         keys=tuple(tuple(names[c] for c in s) for s in sets),
+        represents=represents,
         equivalents={
             names[c]: tuple(names[other] for other in others) for c, others in twins.items()
         },

@@ -160,6 +160,7 @@ def minimal_keys_summary(found: MinimalKeys) -> Page:
         facts=(
             ("minimal sets", f"{len(found.keys):,}"),
             ("columns in them", f"{len({name for names in found.keys for name in names}):,}"),
+            ("stand for", f"{found.represents:,}"),
             ("all of them", "yes" if found.complete else "no"),
             ("method", found.method),
         ),
