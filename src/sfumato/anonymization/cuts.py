@@ -444,8 +444,8 @@ def _cut_blocks(  # type: ignore[no-untyped-def]
 
     `table` has one row a column. `starts` are the blocks' first entries and the end; `sets` says
     which columns show the values that a group holds, not the range they span; `mix` the weights of
-    spread, priority and gain in the score of an axis (Xiong & Rangachari, section 4). Relaxed cuts
-    of lines halve a group exactly and need entries of one row each.
+    spread, priority and gain in the score of an axis (Xiong & Rangachari, section 4.4). Relaxed
+    cuts of lines halve a group exactly and need entries of one row each.
     """
     # One long loop on purpose: most groups are small, and handing the axes to a function for each
     # of them (scoring, choosing, moving) costs 5 to 30 % of the whole.

@@ -1,6 +1,6 @@
 """What the users of a release will ask of it: priorities and cut points from a log of queries.
 
-Xiong & Rangachari (2008, section 4.1) count how often a column is shown (a *feature*) or selected
+Xiong & Rangachari (2008, section 4.2) count how often a column is shown (a *feature*) or selected
 by, and cut the columns that matter most first. Beyond the paper, cuts are made where the
 predicates of the log cut: a release that is asked for ``age >= 65`` should not hold [60, 70).
 """

@@ -1,7 +1,7 @@
 """Greedy search for small column sets that tell rows apart, on exact counts.
 
 Each step adds the column that separates most of the pairs still together, for its cost (Motwani &
-Xu, section 3.1): a key of at most (1 + 2 ln n) times the minimum. Afterwards columns that became
+Xu, section 2.2): a key of at most (1 + 2 ln n) times the minimum. Afterwards columns that became
 redundant are dropped. Only rows not yet alone are looked at again, and a column is given up as
 soon as it cannot win.
 """

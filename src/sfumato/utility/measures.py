@@ -159,7 +159,7 @@ def weighted_discernibility(
 ) -> float:
     """C_WDM = Σ_i weight_i Σ_m |E^m_i|² over the classes of each column alone.
 
-    Xiong & Rangachari 2008, section 4.2: in each column every row pays for the rows that it cannot
+    Xiong & Rangachari 2008, section 4.3: in each column every row pays for the rows that it cannot
     be told from. A suppressed row pays the whole table in every column.
 
     Parameters
