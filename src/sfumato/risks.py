@@ -16,13 +16,14 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.budget import Budget
+from sfumato.columns.persons import require_person
 from sfumato.engines.results import Codes
 from sfumato.errors import ColumnError, ParameterError
 from sfumato.hierarchy.tree import Array
 from sfumato.results import Result
 from sfumato.tables import Table, table
 
-__all__ = ["DEFAULT_THRESHOLD", "Risk", "risk", "risk_of_classes"]
+__all__ = ["DEFAULT_THRESHOLD", "Risk", "risk", "risk_of_classes", "risk_of_persons"]
 
 DEFAULT_THRESHOLD = 0.2
 """Risk above which a row counts as exposed: that of a class of five."""
@@ -113,6 +114,8 @@ def risk(
                 where=opened.name,
                 remedy="Take it out of the quasi-identifiers.",
             )
+    if person is not None:
+        require_person(opened, person)
     if weights is None and person is None and population is None:
         sizes = opened.class_sizes(names, budget)
         found = risk_of_classes(
@@ -215,32 +218,74 @@ def _by_person(
     person: str,
     population: Table | None,
 ) -> Risk:
-    """Risks of persons with several rows: class sizes in persons, the worst row of each person."""
+    """Risks of persons with several rows."""
     assert entries.counts is not None
-    rows = int(entries.counts.sum())
     who = entries.column(person).astype(np.int64)
-    # A person counts once a class, however many rows (or weights) they have there.
-    _, once = np.unique(classes * (int(who.max(initial=0)) + 1) + who, return_index=True)
+    once = _once(classes, who, number)
     sizes = np.bincount(classes[once], minlength=number)
     one_each = np.zeros(len(classes), dtype=np.int64)
     one_each[once] = 1
     outside, basis = _outside(entries, classes, number, one_each, qi, weights, population, sizes)
-    outside = np.maximum(outside, sizes)
-    persons = len(entries.values_of(person))
+    return risk_of_persons(
+        classes, who, outside, qi=qi, rows=entries.rows, threshold=threshold, basis=basis
+    )
+
+
+def _once(classes: Array, who: Array, number: int) -> Array:
+    """A place for every class and person in it, however many rows (or weights) they have there."""
+    from sfumato.kernels import class_ids, representatives
+
+    pair = (classes.astype(np.uint32), who.astype(np.uint32))
+    sizes = (max(number, 1), int(who.max(initial=0)) + 1)
+    return np.asarray(representatives(*class_ids(pair, sizes, entries=len(who))), dtype=np.int64)
+
+
+def risk_of_persons(
+    classes: Array,
+    who: Array,
+    in_population: Array | None = None,
+    *,
+    qi: Sequence[str] = (),
+    rows: int = 0,
+    threshold: float = DEFAULT_THRESHOLD,
+    basis: str = "the table itself",
+) -> Risk:
+    """Risks of persons: class sizes in persons, and the worst row of each person.
+
+    Parameters
+    ----------
+    classes, who
+        Pairs of a class and a person who is in it, both numbered from 0, in any order and number.
+    in_population
+        Size of each class in the population.
+    rows
+        Rows of the table.
+    """
+    number, persons = (
+        (int(classes.max()) + 1 if len(classes) else 0),
+        (int(who.max()) + 1 if len(who) else 0),
+    )
+    once = _once(classes, who, number)
+    classes, who = classes[once], who[once]
+    sizes = np.bincount(classes, minlength=number)
+    outside = sizes if in_population is None else np.maximum(in_population, sizes)
+    plain = risk_of_classes(
+        sizes[sizes > 0], outside[sizes > 0], qi=qi, threshold=threshold, basis=basis
+    )
+    if persons == 0:
+        return replace(plain, persons=0)
     smallest = np.full(persons, np.iinfo(np.int64).max)
     smallest_outside = np.full(persons, np.inf)
     np.minimum.at(smallest, who, sizes[classes])
     np.minimum.at(smallest_outside, who, outside[classes])
-    plain = risk_of_classes(sizes, outside, qi=qi, threshold=threshold, basis=basis)
-    if persons == 0:
-        return replace(plain, persons=0)
+    there = np.isfinite(smallest_outside)
     return replace(
         plain,
         rows=rows,
-        persons=persons,
-        marketer=float((1.0 / smallest_outside).sum() / persons),
-        share_above=float(_exposed(smallest, threshold).mean()),
-        journalist_share_above=float(_exposed(smallest_outside, threshold).mean()),
+        persons=int(there.sum()),
+        marketer=float((1.0 / smallest_outside[there]).mean()),
+        share_above=float(_exposed(smallest[there], threshold).mean()),
+        journalist_share_above=float(_exposed(smallest_outside[there], threshold).mean()),
     )
 
 

@@ -107,10 +107,13 @@ def positions_of(problem: Problem) -> Array:
 
 
 def sensitive_of(problem: Problem) -> Array:
-    """Where the sensitive values of every entry are counted, one row an entry."""
-    table = np.empty((problem.entries.entries, len(problem.sensitive)), dtype=np.int64)
+    """Where the sensitive values of every entry are counted, and its persons; one row an entry."""
+    persons = problem.person is not None
+    table = np.empty((problem.entries.entries, len(problem.sensitive) + persons), dtype=np.int64)
     for at, name in enumerate(problem.sensitive):
         table[:, at] = problem.entries.column(name) + problem.rules.offsets[at]
+    if problem.person is not None:
+        table[:, -1] = problem.entries.column(problem.person)
     return table
 
 

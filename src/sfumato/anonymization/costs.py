@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.anonymization.persons import group_persons
 from sfumato.anonymization.problem import Solution, piece_view
 from sfumato.anonymization.workload import QueryLog
-from sfumato.risks import Risk, risk_of_classes
+from sfumato.risks import Risk, risk_of_classes, risk_of_persons
 from sfumato.utility import (
     answer_workload,
     average_class_size,
@@ -123,6 +124,12 @@ def risks(parts: Sequence[Solution]) -> tuple[Risk, ...]:
 def _risk_before(part: Solution, names: tuple[str, ...]) -> Risk:
     from sfumato.kernels import class_ids
 
+    histories, person = part.problem.histories, part.problem.person
+    if histories is not None and person is not None:
+        chosen = histories.select(names)
+        ids, _ = class_ids(chosen.arrays, chosen.cardinalities, entries=histories.entries)
+        who = histories.column(person)
+        return risk_of_persons(np.asarray(ids), who, qi=names, rows=histories.rows)
     entries = part.problem.source
     assert entries.counts is not None
     if set(names) == set(entries.columns):
@@ -134,4 +141,7 @@ def _risk_before(part: Solution, names: tuple[str, ...]) -> Risk:
 
 
 def _risk_after(part: Solution, names: tuple[str, ...]) -> Risk:
+    if part.problem.person is not None:
+        pairs = group_persons(part.problem, part, names)
+        return risk_of_persons(*pairs, qi=names, rows=int(part.sizes.sum()))
     return risk_of_classes(part.view_of(names).class_sizes, qi=names)

@@ -17,14 +17,14 @@ import numba
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.anonymization.axes import TREE, axes_of
+from sfumato.anonymization.axes import TREE, axes_of, sensitive_of
 from sfumato.anonymization.problem import Problem
 from sfumato.anonymization.suppression import Blocks
 from sfumato.engines.results import smallest_dtype
 from sfumato.errors import ParameterError
 from sfumato.hierarchy import Published, Ranges, ValueSets
 from sfumato.privacy import Rules
-from sfumato.privacy._kernels import holds
+from sfumato.privacy._kernels import clear, enough, holds, take_in
 
 __all__ = ["Cut", "coarse_partition", "cut"]
 
@@ -125,13 +125,11 @@ def cut(
     weights = problem.counts[chosen]
     if entry is not None:
         weights = np.ones(len(chosen), dtype=np.int64)
-    sensitive = np.empty((len(problem.sensitive), len(chosen)), dtype=np.int64)
-    for at, name in enumerate(problem.sensitive):
-        sensitive[at] = problem.entries.column(name)[chosen] + problem.rules.offsets[at]
+    sensitive = sensitive_of(problem).T if everything else sensitive_of(problem)[chosen].T
     ends = _cut_blocks(
         table,
         weights.astype(np.int32 if problem.rows < 2**31 else np.int64),
-        sensitive,
+        np.ascontiguousarray(sensitive),
         np.zeros(0, dtype=np.int64) if target is None else target[0][chosen].astype(np.int64),
         1 if target is None else target[1],
         index,
@@ -315,11 +313,12 @@ def _middle(runs, found, total):  # type: ignore[no-untyped-def]
 
 
 @numba.njit(nogil=True, cache=True)
-def _best_cut(axes, axis, runs, found, total, k, wanted):  # type: ignore[no-untyped-def]
+def _best_cut(axes, axis, runs, found, total, k, wanted, persons, cuts):  # type: ignore[no-untyped-def]
     """Last position of the left part: nearest to half, both parts of at least k rows; -1 if none.
 
     Trees are cut between children of the group's node. Where the workload's predicates cut, a cut
-    is taken before all others; `wanted` counts those cuts from the left.
+    is taken before all others; `wanted` counts those cuts from the left. Both parts also need so
+    many `persons`, those of each cut being in `cuts`; where none are asked for, that is not read.
     """
     node = -1
     if axes.kinds[axis] == TREE:
@@ -333,6 +332,8 @@ def _best_cut(axes, axis, runs, found, total, k, wanted):  # type: ignore[no-unt
             continue
         if total - left < k:
             break
+        if persons and min(cuts[0, run], cuts[1, run]) < persons:
+            continue
         here, following = runs[0, run], runs[0, run + 1]
         if node >= 0 and _node(axes, axis, here, following) != node:
             continue
@@ -376,20 +377,64 @@ def _gain(column, weights, target, cut, classes):  # type: ignore[no-untyped-def
 @numba.njit(nogil=True, cache=True)
 def _parts_hold(column, weights, sensitive, begin, cut, extra, rules, counts):  # type: ignore[no-untyped-def]
     """Whether both parts of a cut satisfy all rules."""
-    counts[:] = 0
+    lefts, rights, values = counts[0], counts[1], sensitive.T
+    clear(rules, lefts)
+    clear(rules, rights)
     left, right = 0, 0
     for i in range(column.shape[0]):
-        side = 0 if column[i] <= cut else 1
+        goes_left = column[i] <= cut
         if extra > 0 and column[i] == cut + 1:
-            side = 0
+            goes_left = True
             extra -= 1
-        if side == 0:
+        if goes_left:
             left += weights[i]
+            take_in(begin + i, weights[i], values, rules, lefts)
         else:
             right += weights[i]
-        for s in range(sensitive.shape[0]):
-            counts[side, sensitive[s, begin + i]] += weights[i]
-    return holds(left, counts[0], rules) and holds(right, counts[1], rules)
+            take_in(begin + i, weights[i], values, rules, rights)
+        if rules.people >= 0 and enough(rules, lefts) and enough(rules, rights):
+            return True  # of rows there are enough anyway
+    return holds(left, lefts, rules) and holds(right, rights, rules)
+
+
+@numba.njit(nogil=True, cache=True)
+def _persons_of_cuts(column, begin, runs, found, sensitive, rules, counts, ends, cuts):  # type: ignore[no-untyped-def]
+    """Persons to the left and to the right of every cut, in the order of the runs.
+
+    A person is to the left from her first position on, and to the right up to her last one; `ends`
+    holds the two, at the place of her mark.
+    """
+    clear(rules, counts)
+    now, base = counts[rules.people + 1] + 1, rules.people + 2
+    for i in range(column.shape[0]):
+        run = sensitive[sensitive.shape[0] - 1, begin + i]
+        for m in range(rules.runs[run], rules.runs[run + 1]):
+            mark = rules.marks[m, 0]
+            if counts[mark] != now:
+                counts[mark] = now
+                ends[0, mark - base], ends[1, mark - base] = column[i], column[i]
+            else:
+                ends[0, mark - base] = min(ends[0, mark - base], column[i])
+                ends[1, mark - base] = max(ends[1, mark - base], column[i])
+    cuts[:, :found] = 0
+    clear(rules, counts)
+    now = counts[rules.people + 1] + 1
+    positions = runs[0, :found]
+    persons = 0
+    for i in range(column.shape[0]):
+        run = sensitive[sensitive.shape[0] - 1, begin + i]
+        for m in range(rules.runs[run], rules.runs[run + 1]):
+            mark = rules.marks[m, 0]
+            if counts[mark] != now:
+                counts[mark] = now
+                persons += 1
+                cuts[0, np.searchsorted(positions, ends[0, mark - base])] += 1
+                cuts[1, np.searchsorted(positions, ends[1, mark - base])] += 1
+    begun, ended = 0, 0
+    for run in range(found):
+        begun += cuts[0, run]
+        ended += cuts[1, run]
+        cuts[0, run], cuts[1, run] = begun, persons - ended
 
 
 @numba.njit(nogil=True, cache=True)
@@ -460,6 +505,11 @@ def _cut_blocks(  # type: ignore[no-untyped-def]
     sizes = np.zeros(widest, np.int64)
     runs = np.zeros((2, widest), np.int64)
     counts = np.zeros((2, rules.offsets[-1]), np.int64)
+    cuts = np.zeros((2, widest if rules.people >= 0 else 0), np.int64)
+    known = 0
+    for m in range(rules.marks.shape[0]):
+        known = max(known, rules.marks[m, 0] - rules.people - 1)
+    met = np.zeros((2, known), np.int64)
     goes_left = np.empty(entries, np.uint8)
     spares = (
         np.empty_like(table[0]),
@@ -503,7 +553,7 @@ def _cut_blocks(  # type: ignore[no-untyped-def]
                     score[c] = mix[0] * spread + mix[1] * priority[c]
                     if mix[2] > 0.0:
                         found = _runs(column, own, low[c], high[c], sizes, runs)
-                        at = _best_cut(axes, c, runs, found, total, rules.k, wanted)
+                        at = _best_cut(axes, c, runs, found, total, rules.k, wanted, 0, cuts)
                         if at < 0:
                             score[c] = -1.0
                             continue
@@ -520,13 +570,23 @@ def _cut_blocks(  # type: ignore[no-untyped-def]
                     if relaxed and axes.kinds[axis] != TREE:
                         at, extra = _middle(runs, found, total)
                     else:
-                        at = _best_cut(axes, axis, runs, found, total, rules.k, wanted)
+                        at = _best_cut(axes, axis, runs, found, total, rules.k, wanted, 0, cuts)
                         if at < 0:
                             continue
                     if rules.kinds.shape[0] and not _parts_hold(
                         column, own, sensitive, begin, at, extra, rules, counts
                     ):
-                        continue
+                        if rules.people < 0:
+                            continue
+                        _persons_of_cuts(
+                            column, begin, runs, found, sensitive, rules, counts[0], met, cuts
+                        )
+                        least, extra = rules.persons, 0
+                        at = _best_cut(axes, axis, runs, found, total, rules.k, wanted, least, cuts)
+                        if at < 0 or not _parts_hold(
+                            column, own, sensitive, begin, at, 0, rules, counts
+                        ):
+                            continue
                     chosen, cut = axis, at
                     break
             if chosen < 0:

@@ -18,6 +18,8 @@ import numpy as np
 
 from sfumato.anonymization.actions import Merged
 from sfumato.anonymization.k_map import in_common_codes, with_people, without_people
+from sfumato.anonymization.persons import Persons
+from sfumato.anonymization.persons import read as read_persons
 from sfumato.anonymization.problem import Problem, Shape, Solution
 from sfumato.anonymization.request import Request
 from sfumato.anonymization.several_sets import largest_sets, shared_columns, solve_apart
@@ -86,27 +88,35 @@ def prepare(table: Table, request: Request, budget: Budget) -> Problem:
     names = dict.fromkeys((*request.qi_columns, *request.sensitive))
     if request.target is not None:
         names[request.target] = None  # a target that is kept as it is still steers the cuts
-    original = entries = table.classes(tuple(names), budget=budget)
-    merged = None
-    if any(name in request.actions for name in names):
-        merged = Merged.of(original, request.actions)
-        entries = merged.entries
+    persons = _persons(table, request, tuple(names), budget)
+    if persons is None:
+        original = entries = table.classes(tuple(names), budget=budget)
+        merged = None
+        if any(name in request.actions for name in names):
+            merged = Merged.of(original, request.actions)
+            entries = merged.entries
+    else:
+        original, merged, whose = persons
+        entries = whose.entries
     crowd = None
     if request.population is not None:
         entries, crowd = in_common_codes(entries, _people(request, budget))
-    rows = entries.rows
-    columns = {
-        name: SensitiveColumn.of(entries.column(name), entries.counts, entries.values_of(name))
-        for name in request.sensitive
-    }
-    rules = compile_rules(request.models, columns)
-    if rules.k > rows:
+    if persons is None:
+        columns = {
+            name: SensitiveColumn.of(entries.column(name), entries.counts, entries.values_of(name))
+            for name in request.sensitive
+        }
+        rules, number, counted = compile_rules(request.models, columns), entries.rows, "rows"
+    else:
+        columns, rules = whose.columns, whose.rules(request.models)
+        number, counted = whose.number, "persons"
+    if rules.k > number:
         raise ParameterError(
-            f"k = {rules.k:,} is larger than the table, which has {rows:,} rows",
+            f"k = {rules.k:,} is larger than the table, which has {number:,} {counted}",
             where=table.name,
-            remedy=f"Ask for k <= {rows:,}." if rows else "There is nothing to release.",
+            remedy=f"Ask for k <= {number:,}." if number else "There is nothing to release.",
         )
-    require_reachable(request.models, columns, rows)
+    require_reachable(request.models, columns, number, counted=counted)
     shapes, reasons = _shapes(request, entries)
     limits = {} if request.boundaries is None else request.boundaries.limits(shapes)
     return Problem(
@@ -121,10 +131,27 @@ def prepare(table: Table, request: Request, budget: Budget) -> Problem:
         budget=budget,
         seed=request.seed,
         crowd=crowd,
+        person=None if persons is None else request.person,
+        histories=None if persons is None else whose.wide,
         original=original,
         merged=merged,
         inferred=reasons,
     )
+
+
+def _persons(
+    table: Table, request: Request, names: tuple[str, ...], budget: Budget
+) -> tuple[Codes, Merged | None, Persons] | None:
+    """The entries and whose they are; None where rows are counted, since each is a person's."""
+    if request.person is None:
+        return None
+    (person,) = table.require([request.person])
+    if len(table.values(person).values[0]) == table.rows:
+        return None
+    wide = table.classes((*names, person), budget=budget)
+    parts = request.chosen.parts or bool(request.options.get("relaxed"))
+    parts = parts or len(largest_sets(request.qi)) > 1
+    return read_persons(wide, person, request.sensitive, request.actions, parts=parts)
 
 
 def _people(request: Request, budget: Budget) -> Codes:

@@ -61,6 +61,9 @@ class Problem:
         get a problem that holds the people among its entries (see `crowd`).
     people
         Which entries are people of the population and not rows to be released.
+    person
+        The column of `entries` that says whose rows an entry is, where persons are counted: its
+        codes are the runs of `rules` (see `sfumato.anonymization.persons`).
     apart
         A number for each entry; entries with different ones never share a group.
     options
@@ -68,6 +71,8 @@ class Problem:
     original, merged
         Entries as the table has them, and how they became `entries`, where actions changed values;
         methods need neither.
+    histories
+        Where persons are counted, the entries as the table has them with the person beside them.
     inferred
         For each column whose tree was inferred, why it looks as it does.
     """
@@ -83,11 +88,13 @@ class Problem:
     budget: Budget = field(default_factory=Budget)
     seed: int = 0
     sets: tuple[tuple[str, ...], ...] = ()
+    person: str | None = None
     apart: npt.NDArray[Any] | None = None
     crowd: Codes | None = None
     people: npt.NDArray[np.bool_] | None = None
     original: Codes | None = None
     merged: Merged | None = None
+    histories: Codes | None = None
     inferred: Mapping[str, str] = field(default_factory=dict)
 
     @property

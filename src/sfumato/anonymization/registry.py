@@ -38,6 +38,8 @@ class Method:
         with common columns can be solved in two stages (see `overlapping`).
     judges_sets
         Whether it judges each of several sets of quasi-identifiers itself.
+    parts
+        Whether it may put some rows of a combination of values here and some there.
     """
 
     home: str
@@ -46,6 +48,7 @@ class Method:
     needs_trees: bool = False
     blurs: bool = False
     judges_sets: bool = False
+    parts: bool = False
 
     @property
     def maps_people(self) -> bool:
@@ -73,12 +76,14 @@ METHODS: dict[str, Method] = {
         "sfumato.anonymization.cells.method",
         "stars the fewest cells and proves how many fewer there could be; values stay exact",
         ("algorithm", "beta", "improve", "bound", "protected", "marker", "wildcards"),
+        parts=True,
     ),
     "kmember": Method(
         "sfumato.anonymization.methods.kmember",
         "clusters rows greedily by least loss; within boundaries it is GreedyCKA",
         ("loss", "part_size"),
         blurs=True,
+        parts=True,
     ),
     "lattice": Method(
         "sfumato.anonymization.methods.lattice",
@@ -97,6 +102,7 @@ METHODS: dict[str, Method] = {
         "starts from the best of the others and improves it while the time lasts",
         ("loss", "bound"),
         blurs=True,
+        parts=True,
     ),
     "quantiles": Method(
         "sfumato.anonymization.methods.one_dimension:solve_quantiles",

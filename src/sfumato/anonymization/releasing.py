@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from sfumato.anonymization.actions import alone, described, pseudonym_step
 from sfumato.anonymization.costs import risks, utility
+from sfumato.anonymization.persons import group_persons
 from sfumato.anonymization.problem import Problem, Shape, Solution
 from sfumato.anonymization.request import Request
 from sfumato.engines.recoding import Cells, Recoding, Step
@@ -63,7 +64,7 @@ def release_of(table: Table, request: Request, parts: Sequence[Solution]) -> Rel
         column_actions=_all_actions(table, request, parts),
         lower_bound=parts[0].lower_bound if len(parts) == 1 else None,
         utility=utility(parts, request.workload),
-        details=_details(parts),
+        details=_details(parts, request.person),
         seed=request.seed,
         stopped_by=next((part.stopped_by for part in parts if part.stopped_by), None),
     )
@@ -93,7 +94,7 @@ def _promises(request: Request) -> list[Promise]:
     models = tuple(model for model in request.models if not model.asks_people)
     if models:
         wildcards = bool(request.options.get("wildcards"))
-        promises.append(Anonymity(models, request.qi, request.sensitive, wildcards))
+        promises.append(Anonymity(models, request.qi, request.sensitive, wildcards, request.person))
     if request.population is not None:
         promises.append(
             MatchesPopulation(
@@ -110,6 +111,10 @@ def _promises(request: Request) -> list[Promise]:
 
 def _foreseen(part: Solution) -> ClassSizes:
     """Class sizes of the first set, from the groups."""
+    if part.problem.person is not None:
+        classes, who = group_persons(part.problem, part, part.problem.sets[0])
+        once = np.unique(classes * (int(who.max(initial=0)) + 1) + who)
+        return ClassSizes.of_counts(np.bincount(once // (int(who.max(initial=0)) + 1)))
     sizes = part.sizes[part.sizes > 0]
     return ClassSizes.of_counts(
         sizes if len(part.problem.sets) == 1 else part.view_of(part.problem.sets[0]).class_sizes
@@ -128,7 +133,7 @@ def _all_actions(table: Table, request: Request, parts: Sequence[Solution]) -> d
     return {**actions, **dict.fromkeys(request.dropped, "dropped")}
 
 
-def _details(parts: Sequence[Solution]) -> dict[str, Any]:
+def _details(parts: Sequence[Solution], person: str | None) -> dict[str, Any]:
     """What methods tell beyond the common fields; under `parts` where there are several."""
     details: dict[str, Any] = {}
     if len(parts) == 1:
@@ -139,7 +144,20 @@ def _details(parts: Sequence[Solution]) -> dict[str, Any]:
     if inferred:
         details["inferred_hierarchies"] = inferred
     details["risk"] = risks(parts)
+    if person is not None:
+        details["persons"] = _persons_told(parts, person)
     return details
+
+
+def _persons_told(parts: Sequence[Solution], person: str) -> dict[str, Any]:
+    """How many persons the table has, and how many are left with no row in the release."""
+    before, after = parts[0].problem, [part for part in parts if part.problem.person is not None]
+    if before.histories is None:  # every row is a person's
+        kept = min(int(part.sizes.sum()) for part in parts)
+        return {"column": person, "persons": before.rows, "left_out": before.rows - kept}
+    number = len(before.histories.values_of(person))
+    kept = min(len(np.unique(group_persons(part.problem, part)[1])) for part in after)
+    return {"column": person, "persons": number, "left_out": number - kept}
 
 
 def step_of(solution: Solution, request: Request) -> Step:

@@ -19,6 +19,7 @@ import tomli_w
 from sfumato.anonymization.actions import check_actions
 from sfumato.anonymization.registry import BLURRING, METHODS, Method, MethodFields, method
 from sfumato.anonymization.workload import QueryLog
+from sfumato.columns.persons import require_person
 from sfumato.errors import (
     ColumnError,
     InputError,
@@ -57,6 +58,15 @@ class RequestFields(PromiseFields, MethodFields, total=False):
     key_file: Annotated[
         str | Path | None,
         Field("The secret key of the pseudonyms.", COLUMNS, "--key-file", "FILE", file=True),
+    ]
+    rows_are_people: Annotated[
+        bool,
+        Field(
+            "Release the table though a column seems to name persons: every row is taken for one.",
+            COLUMNS,
+            "--rows-are-people",
+            default=False,
+        ),
     ]
     columns: Annotated[
         Mapping[str, Mapping[str, Any]] | None,
@@ -323,8 +333,9 @@ class Request:
 
     @property
     def dropped(self) -> tuple[str, ...]:
-        """Columns that are left out of the release."""
-        return self._marked("identifiers", "drop")
+        """Columns that are left out of the release; the person's is one of them."""
+        marked = self._marked("identifiers", "drop")
+        return marked if self.person is None else tuple(dict.fromkeys((*marked, self.person)))
 
     @property
     def replaced(self) -> tuple[str, ...]:
@@ -402,6 +413,9 @@ class Request:
     def _check(self, source: Table) -> None:
         """Refuse columns that are missing or have two parts to play, and what contradicts."""
         self._check_people()
+        if self.person is not None:
+            require_person(source, self.person, (*self.qi_columns, *self.sensitive))
+            self._check_person()
         parts = {
             "a quasi-identifier": self.qi_columns,
             "sensitive": self.sensitive,
@@ -447,6 +461,29 @@ class Request:
                 "a key file is given, and no column that becomes a pseudonym with it",
                 remedy=f"Name the columns, e.g. {spell('pseudonyms', ['patient_id'])}, or leave "
                 "the key file out.",
+            )
+
+    def _check_person(self) -> None:
+        """Refuse what cannot be promised about persons."""
+        if self.person in self.replaced or self.person in self.actions:
+            raise ParameterError(
+                f"`{self.person}` names persons and is left out: a pseudonym would show which rows "
+                "belong together, and the promise is about single rows",
+                remedy="Take it out of the pseudonyms and actions.",
+            )
+        if self.options.get("wildcards"):
+            raise ParameterError(
+                "with wildcards rows are counted, not persons",
+                remedy="Drop the option wildcards.",
+            )
+        if self.k_map:
+            raise ParameterError(
+                "k-map counts people of the population, not persons of the table",
+                remedy=f"Ask for k ({spell('k', 5)}), or leave the person out.",
+            )
+        if self.target == self.person:
+            raise ParameterError(
+                "the column that names persons cannot be the target", remedy="Name another column."
             )
 
     def _check_people(self) -> None:

@@ -107,13 +107,11 @@ def releasable(problem: Problem) -> Mask:
 
 def _held(problem: Problem, kept: Mask | None = None) -> npt.NDArray[np.int64]:
     """How many rows of some entries hold each sensitive value, laid out as rules count them."""
-    chosen = slice(None) if kept is None else kept
-    counts = [np.zeros(0, dtype=np.int64)]
-    for name, size in zip(problem.sensitive, np.diff(problem.rules.offsets), strict=True):
-        codes = problem.entries.column(name)[chosen]
-        held = np.bincount(codes, weights=problem.counts[chosen], minlength=int(size))
-        counts.append(held[: int(size)].astype(np.int64))
-    return np.concatenate(counts)
+    from sfumato.privacy._kernels import held
+
+    chosen = np.arange(problem.entries.entries) if kept is None else np.flatnonzero(kept)
+    counts: Array = held(chosen, problem.counts, sensitive_of(problem), problem.rules)
+    return counts
 
 
 def only(problem: Problem, kept: Mask) -> Problem:

@@ -17,6 +17,7 @@ from sfumato.privacy.rules import (
     minimum_rows,
     recounted,
     with_crowd,
+    with_persons,
 )
 from sfumato.privacy.tables import check_table
 
@@ -53,4 +54,5 @@ __all__ = [
     "recounted",
     "require_reachable",
     "with_crowd",
+    "with_persons",
 ]

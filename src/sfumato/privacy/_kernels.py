@@ -1,7 +1,10 @@
 """Whether a group of rows satisfies a set of rules; imported on first use, it loads numba.
 
-Anonymizers call `holds` from their own compiled loops. What they publish is checked again by
-`sfumato.privacy.check`, which shares no code with this file.
+Anonymizers call `take_in`, `holds` and `forget` from their own compiled loops. What they publish is
+checked again by `sfumato.privacy.check`, which shares no code with this file.
+
+Persons are counted by a mark each, which says in which group they were met last: no table of the
+values of a group has to be made, or emptied.
 """
 
 from __future__ import annotations
@@ -19,11 +22,89 @@ from sfumato.privacy.rules import (
     DISTINCT,
     ENTROPY,
     LIKE,
+    PERSONS,
     RECURSIVE,
     Rules,
 )
 
-__all__ = ["holds"]
+__all__ = [
+    "clear",
+    "enough",
+    "forget",
+    "groups_hold",
+    "held",
+    "holds",
+    "only_more_helps",
+    "take_in",
+]
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def take_in(entry: int, weight: int, sensitive: Array, rules: Rules, counts: Array) -> None:
+    """Count the rows of an entry, or its persons, into a group.
+
+    `sensitive` says where the values of the entry are counted; where persons are, its last column
+    is the run of the entry's persons.
+    """
+    if rules.people < 0:
+        for s in range(sensitive.shape[1]):
+            counts[sensitive[entry, s]] += weight
+        return
+    values = sensitive.shape[1] - 1
+    run, now = sensitive[entry, values], counts[rules.people + 1] + 1
+    for m in range(rules.runs[run], rules.runs[run + 1]):
+        if counts[rules.marks[m, 0]] != now:
+            counts[rules.marks[m, 0]] = now
+            counts[rules.people] += 1
+        for s in range(values):
+            if counts[rules.marks[m, s + 1]] != now:
+                counts[rules.marks[m, s + 1]] = now
+                counts[sensitive[entry, s]] += 1
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def forget(entry: int, sensitive: Array, rules: Rules, counts: Array) -> None:
+    """Forget what an entry of the group was counted with; the counts of no entry stay."""
+    if rules.people < 0:
+        for s in range(sensitive.shape[1]):
+            counts[sensitive[entry, s]] = 0
+        return
+    for s in range(sensitive.shape[1] - 1):
+        counts[sensitive[entry, s]] = 0
+    counts[rules.people] = 0
+    counts[rules.people + 1] += 1
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def clear(rules: Rules, counts: Array) -> None:
+    """Forget all entries."""
+    if rules.people < 0:
+        counts[:] = 0
+    else:
+        counts[: rules.people + 1] = 0
+        counts[rules.people + 1] += 1
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def enough(rules: Rules, counts: Array) -> bool:
+    """Whether a group holds already, whatever else it takes in: only persons are asked for."""
+    only = rules.people >= 0 and rules.kinds.shape[0] == 1
+    return bool(only and counts[rules.people] >= rules.persons)
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def only_more_helps(rules: Rules) -> bool:
+    """Whether no entry that joins a group that holds can break it: only company is asked for."""
+    return bool(rules.kinds.shape[0] == (1 if rules.people >= 0 else 0))
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def held(chosen: Array, weights: Array, sensitive: Array, rules: Rules) -> Array:
+    """What some entries together hold, laid out as rules count it."""
+    counts = np.zeros(rules.offsets[-1], np.int64)
+    for i in range(chosen.shape[0]):
+        take_in(chosen[i], weights[chosen[i]], sensitive, rules, counts)
+    return counts
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
@@ -31,7 +112,8 @@ def holds(size: int, counts: Array, rules: Rules) -> bool:
     """Whether a group of `size` rows with these counts of sensitive values satisfies all rules.
 
     Where k-map is asked, a group also holds people of the population: then the rows are counted
-    where the rules say.
+    where the rules say. So are persons: then a share is a share of the persons, and a distribution
+    one of persons with their values.
     """
     if rules.mapped >= 0:
         size = int(counts[rules.mapped])
@@ -41,14 +123,22 @@ def holds(size: int, counts: Array, rules: Rules) -> bool:
             return False
     if size < rules.k:
         return False
+    persons = size if rules.people < 0 else int(counts[rules.people])
     for r in range(rules.kinds.shape[0]):
         kind, j, value = rules.kinds[r], rules.columns[r], rules.values[r]
         start, stop = rules.offsets[j], rules.offsets[j + 1]
+        if kind == PERSONS:
+            if persons < value:
+                return False
+            continue
+        if rules.people >= 0:
+            size = _total(counts, start, stop)
         if kind == DISTINCT:
             if _distinct(counts, start, stop) < value:
                 return False
         elif kind == ALPHA:
-            if _largest(counts, start, stop, rules.extras[r]) > value * size + TOLERANCE * size:
+            largest = _largest(counts, start, stop, rules.extras[r])
+            if largest > value * persons + TOLERANCE * persons:
                 return False
         elif kind == ENTROPY:
             if _entropy(counts, start, stop, size) < value - TOLERANCE:
@@ -80,6 +170,14 @@ def holds(size: int, counts: Array, rules: Rules) -> bool:
             if distance > value + TOLERANCE:
                 return False
     return True
+
+
+@njit(cache=True)  # type: ignore[untyped-decorator]
+def _total(counts: Array, start: int, stop: int) -> int:
+    total = 0
+    for c in range(start, stop):
+        total += counts[c]
+    return total
 
 
 @njit(cache=True)  # type: ignore[untyped-decorator]
@@ -183,9 +281,11 @@ def _tree(
 
 
 @njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
-def groups_hold(groups: Array, count: int, weights: Array, sensitive: Array, rules: Rules) -> Array:
+def groups_hold(
+    groups: Array, number: int, weights: Array, sensitive: Array, rules: Rules
+) -> Array:
     """Whether each group satisfies all rules; members of a group may lie anywhere."""
-    good = np.zeros(count, np.bool_)
+    good = np.zeros(number, np.bool_)
     order = np.argsort(groups, kind="mergesort")
     counts = np.zeros(rules.offsets[-1], np.int64)
     at = 0
@@ -195,12 +295,11 @@ def groups_hold(groups: Array, count: int, weights: Array, sensitive: Array, rul
         while at < order.shape[0] and groups[order[at]] == group:
             i = order[at]
             size += weights[i]
-            for s in range(sensitive.shape[1]):
-                counts[sensitive[i, s]] += weights[i]
+            if group >= 0 and not enough(rules, counts):
+                take_in(i, weights[i], sensitive, rules, counts)
             at += 1
         if group >= 0:
             good[group] = holds(size, counts, rules)
         for z in range(begin, at):
-            for s in range(sensitive.shape[1]):
-                counts[sensitive[order[z], s]] = 0
+            forget(order[z], sensitive, rules, counts)
     return good

@@ -152,9 +152,10 @@ class AlphaK(Model):
 
     def _shares(self, counted: Counted) -> Array:
         if self.value is None:
-            return counted.held.largest_share()
+            return counted.held.largest_share(sizes=counted.sizes)
         assert counted.column is not None
-        return counted.held.largest_share(counted.column.code_of(self.value, self.column))
+        code = counted.column.code_of(self.value, self.column)
+        return counted.held.largest_share(code, counted.sizes)
 
     def rule(self, column: SensitiveColumn) -> tuple[int, float, float]:
         code = -1 if self.value is None else column.code_of(self.value, self.column)

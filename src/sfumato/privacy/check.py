@@ -93,6 +93,7 @@ def check(
     values: Mapping[str, pa.Array] | None = None,
     wildcards: Mapping[str, Sequence[int]] | None = None,
     population: Population | None = None,
+    person: Any = None,
 ) -> Check:
     """Measure a table against privacy models.
 
@@ -113,6 +114,8 @@ def check(
         these are values like any other.
     population
         Needed for k-map.
+    person
+        Who each entry belongs to, as numbers: persons are counted, not rows.
 
     Examples
     --------
@@ -126,8 +129,15 @@ def check(
     """
     columns = {name: _as_codes(array) for name, array in codes.items()}
     weights = None if counts is None else np.asarray(counts, dtype=np.int64)
+    who = None if person is None else _as_codes(person)
+    if who is not None and wildcards:
+        raise ParameterError(
+            "with wildcards rows are counted, not persons",
+            remedy="Leave the wildcards out, or the persons.",
+        )
     if weights is not None and (weights <= 0).any():  # entries that stand for nobody
         columns = {name: array[weights > 0] for name, array in columns.items()}
+        who = None if who is None else who[weights > 0]
         weights = weights[weights > 0]
     sets = _sets(qi)
     _refuse_bad_columns(models, columns, sets)
@@ -146,6 +156,7 @@ def check(
             weights,
             sensitive,
             tuple(wildcards.get(name, ()) for name in names) if wildcards and names else None,
+            who,
         )
         for names in sets
     ]
@@ -243,7 +254,11 @@ def _people(classes: Classes, population: Population | None) -> Array:
 
 
 def require_reachable(
-    models: Sequence[Model], sensitive: Mapping[str, SensitiveColumn], rows: int
+    models: Sequence[Model],
+    sensitive: Mapping[str, SensitiveColumn],
+    rows: int,
+    *,
+    counted: str = "rows",
 ) -> None:
     """Refuse demands that the whole table as one class does not satisfy.
 
@@ -253,8 +268,8 @@ def require_reachable(
         What is asked.
     sensitive
         The sensitive columns of the table.
-    rows
-        Rows of the table.
+    rows, counted
+        Rows of the table; or persons, where those are counted.
 
     Raises
     ------
@@ -276,7 +291,7 @@ all 8 rows together hold 2 distinct values, the commonest in 5 rows. Ask for l <
         if model.least_rows > max(rows, 1):
             raise ParameterError(
                 f"{model.name} with k = {model.least_rows:,} cannot be reached: the table has "
-                f"{rows:,} rows",
+                f"{rows:,} {counted}",
                 remedy=f"Ask for k <= {rows:,}." if rows else "There is nothing to release.",
             )
         if model.about is None or rows == 0:
@@ -287,6 +302,6 @@ all 8 rows together hold 2 distinct values, the commonest in 5 rows. Ask for l <
         found = model.reach(Counted(whole, one, column), whole)
         if found.blocked_rows:
             raise ParameterError(
-                f"{found.asked} cannot be reached: {found.reason}",
+                f"{found.asked} cannot be reached: {found.reason.replace('rows', counted)}",
                 remedy=f"Ask for {found.best}.",
             )

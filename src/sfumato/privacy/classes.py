@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
+
+import numpy as np
 
 from sfumato.hierarchy.tree import Array
 from sfumato.privacy.histogram import ClassHistogram
@@ -33,6 +35,9 @@ class Classes:
         Codes of the sensitive columns, and how many codes each may have.
     wildcards
         For each quasi-identifier the codes that match anything; None where all are values.
+    person
+        Who each entry belongs to, where persons are counted: a person once in a class, and once
+        with each value she has there.
 
     Examples
     --------
@@ -50,18 +55,25 @@ class Classes:
     weights: Array | None = None
     sensitive: Mapping[str, tuple[Array, int]] = field(default_factory=dict)
     wildcards: tuple[Sequence[int], ...] | None = None
+    person: Array | None = None
 
     @cached_property
     def own_sizes(self) -> Array:
         """Rows of each class."""
         from sfumato.kernels import group_sums
 
-        known = next(iter(self._plain.values()), None)
+        known = next(iter(self._plain.values()), None) if self.person is None else None
         return group_sums(*self._numbered, self.weights) if known is None else known.sizes
 
     @cached_property
     def sizes(self) -> Array:
-        """Rows that look like those of each class: its own, and those that wildcards add."""
+        """Rows that look like those of each class: its own, and those that wildcards add.
+
+        Or persons, where those are counted.
+        """
+        if self.person is not None:
+            ids, number = self._numbered
+            return np.bincount(ids[self._once(self.person)], minlength=number)
         if self.wildcards is None:
             return self.own_sizes
         return matching_rows(self.cells, self.cells, self.own_sizes)
@@ -93,7 +105,24 @@ class Classes:
         """How often each class by itself holds each value."""
         return {name: self._histogram(*column) for name, column in self.sensitive.items()}
 
+    def _once(self, *with_person: Array) -> Array:
+        """One entry for every class and every combination of these codes in it."""
+        from sfumato.kernels import class_ids, representatives
+
+        ids, number = self._numbered
+        sizes = [int(codes.max(initial=0)) + 1 for codes in with_person]
+        numbered = class_ids((ids, *with_person), (max(number, 1), *sizes), entries=self.entries)
+        return np.asarray(representatives(*numbered), dtype=np.int64)
+
     def _histogram(self, codes: Array, cardinality: int) -> ClassHistogram:
+        if self.person is not None:
+            ids, number = self._numbered
+            once = self._once(self.person, codes)
+            whole = replace(self, qi=(), arrays=(), cardinalities=(), sensitive={})
+            all_once = whole._once(self.person, codes)
+            table = ClassHistogram.of(np.zeros(len(all_once)), 1, codes[all_once], cardinality)
+            found = ClassHistogram.of(ids[once], number, codes[once], cardinality)
+            return replace(found, unmerged=table)
         possible = math.prod(self.cardinalities) * cardinality
         if self.entries and possible <= _CELLS_AN_ENTRY * self.entries:
             from sfumato.kernels import combination_sums

@@ -35,7 +35,8 @@ class ClassHistogram:
     cardinality
         How many values there may be.
     unmerged
-        What this was before classes took in rows of one another; None where they never did.
+        What this was before classes took in rows of one another, or the whole table as one class
+        where a person may be in several; None where every row is in one class.
 
     Examples
     --------
@@ -144,13 +145,17 @@ class ClassHistogram:
         within = self._sum(self.count * np.log(self.count))
         return np.asarray(np.log(self.sizes) - within / self.sizes)
 
-    def largest_share(self, code: int | None = None) -> Array:
-        """Share of each class that its commonest value (or one given value) takes."""
+    def largest_share(self, code: int | None = None, sizes: Array | None = None) -> Array:
+        """Share of each class that its commonest value (or one given value) takes.
+
+        `sizes` are those of the classes where they are not the rows counted here.
+        """
+        sizes = self.sizes if sizes is None else sizes
         if code is not None:
-            return np.asarray(self._sum(np.where(self.value == code, self.count, 0)) / self.sizes)
+            return np.asarray(self._sum(np.where(self.value == code, self.count, 0)) / sizes)
         largest = np.zeros(self.classes, dtype=np.int64)
         np.maximum.at(largest, self.owner, self.count)
-        return np.asarray(largest / self.sizes)
+        return np.asarray(largest / sizes)
 
     def recursive_ratio(self, l: int) -> Array:  # noqa: E741
         """r1 / (rl + … + rm) of each class; infinite where it holds fewer than l values."""

@@ -87,6 +87,15 @@ class PromiseFields(ModelFields, total=False):
             "A,B,…",
         ),
     ]
+    person: Annotated[
+        str | None,
+        Field(
+            "Which rows belong to one person: every model counts persons, not rows.",
+            COLUMNS,
+            "--person",
+            "COLUMN",
+        ),
+    ]
 
 
 def models_of(

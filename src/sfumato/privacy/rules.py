@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -20,6 +21,7 @@ __all__ = [
     "ENTROPY",
     "LIKE",
     "MAPPED",
+    "PERSONS",
     "RECURSIVE",
     "Rules",
     "compares",
@@ -27,9 +29,11 @@ __all__ = [
     "minimum_rows",
     "recounted",
     "with_crowd",
+    "with_persons",
 ]
 
 DISTINCT, ENTROPY, RECURSIVE, CLOSE_EQUAL, CLOSE_ORDERED, CLOSE_TREE, ALPHA, MAPPED, LIKE = range(9)
+PERSONS = 9
 COMPARED = (CLOSE_EQUAL, CLOSE_ORDERED, CLOSE_TREE, LIKE)
 """Rules that compare groups with the distribution of all rows."""
 
@@ -40,7 +44,10 @@ class Rules(NamedTuple):
     A group is described by its number of rows and by the counts of its sensitive values: value c
     of sensitive column j is counted at ``counts[offsets[j] + c]``.
     ``sfumato.privacy._kernels.holds(size, counts, rules)`` answers whether the group satisfies all
-    rules. All rules are monotone: if two groups satisfy them, so does their union.
+    rules, after ``_kernels.take_in`` was told of its entries. Where rows are counted all rules are
+    monotone: if two groups satisfy them, so does their union. Where persons are counted that is
+    true of their number and of distinct values; two groups that share persons may hold alone and
+    fail together for the other rules.
 
     Attributes
     ----------
@@ -62,6 +69,13 @@ class Rules(NamedTuple):
     mapped, crowd
         For k-map, where the rows to be released are counted and right after them the people of the
         population, and how many people every group needs; -1 where k-map is not asked.
+    people, persons
+        Where the different persons of a group are counted, and right after them the stamp of the
+        group; and how many of them every group needs. -1 where rows are counted.
+    runs, marks
+        The persons of run r are ``marks[runs[r]:runs[r + 1]]``: where it is noted that the person
+        was met in the group of the current stamp, and for each sensitive column where it is noted
+        that she was met with the value she has here.
     """
 
     k: int
@@ -78,6 +92,10 @@ class Rules(NamedTuple):
     tree_cost: Array
     mapped: int = -1
     crowd: int = 0
+    people: int = -1
+    persons: int = 0
+    runs: Array = np.zeros(1, np.int64)
+    marks: Array = np.zeros((0, 1), np.int64)
 
 
 def minimum_rows(models: Sequence[Model]) -> int:
@@ -179,6 +197,36 @@ def with_crowd(rules: Rules, k: int) -> Rules:
     )
 
 
+def with_persons(rules: Rules, runs: Array, persons: Array, pairs: Sequence[Array]) -> Rules:
+    """The same rules about persons: a person counts once in a group, and once with each value.
+
+    Parameters
+    ----------
+    runs, persons
+        Person of each element of the runs, numbered from 0; run r is
+        ``persons[runs[r]:runs[r + 1]]``.
+    pairs
+        For each sensitive column a number for the person and the value of each element.
+    """
+    place = int(rules.offsets[-1])
+    marks, free = np.empty((len(persons), 1 + len(pairs)), np.int64), place + 2
+    for at, numbers in enumerate((persons, *pairs)):
+        marks[:, at] = numbers
+        marks[:, at] += free
+        free += int(numbers.max()) + 1 if len(numbers) else 0
+    return rules._replace(
+        kinds=np.append(rules.kinds, PERSONS),
+        columns=np.append(rules.columns, len(rules.offsets) - 1),
+        values=np.append(rules.values, float(rules.k)),
+        extras=np.append(rules.extras, 0.0),
+        offsets=np.append(rules.offsets, free),
+        people=place,
+        persons=rules.k,
+        runs=runs.astype(np.int64),
+        marks=marks,
+    )
+
+
 def recounted(rules: Rules, counts: Array) -> Rules:
     """The same rules, measured against other rows.
 
@@ -196,7 +244,8 @@ def recounted(rules: Rules, counts: Array) -> Rules:
     >>> recounted(rules, np.array([4, 0, 4])).reference.tolist()
     [0.5, 0.0, 0.5]
     """
-    parts = [counts[a:b] for a, b in zip(rules.offsets[:-1], rules.offsets[1:], strict=True)]
+    ends = rules.offsets if rules.people < 0 else rules.offsets[:-1]
+    parts = [counts[a:b] for a, b in pairwise(ends)]
     reference, order, ranks = _distribution(parts)
     return rules._replace(reference=reference, order=order, ranks=ranks)
 

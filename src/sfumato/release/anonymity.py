@@ -11,10 +11,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
+import numpy as np
 import pyarrow as pa
 
 from sfumato.budget import Budget
-from sfumato.errors import ColumnError, InputError, did_you_mean
+from sfumato.engines.results import Codes
+from sfumato.errors import ColumnError, EngineError, InputError, did_you_mean
 from sfumato.privacy import Check, Model, ModelFinding, check, model_from_dict
 from sfumato.release.promise import Finding
 from sfumato.tables import Table, table
@@ -29,21 +31,28 @@ class Anonymity:
     With `wildcards` a suppressed or missing cell matches any value; by default it is a value of its
     own, which is what an adversary sees. t-closeness compares classes with the distribution of the
     released rows: that is what whoever has the release knows of the table.
+
+    With a `person` the models count persons, which needs the column that names them. A release does
+    not have it: while it is made, its classes are held against a *witness*, the same rows with the
+    person beside the classes; afterwards only its rows can be counted.
     """
 
     models: tuple[Model, ...]
     qi: tuple[tuple[str, ...], ...]
     sensitive: tuple[str, ...] = ()
     wildcards: bool = False
+    person: str | None = None
+    witness: Table | None = field(default=None, repr=False)
     kind: str = field(default="anonymity", init=False)
 
     def to_dict(self) -> dict[str, Any]:
-        return {
+        told = {
             "models": [model.to_dict() for model in self.models],
             "qi": [list(names) for names in self.qi],
             "sensitive": list(self.sensitive),
             "wildcards": self.wildcards,
         }
+        return told if self.person is None else {**told, "person": self.person}
 
     @classmethod
     def from_dict(cls, parameters: Mapping[str, Any]) -> Self:
@@ -52,21 +61,71 @@ class Anonymity:
             tuple(tuple(names) for names in parameters["qi"]),
             tuple(parameters["sensitive"]),
             bool(parameters.get("wildcards", False)),
+            parameters.get("person"),
         )
+
+    def counts_again(self, table: Table) -> bool:
+        """Whether everything that was measured can be measured on a table."""
+        return self.person is None or self.person in table.columns
+
+    @property
+    def about(self) -> tuple[str, ...]:
+        """The columns that a witness needs."""
+        names = dict.fromkeys(name for names in self.qi for name in names)
+        return (*names, *self.sensitive, *(() if self.person is None else (self.person,)))
 
     def check(self, table: Table, budget: Budget | None = None) -> Finding:
         """Count the classes of the table as it is and test each of them."""
+        if not self.counts_again(table):
+            if self.witness is None:
+                return self._rows_alone(table, budget)
+            self._same_classes(table, budget)
+            table = self.witness
         outcomes = [self._measure(table, names, budget) for names in self.qi]
         found = [finding for outcome in outcomes for finding in outcome.findings]
         broken = [finding for finding in found if not finding.holds]
         return Finding(
             check=self.kind,
             holds=not broken,
-            say=_READING[self.wildcards] + "; ".join(map(_sentence, broken or found)),
-            measured={"checks": found, "wildcards": self.wildcards, **self._reference()},
+            say=_READING[self.wildcards]
+            + ("" if self.person is None else "counting persons, ")
+            + "; ".join(map(_sentence, broken or found)),
+            measured={
+                "checks": found,
+                "wildcards": self.wildcards,
+                **({} if self.person is None else {"counted": "persons"}),
+                **self._reference(),
+            },
             remedy="Ask for less, allow more blurring, or leave columns out.",
             class_sizes=None if self.wildcards else _smallest(outcomes),
         )
+
+    def _rows_alone(self, table: Table, budget: Budget | None) -> Finding:
+        """What can be said without the column that names persons: k persons have k rows."""
+        least = max([1, *(model.least_rows for model in self.models)])
+        sizes = [table.class_sizes(names, budget) for names in self.qi]
+        smallest = min((one.k for one in sizes if one.k is not None), default=None)
+        return Finding(
+            check=self.kind,
+            holds=smallest is None or smallest >= least,
+            say=f"persons were counted when this was released, by `{self.person}`, which it does "
+            f"not show; here rows can be counted: the smallest class has {smallest or 0:,}, and "
+            f"{least:,} persons need at least as many",
+            measured={"rows": smallest},
+            remedy="Release the table again.",
+        )
+
+    def _same_classes(self, table: Table, budget: Budget | None) -> None:
+        """Refuse a witness that is not about the rows of the table."""
+        assert self.witness is not None
+        names = [name for name in self.about if name != self.person]
+        mine, theirs = (one.classes(names, budget=budget) for one in (table, self.witness))
+        if not _equal(mine, theirs):
+            raise EngineError(
+                "the rows that were written twice, once with the persons, are not the same",
+                where=table.name,
+                remedy="Make sure that nobody changes the table meanwhile.",
+            )
 
     def _reference(self) -> dict[str, str]:
         """What classes were compared with, where a model does so."""
@@ -74,17 +133,33 @@ class Anonymity:
         return {"t_reference": "released rows"} if asked else {}
 
     def _measure(self, table: Table, names: tuple[str, ...], budget: Budget | None) -> Check:
-        entries = table.classes((*names, *self.sensitive), budget=budget)
+        who = () if self.person is None else (self.person,)
+        entries = table.classes((*names, *self.sensitive, *who), budget=budget)
         return check(
             self.models,
-            {name: entries.column(name) for name in entries.columns},
+            {name: entries.column(name) for name in entries.columns if name not in who},
             names,
             counts=entries.counts,
             values={name: entries.values_of(name) for name in self.sensitive},
             wildcards={name: _stars(entries.values_of(name)) for name in names}
             if self.wildcards
             else None,
+            person=None if self.person is None else entries.column(self.person),
         )
+
+
+def _equal(mine: Codes, theirs: Codes) -> bool:
+    """Whether two tables have the same combinations, as often."""
+    if mine.entries != theirs.entries or mine.rows != theirs.rows:
+        return False
+    if not all(a.equals(b) for a, b in zip(mine.values, theirs.values, strict=True)):
+        return False
+    ordered = []
+    for codes in (mine, theirs):
+        order = np.lexsort(codes.arrays[::-1])
+        assert codes.counts is not None
+        ordered.append([array[order] for array in (*codes.arrays, codes.counts)])
+    return all(np.array_equal(a, b) for a, b in zip(*ordered, strict=True))
 
 
 def _smallest(outcomes: Sequence[Check]) -> tuple[int | None, int]:

@@ -6,6 +6,7 @@ import os
 import tempfile
 import weakref
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from sfumato.engines.protocol import Staged
 from sfumato.engines.recoding import Recoding
 from sfumato.engines.results import ClassSizes
 from sfumato.errors import ParameterError, PromiseError
+from sfumato.release.anonymity import Anonymity
 from sfumato.release.certificate import Certificate, certificate_path
 from sfumato.release.place import check_certificate_place
 from sfumato.release.promise import Finding, Promise
@@ -224,7 +226,10 @@ def publish(
     staged = source.engine.stage(recoding, target, format=format, budget=budget)
     try:
         with Table(staged.engine()) as written:
-            release = replace(_measured(plan, written, budget), output=target)
+            remote = target if source.engine.capabilities.remote else None
+            with _witnessed(plan, remote, budget) as promised:
+                release = _measured(promised, written, budget)
+            release = replace(release, promises=plan.promises, output=target)
             sealed = Certificate.of(**_record(release, written, target))
         sealed.write(beside, key)
         try:
@@ -255,7 +260,9 @@ def rehearse(plan: Release, *, budget: Budget | None = None) -> Release:
             recoding, os.path.join(folder.name, "release.arrow"), budget=budget
         )
         written = Table(staged.engine())
-        release = _measured(plan, written, budget)
+        with _witnessed(plan, None, budget) as promised:
+            release = _measured(promised, written, budget)
+        release = replace(release, promises=plan.promises)
     except BaseException:
         folder.cleanup()
         raise
@@ -276,6 +283,40 @@ def _made_of(plan: Release) -> tuple[Table, Recoding]:
             remedy="Copy the file it was read from, with its certificate.",
         )
     return plan.source, plan.recoding
+
+
+@contextmanager
+def _witnessed(plan: Release, destination: str | None, budget: Budget | None) -> Iterator[Release]:
+    """The plan, its promises about persons with a witness: the same rows with the person.
+
+    The witness is written like the release, measured, and removed: to a file of its own, or where
+    the rows are in a remote engine and the release will be, too, beside the release.
+    """
+    source, recoding = _made_of(plan)
+    asked = [p for p in plan.promises if isinstance(p, Anonymity) and p.person is not None]
+    if not asked:
+        yield plan
+        return
+    about = {name for promise in asked for name in promise.about}
+    steps = tuple(
+        replace(step, cells={n: cells for n, cells in step.cells.items() if n in about})
+        for step in recoding.steps
+        if step.keep is not None or about & set(step.cells)
+    )
+    drop = tuple(c.name for c in source.engine.schema() if c.name not in about)
+    with tempfile.TemporaryDirectory(prefix="sfumato-") as folder:
+        place = destination or os.path.join(folder, "witness.arrow")
+        staged = source.engine.stage(Recoding(steps, drop), place, budget=budget)
+        try:
+            witness = Table(staged.engine())
+            yield replace(
+                plan,
+                promises=tuple(
+                    replace(p, witness=witness) if p in asked else p for p in plan.promises
+                ),
+            )
+        finally:
+            staged.discard()
 
 
 def _measured(plan: Release, written: Table, budget: Budget | None) -> Release:

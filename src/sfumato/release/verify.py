@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from sfumato.budget import Budget
+from sfumato.columns.persons import require_person
 from sfumato.errors import (
     ColumnError,
     ParameterError,
@@ -129,6 +130,9 @@ def promised(
             )
     told = {n: declared[n].checked(value) for n, value in asked.items() if value is not None}
     sets, sensitive = column_sets(told.pop("qi", ())), told.pop("sensitive", ())
+    person = told.pop("person", None)
+    if person is not None:
+        require_person(opened, person, [*(n for names in sets for n in names), *sensitive])
     k, population = told.pop("k_map", None), told.pop("population", None)
     if (k is None) != (population is None):
         example = f"{spell('k_map', 20)} {spell('population', 'voters.parquet')}"
@@ -149,7 +153,7 @@ def promised(
     if told or k is None:
         ordered = [column.name for column in opened.schema if column.ordered]
         models = models_of(told, sensitive=sensitive, ordered=ordered)
-        promises.append(Anonymity(models, sets, sensitive, wildcards))
+        promises.append(Anonymity(models, sets, sensitive, wildcards, person))
     if k is not None:
         people = table(population, budget=budget)
         promises.append(promise_class("k-map")(k, sets, people.name, people=people))
@@ -252,12 +256,17 @@ def _replayed(
     if population is not None and hasattr(promise, "people"):
         promise = replace(promise, people=table(population, budget=budget))
     finding = _checked(promise, opened, budget)
-    if plain(finding.measured) == measured:
+    if plain(finding.measured) == measured or not _counts_again(promise, opened):
         return [finding]
     differs = Finding(
         "measures", False, f"{kind}: the figures differ from those in the certificate"
     )
     return [finding, differs]
+
+
+def _counts_again(promise: Promise, opened: Table) -> bool:
+    """Whether what was measured then can be measured on this table."""
+    return not isinstance(promise, Anonymity) or promise.counts_again(opened)
 
 
 def _checked(promise: Promise, opened: Table, budget: Budget | None) -> Finding:

@@ -33,7 +33,7 @@ from sfumato.anonymization.cells.table import (
     sort_classes,
 )
 from sfumato.budget import Budget
-from sfumato.privacy._kernels import groups_hold, holds
+from sfumato.privacy._kernels import forget, groups_hold, holds, take_in
 
 __all__ = ["approx_dr", "guided", "opt_lb", "possible_entries"]
 
@@ -180,12 +180,10 @@ def _class_holds(members, first, last, counts, sensitive, rules, tally):  # type
     size = 0
     for z in range(first, last):
         size += counts[members[z]]
-        for s in range(sensitive.shape[1]):
-            tally[sensitive[members[z], s]] += counts[members[z]]
+        take_in(members[z], counts[members[z]], sensitive, rules, tally)
     good = holds(size, tally, rules)
     for z in range(first, last):
-        for s in range(sensitive.shape[1]):
-            tally[sensitive[members[z], s]] = 0
+        forget(members[z], sensitive, rules, tally)
     return good
 
 

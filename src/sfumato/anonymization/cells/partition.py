@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.anonymization.cells.table import PRICE_UNIT, CellTable
-from sfumato.privacy._kernels import holds
+from sfumato.privacy._kernels import forget, holds, take_in
 
 __all__ = [
     "Groups",
@@ -264,14 +264,12 @@ def rest_holds(groups, q, leaving, sensitive, rules, tally):  # type: ignore[no-
     while unit >= 0:
         if not leaving[unit]:
             size += groups.weight[unit]
-            for s in range(sensitive.shape[1]):
-                tally[sensitive[groups.entry[unit], s]] += groups.weight[unit]
+            take_in(groups.entry[unit], groups.weight[unit], sensitive, rules, tally)
         unit = groups.after[unit]
     good = holds(size, tally, rules)
     unit = groups.head[q]
     while unit >= 0:
-        for s in range(sensitive.shape[1]):
-            tally[sensitive[groups.entry[unit], s]] = 0
+        forget(groups.entry[unit], sensitive, rules, tally)
         unit = groups.after[unit]
     return good
 

@@ -42,7 +42,7 @@ from sfumato.anonymization.cells.table import (
     sort_classes,
 )
 from sfumato.budget import Budget
-from sfumato.privacy._kernels import holds
+from sfumato.privacy._kernels import forget, holds, take_in
 
 __all__ = ["FEW_ROUNDS", "IMPROVEMENTS", "improved", "local_search", "rounds_of"]
 
@@ -394,12 +394,10 @@ def _fill(groups, price, members, taken, leaving, selected, count, k):  # type: 
 def _all_hold(groups, sensitive, rules, selected, count, leaving, tally):  # type: ignore[no-untyped-def]
     """Whether the new group and those it takes from satisfy all rules."""
     for i in range(count):
-        for s in range(sensitive.shape[1]):
-            tally[sensitive[groups.entry[selected[i]], s]] += 1
+        take_in(groups.entry[selected[i]], 1, sensitive, rules, tally)
     good = holds(count, tally, rules)
     for i in range(count):
-        for s in range(sensitive.shape[1]):
-            tally[sensitive[groups.entry[selected[i]], s]] = 0
+        forget(groups.entry[selected[i]], sensitive, rules, tally)
     for i in range(count):
         if not good:
             break

@@ -64,7 +64,7 @@ from sfumato.anonymization.methods.pricing import (
 )
 from sfumato.anonymization.problem import Problem, Solution
 from sfumato.anonymization.suppression import Blocks
-from sfumato.privacy._kernels import holds
+from sfumato.privacy._kernels import clear, enough, holds, take_in
 
 __all__ = ["Search", "improve"]
 
@@ -395,11 +395,10 @@ def _holds(world, now, group, rules, counts):  # type: ignore[no-untyped-def]
     pieces, classes, sensitive = now.pieces, now.classes, world.sensitive
     if classes[group, SIZE] < rules.k or rules.kinds.shape[0] == 0:
         return classes[group, SIZE] >= rules.k
-    counts[:] = 0
+    clear(rules, counts)
     member = classes[group, HEAD]
-    while member >= 0:
-        for s in range(sensitive.shape[1]):
-            counts[sensitive[pieces[member, ENTRY], s]] += pieces[member, ROWS]
+    while member >= 0 and not enough(rules, counts):
+        take_in(pieces[member, ENTRY], pieces[member, ROWS], sensitive, rules, counts)
         member = pieces[member, AFTER]
     return holds(classes[group, SIZE], counts, rules)
 

@@ -8,7 +8,8 @@ limit. Two facts keep most nodes from being looked at:
 - Where a node leaves out too many rows, so does every node below it: classes only grow upward
   (Samarati 2001; LeFevre et al. 2005, Incognito). For entropy, recursive and (α,k) rules and for
   t-closeness a class that holds may fail together with one that does not, so with a limit above
-  zero those are searched without this.
+  zero those are searched without this. So they are where persons are counted: two classes that
+  share persons may hold alone and fail together.
 
 Where several sets of quasi-identifiers are asked for, the classes of each must hold: both facts
 stay true. Leaving out rows for one set takes them from the classes of the others, and from the
@@ -31,8 +32,8 @@ from sfumato.anonymization.problem import Problem, Solution
 from sfumato.anonymization.suppression import Blocks, allowed_blocks
 from sfumato.errors import ParameterError, spell
 from sfumato.hierarchy import EncodedHierarchy
-from sfumato.privacy._kernels import groups_hold
-from sfumato.privacy.rules import DISTINCT, MAPPED, Rules, compares, recounted
+from sfumato.privacy._kernels import groups_hold, held
+from sfumato.privacy.rules import DISTINCT, MAPPED, PERSONS, Rules, compares, recounted
 
 __all__ = ["solve"]
 
@@ -137,7 +138,8 @@ class _Lattice:
         names = problem.qi
         self.sets = [[names.index(n) for n in one] for one in problem.sets or (names,)]
         kinds = problem.rules.kinds
-        self.monotone = limit == 0 or bool(np.isin(kinds, (DISTINCT, MAPPED)).all())
+        company = bool(np.isin(kinds, (DISTINCT, MAPPED, PERSONS)).all())
+        self.monotone = company or (limit == 0 and problem.person is None)
 
     def _named(self) -> list[tuple[str, EncodedHierarchy]]:
         return list(zip(self.problem.qi, self.shapes, strict=True))
@@ -202,10 +204,8 @@ class _Lattice:
 
     def _held(self, released: Array) -> Array:
         """How many released rows hold each sensitive value."""
-        places = self.sensitive[released]
-        rows = np.repeat(self.rows[released], places.shape[1])
-        total = np.bincount(places.ravel(), rows, int(self.problem.rules.offsets[-1]))
-        return total.astype(np.int64)
+        chosen = np.flatnonzero(released)
+        return np.asarray(held(chosen, self.rows, self.sensitive, self.problem.rules))
 
     def visit(self, levels: Levels) -> Node:
         """Look at a node, and tell its neighbours."""

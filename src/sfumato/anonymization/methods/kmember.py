@@ -36,8 +36,8 @@ from sfumato.anonymization.methods.pricing import (
 from sfumato.anonymization.problem import Problem, Solution
 from sfumato.anonymization.suppression import Blocks, allowed_blocks
 from sfumato.errors import ParameterError
-from sfumato.privacy._kernels import holds
-from sfumato.privacy.rules import CLOSE_EQUAL, CLOSE_ORDERED, CLOSE_TREE, DISTINCT
+from sfumato.privacy._kernels import clear, forget, holds, only_more_helps, take_in
+from sfumato.privacy.rules import CLOSE_EQUAL, CLOSE_ORDERED, CLOSE_TREE, DISTINCT, PERSONS
 
 __all__ = ["clustered_groups", "place_leftovers", "solve"]
 
@@ -106,15 +106,28 @@ TRIES = 16
 
 
 @numba.njit(nogil=True, cache=True)
+def _new(run, counts, rules):  # type: ignore[no-untyped-def]
+    """Whether a run holds somebody who is not yet in the group."""
+    for m in range(rules.runs[run], rules.runs[run + 1]):
+        if counts[rules.marks[m, 0]] != counts[rules.people + 1] + 1:
+            return True
+    return False
+
+
+@numba.njit(nogil=True, cache=True)
 def _wanted(sensitive, size, counts, rules):  # type: ignore[no-untyped-def]
     """Whether these sensitive values bring a group that fails its rules nearer to holding them.
 
-    Distinct values: one it lacks. Closeness: one it has too few of. Otherwise one that is rarer in
-    the group than the average.
+    Persons: one it lacks, while it lacks any. Distinct values: one it lacks. Closeness: one it has
+    too few of. Otherwise one that is rarer in the group than the average.
     """
     for r in range(rules.kinds.shape[0]):
-        at = sensitive[rules.columns[r]]
         kind = rules.kinds[r]
+        if kind == PERSONS:
+            if counts[rules.people] < rules.persons and not _new(sensitive[-1], counts, rules):
+                return False
+            continue
+        at = sensitive[rules.columns[r]]
         if kind == DISTINCT:
             if counts[at] > 0:
                 return False
@@ -198,11 +211,9 @@ def _cluster(table, weights, sensitive, members, prices, rules, groups, first): 
     i = 0
     while i < alive:  # entries of many rows that hold by themselves lose nothing
         entry = who[i]
-        for s in range(sensitive.shape[1]):
-            counts[sensitive[entry, s]] += weights[entry]
+        take_in(entry, weights[entry], sensitive, rules, counts)
         alone = holds(weights[entry], counts, rules)
-        for s in range(sensitive.shape[1]):
-            counts[sensitive[entry, s]] = 0
+        forget(entry, sensitive, rules, counts)
         if alone:
             groups[entry] = group
             group += 1
@@ -232,8 +243,7 @@ def _cluster(table, weights, sensitive, members, prices, rules, groups, first): 
             grown[many] = last
             many += 1
             size += weights[last]
-            for s in range(sensitive.shape[1]):
-                counts[sensitive[last, s]] += weights[last]
+            take_in(last, weights[last], sensitive, rules, counts)
             alive -= 1
             who[found] = who[alive]
             codes[found] = codes[alive]
@@ -252,8 +262,7 @@ def _cluster(table, weights, sensitive, members, prices, rules, groups, first): 
                 found = _nearest(codes, alive, losses, group_loss(head, floats, memory, 0))
         left -= size
         for z in range(many):
-            for s in range(sensitive.shape[1]):
-                counts[sensitive[grown[z], s]] = 0
+            forget(grown[z], sensitive, rules, counts)
             if done:
                 groups[grown[z]] = group
             else:
@@ -272,13 +281,11 @@ def _cluster(table, weights, sensitive, members, prices, rules, groups, first): 
 @numba.njit(nogil=True, cache=True)
 def _joins(entry, group, weights, sensitive, members, groups, sizes, first, counts, rules):  # type: ignore[no-untyped-def]
     """Whether a group still holds with one more entry."""
-    counts[:] = 0
+    clear(rules, counts)
     for i in range(members.shape[0]):
         if groups[members[i]] == group:
-            for s in range(sensitive.shape[1]):
-                counts[sensitive[members[i], s]] += weights[members[i]]
-    for s in range(sensitive.shape[1]):
-        counts[sensitive[entry, s]] += weights[entry]
+            take_in(members[i], weights[members[i]], sensitive, rules, counts)
+    take_in(entry, weights[entry], sensitive, rules, counts)
     return holds(sizes[group - first] + weights[entry], counts, rules)
 
 
@@ -326,7 +333,7 @@ def place_leftovers(  # type: ignore[no-untyped-def]
         taken = -1
         for _ in range(min(TRIES, many)):
             group = int(np.argmin(hurt))
-            if rules.kinds.shape[0] == 0 or _joins(
+            if only_more_helps(rules) or _joins(
                 entry,
                 first + group,
                 weights,
@@ -353,13 +360,12 @@ def place_leftovers(  # type: ignore[no-untyped-def]
         return last
     begin(head, ints, memories, many, table, pile[0])
     size = np.int64(0)
-    counts[:] = 0
+    clear(rules, counts)
     for i in range(piled):
         groups[pile[i]] = last
         size += weights[pile[i]]
         grow_all(head, ints, memories, many, table, pile[i])
-        for s in range(sensitive.shape[1]):
-            counts[sensitive[pile[i], s]] += weights[pile[i]]
+        take_in(pile[i], weights[pile[i]], sensitive, rules, counts)
     while not holds(size, counts, rules):
         best, nearest = np.inf, -1
         for group in range(many):
@@ -378,8 +384,7 @@ def place_leftovers(  # type: ignore[no-untyped-def]
                 groups[entry] = last
                 size += weights[entry]
                 grow_all(head, ints, memories, many, table, entry)
-                for s in range(sensitive.shape[1]):
-                    counts[sensitive[entry, s]] += weights[entry]
+                take_in(entry, weights[entry], sensitive, rules, counts)
     return last + 1
 
 

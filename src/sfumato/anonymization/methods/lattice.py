@@ -25,7 +25,7 @@ from sfumato.anonymization.methods.pricing import prices_of
 from sfumato.anonymization.problem import Problem, Shape, Solution
 from sfumato.anonymization.suppression import Blocks, allowed_blocks
 from sfumato.hierarchy import EncodedHierarchy, Ranges
-from sfumato.privacy._kernels import holds
+from sfumato.privacy._kernels import clear, enough, holds, take_in
 
 __all__ = ["descending_groups", "level_groups", "nodes_by_loss", "solve"]
 
@@ -331,11 +331,12 @@ def _descend(  # type: ignore[no-untyped-def]
                     at += 1
                 if name[c] < 0:
                     continue
-                counts[:] = 0
+                clear(rules, counts)
                 for z in range(first, at):
                     entry = uncovered[sequence[z]]
-                    for s in range(sensitive.shape[1]):
-                        counts[sensitive[entry, s]] += weights[entry]
+                    take_in(entry, weights[entry], sensitive, rules, counts)
+                    if enough(rules, counts):
+                        break
                 if not holds(sizes[c], counts, rules):
                     name[c] = -1
         for c in range(found):

@@ -58,6 +58,11 @@ def _solved(problem: Problem, grouping: Grouping) -> Solution:
             f"this method blurs one column, not {len(problem.qi)}",
             remedy=f"Name one quasi-identifier, or use {spell('method', 'mondrian')}.",
         )
+    if problem.person is not None:
+        raise ParameterError(
+            "this method counts rows, and a person may have several of them",
+            remedy=f"Use {spell('method', 'mondrian')}, which counts persons.",
+        )
     if len(problem.rules.kinds):
         raise ParameterError(
             "this method supports k-anonymity only",

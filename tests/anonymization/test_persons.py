@@ -1,0 +1,216 @@
+"""Every class of a release holds enough different persons, counted by hand."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter, defaultdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import sfumato as sf
+from sfumato.anonymization.registry import METHODS
+from sfumato.errors import ColumnError, ParameterError, PromiseError, SfumatoError
+
+QI = ("age", "town")
+COUNTING = [name for name in METHODS if name not in ("quantiles", "optimal-1d")]
+
+
+def admissions(seed: int, persons: int = 9, rows: int = 40) -> pa.Table:
+    """Rows of persons, some of whom have many; `row` tells rows apart and is kept."""
+    random = np.random.default_rng(seed)
+    share = random.dirichlet(np.full(persons, 0.5))
+    who = np.sort(random.choice(persons, rows, p=share))
+    return pa.table(
+        {
+            "patient": [f"P{one}" for one in who],
+            "age": random.integers(20, 30, rows) + who % 3,
+            "town": random.choice(["A", "B", "C", "D"], rows),
+            "ill": random.choice(["flu", "gout", "cold"], rows, p=[0.5, 0.3, 0.2]),
+            "row": np.arange(rows) * 0.5,
+        }
+    )
+
+
+def histories(table: pa.Table, release: Any) -> dict[tuple[Any, ...], list[tuple[str, str]]]:
+    """Person and illness of the rows of each class."""
+    owner = dict(zip(table["row"].to_pylist(), table["patient"].to_pylist(), strict=True))
+    classes = defaultdict(list)
+    for row in release.to_arrow().to_pylist():
+        assert "patient" not in row
+        classes[tuple(row[name] for name in QI)].append((owner[row["row"]], row["ill"]))
+    return classes
+
+
+@pytest.mark.parametrize("method", COUNTING)
+@pytest.mark.parametrize("seed", range(8))
+def test_every_class_holds_k_persons(method: str, seed: int) -> None:
+    table = admissions(seed)
+    k = 2 + seed % 2
+    release = sf.anonymize(table, qi=QI, k=k, person="patient", method=method, seed=seed)
+    classes = histories(table, release)
+    smallest = min(len({who for who, _ in rows}) for rows in classes.values())
+    assert release.k == smallest >= k
+    assert release.rows == sum(len(rows) for rows in classes.values())
+
+
+def test_counting_rows_would_not_do() -> None:
+    table = admissions(3, persons=6, rows=60)
+    release = sf.anonymize(table, qi=QI, k=3, identifiers=["patient"], rows_are_people=True)
+    persons = [len({who for who, _ in rows}) for rows in histories(table, release).values()]
+    assert release.k is not None
+    assert release.k >= 3 > min(persons)
+
+
+def pairs(rows: list[tuple[str, str]]) -> Counter[str]:
+    """A person counts once for each value it has."""
+    return Counter(value for _, value in set(rows))
+
+
+def measured(asked: dict[str, Any], rows: list[tuple[str, str]], table: Counter[str]) -> bool:
+    """Whether a class satisfies a model, by its definition."""
+    held, persons = pairs(rows), len({who for who, _ in rows})
+    total = sum(held.values())
+    shares = [count / total for count in held.values()]
+    if "alpha" in asked:
+        return max(held.values()) / persons <= asked["alpha"] + 1e-9
+    if "t" in asked:
+        whole = sum(table.values())
+        distance = sum(abs(held[v] / total - table[v] / whole) for v in table) / 2
+        return distance <= asked["t"] + 1e-9
+    if "likeness" in asked:
+        whole = sum(table.values())
+        gains = [held[v] / total / (table[v] / whole) - 1 for v in held]
+        return max(gains) <= asked["likeness"] + 1e-9
+    if asked.get("l_kind") == "entropy":
+        return -sum(p * math.log(p) for p in shares) >= math.log(asked["l"]) - 1e-9
+    if asked.get("l_kind") == "recursive":
+        ranked = sorted(held.values(), reverse=True)
+        return ranked[0] < asked["c"] * sum(ranked[asked["l"] - 1 :])
+    return len(held) >= asked.get("l", asked.get("p", 1))
+
+
+MODELS: list[dict[str, Any]] = [
+    {"l": 2},
+    {"l": 1.6, "l_kind": "entropy"},
+    {"l": 2, "l_kind": "recursive", "c": 3.0},
+    {"t": 0.35, "t_distance": "equal"},
+    {"p": 2},
+    {"alpha": 0.9},
+    {"likeness": 1.5},
+]
+
+
+@pytest.mark.parametrize("method", ["mondrian", "lattice", "kmember", "full-domain", "cells"])
+@pytest.mark.parametrize("asked", MODELS, ids=str)
+def test_models_count_a_person_once_for_each_value(method: str, asked: dict[str, Any]) -> None:
+    kept = 0
+    for seed in range(4):
+        table = admissions(seed, persons=12, rows=60)
+        try:
+            release = sf.anonymize(
+                table, qi=QI, k=2, person="patient", sensitive=["ill"], method=method, **asked
+            )
+        except (PromiseError, ParameterError):
+            continue  # nothing was published: then nothing is broken
+        kept += 1
+        classes = histories(table, release)
+        whole = pairs([one for rows in classes.values() for one in rows])
+        assert all(measured(asked, rows, whole) for rows in classes.values())
+        assert all(len({who for who, _ in rows}) >= 2 for rows in classes.values())
+    assert kept >= 2
+
+
+@pytest.mark.parametrize("method", COUNTING)
+def test_one_row_a_person_changes_no_byte(method: str, tmp_path: Path) -> None:
+    table = admissions(5, rows=50)
+    table = table.set_column(0, "patient", pa.array([f"P{at:02d}" for at in range(50)]))
+    asked: dict[str, Any] = {"qi": QI, "k": 3, "sensitive": ["ill"], "l": 2, "method": method}
+    counted, plain = tmp_path / "persons.csv", tmp_path / "rows.csv"
+    release = sf.anonymize(table, person="patient", output=counted, **asked)
+    sf.anonymize(table, identifiers=["patient"], output=plain, **asked)
+    assert counted.read_bytes() == plain.read_bytes()
+    assert release.details["persons"]["persons"] == 50
+
+
+def test_several_sets_each_hold_k_persons() -> None:
+    table = admissions(7, persons=15, rows=90).append_column("sex", pa.array(["F", "M", "M"] * 30))
+    sets = [["age", "town"], ["age", "sex"]]
+    release = sf.anonymize(table, qi=sets, k=3, person="patient")
+    owner = dict(zip(table["row"].to_pylist(), table["patient"].to_pylist(), strict=True))
+    for names in sets:
+        classes = defaultdict(set)
+        for row in release.to_arrow().to_pylist():
+            classes[tuple(row[name] for name in names)].add(owner[row["row"]])
+        assert min(map(len, classes.values())) >= 3
+
+
+def test_actions_come_before_persons_are_counted() -> None:
+    table = admissions(2, persons=10, rows=60)
+    release = sf.anonymize(
+        table, qi=QI, k=3, person="patient", columns={"age": {"round": 5}}, method="mondrian"
+    )
+    assert all(len({who for who, _ in rows}) >= 3 for rows in histories(table, release).values())
+
+
+def test_a_release_is_verified_again_by_its_rows(tmp_path: Path) -> None:
+    table, output = admissions(1), tmp_path / "released.parquet"
+    release = sf.anonymize(table, qi=QI, k=3, person="patient", output=output)
+    assert release.findings[0].measured["counted"] == "persons"
+    again = sf.verify(output)
+    assert again.holds
+    assert "rows can be counted" in next(f.say for f in again.findings if f.check == "anonymity")
+    written = pq.read_table(output)
+    pq.write_table(written.slice(2), output)
+    assert not sf.verify(output).holds
+
+
+def test_verify_counts_persons_where_it_can() -> None:
+    table = pa.table({"patient": ["a", "a", "a", "b"], "age": [1, 1, 2, 2]})
+    assert sf.verify(table, qi=["age"], k=2).holds
+    assert not sf.verify(table, qi=["age"], k=2, person="patient").holds
+    assert sf.verify(table, qi=["age"], k=1, person="patient").holds
+
+
+def test_rows_of_nobody_are_refused_with_their_number() -> None:
+    table = pa.table({"patient": ["a", None, None, "b"], "age": [1, 1, 2, 2]})
+    with pytest.raises(ColumnError, match="empty in 2 rows"):
+        sf.anonymize(table, qi=["age"], k=2, person="patient")
+    with pytest.raises(ColumnError, match="empty in 2 rows"):
+        sf.verify(table, qi=["age"], k=2, person="patient")
+
+
+def test_too_few_persons_are_told_before_anything_is_done() -> None:
+    table = admissions(0, persons=4)
+    with pytest.raises(ParameterError, match="3 persons"):
+        sf.anonymize(table, qi=QI, k=5, person="patient")
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"qi": ["age", "patient"]},
+        {"sensitive": ["patient"], "l": 2},
+        {"method": "cells", "wildcards": True},
+        {"method": "quantiles", "qi": ["age"]},
+        {"target": "patient"},
+    ],
+    ids=str,
+)
+def test_what_cannot_be_promised_of_persons_is_refused(asked: dict[str, Any]) -> None:
+    with pytest.raises(SfumatoError):
+        sf.anonymize(admissions(0), **{"qi": QI, "k": 2, "person": "patient", **asked})
+
+
+def test_a_witness_of_other_rows_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    from sfumato.release.anonymity import Anonymity
+
+    table = sf.table(admissions(1))
+    other = sf.table(admissions(2))
+    promise = Anonymity((), (QI,), person="patient", witness=other)
+    with pytest.raises(SfumatoError, match="not the same"):
+        promise.check(table.exclude(["patient"]))

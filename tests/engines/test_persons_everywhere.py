@@ -1,0 +1,61 @@
+"""Persons are counted alike wherever the rows are."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import sfumato as sf
+from sfumato.engines.protocol import Engine
+from sfumato.tables import Table
+
+Opener = Callable[[pa.Table], Engine]
+QI = ["age", "town"]
+
+
+@pytest.fixture
+def destination(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> str:
+    """Where the engine at hand writes: a file or a table."""
+    monkeypatch.chdir(tmp_path)  # the certificate of a table is a file where we are
+    if kind == "postgres":
+        return f"{request.getfixturevalue('postgres_schema')}.released"
+    return str(tmp_path / "released.parquet")
+
+
+def admissions() -> pa.Table:
+    random = np.random.default_rng(8)
+    who = np.sort(random.zipf(1.5, 600) % 70)
+    return pa.table(
+        {
+            "patient": [f"P{one}" for one in who],
+            "age": pa.array(random.integers(20, 60, 600), pa.int32()),
+            "town": [f"town {one}" for one in random.integers(0, 6, 600)],
+            "cost": np.arange(600) * 1.5,
+        }
+    )
+
+
+@pytest.mark.parametrize("method", ["mondrian", "cells"])
+def test_every_class_holds_five_persons(opened: Opener, destination: str, method: str) -> None:
+    table = admissions()
+    source = Table(opened(table))
+    release = sf.anonymize(
+        source, qi=QI, k=5, person="patient", method=method, output=destination, force=True
+    )
+    assert release.verified
+    assert release.findings[0].measured["counted"] == "persons"
+    owner = dict(zip(table["cost"].to_pylist(), table["patient"].to_pylist(), strict=True))
+    classes = defaultdict(set)
+    postgres = source.engine.kind == "postgres"
+    place = f"{source.name.partition('#')[0]}#{destination}" if postgres else destination
+    with sf.table(place) as released:
+        for row in released:
+            classes[tuple(row[name] for name in QI)].add(owner[row["cost"]])
+    assert release.k == min(map(len, classes.values())) >= 5
