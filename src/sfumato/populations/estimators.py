@@ -21,6 +21,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import product
 from typing import Literal
 
 import numpy as np
@@ -122,7 +124,7 @@ def population_uniqueness(
     ]
     low = high = None
     if bootstrap and estimates[chosen] is not None and sizes.unique_rows:
-        low, high = _interval(sizes, universe, _MODELS[chosen], bootstrap, confidence, seed)
+        low, high = _interval(sizes, universe, chosen, bootstrap, confidence, seed)
     return PopulationUniqueness(
         universe=universe,
         sampling_fraction=fraction,
@@ -168,11 +170,14 @@ def _dankar(estimates: Mapping[str, float | None], fraction: float) -> str:
 def _interval(
     sizes: ClassSizes,
     universe: float,
-    model: Callable[[ClassSizes, float], float | None],
+    chosen: str,
     replicates: int,
     confidence: float,
     seed: int,
 ) -> tuple[float | None, float | None]:
+    model, near = _MODELS[chosen], _pitman_fit(sizes) if chosen == "pitman" else None
+    if near is not None:  # replicates differ little: the search begins at the fit of the sample
+        model = partial(pitman, near=near)
     random = np.random.default_rng(seed)
     found: list[float] = []
     for _ in range(replicates):
@@ -210,10 +215,13 @@ def zayatz(sizes: ClassSizes, universe: float) -> float | None:
     return min(1.0, singles * stays / rows)
 
 
-def pitman(sizes: ClassSizes, universe: float) -> float | None:
+def pitman(
+    sizes: ClassSizes, universe: float, near: tuple[float, float] | None = None
+) -> float | None:
     """Share of unique people under Pitman's sampling formula, by maximum likelihood.
 
-    The expected number of uniques among N people is Γ(θ+1)/Γ(θ+α)·N^α.
+    The expected number of uniques among N people is Γ(θ+1)/Γ(θ+α)·N^α. The search for α and θ
+    begins at `near` where they are known of a similar sample.
 
     Examples
     --------
@@ -222,11 +230,13 @@ def pitman(sizes: ClassSizes, universe: float) -> float | None:
     """
     if sizes.unique_rows == 0:
         return 0.0
-    model = _pitman_fit(sizes)
+    model = _pitman_fit(sizes, near)
     return None if model is None else _pitman_share(model, universe)
 
 
-def _pitman_fit(sizes: ClassSizes) -> tuple[float, float] | None:
+def _pitman_fit(
+    sizes: ClassSizes, near: tuple[float, float] | None = None
+) -> tuple[float, float] | None:
     """α and θ of greatest likelihood."""
     from scipy.optimize import minimize
 
@@ -239,7 +249,7 @@ def _pitman_fit(sizes: ClassSizes) -> tuple[float, float] | None:
         return _pitman_likelihood(at, s, c, classes, rows)
 
     best = None
-    for start in _pitman_starts(sizes):
+    for start in _pitman_starts(sizes) if near is None else [_pitman_place(*near)]:
         found = minimize(minus_log_likelihood, start, jac=True, method="BFGS", tol=1e-9)
         if np.isfinite(found.fun) and (best is None or found.fun < best.fun):
             best = found
@@ -258,6 +268,11 @@ def _pitman_parameters(at: Floats) -> tuple[float, float]:
     """α in (0, 1) and θ > 0 from a logarithmic scale on which every point is allowed."""
     alpha = 1 / (1 + math.exp(-min(max(at[0], -30.0), 30.0)))
     return alpha, math.exp(min(max(at[1], -30.0), 60.0))
+
+
+def _pitman_place(alpha: float, theta: float) -> Floats:
+    """Where α and θ are on that scale."""
+    return np.array([math.log(alpha / (1 - alpha)), math.log(theta)])
 
 
 def _pitman_starts(sizes: ClassSizes) -> list[Floats]:
@@ -311,7 +326,7 @@ def snb(sizes: ClassSizes, universe: float) -> float | None:
     >>> round(snb(ClassSizes.of({1: 400, 2: 150, 3: 60, 10: 12}), 4_000), 3)
     0.131
     """
-    from scipy.optimize import least_squares
+    from scipy.optimize import root
 
     singles, pairs = sizes.unique_rows, sizes.to_dict().get(2, 0)
     if singles == 0:
@@ -324,24 +339,21 @@ def snb(sizes: ClassSizes, universe: float) -> float | None:
         return None
 
     def off(at: Floats) -> Floats:
-        a, b = math.exp(at[0]), 1 / (1 + math.exp(-at[1]))
+        log_a, logit_b = np.clip(at, (-20, -30), (20, 30))
+        a, b = math.exp(log_a), 1 / (1 + math.exp(-logit_b))
         d = (1 - fraction) * (1 - b)
         g = math.exp(a * (math.log(b) - math.log1p(-d)))
         one = classes * fraction * g * (1 + a * d / (1 - d))
         two = classes * fraction**2 * a * (1 - b) * g * (2 - (1 - a) * d) / (2 * (1 - d) ** 2)
         return np.array([one / singles - 1, two / pairs - 1])
 
-    solved = []
-    for a in (-2.0, 0.0, 2.0):
-        for b in (-8.0, -4.0, 0.0):
-            found = least_squares(off, [a, b], bounds=([-20, -30], [20, 30]), xtol=1e-12)
-            if np.abs(found.fun).max() < 1e-6:
-                solved.append(found.x)
-    if not solved:
-        return None
-    log_a, logit_b = solved[0]
-    log_b = -math.log1p(math.exp(-logit_b))
-    return min(1.0, classes * math.exp(math.exp(log_a) * log_b) / universe)
+    for start in product((-2.0, 0.0, 2.0), (-8.0, -4.0, 0.0)):
+        found = root(off, start, tol=1e-12)
+        if np.abs(found.fun).max() < 1e-6:
+            log_a, logit_b = found.x
+            log_b = -math.log1p(math.exp(-logit_b))
+            return min(1.0, classes * math.exp(math.exp(log_a) * log_b) / universe)
+    return None
 
 
 def _shlosser(sizes: ClassSizes, fraction: float) -> float:
