@@ -189,7 +189,7 @@ def attacked() -> Comparison:
 
 def sampled() -> dict[str, float]:
     """100 million values in one pass: CPU seconds and growth of memory in MiB."""
-    from sfumato.populations.reservoir import ValueReservoir
+    from sfumato.populations.sampled_quantiles import ValueReservoir
 
     eps, delta = 0.001, 0.01
     warm = ValueReservoir(10)

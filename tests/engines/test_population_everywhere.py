@@ -11,7 +11,7 @@ import sfumato as sf
 from sfumato.demo import people
 from sfumato.engines.protocol import Engine
 from sfumato.populations.safe_harbor import RESTRICTED_AREAS, plan_safe_harbor
-from sfumato.populations.streaming import sampled_groups
+from sfumato.populations.sampled_quantiles import sampled_groups
 from sfumato.tables import Table
 
 QI = ["sex", "birth_date", "zip"]
