@@ -91,7 +91,11 @@ def test_safe_harbor_with_another_list_of_areas(patients: Path, tmp_path: Path) 
     areas = tmp_path / "areas.csv"
     areas.write_text("zip3,population\n021,15000\n024,90000\n")
     target = tmp_path / "release.parquet"
-    sfumato("safe-harbor", patients, "--areas", areas, "-o", target, "-q")
+    asked = sfumato("safe-harbor", patients, "--areas", areas, "-o", target, "-q")
+    assert asked.code == 2
+    assert "--keep doctor" in asked.err.replace("\n", " ")
+    assert not target.exists()
+    sfumato("safe-harbor", patients, "--areas", areas, "--keep", "doctor", "-o", target, "-q")
     zips = set(pq.read_table(target)["zip"].to_pylist())
     assert "021" not in zips
     assert {"000", "024"} <= zips
@@ -112,7 +116,7 @@ def test_attack_on_a_blurred_and_on_a_safe_harbor_release(patients: Path, tmp_pa
     assert found["matches_none"] == 0
     assert found["contains_truth"] == 3_000
     assert found["certain_right"] == found["matches_one"]
-    assert sfumato("safe-harbor", patients, "-o", harbor, "-q").code == 0
+    assert sfumato("safe-harbor", patients, "--drop", "doctor", "-o", harbor, "-q").code == 0
     found = sfumato("attack", harbor, patients, "--on", QI, "-k", "3", "--json").json
     assert found["matches_none"] == 0
     assert found["matches_one"] > 0

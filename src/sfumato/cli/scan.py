@@ -85,6 +85,8 @@ def view(found: Scan) -> RenderableType:
             ]
         if found.choice is not None:
             parts += [Padding(_choice(found), (0, 0, 0, 2))]
+        if found.proposed:
+            parts += ["", _heading("Quasi-identifiers to blur"), Padding(_proposal(found), (0, 2))]
     parts += ["", _heading("Who can be found"), Padding(_verdict(found), (0, 2))]
     if found.next:
         parts += ["", _heading("What to do next"), _steps(found)]
@@ -119,16 +121,18 @@ def _columns(found: Scan) -> Table:
     table.add_column("values", justify="right", no_wrap=True)
     table.add_column("empty", justify="right", no_wrap=True)
     table.add_column("alone", justify="right", no_wrap=True)
+    table.add_column("sure", justify="right", no_wrap=True)
     table.add_column("why", style="dim", overflow="fold")
     for role, (heading, style) in HEADINGS.items():
         members = [column for column in found.columns if column.role == role]
         if not members:
             continue
         table.add_row(Text(heading, style))
+        members.sort(key=lambda column: -column.confidence)
         for column in members[:LISTED]:
             table.add_row(*_column(column, found.rows))
         if len(members) > LISTED:
-            table.add_row(f"  … {len(members) - LISTED:,} more", *[""] * 4, "--json lists all")
+            table.add_row(f"  … {len(members) - LISTED:,} more", *[""] * 5, "--json lists all")
     return table
 
 
@@ -139,6 +143,7 @@ def _column(column: ColumnScan, rows: int) -> list[str]:
         f"{column.classes:,}",
         _percent(column.nulls, rows) if column.nulls else "",
         _percent(column.unique_rows, rows) if column.unique_rows else "",
+        f"{column.confidence:.0%}",
         column.why,
     ]
 
@@ -228,6 +233,13 @@ def _choice(found: Scan) -> Text:
         sentences.append("Not all combinations were looked at.")
     text = " ".join(sentences)
     return Text(text, style="dim")
+
+
+def _proposal(found: Scan) -> Text:
+    from rich.text import Text
+
+    text = Text(_listed(found.proposed, most=10), style="bold")
+    return text.append(f"\n{found.proposal[0].upper()}{found.proposal[1:]}.", "dim")
 
 
 def _verdict(found: Scan) -> Text:

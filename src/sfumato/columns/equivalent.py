@@ -14,8 +14,7 @@ import numpy as np
 
 from sfumato import kernels
 from sfumato.budget import Budget
-from sfumato.columns.profile import Profile
-from sfumato.columns.recognise import ColumnFacts
+from sfumato.columns.profile import ColumnFacts, Profile
 from sfumato.engines.results import Codes
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sfumato.budget import Budget
-from sfumato.columns.recognise import ColumnFacts
+from sfumato.engines.protocol import Kind
 from sfumato.engines.results import Codes
 from sfumato.errors import BudgetError
 
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from sfumato.tables import Table
 
 __all__ = [
+    "FEW",
+    "ColumnFacts",
     "Profile",
     "cells_of",
     "positions",
@@ -33,8 +35,42 @@ ROWS_AT_HAND = 250_000
 """Rows looked at closely in this process, the same ones in memory and in DuckDB."""
 ROWS_TO_FETCH = 100_000
 """Rows looked at closely where they must travel."""
-CELLS = 1_000
+CELLS = 20_000
 """Different cells of a column that are looked at to guess what it is about."""
+
+
+NEARLY = 0.9
+"""Share of its filled cells that must stand alone for a column to be nearly a key."""
+FEW = 12
+"""A column with so few values points at nobody, whatever its name."""
+
+
+@dataclass(frozen=True)
+class ColumnFacts:
+    """What is known of one column: exact counts over all rows."""
+
+    name: str
+    kind: Kind
+    rows: int
+    nulls: int
+    classes: int
+    unique_rows: int
+
+    @property
+    def is_constant(self) -> bool:
+        """Whether all rows agree."""
+        return self.classes <= 1
+
+    @property
+    def is_key(self) -> bool:
+        """Whether no two rows agree."""
+        return self.rows > 1 and self.classes == self.rows
+
+    @property
+    def is_nearly_key(self) -> bool:
+        """Whether most of the rows that have a value are the only ones with it."""
+        filled = self.rows - self.nulls
+        return not self.is_key and filled > FEW and self.unique_rows >= NEARLY * filled
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,22 +148,13 @@ def positions(rows: int, wanted: int, seed: int) -> Any:
     return np.sort(chosen)
 
 
-def cells_of(look: Profile, name: str) -> list[Any]:
-    """Some different cells of a column, spread evenly over those in the sample."""
-    values = look.sample.values_of(name)
+def cells_of(look: Profile, name: str) -> pa.Array:
+    """Different cells of a column in the sample, spread evenly over them; none of them null."""
     present = np.unique(look.sample.column(name))
     if len(present) > CELLS:
         present = present[np.linspace(0, len(present) - 1, CELLS).astype(np.int64)]
-    cells = (_seen(cell) for cell in values.take(present.astype(np.int64)))
-    return [cell for cell in cells if cell is not None]
-
-
-def _seen(cell: pa.Scalar) -> Any:
-    """A cell as a Python object, or None where Python has none like it: the year 20000, say."""
-    try:
-        return cell.as_py()
-    except (OverflowError, ValueError):
-        return None
+    cells = look.sample.values_of(name).take(present.astype(np.int64))
+    return cells.drop_null()
 
 
 def _report(budget: Budget, doing: str, share: float | None) -> None:

@@ -1,256 +1,550 @@
-"""What a column is about: guessed from its name, and from the form of its cells.
+"""What a column is: its role, and which of the identifiers that the law lists it holds.
 
-Only the share of cells that fit a form (e-mail addresses, phone numbers, codes of diseases, free
-text) is looked at; no cell ever leaves this module.
+One recogniser for `scan`, `safe-harbor` and all that must know who is in a table. It reads the name
+(words of several languages, abbreviations of large surveys), the cells (their form, the words in
+them, how numbers are spread) and the other columns (flags about them, series of them, columns that
+say the same). Every answer carries a reason and a confidence. No cell ever leaves this module.
+
+HIPAA's Safe Harbor, 45 C.F.R. §164.514(b)(2)(i), lists eighteen kinds, (A) to (R). There is no list
+of people's names, which would take `race` for a column of last names because people are called
+White: names are known by their column, or by looking like names and hardly ever repeating.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from sfumato.columns.vocabulary import Role, meaning_of
-from sfumato.engines.protocol import Kind
+from sfumato.columns.codebooks import Codebook, codebooks_of
+from sfumato.columns.content import (
+    Found,
+    dates_inside,
+    few_of,
+    form_of,
+    is_free_text,
+    looks_like_ages,
+    looks_like_amounts,
+    looks_like_body_weights,
+    looks_like_names,
+    looks_numbered,
+    share,
+    words_in,
+)
+from sfumato.columns.profile import FEW, ColumnFacts, Profile, cells_of
+from sfumato.columns.vocabulary import (
+    WEIGHT,
+    Meaning,
+    Role,
+    inside_of,
+    meaning_of,
+    words_of,
+)
+from sfumato.results import Result
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = [
-    "ColumnFacts",
-    "Form",
-    "Guess",
-    "form_of",
-    "guess_role",
-    "is_free_text",
+    "KINDS",
+    "SURE",
+    "Neighbours",
+    "Recognised",
+    "recognise",
+    "recognise_columns",
 ]
 
 
-MOST = 0.8
-"""Share of the cells looked at that must fit."""
-FEWEST = 3
-"""Different cells below which a form means nothing."""
+KINDS = {
+    "A": "names",
+    "B": "geography below a state",
+    "C": "dates and ages",
+    "D": "telephone numbers",
+    "E": "fax numbers",
+    "F": "e-mail addresses",
+    "G": "social security numbers",
+    "H": "medical record numbers",
+    "I": "health plan numbers",
+    "J": "account numbers",
+    "K": "certificate and licence numbers",
+    "L": "vehicle identifiers",
+    "M": "device identifiers",
+    "N": "web addresses",
+    "O": "internet protocol addresses",
+    "P": "biometric identifiers",
+    "Q": "photographs",
+    "R": "other unique numbers or codes",
+}
+"""The eighteen kinds, lettered as in the law."""
 
-
-@dataclass(frozen=True)
-class Form:
-    """A form that cells can have, and the role of a column of such cells."""
-
-    role: Role
-    what: str
-    fits: Callable[[str], bool]
-
-
-def _matches(pattern: str, flags: int = 0) -> Callable[[str], bool]:
-    compiled = re.compile(pattern, flags)
-    return lambda cell: compiled.fullmatch(cell) is not None
-
-
-def _is_phone(cell: str) -> bool:
-    digits = sum(letter.isdigit() for letter in cell)
-    return (
-        8 <= digits <= 15
-        and re.fullmatch(r"\+?[\d\s()./-]+", cell) is not None
-        and (cell.startswith(("+", "(", "00")) or len(re.findall(r"[\s()./-]+", cell)) >= 2)
-        and re.fullmatch(r"\d{4}-\d\d-\d\d.*|\d\d?[./]\d\d?[./]\d{4}.*", cell) is None
-    )
-
-
-def _is_card(cell: str) -> bool:
-    """Thirteen to nineteen digits with the check digit of payment cards (Luhn)."""
-    digits = re.sub(r"[ -]", "", cell)
-    if re.fullmatch(r"[3-6]\d{12,18}", digits) is None:
-        return False
-    doubled = [2 * int(d) if at % 2 else int(d) for at, d in enumerate(reversed(digits))]
-    return sum(d - 9 if d > 9 else d for d in doubled) % 10 == 0
-
-
-def _is_iban(cell: str) -> bool:
-    plain = cell.replace(" ", "").upper()
-    if re.fullmatch(r"[A-Z]{2}\d{2}[A-Z0-9]{10,30}", plain) is None:
-        return False
-    return int("".join(str(int(c, 36)) for c in plain[4:] + plain[:4])) % 97 == 1
-
-
-_SEXES = frozenset(
-    {
-        *("m", "f", "w", "d", "x", "u", "unknown", "other", "male", "female", "man", "woman"),
-        *("men", "women", "mann", "frau", "männlich", "weiblich", "divers", "hombre", "mujer"),
-        *("masculino", "femenino", "feminino", "homme", "femme", "masculin", "féminin"),
-        *("maschio", "femmina", "uomo", "donna", "vrouw", "mand", "kvinde", "kvinne"),
-    }
-)
-_POSTAL_CODES = (
-    r"\d{5}(-\d{4})?"  # United States, Germany, France, Spain, Italy …
-    r"|[A-Z]{1,2}\d[A-Z0-9]? ?\d[A-Z]{2}"  # United Kingdom
-    r"|[A-Z]\d[A-Z] ?\d[A-Z]\d"  # Canada
-    r"|\d{4} ?[A-Z]{2}"  # Netherlands
-)
-_DATES = (
-    r"\d{4}[-/.]\d{1,2}[-/.]\d{1,2}([ T][\d:.]+(Z|[+-]\d\d:?\d\d)?)?"
-    r"|\d{1,2}[-/.]\d{1,2}[-/.]\d{4}"
-)
-
-FORMS = (
-    Form("identifier", "e-mail addresses", _matches(r"[^@\s]+@[^@\s]+\.[A-Za-z]{2,}")),
-    Form("identifier", "web addresses", _matches(r"(https?://|www\.)\S+", re.IGNORECASE)),
-    Form(
-        "identifier",
-        "internet addresses",
-        _matches(r"(\d{1,3}\.){3}\d{1,3}|([0-9a-f]{0,4}:){3,7}[0-9a-f]{0,4}", re.IGNORECASE),
-    ),
-    Form(
-        "identifier",
-        "universal identifiers (UUID)",
-        _matches(r"\{?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\}?", re.IGNORECASE),
-    ),
-    Form("identifier", "social security numbers", _matches(r"\d{3}[- ]\d{2}[- ]\d{4}")),
-    Form("identifier", "bank accounts (IBAN)", _is_iban),
-    Form("identifier", "payment cards", _is_card),
-    Form("identifier", "phone numbers", _is_phone),
-    Form(
-        "sensitive",
-        "codes of diseases (ICD-10)",
-        _matches(r"[A-TV-Z]\d[0-9A-Z]\.[0-9A-Z]{1,4}"),
-    ),
-    Form("quasi-identifier", "sexes", lambda cell: cell.strip().lower() in _SEXES),
-    Form("quasi-identifier", "postal codes", _matches(_POSTAL_CODES)),
-    Form("quasi-identifier", "dates", _matches(_DATES)),
-)
-
-
-def form_of(cells: Sequence[Any]) -> Form | None:
-    """The form that most of these different cells of a text column have, if any.
-
-    Examples
-    --------
-    >>> form_of(["ada@example.org", "bob@example.org", "eve@example.org"]).what
-    'e-mail addresses'
-    >>> form_of(["red", "green", "blue"]) is None
-    True
-    """
-    texts = [cell for cell in cells if isinstance(cell, str) and cell]
-    for form in FORMS:
-        enough = 1 if form.what == "sexes" else FEWEST
-        if len(texts) >= enough and sum(map(form.fits, texts)) >= MOST * len(texts):
-            return form
-    return None
-
-
-def is_free_text(cells: Sequence[Any]) -> bool:
-    """Whether these cells are written sentences rather than names of things.
-
-    Examples
-    --------
-    >>> is_free_text(["Came in at night with a fever, sent home.", "Fell from a ladder in March."])
-    True
-    >>> is_free_text(["Some-college", "Bachelors"])
-    False
-    """
-    texts = [cell for cell in cells if isinstance(cell, str)]
-    if not texts:
-        return False
-    lengths = sorted(len(text) for text in texts)
-    words = sum(len(text.split()) for text in texts) / len(texts)
-    return lengths[len(lengths) // 2] >= 25 and words >= 4.5
-
-
-NEARLY = 0.9
-"""Share of its filled cells that must stand alone for a column to be nearly a key."""
-FEW = 12
-"""A column with so few values points at nobody, whatever its name."""
+SURE = 0.5
+"""Confidence from which on a role is more than a guess."""
 GROUPS = 0.2
-"""Below this distinct ratio the numbers of a column belong to groups, not to people."""
+"""Below this share of different values the numbers of a column belong to groups, not to people."""
 
 
 @dataclass(frozen=True)
-class ColumnFacts:
-    """What is known of one column: exact counts over all rows."""
+class Recognised(Result):
+    """What a column is.
 
-    name: str
-    kind: Kind
-    rows: int
-    nulls: int
-    classes: int
-    unique_rows: int
-
-    @property
-    def is_constant(self) -> bool:
-        """Whether all rows agree."""
-        return self.classes <= 1
-
-    @property
-    def is_key(self) -> bool:
-        """Whether no two rows agree."""
-        return self.rows > 1 and self.classes == self.rows
-
-    @property
-    def is_nearly_key(self) -> bool:
-        """Whether most of the rows that have a value are the only ones with it."""
-        filled = self.rows - self.nulls
-        return not self.is_key and filled > FEW and self.unique_rows >= NEARLY * filled
-
-
-@dataclass(frozen=True)
-class Guess:
-    """A role and the reason for it."""
+    Attributes
+    ----------
+    role, confidence, why
+        The role, how sure that is (0 to 1), and the reason in words that quote no cell.
+    what
+        What the column is about (``an age``, ``money``, ``a person's number``), if that is known.
+    kind
+        A letter of `KINDS`, if the law lists it.
+    form
+        How the law lets the values stay: ``zip``, ``date``, ``birth date``, ``birth year``,
+        ``age``; None where only dropping helps.
+    unsure
+        Whether a person must look before this is published under Safe Harbor.
+    """
 
     role: Role
+    confidence: float
     why: str
+    what: str | None = None
+    kind: str | None = None
+    form: str | None = None
+    unsure: bool = False
 
 
-def guess_role(facts: ColumnFacts, cells: Sequence[Any]) -> Guess:
-    """Guess the role of a column.
+@dataclass(frozen=True)
+class Neighbours:
+    """What the names of all columns of a table say about each of them."""
+
+    names: frozenset[str] = frozenset()
+    books: tuple[Codebook, ...] = ()
+    prefix: str = ""
+    """Letters that all names begin with."""
+
+    @classmethod
+    def of(cls, names: Sequence[str]) -> Neighbours:
+        """Of a table's columns.
+
+        Examples
+        --------
+        >>> Neighbours.of(["iage", "isex", "irace", "istate", "ihispanic"]).prefix
+        'i'
+        """
+        first, last = (min(names), max(names)) if names else ("", "")
+        same = 0
+        while same < min(len(first), len(last)) and first[same] == last[same]:
+            same += 1
+        longest = min(map(len, names), default=0)
+        prefix = first[:same] if len(names) > 4 and same < longest else ""
+        return cls(frozenset(names), codebooks_of(names), prefix)
+
+    def flagged(self, name: str) -> str | None:
+        """The column that another one is a flag about, by their names."""
+        for pattern in _FLAGS:
+            found = re.fullmatch(pattern, name, re.IGNORECASE)
+            if found is not None and found[1] in self.names and found[1] != name:
+                return found[1]
+        return None
+
+
+_FLAGS = (
+    r"(.+)[_.](?:f|i|if|q|flag|flg|imp|imputed|imputation|allocated|alloc|edited|qc|quality"
+    r"|source)",
+    r"(?:f|i|q|imp|flag|imputed|edited|allocated)[_.](.+)",
+    r"(?:f|q)(.+?)p?",
+    r"(.+?)(?:flag|imputed)",
+)
+
+
+def recognise_columns(look: Profile, columns: Sequence[str] | None = None) -> dict[str, Recognised]:
+    """What the columns of a table are, each of them seen beside the others.
+
+    Parameters
+    ----------
+    look
+        Counts and rows of the table, see `sfumato.columns.profile.profile`.
+    columns
+        Those wanted; None means all.
+
+    Examples
+    --------
+    >>> import pyarrow as pa, sfumato as sf
+    >>> from sfumato.budget import Budget
+    >>> from sfumato.columns.profile import profile
+    >>> people = sf.table(pa.table({"AGEP": [34, 51], "dx": ["E11.9", "I10.0"]}))
+    >>> found = recognise_columns(profile(people, seed=0, budget=Budget()))
+    >>> found["AGEP"].role, found["AGEP"].kind, found["AGEP"].form
+    ('quasi-identifier', 'C', 'age')
+    """
+    beside = Neighbours.of([facts.name for facts in look.facts])
+    found = {
+        facts.name: recognise(facts, cells_of(look, facts.name), beside) for facts in look.facts
+    }
+    _read_series(look, found)
+    _read_twins(look, found)
+    _read_health(look, found)
+    return {name: found[name] for name in found if columns is None or name in columns}
+
+
+def recognise(facts: ColumnFacts, cells: pa.Array, beside: Neighbours | None = None) -> Recognised:
+    """What a column is, by its name, counts and cells.
 
     Parameters
     ----------
     facts
-        Exact counts of the column.
+        Name, type and exact counts.
     cells
         Some of its different values; they are looked at and not kept.
+    beside
+        What the other columns' names say.
 
     Examples
     --------
+    >>> import pyarrow as pa
     >>> age = ColumnFacts("age", "integer", rows=100, nulls=0, classes=60, unique_rows=30)
-    >>> guess_role(age, [30, 41])
-    Guess(role='quasi-identifier', why='named like birth or age')
+    >>> recognise(age, pa.array([30, 41])).why
+    'named like an age'
+    >>> mail = ColumnFacts("reach", "text", rows=3, nulls=0, classes=3, unique_rows=3)
+    >>> recognise(mail, pa.array(["a@example.org", "b@example.org", "c@example.org"])).kind
+    'F'
     """
+    beside = beside or Neighbours()
+    column = _Column(facts, cells, beside)
+    found = (
+        column.by_form()
+        or column.by_dates()
+        or column.by_flag()
+        or column.by_name()
+        or column.by_words()
+        or column.by_spread()
+    )
+    found = column.doubted(found)
     if facts.is_constant:
-        return Guess("other", "empty" if facts.nulls == facts.rows else "the same in every row")
-    return _by_name(facts) or _by_cells(facts, cells) or _by_counts(facts)
+        why = "empty" if facts.nulls == facts.rows else "the same in every row"
+        return replace(found, role="other", confidence=0.9, why=why)
+    return found
 
 
-def _by_name(facts: ColumnFacts) -> Guess | None:
-    meaning = meaning_of(facts.name)
-    if meaning is None:
+@dataclass(frozen=True)
+class _Column:
+    facts: ColumnFacts
+    cells: pa.Array
+    beside: Neighbours
+
+    @property
+    def is_text(self) -> bool:
+        return self.facts.kind == "text" and len(self.cells) > 0
+
+    def by_form(self) -> Recognised | None:
+        """Cells whose form says what they are, whatever the column is called."""
+        if self.facts.kind == "binary":
+            why = "binary content, perhaps a picture or a biometric template"
+            return Recognised("identifier", 0.6, why, "binary content", "Q")
+        form = form_of(self.cells) if self.is_text else None
+        if form is None or form.role != "identifier":
+            return None
+        named = self._meaning()
+        kind, confidence = form.kind, 0.95
+        if named is not None and named[0].role == "identifier" and named[0].kind not in (None, "R"):
+            kind = named[0].kind
+        if self.facts.classes <= FEW < self.facts.rows:
+            why = f"cells look like {form.what}, but there are few"
+            return Recognised("quasi-identifier", 0.6, why, form.what, kind)
+        return Recognised("identifier", confidence, f"cells look like {form.what}", form.what, kind)
+
+    def by_dates(self) -> Recognised | None:
+        """Dates, typed or written."""
+        words = set(self._words())
+        birth = bool({"birth", "born", "dob", "birthday", "birthdate", "bdate"} & words)
+        meaning = self._meaning()
+        birth = birth or (meaning is not None and meaning[0].form in ("birth date", "birth year"))
+        form = "birth date" if birth else "date"
+        if self.facts.kind in ("date", "timestamp"):
+            why = "dates: others may know them"
+            role: Role = "quasi-identifier"
+            if meaning is not None and meaning[0].what == "a field of the file":
+                role = "other"
+            return Recognised(role, 0.85, why, f"a {form}", "C", form)
+        if self.is_text:
+            of_dates = share(self.cells, "dates")
+            if of_dates >= 0.2:
+                why = "cells look like dates"
+                return Recognised("quasi-identifier", 0.9, why, f"a {form}", "C", form)
         return None
-    if meaning.role == "identifier":
-        if facts.classes <= FEW < facts.rows:
-            return Guess("quasi-identifier", f"like {meaning.what}, but few values")
-        shared = facts.classes < GROUPS * facts.rows
-        if shared and meaning.what == "a person's number":
-            return Guess("quasi-identifier", "a number shared by many rows")
-    return Guess(meaning.role, f"named like {meaning.what}")
 
+    def by_flag(self) -> Recognised | None:
+        """A flag about another column."""
+        other = self.beside.flagged(self.facts.name)
+        if other is None or self.facts.classes > FEW:
+            return None
+        return Recognised("other", 0.85, f"a flag about `{other}`", "a flag about another column")
 
-def _by_cells(facts: ColumnFacts, cells: Sequence[Any]) -> Guess | None:
-    if facts.kind != "text":
+    def by_name(self) -> Recognised | None:
+        """By the name, as far as the values allow it."""
+        named = self._meaning()
+        if named is None:
+            return None
+        meaning, confidence, why = named
+        if meaning.role == "identifier":
+            return self._identifier(meaning, confidence, why)
+        if _NUMBERED & set(self._words()[-1:]) and self._mostly_different():
+            why = "named like a number, and most rows have their own"
+            return Recognised("identifier", 0.75, why, "a record's number", "R")
+        if meaning.what == WEIGHT:
+            return self._weight()
+        if meaning.what == "a date" and self._says_who_died():
+            return Recognised("sensitive", 0.7, "whether somebody died", "health")
+        if meaning.what == "a member of staff":
+            return Recognised(meaning.role, 0.6, why, meaning.what, unsure=True)
+        kind, form = self._lawful(meaning)
+        return Recognised(meaning.role, confidence, why, meaning.what, kind, form)
+
+    def _mostly_different(self) -> bool:
+        return self.facts.classes > max(0.5 * (self.facts.rows - self.facts.nulls), FEW)
+
+    def _says_who_died(self) -> bool:
+        dated = self.facts.kind in ("text", "date", "timestamp")
+        return not dated and self.facts.classes <= 3 and bool(_DEATH & set(self._words()))
+
+    def _weight(self) -> Recognised:
+        if looks_like_body_weights(self.cells):
+            why = "named like a weight, and spread like those of people"
+            return Recognised("quasi-identifier", 0.6, why, "looks or habits")
+        return Recognised("other", 0.7, "named like a statistical weight", "a statistical weight")
+
+    def _identifier(self, meaning: Meaning, confidence: float, why: str) -> Recognised | None:
+        if meaning.what == "free text":
+            return self._free_text(confidence, why)
+        rows, classes = self.facts.rows, self.facts.classes
+        if meaning.what == "a name":
+            confidence = 0.55  # the name of something: of what is not known
+        if classes <= FEW < rows:
+            kept = Recognised(
+                "quasi-identifier", 0.5, f"like {meaning.what}, but few values", meaning.what
+            )
+            return replace(kept, kind=meaning.kind, unsure=classes <= 2)
+        generic = meaning.what == "a person's number" and not _PEOPLE & set(self._words())
+        if generic and classes < GROUPS * rows:
+            why = "a number shared by many rows"
+            return Recognised("quasi-identifier", 0.45, why, meaning.what, "R", unsure=True)
+        return Recognised("identifier", confidence, why, meaning.what, meaning.kind)
+
+    def _free_text(self, confidence: float, why: str) -> Recognised | None:
+        """Notes are free text if they hardly repeat; a description of few kinds is a category."""
+        if not self.is_text:
+            return None
+        if is_free_text(self.cells) and self.facts.classes >= GROUPS * self.facts.rows:
+            return Recognised(
+                "identifier", 0.9, "free text: may say anything", "free text", form="free text"
+            )
+        by_words = self.by_words()
+        if by_words is not None:
+            return by_words
+        if self.facts.classes < GROUPS * self.facts.rows:
+            return Recognised("other", 0.4, "a description shared by many rows", unsure=True)
+        return Recognised("identifier", confidence, why, "free text", form="free text")
+
+    def by_words(self) -> Recognised | None:
+        """By the form of cells that are no identifiers, or the words in them."""
+        if not self.is_text:
+            return None
+        form = form_of(self.cells)
+        if form is not None:
+            if form.what == "postal codes":
+                return self._postal(f"cells look like {form.what}")
+            return Recognised(form.role, 0.8, f"cells look like {form.what}", form.what, form.kind)
+        about = words_in(self.cells)
+        if about is not None:
+            role, what = about
+            return Recognised(role, 0.7, f"cells speak of {what}", what)
+        many = self.facts.classes > FEW
+        if many and is_free_text(self.cells) and self.facts.classes >= GROUPS * self.facts.rows:
+            return Recognised(
+                "identifier", 0.85, "free text: may say anything", "free text", form="free text"
+            )
+        if self.facts.unique_rows >= 0.3 * self.facts.rows and looks_like_names(self.cells):
+            why = "looks like names of persons and hardly repeats"
+            return Recognised("identifier", 0.75, why, "a name", "A")
         return None
-    form = form_of(cells)
-    if form is not None:
-        return Guess(form.role, f"cells look like {form.what}")
-    if is_free_text(cells) and facts.classes > FEW:
-        return Guess("identifier", "free text: may say anything")
+
+    def _postal(self, why: str) -> Recognised:
+        digits = share(self.cells, "digits of a postal code") >= 0.5
+        return Recognised(
+            "quasi-identifier", 0.7, why, "a postal code", "B", "zip" if digits else None
+        )
+
+    def by_spread(self) -> Recognised:
+        """By nothing but type and counts: a guess."""
+        facts, cells = self.facts, self.cells
+        if facts.kind == "boolean" or (facts.classes <= 2 and facts.kind != "text"):
+            return Recognised("other", 0.3, "yes or no, and nothing known of it")
+        if (facts.is_key or facts.is_nearly_key) and facts.kind not in ("float", "decimal"):
+            return self._every_row_its_own()
+        if looks_like_ages(facts, cells):
+            why = "whole numbers that are spread like ages"
+            return Recognised("quasi-identifier", 0.45, why, "an age", "C", "age", unsure=True)
+        if looks_like_amounts(facts, cells):
+            return Recognised("sensitive", 0.45, "amounts, spread like money", "money")
+        numeric = facts.kind in ("integer", "float", "decimal")
+        if numeric and facts.classes > max(0.1 * (facts.rows - facts.nulls), 100):
+            return Recognised("other", 0.4, "a measured number")
+        if facts.kind in ("float", "decimal") and facts.classes > 20:
+            return Recognised("other", 0.4, "a measured number")
+        return Recognised("quasi-identifier", 0.3, "nothing known of it")
+
+    def _every_row_its_own(self) -> Recognised:
+        facts, cells = self.facts, self.cells
+        nearly = "" if facts.is_key else "nearly "
+        why = f"different in {nearly}every row"
+        if facts.kind == "text":
+            coded = len(cells) >= 30 and share(cells, "codes") >= 0.9
+            if coded:
+                return Recognised("identifier", 0.8, why, "a code", "R")
+            return Recognised("identifier", 0.55, why, kind=None, unsure=True)
+        if facts.kind == "integer" and len(cells) and not looks_numbered(cells):
+            if looks_like_amounts(facts, cells):
+                return Recognised("sensitive", 0.45, "amounts, spread like money", "money")
+            return Recognised("other", 0.4, f"a measured number, {why}")
+        unsure = len(cells) >= 30 or not len(cells)
+        return Recognised("identifier", 0.7, why, "a number", None, unsure=unsure)
+
+    def doubted(self, found: Recognised) -> Recognised:
+        """The same with what must make a person look before Safe Harbor lets it pass."""
+        if found.kind is not None or found.unsure or not self.is_text or found.form is not None:
+            return found
+        inside = dates_inside(self.cells)
+        if inside >= 0.5:
+            return replace(found, kind="C", why=f"{found.why}; dates stand inside the cells")
+        few: Found | None = few_of(self.cells)
+        if few is not None:
+            return replace(found, unsure=True, why=f"{found.why}; some cells look like {few.what}")
+        if inside > 0:
+            return replace(found, unsure=True, why=f"{found.why}; dates stand inside some cells")
+        return found
+
+    def _words(self) -> tuple[str, ...]:
+        return words_of(self.facts.name)
+
+    def _meaning(self) -> tuple[Meaning, float, str] | None:
+        """What the name says, how surely, and the reason."""
+        name = self.facts.name
+        for book in self.beside.books:
+            looked_up = book.look_up(name, self.facts.classes)
+            if looked_up is not None:
+                return looked_up, 0.9, f"{looked_up.what} ({book.title})"
+        if name.lower() in _HALVES <= {other.lower() for other in self.beside.names}:
+            return Meaning("identifier", "names", kind="A"), 0.8, "named like half of a name"
+        stripped = name.removeprefix(self.beside.prefix)
+        words = set(self._words())
+        if words & {"name", "names"} and words <= _OF_PERSONS:
+            return Meaning("identifier", "names", kind="A"), 0.85, "named like names"
+        for spelled in (name, stripped):
+            part = _part_of_date(words_of(spelled))
+            if part is not None:
+                return part, 0.8, f"named like {part.what}"
+            meaning = meaning_of(spelled)
+            if meaning is not None:
+                return meaning, 0.85, f"named like {meaning.what}"
+        meaning = inside_of(name)
+        return None if meaning is None else (meaning, 0.6, f"named like {meaning.what}")
+
+    def _lawful(self, meaning: Meaning) -> tuple[str | None, str | None]:
+        """The kind and the form that the law knows, as far as the values can have them."""
+        kind, form = meaning.kind, meaning.form
+        if self.facts.kind in ("boolean", "null"):
+            return None, None
+        if form == "zip":
+            digits = share(self.cells, "digits of a postal code") >= 0.5
+            return kind, "zip" if digits else None
+        if form == "birth date" and self.facts.kind in ("integer", "float"):
+            return kind, "birth year" if self._years() else None
+        if form == "birth date":
+            return kind, None
+        if form == "birth year" and self.facts.kind not in ("integer", "float"):
+            return kind, "date" if self._years() else None
+        if meaning.what == "a date":
+            written = self.facts.kind == "text" and _DATED & set(self._words())
+            return ("C", None) if written or self._day_numbers() else (None, None)
+        return kind, form
+
+    def _years(self) -> bool:
+        return share(self.cells, "years") >= 0.8
+
+    def _day_numbers(self) -> bool:
+        return self.facts.kind == "integer" and share(self.cells, "days as numbers") >= 0.8
+
+
+_DEATH = {"death", "died", "dead", "deceased"}
+_HALVES = {"first", "last"}
+_NUMBERED = {"id", "ids", "number", "no", "nr", "num", "key", "reference", "uid"}
+_DATED = {"date", "datum", "fecha", "datetime", "timestamp", "dt"}
+_PEOPLE = {"patient", "person", "customer", "client", "employee", "member", "subject", "student",
+           "respondent", "participant", "household", "family", "user", "passenger", "hh", "case",
+           "pat", "hid", "hhid", "caseid", "hhnum", "serialno", "seqn", "pid"}  # fmt: skip
+_OF_PERSONS = {*_PEOPLE, "name", "names", "namen", "mother", "father", "spouse", "child",
+               "guardian", "relative", "contact", "employer", "insured", "full", "first", "last",
+               "middle", "given", "maiden", "nick", "legal", "emergency", "next", "kin", "of",
+               "the", "s",
+               "alias", "preferred"}  # fmt: skip
+_EVENTS = {"birth", "admission", "admit", "discharge", "death", "visit", "service", "procedure",
+           "encounter", "dob", "dod", "appointment", "surgery", "onset", "diagnosis"}  # fmt: skip
+_PARTS = {"month", "mon", "day", "weekday", "week", "quarter", "dow"}
+
+
+def _part_of_date(words: Sequence[str]) -> Meaning | None:
+    if _PARTS & set(words) and _EVENTS & set(words):
+        return Meaning("quasi-identifier", "a part of a date", kind="C")
     return None
 
 
-def _by_counts(facts: ColumnFacts) -> Guess:
-    if facts.kind == "binary":
-        return Guess("other", "binary data")
-    if facts.kind in ("float", "decimal") and facts.classes > 0.1 * (facts.rows - facts.nulls):
-        return Guess("other", "a measured number")
-    if facts.kind in ("date", "timestamp"):
-        return Guess("quasi-identifier", "dates: others may know them")
-    if facts.is_key:
-        return Guess("identifier", "different in every row")
-    if facts.is_nearly_key:
-        return Guess("identifier", "different in nearly every row")
-    return Guess("quasi-identifier", "nothing known of it")
+def _read_series(look: Profile, found: dict[str, Recognised]) -> None:
+    """Many columns of one name with a number: replicate weights, or the values of one column."""
+    stems = Counter(_stem(name) for name in found)
+    facts = {one.name: one for one in look.facts}
+    for name, one in found.items():
+        many = stems[_stem(name)]
+        if many < 8 or not name[-1:].isdigit() or one.confidence >= SURE:
+            continue
+        if re.search(r"(?i)w(ei)?gh?t|wt$|^rep", _stem(name)):
+            why = f"one of {many:,} replicate weights"
+            found[name] = Recognised("other", 0.9, why, "a statistical weight")
+        elif facts[name].classes <= 2:
+            found[name] = replace(one, confidence=0.4, why=f"one of {many:,} alike columns")
+
+
+def _stem(name: str) -> str:
+    return name.rstrip("0123456789")
+
+
+def _read_twins(look: Profile, found: dict[str, Recognised]) -> None:
+    """Columns that decide each other are about the same: a code takes after its description."""
+    from sfumato.columns.equivalent import equivalents
+
+    sample = look.sample
+    for first, others in equivalents(sample).items():
+        group = [sample.columns[at] for at in (first, *others)]
+        known = [name for name in group if found[name].confidence >= SURE]
+        best = max(known, key=lambda name: found[name].confidence, default=None)
+        if best is None or found[best].role not in ("sensitive", "quasi-identifier"):
+            continue
+        for name in group:
+            if found[name].confidence < SURE:
+                one = found[best]
+                why = f"says the same as `{best}`"
+                found[name] = replace(
+                    found[name], role=one.role, confidence=0.6, why=why, what=one.what
+                )
+
+
+def _read_health(look: Profile, found: dict[str, Recognised]) -> None:
+    """Where many columns are about health, a number of which nothing is known is too."""
+    health = sum(one.what is not None and "health" in one.what for one in found.values())
+    if health < 3 or health < 0.15 * len(found):
+        return
+    numbers = {facts.name for facts in look.facts if facts.kind != "text"}
+    for name, one in found.items():
+        unknown = one.confidence < SURE and one.what is None and one.role != "identifier"
+        if unknown and name in numbers:
+            why = "unknown, in a table about health"
+            found[name] = replace(one, role="sensitive", confidence=0.4, why=why)

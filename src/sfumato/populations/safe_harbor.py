@@ -2,8 +2,8 @@
 
 45 C.F.R. §164.514(b)(2). Direct identifiers are dropped; ZIP codes keep three digits, and none
 where the three-digit area has 20,000 people or fewer; dates keep their year; ages above 89, and
-birth years that imply one, become ``90+``. Every column is listed with what was done and why, and
-what could not be decided is said.
+birth years that imply one, become ``90+``. Every column is listed with what was done and why;
+where that could not be decided nothing is written before a person has confirmed it.
 """
 
 from __future__ import annotations
@@ -17,11 +17,13 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from sfumato.budget import Budget
-from sfumato.columns.identifiers import KINDS, Recognised, recognise, words_of
 from sfumato.columns.postal import postal_text
+from sfumato.columns.profile import profile
+from sfumato.columns.recognise import KINDS, Recognised, recognise_columns
+from sfumato.columns.vocabulary import words_of
 from sfumato.engines.recoding import Cells, Recoding, Step
 from sfumato.engines.results import Codes, smallest_dtype
-from sfumato.errors import ColumnError, ParameterError, SourceError
+from sfumato.errors import ColumnError, ParameterError, SourceError, spell
 from sfumato.release import Promise, Release, publish, rehearse
 from sfumato.release.place import check_place
 from sfumato.release.promise import Finding, WithoutColumns
@@ -62,6 +64,8 @@ ABOVE = "90+"
 
 FIRST_YEAR = 1900
 
+FREE_TEXT = "free text"
+
 
 @dataclass(frozen=True)
 class HarborColumn(Result):
@@ -75,12 +79,12 @@ class HarborColumn(Result):
     undecided: bool = False
 
     @classmethod
-    def of(cls, column: str, found: Recognised | None, action: str, why: str = "") -> HarborColumn:
+    def of(cls, column: str, found: Recognised, action: str) -> HarborColumn:
         """From what was recognised, and what is done about it."""
-        if found is None:
-            return cls(column, None, None, action, why or "nothing the law lists was recognised")
+        if found.kind is None and not found.unsure and found.form != FREE_TEXT:
+            return cls(column, None, None, action, "nothing the law lists was recognised")
         identifier = KINDS[found.kind] if found.kind else None
-        return cls(column, found.kind, identifier, action, why or found.why, found.undecided)
+        return cls(column, found.kind, identifier, action, found.why, found.unsure)
 
 
 def read_areas(lines: Sequence[str]) -> frozenset[str]:
@@ -216,7 +220,7 @@ def _largest_number(text: str | None) -> float | None:
 
 def _age_limit(name: str) -> int:
     """The age from which people are too old to be told apart, in the column's unit."""
-    months = bool({"months", "month", "mo"} & set(words_of(name)))
+    months = bool({"months", "month", "mo", "mos"} & set(words_of(name)))
     return (OLDEST + 1) * (12 if months else 1)
 
 
@@ -242,7 +246,7 @@ def _years(name: str, values: pa.Array) -> pa.Array:
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
         return pc.year(values).cast(pa.int32())
     text = values.cast(pa.string())
-    found = pc.extract_regex(text, r"(?:^|[/.-])(?P<year>\d{4})(?:$|[/. T-])")
+    found = pc.extract_regex(text, r"(?:^|\D)(?P<year>\d{4})(?:$|\D)")
     years = pc.struct_field(found, "year").cast(pa.int32())
     unread = text.is_valid().to_numpy(zero_copy_only=False).sum() - len(years.drop_null())
     if unread:
@@ -323,11 +327,6 @@ class SafeHarborForms:
         )
 
 
-LOOKED_AT = 20_000
-"""Rows whose content is looked at."""
-
-FREE_TEXT = "free text"
-
 INDIRECT = ("B", "C")
 """Kinds that tell something about people without naming them: geography, dates and ages."""
 
@@ -353,7 +352,8 @@ def safe_harbor(
     source
         Anything `sfumato.table` opens.
     keep, drop
-        Columns that stay as they are, or go, whatever was recognised.
+        Columns that stay as they are, or go, whatever was recognised; they also decide what
+        could not be.
     as_of
         The day on which ages are counted; today where None.
     restricted_areas
@@ -366,6 +366,11 @@ def safe_harbor(
     Returns
     -------
     A release whose details hold `columns` (what was done to each and why) and `undecided`.
+
+    Raises
+    ------
+    ColumnError
+        If it is to be written and there are columns that could not be decided.
 
     Examples
     --------
@@ -392,7 +397,21 @@ def safe_harbor(
     )
     if output is None:
         return rehearse(plan, budget=budget)
+    _require_decided(plan, opened.name)
     return publish(plan, output, format=format, force=force, budget=budget)
+
+
+def _require_decided(plan: Release, where: str) -> None:
+    """Nothing is written while a person has not decided what the program could not."""
+    doubtful = [c for c in plan.details["columns"] if c["undecided"]]
+    if doubtful:
+        names = [c["column"] for c in doubtful]
+        raise ColumnError(
+            "not decided: " + "; ".join(f"`{c['column']}` ({c['why']})" for c in doubtful),
+            where=where,
+            remedy=f"Look at them, then confirm those that may stay ({spell('keep', names)}) and "
+            f"drop the others ({spell('drop', names)}).",
+        )
 
 
 def direct_identifiers(
@@ -401,14 +420,13 @@ def direct_identifiers(
     """Which of some columns name people outright, and why; such columns never help a release."""
     if not columns:
         return {}
-    sample = opened.sample(LOOKED_AT, columns, seed)
-    found: dict[str, str] = {}
-    for name in columns:
-        unique = opened.class_sizes([name], budget).unique
-        one = recognise(opened.column(name), sample.column(name).combine_chunks(), unique)
-        if one is not None and not one.undecided and one.kind not in INDIRECT:
-            found[name] = one.why
-    return found
+    look = profile(opened.select(columns), seed=seed, budget=budget or Budget())
+    return {
+        name: one.why
+        for name, one in recognise_columns(look).items()
+        if not one.unsure
+        and (one.form == FREE_TEXT or (one.kind is not None and one.kind not in INDIRECT))
+    }
 
 
 def plan_safe_harbor(
@@ -430,17 +448,14 @@ def plan_safe_harbor(
             remedy="Give a table with rows.",
         )
     work = _Work(as_of, restricted, pad)
-    sample = opened.sample(LOOKED_AT, seed=seed)
-    for at, column in enumerate(opened.schema):
-        budget.progress(f"looking at column `{column.name}`", at / len(opened.schema))
+    found = recognise_columns(profile(opened, seed=seed, budget=budget))
+    for column in opened.schema:
         if column.name in keep:
             work.add(HarborColumn(column.name, None, None, "kept", "the user asked to keep it"))
         elif column.name in drop:
             work.add(HarborColumn(column.name, None, None, "dropped", "the user asked to drop it"))
         else:
-            unique = opened.class_sizes([column.name], budget).unique
-            cells = sample.column(column.name).combine_chunks()
-            work.decide(opened, column.name, recognise(column, cells, unique))
+            work.decide(opened, column.name, found[column.name])
     return work.plan(opened, seed)
 
 
@@ -459,8 +474,8 @@ class _Work:
     def add(self, column: HarborColumn) -> None:
         self.columns.append(column)
 
-    def decide(self, opened: Table, name: str, found: Recognised | None) -> None:
-        if found is None or found.undecided:
+    def decide(self, opened: Table, name: str, found: Recognised) -> None:
+        if found.unsure or (found.kind is None and found.form != FREE_TEXT):
             self.add(HarborColumn.of(name, found, "kept"))
         elif found.form is None or found.form == FREE_TEXT:
             self.add(HarborColumn.of(name, found, "dropped"))
@@ -484,7 +499,8 @@ class _Work:
             promises.append(SafeHarborForms(self.forms, tuple(sorted(self.restricted))))
         undecided = [c.column for c in self.columns if c.undecided]
         warnings = self.warnings + [
-            f"column `{c.column}` was kept but could not be decided: {c.why}"
+            f"column `{c.column}` must be decided ({spell('keep', [c.column])} or "
+            f"{spell('drop', [c.column])}): {c.why}"
             for c in self.columns
             if c.undecided
         ]

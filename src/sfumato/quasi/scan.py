@@ -25,8 +25,8 @@ import numpy.typing as npt
 
 from sfumato.budget import Budget
 from sfumato.columns.equivalent import find_twins
-from sfumato.columns.profile import Profile, cells_of, positions, profile
-from sfumato.columns.recognise import ColumnFacts, Guess, guess_role
+from sfumato.columns.profile import ColumnFacts, Profile, positions, profile
+from sfumato.columns.recognise import SURE, Recognised, recognise_columns
 from sfumato.columns.vocabulary import Role
 from sfumato.engines.results import ClassSizes, Codes
 from sfumato.errors import BudgetError, ColumnError
@@ -358,6 +358,8 @@ class ColumnScan(Result):
     unique_rows: int
     unique: float
     role: Role
+    confidence: float
+    """How sure the role is, from 0 to 1."""
     why: str
     flags: tuple[str, ...]
     """Of ``key``, ``nearly a key``, ``constant``, ``float``, ``free text``."""
@@ -381,6 +383,10 @@ class Scan(Result):
         The same for one, two, three … columns, each time adding the one that helps most.
     choice
         How combinations were chosen in a table too large to count them all; None if they were.
+    proposed
+        At most ten quasi-identifiers to blur, most telling first.
+    proposal
+        Why these, in words.
     next
         What to do now.
     """
@@ -396,6 +402,8 @@ class Scan(Result):
     combinations: tuple[Measures, ...]
     ladder: tuple[Measures, ...]
     choice: Choice | None
+    proposed: tuple[str, ...]
+    proposal: str
     next: tuple[str, ...]
     stopped_by: str | None
 
@@ -445,8 +453,7 @@ def scan(
     if not shown.columns:
         raise ColumnError("the table has no columns", where=shown.name, remedy="Name at least one.")
     look = profile(shown, seed=seed, budget=budget)
-    described = tuple(describe(facts, look) for facts in look.facts)
-    return combine(shown, look, described, seed=seed, budget=budget)
+    return combine(shown, look, describe(look), seed=seed, budget=budget)
 
 
 def combine(
@@ -461,6 +468,7 @@ def combine(
     """
     twins = find_twins(table, look, budget)
     found = most_identifying(table, _to_combine(columns, twins), look, seed=seed, budget=budget)
+    proposed, proposal = _proposed(columns, twins, look)
     return Scan(
         table=table.name,
         engine=table.engine.kind,
@@ -473,14 +481,20 @@ def combine(
         combinations=found.best,
         ladder=found.ladder,
         choice=found.choice,
-        next=_next(table.name, look.rows, columns, found),
+        proposed=proposed,
+        proposal=proposal,
+        next=_next(table.name, look.rows, columns, found, proposed),
         stopped_by=budget.stopped_by,
     )
 
 
-def describe(facts: ColumnFacts, look: Profile) -> ColumnScan:
-    """One column in figures, with the role it seems to play."""
-    guess = guess_role(facts, cells_of(look, facts.name))
+def describe(look: Profile) -> tuple[ColumnScan, ...]:
+    """All columns in figures, with the roles they seem to play."""
+    found = recognise_columns(look)
+    return tuple(_described(facts, found[facts.name]) for facts in look.facts)
+
+
+def _described(facts: ColumnFacts, guess: Recognised) -> ColumnScan:
     return ColumnScan(
         name=facts.name,
         type=facts.kind,
@@ -490,18 +504,19 @@ def describe(facts: ColumnFacts, look: Profile) -> ColumnScan:
         unique_rows=facts.unique_rows,
         unique=facts.unique_rows / facts.rows if facts.rows else 1.0,
         role=guess.role,
+        confidence=guess.confidence,
         why=guess.why,
         flags=_flags(facts, guess),
     )
 
 
-def _flags(facts: ColumnFacts, guess: Guess) -> tuple[str, ...]:
+def _flags(facts: ColumnFacts, guess: Recognised) -> tuple[str, ...]:
     found = {
         "key": facts.is_key,
         "nearly a key": facts.is_nearly_key,
         "constant": facts.is_constant,
         "float": facts.kind == "float",
-        "free text": "free text" in guess.why,
+        "free text": guess.what == "free text",
     }
     return tuple(flag for flag, holds in found.items() if holds)
 
@@ -516,6 +531,81 @@ def _to_combine(columns: Sequence[ColumnScan], twins: Sequence[Sequence[str]]) -
     ]
     known = [column.name for column in useful if column.role == "quasi-identifier"]
     return known or [column.name for column in useful if column.role != "identifier"]
+
+
+MOST_PROPOSED = 10
+"""Quasi-identifiers that are proposed at most: more leave little of a table."""
+
+
+def _proposed(
+    columns: Sequence[ColumnScan], twins: Sequence[Sequence[str]], look: Profile
+) -> tuple[tuple[str, ...], str]:
+    """The quasi-identifiers to blur, and why these.
+
+    Those that are surely known to others come first, and among them those that tell most people
+    apart. A column that another proposed one decides would say nothing more.
+    """
+    known = [c for c in columns if c.role == "quasi-identifier" and c.classes > 1]
+    repeated = {name: group[0] for group in twins for name in group[1:]}
+    worth = {c.name: c.confidence * (1 + _bits(look, c.name)) for c in known}
+    chosen: list[str] = []
+    decided: dict[str, str] = {}
+    for column in sorted(known, key=lambda c: -worth[c.name]):
+        if column.name in repeated:
+            decided[column.name] = repeated[column.name]
+            continue
+        by = next((name for name in chosen if _decides(look, name, column.name)), None)
+        if by is not None:
+            decided[column.name] = by
+        elif len(chosen) < MOST_PROPOSED:
+            chosen.append(column.name)
+    return tuple(chosen), _why_these(known, chosen, decided)
+
+
+def _why_these(known: Sequence[ColumnScan], chosen: Sequence[str], decided: dict[str, str]) -> str:
+    if not chosen:
+        return "no column seems to be known to others"
+    parts = []
+    left = [c for c in known if c.name not in (*chosen, *decided)]
+    if left:
+        parts.append(
+            f"{len(chosen)} of {len(known)} that others may know: those recognised most surely "
+            "that tell most people apart"
+        )
+    else:
+        parts.append("all that others may know")
+    if decided:
+        shown = [f"{name} (follows from {by})" for name, by in list(decided.items())[:5]]
+        more = f" and {len(decided) - 5:,} more" if len(decided) > 5 else ""
+        parts.append(f"without {', '.join(shown)}{more}")
+    guessed = [c.name for c in known if c.name in chosen and c.confidence < SURE]
+    if guessed:
+        parts.append(f"nothing is known of {', '.join(guessed)}")
+    return "; ".join(parts)
+
+
+def _bits(look: Profile, name: str) -> float:
+    """How much one column tells of a row: its entropy in the sample, up to that of 64 values."""
+    counts = np.bincount(look.sample.column(name).astype(np.int64))
+    shares = counts[counts > 0] / max(counts.sum(), 1)
+    return float(min(-(shares * np.log2(shares)).sum(), 6.0))
+
+
+def _decides(look: Profile, one: str, other: str) -> bool:
+    """Whether in the sample each value of one column goes with one value of the other.
+
+    Nearly a key decides everything, which says nothing of the other column.
+    """
+    from sfumato import kernels
+
+    pair = look.sample.select([one, other])
+    classes = {facts.name: facts.classes for facts in look.facts}
+    if classes[one] <= classes[other] or classes[one] > 0.1 * max(pair.entries, 1):
+        return False
+    _, together = kernels.class_ids(
+        pair.arrays, pair.cardinalities, entries=pair.entries, ordered=False
+    )
+    return together == len(np.unique(pair.arrays[0]))
 
 
 def _duplicates(
@@ -534,7 +624,11 @@ def _duplicates(
 
 
 def _next(
-    name: str, rows: int, columns: Sequence[ColumnScan], found: Combinations
+    name: str,
+    rows: int,
+    columns: Sequence[ColumnScan],
+    found: Combinations,
+    proposed: Sequence[str],
 ) -> tuple[str, ...]:
     """Commands that run as they are printed."""
     identifiers = [column.name for column in columns if column.role == "identifier"]
@@ -546,7 +640,9 @@ def _next(
         steps.append(f"Measure any set of columns: sfumato measure {quote(name)} -c {names}")
         steps.append(f"See what an attacker can do: sfumato risk {quote(name)} --qi {names}")
     if found.ladder and rows >= _ALIKE:
-        steps.append(f"Blur it until everybody has company: {_anonymize(name, columns, found)}")
+        steps.append(
+            f"Blur it until everybody has company: {_anonymize(name, columns, found, proposed)}"
+        )
     return tuple(steps)
 
 
@@ -554,11 +650,12 @@ _ALIKE = 5
 """How many rows the suggested release makes alike."""
 
 
-def _anonymize(name: str, columns: Sequence[ColumnScan], found: Combinations) -> str:
-    known = [column.name for column in columns if column.role == "quasi-identifier"]
+def _anonymize(
+    name: str, columns: Sequence[ColumnScan], found: Combinations, proposed: Sequence[str]
+) -> str:
     secret = [c.name for c in columns if c.role == "sensitive" and c.classes > 1]
     hidden = [column.name for column in columns if column.role == "identifier"]
-    known = known or [n for n in found.ladder[-1].columns if n not in (*secret, *hidden)]
+    known = proposed or [n for n in found.ladder[-1].columns if n not in (*secret, *hidden)]
     parts = [f"sfumato anonymize {quote(name)} -k {_ALIKE} --qi {_listed(known)}"]
     if secret:
         parts.append(f"--sensitive {_listed(secret)} -l 2")

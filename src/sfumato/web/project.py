@@ -119,7 +119,7 @@ class Project:
         with self._asking(budget):
             self._look = profile(self.table, seed=0, budget=budget)
         budget.progress("guessing roles")
-        columns = tuple(describe(facts, self._look) for facts in self._look.facts)
+        columns = describe(self._look)
         kept = read_choices(self.folder) or self.choices
         roles = {column.name: kept.roles.get(column.name, column.role) for column in columns}
         found = replace(

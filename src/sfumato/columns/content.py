@@ -1,0 +1,430 @@
+"""What the cells of a column look like: their form, the words in them, how numbers are spread.
+
+Only shares are computed; no cell leaves this module.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.columns.profile import ColumnFacts
+from sfumato.columns.vocabulary import Role
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = [
+    "Found",
+    "dates_inside",
+    "few_of",
+    "form_of",
+    "is_free_text",
+    "looks_like_ages",
+    "looks_like_amounts",
+    "looks_like_body_weights",
+    "looks_like_names",
+    "looks_numbered",
+    "share",
+    "words_in",
+]
+
+
+MOST = 0.6
+"""Share of the different cells that must have a form."""
+SOME = 0.001
+"""Share from which on a few cells of a form are worth a question."""
+FEWEST = 3
+"""Different cells below which a form means nothing, unless it leaves no doubt."""
+CHECKED = 2_000
+"""Cells whose check digits are computed at most."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """A form that cells can have, the role of a column of such cells, and its kind in the law."""
+
+    role: Role
+    what: str
+    pattern: str
+    kind: str | None = None
+    check: Callable[[str], bool] | None = None
+    plain: bool = False
+    """Whether nothing else looks like it, so that one cell is enough."""
+
+
+def _is_card(cell: str) -> bool:
+    """The check digit of payment cards (Luhn)."""
+    digits = re.sub(r"[ -]", "", cell)
+    doubled = [2 * int(d) if at % 2 else int(d) for at, d in enumerate(reversed(digits))]
+    return sum(d - 9 if d > 9 else d for d in doubled) % 10 == 0
+
+
+def _is_iban(cell: str) -> bool:
+    plain = cell.replace(" ", "").upper()
+    return int("".join(str(int(c, 36)) for c in plain[4:] + plain[:4])) % 97 == 1
+
+
+def _is_phone(cell: str) -> bool:
+    digits = sum(letter.isdigit() for letter in cell)
+    return 8 <= digits <= 15 and (
+        cell.startswith(("+", "(", "00")) or len(re.findall(r"[\s()./-]+", cell)) >= 2
+    )
+
+
+_MONTH = (
+    r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|m[aä]r|mai|okt|dez|ene|abr|ago|dic"
+    r"|avr|juin|juil|ao[uû]t|d[eé]c|gen|mag|giu|lug|set|ott)[a-zé]*"
+)
+_DAY = r"(?:0?[1-9]|[12]\d|3[01])"
+_DATE = (
+    r"(?:1[6-9]|20)\d\d[-/.](?:0?[1-9]|1[0-2])[-/.]" + _DAY + r"|"
+    + _DAY + r"[-/.](?:0?[1-9]|[12]\d|3[01])[-/.](?:(?:1[6-9]|20)\d\d|\d\d)|"
+    + _DAY + r"\.? ?[ -]?" + _MONTH + r"[ -.,]*(?:(?:1[6-9]|20)\d\d|\d\d)|"
+    + _MONTH + r"[ -.]*" + _DAY + r"(?:st|nd|rd|th)?,? +(?:1[6-9]|20)\d\d"
+)  # fmt: skip
+_SEXES = (
+    "m|f|w|d|x|u|unknown|other|male|female|man|woman|men|women|mann|frau|männlich|weiblich|divers|"
+    "hombre|mujer|masculino|femenino|feminino|homme|femme|masculin|féminin|maschio|femmina|uomo|"
+    "donna|vrouw|mand|kvinde|kvinne"
+)
+_POSTAL_CODES = (
+    r"\d{5}(-\d{4})?"  # United States, Germany, France, Spain, Italy …
+    r"|[A-Z]{1,2}\d[A-Z0-9]? ?\d[A-Z]{2}"  # United Kingdom
+    r"|[A-Z]\d[A-Z] ?\d[A-Z]\d"  # Canada
+    r"|\d{4} ?[A-Z]{2}"  # Netherlands
+)
+
+FORMS = (
+    Found("identifier", "e-mail addresses", r"[^@\s]+@[^@\s]+\.[A-Za-z]{2,}", "F", plain=True),
+    Found("identifier", "web addresses", r"(?i)(https?://|www\.)\S+", "N", plain=True),
+    Found(
+        "identifier", "hardware addresses", r"(?:[0-9A-Fa-f]{2}[:-]){5}[0-9A-Fa-f]{2}", "M",
+        plain=True,
+    ),
+    Found(
+        "identifier", "internet addresses",
+        r"(?i)(\d{1,3}\.){3}\d{1,3}|([0-9a-f]{1,4}:){4,7}[0-9a-f]{1,4}|[0-9a-f:]+::[0-9a-f:]*", "O",
+        plain=True,
+    ),
+    Found(
+        "identifier", "universal identifiers (UUID)",
+        r"(?i)\{?[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\}?", "R", plain=True,
+    ),
+    Found("identifier", "long hexadecimal codes", r"(?i)[0-9a-f]{32,128}", "R", plain=True),
+    Found("identifier", "social security numbers", r"\d{3}[- ]\d{2}[- ]\d{4}", "G"),
+    Found(
+        "identifier", "vehicle identification numbers",
+        r"[A-HJ-NPR-Z0-9]{8}[0-9X][A-HJ-NPR-Z0-9]{4}\d{4}", "L",
+        lambda cell: any(c.isalpha() for c in cell) and any(c.isdigit() for c in cell),
+    ),
+    Found(
+        "identifier", "bank accounts (IBAN)",
+        r"[A-Za-z]{2}\d{2} ?[A-Za-z0-9][A-Za-z0-9 ]{9,36}", "J", _is_iban,
+    ),
+    Found("identifier", "card numbers", r"(?:\d{4}[ -]){3}\d{4}", "J"),
+    Found("identifier", "payment cards", r"[3-6](?:[ -]?\d){12,18}", "J", _is_card),
+    Found(
+        "identifier", "picture files", r"(?i)(.*\.(?:jpe?g|png|gif|tiff?|bmp|heic)|data:image/.*)",
+        "Q", plain=True,
+    ),
+    Found("quasi-identifier", "dates", r"(?i)(?:" + _DATE + r")(?:[ T]\d{1,2}:\d\d.*)?", "C"),
+    Found("identifier", "phone numbers", r"\+?[\d\s()./-]{8,24}", "D", _is_phone),
+    Found(
+        "identifier", "street addresses",
+        r"(?i)\d+[a-z]? .*\b(?:st|street|ave|avenue|rd|road|blvd|lane|ln|drive|court|ct|way)\b.*"
+        r"|(?:\S+ )*\S*(?:str\.|straße|strasse|weg|platz|allee) ?\d+[a-z]?"
+        r"|(?:rue|calle|via|avenida|avenue|rua) .*\d+.*", "B",
+    ),
+    Found(
+        "sensitive", "codes of diseases (ICD-10)", r"[A-TV-Z]\d[0-9A-Z]\.[0-9A-Z]{1,4}",
+    ),
+    Found("quasi-identifier", "sexes", rf"(?i)\s*(?:{_SEXES})\s*"),
+    Found("quasi-identifier", "postal codes", _POSTAL_CODES, "B"),
+)  # fmt: skip
+
+_PATTERNS = {
+    "dates": next(form.pattern for form in FORMS if form.what == "dates"),
+    "digits of a postal code": r"\d{3,10}(-\d+)?",
+    "codes": r"\S*\d\S*",
+    "years": r"(?:1[89]|20)\d\d(\.0+)?",
+    "days as numbers": r"(?:1[89]|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])",
+}
+
+
+def share(cells: pa.Array, what: str) -> float:
+    """Share of different cells that have a form.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> share(pa.array(["1999", "n/a"]), "years"), share(pa.array([20240229]), "days as numbers")
+    (0.5, 1.0)
+    """
+    return _share(cells, _PATTERNS[what])
+
+
+def _share(cells: pa.Array, pattern: str) -> float:
+    import pyarrow.compute as pc
+
+    fits = pc.match_substring_regex(_text(cells), rf"^(?:{pattern})$")
+    return float(pc.mean(fits).as_py() or 0.0)
+
+
+def _text(cells: pa.Array) -> pa.Array:
+    import pyarrow as pa
+
+    return cells if pa.types.is_string(cells.type) else cells.cast(pa.string())
+
+
+def form_of(cells: pa.Array) -> Found | None:
+    """The form that most of these different cells of a text column have, if any.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> form_of(pa.array(["ada@example.org", "bob@example.org", "eve@example.org"])).what
+    'e-mail addresses'
+    >>> form_of(pa.array(["red", "green", "blue"])) is None
+    True
+    """
+    return next((form for form in FORMS if _fitting(cells, form) >= MOST), None)
+
+
+def _fitting(cells: pa.Array, form: Found) -> float:
+    """Share of cells of a form; 0 where there are too few to say."""
+    import pyarrow.compute as pc
+
+    text = _text(cells)
+    if form.what == "sexes":
+        if not 2 <= len(text) <= 5:
+            return 0.0
+    elif len(text) < FEWEST and not form.plain:
+        return 0.0
+    if not len(text):
+        return 0.0
+    fits = pc.match_substring_regex(text, rf"^(?:{form.pattern})$")
+    found = float(pc.mean(fits).as_py() or 0.0)
+    if form.check is None or not found:
+        return found
+    some = text.filter(fits)[:CHECKED].to_pylist()
+    return found * sum(map(form.check, some)) / len(some)
+
+
+def few_of(cells: pa.Array) -> Found | None:
+    """A form that points at people and that only a few cells have."""
+    for form in FORMS:
+        if form.role == "identifier" and _fitting(cells, form) >= SOME:
+            return form
+    return None
+
+
+def dates_inside(cells: pa.Array) -> float:
+    """Share of cells within which a date stands, such as those of JSON or notes.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> dates_inside(pa.array(['{"seen": "2021-03-04"}', '{"seen": null}']))
+    0.5
+    """
+    import pyarrow.compute as pc
+
+    if not len(cells):
+        return 0.0
+    pattern = rf"(?i)(?:^|[^\d./-])(?:{_DATE})(?:$|[^\d/-])"
+    return float(pc.mean(pc.match_substring_regex(_text(cells), pattern)).as_py() or 0.0)
+
+
+def is_free_text(cells: pa.Array) -> bool:
+    """Whether these cells are written sentences rather than names of things.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> notes = ["Came in at night with a fever, sent home.", "Fell from a ladder in March."]
+    >>> is_free_text(pa.array(notes)), is_free_text(pa.array(["Some-college", "Bachelors"]))
+    (True, False)
+    """
+    import pyarrow.compute as pc
+
+    text = _text(cells)
+    if not len(text):
+        return False
+    words = pc.mean(pc.add(pc.count_substring(text, " "), 1)).as_py()
+    middle = np.median(np.asarray(pc.utf8_length(text)))
+    return bool(middle >= 25 and words >= 4.5)
+
+
+_NAME = r"(?:Dr\. |Mr\. |Mrs\. |Ms\. )?\p{Lu}[\pL'’-]+,?(?: (?:\p{Lu}\.|\p{Lu}[\pL'’.-]+)){1,3}"
+
+
+def looks_like_names(cells: pa.Array) -> bool:
+    """Whether cells are two to four capitalized words, as full names are."""
+    return len(cells) >= 30 and _share(cells, _NAME) >= 0.9
+
+
+_SPOKEN: tuple[tuple[Role, str, str], ...] = (
+    (
+        "sensitive", "health",
+        r"disease|syndrome|disorder|fracture|infection|cancer|carcinoma|tumou?r|diabetes|asthma"
+        r"|neoplasm|injury|\w+itis|\w+emia|\w+aemia|\w+osis|hypertension|pregnan\w+|vaccin\w+"
+        r"|influenza|hep(?:atitis)? [ab]|stroke|depress\w+|anxiety|therapy|chemotherapy|surgery"
+        r"|laceration|sprain|wound|poisoning|overdose|dementia|obes\w+|antibiotic\w*|insulin"
+        r"|krankheit|krebs|enfermedad|maladie|x-ray|tomography|ultrasound",
+    ),
+    (
+        "sensitive", "religion",
+        r"catholic|protestant|muslim|islam\w*|jewish|judaism|hindu\w*|buddhis[tm]|christian"
+        r"|orthodox"
+        r"|atheist|no religion|katholisch|evangelisch|sikh|mormon",
+    ),
+    (
+        "quasi-identifier", "marital status",
+        r"(?:never[- ]|un)?married.*|divorced|widow(?:ed|er)?|separated|single|spouse|cohabit\w*"
+        r"|verheiratet|ledig|geschieden|verwitwet|casad[oa]|solter[oa]|mari[eé]e?",
+    ),
+    (
+        "quasi-identifier", "race or origin",
+        r"white|black|asian.*|hispanic|non-?hispanic|caucasian|african[- ]american"
+        r"|amer-?\w*[- ]indian.*"
+        r"|native american|pacific islander|latino|mixed|two or more races",
+    ),
+    (
+        "quasi-identifier", "schooling",
+        r"bachelor\w*|masters?|doctorate|phd|high school.*|hs-grad|(?:some[- ])?college|primary"
+        r"|secondary|tertiary|university|graduate school|no schooling|abitur|hauptschule",
+    ),
+    (
+        "quasi-identifier", "work",
+        r"(?:self[- ]?)?employed.*|unemployed|retired|student|homemaker|full[- ]?time|part[- ]?time"
+        r"|manager\w*|technician|teacher|engineer|clerical|sales|service worker|farmer|craft.*",
+    ),
+    (
+        "quasi-identifier", "countries",
+        r"united[- ]states.*|usa|canada|mexico|germany|france|spain|italy|china|india|japan|brazil"
+        r"|england|united[- ]kingdom|poland|netherlands|portugal|ireland|cuba|vietnam|philippines"
+        r"|russia|sweden|norway|denmark|austria|belgium|switzerland|greece|turkey|australia",
+    ),
+    (
+        "quasi-identifier", "states",
+        r"alabama|alaska|arizona|arkansas|california|colorado|connecticut|florida|georgia|illinois"
+        r"|indiana|iowa|kansas|kentucky|maryland|massachusetts|michigan|minnesota|missouri|nevada"
+        r"|new york|new jersey|ohio|oregon|texas|virginia|washington|wisconsin|bayern|sachsen"
+        r"|hessen",
+    ),
+    ("quasi-identifier", "months", _MONTH),
+    ("sensitive", "income",
+     r"[<>]=? ?[$€]?\d+ ?k|[$€£] ?\d[\d.,]*|\d[\d.,]* ?(?:usd|eur|gbp|€|\$)"),
+)  # fmt: skip
+
+
+def words_in(cells: pa.Array) -> tuple[Role, str] | None:
+    """The role and the subject that the words of category cells speak of, if any.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> words_in(pa.array(["Acute bronchitis (disorder)", "Asthma", "Fracture of foot"]))
+    ('sensitive', 'health')
+    """
+    import pyarrow.compute as pc
+
+    text = _text(cells)
+    if len(text) < 2:
+        return None
+    for role, what, pattern in _SPOKEN:
+        anywhere = what == "health"
+        shown = rf"(?i)\b(?:{pattern})\b" if anywhere else rf"(?i)^(?:{pattern})$"
+        needed = 0.3 if anywhere or len(text) > 8 else 0.4
+        hits = pc.match_substring_regex(text, shown)
+        if pc.sum(hits).as_py() >= 2 and pc.mean(hits).as_py() >= needed:
+            return role, what
+    return None
+
+
+def _numbers(cells: pa.Array) -> npt.NDArray[np.float64]:
+    """The cells that are numbers, sorted."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not len(cells):
+        return np.empty(0)
+    if pa.types.is_string(cells.type) or pa.types.is_large_string(cells.type):
+        fits = pc.match_substring_regex(cells, r"^-?\d{1,15}(?:\.\d+)?$")
+        if pc.mean(fits).as_py() < 0.8:
+            return np.empty(0)
+        cells = cells.filter(fits)
+    try:
+        numbers = np.asarray(cells.cast(pa.float64(), safe=False), dtype=np.float64)
+    except pa.ArrowException:
+        return np.empty(0)
+    return np.sort(numbers[np.isfinite(numbers)])
+
+
+def looks_like_ages(facts: ColumnFacts, cells: pa.Array) -> bool:
+    """Whether whole numbers fill the range of human ages nearly without a gap, some above 89.
+
+    Examples
+    --------
+    >>> import numpy as np, pyarrow as pa
+    >>> facts = ColumnFacts("x", "integer", 5000, 0, 95, 0)
+    >>> looks_like_ages(facts, pa.array(np.arange(95)))
+    True
+    """
+    numbers = _numbers(cells)
+    if len(numbers) < 40 or facts.classes > 125 or facts.rows < 2 * facts.classes:
+        return False
+    whole = bool((numbers == np.floor(numbers)).all())
+    low, high = numbers[0], numbers[-1]
+    return whole and low >= 0 and 89 < high <= 122 and len(numbers) >= 0.8 * (high - low + 1)
+
+
+def looks_like_amounts(facts: ColumnFacts, cells: pa.Array) -> bool:
+    """Whether many numbers lie far apart and most are round, or all have cents: as money does.
+
+    Examples
+    --------
+    >>> import numpy as np, pyarrow as pa
+    >>> facts = ColumnFacts("x", "integer", 5000, 0, 400, 90)
+    >>> looks_like_amounts(facts, pa.array(np.arange(400) ** 2 * 100))
+    True
+    """
+    if facts.classes < 30 or facts.kind not in ("integer", "float", "decimal", "text"):
+        return False
+    numbers = _numbers(cells)
+    if len(numbers) < 30 or numbers[-1] < 1_000:
+        return False
+    positive = numbers[numbers > 0]
+    if len(positive) < 30 or positive[-1] < 4 * np.median(positive):
+        return False
+    if (positive == np.floor(positive)).all():
+        return bool((positive % 10 == 0).mean() >= 0.6)
+    cents = np.abs(positive * 100 - np.round(positive * 100)) < 1e-6
+    return bool(cents.all())
+
+
+def looks_like_body_weights(cells: pa.Array) -> bool:
+    """Whether numbers lie as people's weights do, in kilograms or pounds."""
+    numbers = _numbers(cells)
+    if len(numbers) < 15:
+        return False
+    low, middle, high = np.quantile(numbers, (0, 0.5, 1))
+    return bool(low > 0.2 and 20 <= middle <= 220 and high <= 700)
+
+
+def looks_numbered(cells: pa.Array) -> bool:
+    """Whether different whole numbers were given out, not measured: long, or one after another."""
+    numbers = _numbers(cells)
+    if not len(numbers):
+        return True
+    low, high = numbers[0], numbers[-1]
+    if high - low < 1.05 * len(numbers):
+        return True
+    alike = len(str(int(abs(low)))) == len(str(int(abs(high))))
+    return bool(low >= 1_000_000 or (alike and low >= 10_000 and high < 4 * low))
