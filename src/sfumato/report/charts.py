@@ -267,6 +267,14 @@ def distribution(title: str, values: Sequence[tuple[str, float, float]]) -> Spec
     return chart(title, layers, height={"step": 26, "for": "position"})
 
 
+def _whole_ticks(bins: Sequence[tuple[float, ...]]) -> Spec:
+    """Ticks of whole numbers: never between two of them, and years and codes without commas."""
+    if any(not edge.is_integer() for low, high, *_ in bins for edge in (low, high)):
+        return {}
+    long = max(abs(edge) for low, high, *_ in bins for edge in (low, high)) >= 10_000
+    return {"tickMinStep": 1, "format": ",d" if long else "d"}
+
+
 def histogram(title: str, bins: Sequence[tuple[float, float, float, float]], column: str) -> Spec:
     """Shares of rows in each range of a number: before as bars, after as a line of steps."""
     first = sum(before for _, _, before, _ in bins) or 1.0
@@ -280,8 +288,8 @@ def histogram(title: str, bins: Sequence[tuple[float, float, float, float]], col
         for at, (low, high, _, after) in enumerate(bins)
         for side, edge in enumerate((low, high))
     ]
-    x = {"type": "quantitative", "scale": {"zero": False, "nice": False},
-         "axis": {"title": column, "grid": False, "tickCount": 6}}  # fmt: skip
+    axis = {"title": column, "grid": False, "tickCount": 6, **_whole_ticks(bins)}
+    x = {"type": "quantitative", "scale": {"zero": False, "nice": False}, "axis": axis}
     colour = {
         "field": "table", "type": "nominal", "title": None, "legend": {"orient": "top"},
         "scale": {"domain": ["before", "after"], "range": [QUIET, ACCENT]},

@@ -26,6 +26,7 @@ __all__ = [
     "common_values",
     "counts_of",
     "name_of",
+    "number_ends",
     "numeric_bins",
     "safe_moments",
 ]
@@ -96,12 +97,14 @@ def common_values(
 
 
 def numeric_bins(
-    values: Floats, rows: npt.NDArray[np.int64], released: Mapping[Any, int], bins: int = 24
+    values: Floats, rows: npt.NDArray[np.int64], released: Mapping[Any, float], bins: int = 24
 ) -> Ranges:
     """Rows in round ranges of a number, before and after a release.
 
-    A published range such as ``[20, 29]`` counts in every bin it touches, in proportion. Rows
-    beyond the ends count in the outermost bins, and bins that hold few rows before are left empty.
+    Whole numbers get bins of whole numbers. A published range such as ``[20, 29]`` counts in every
+    bin it touches, in proportion; rows beyond the ends count in the outermost bins. Rows of a bin
+    that few hold before count in the nearest bin that many hold: every row is counted once on
+    either side, but for released cells that tell no number.
 
     Examples
     --------
@@ -116,24 +119,32 @@ def numeric_bins(
         return []
     low = values[np.searchsorted(inside, RARE)]
     high = values[np.searchsorted(inside, inside[-1] - RARE)]
-    edges = _round_edges(float(low), float(high), bins)
+    whole = bool((values == np.floor(values)).all())
+    edges = _round_edges(float(low), float(high), bins, whole)
     if len(edges) < 3:
         return []
     before = np.zeros(len(edges) - 1)
     np.add.at(before, _bin_of(values, edges), rows)
     after = np.zeros(len(edges) - 1)
-    whole = bool((values == np.floor(values)).all())
     for value, held in released.items():
-        ends = _ends(value, whole)
+        ends = number_ends(value, whole)
         if ends is not None:
             after += held * _spread(*ends, edges)
-    shown = before >= RARE
     return [
-        (float(edges[i]), float(edges[i + 1]), float(before[i]), float(after[i]))
-        if shown[i]
-        else (float(edges[i]), float(edges[i + 1]), 0.0, 0.0)
-        for i in range(len(before))
+        (float(edges[i]), float(edges[i + 1]), float(n), float(after[i]))
+        for i, n in enumerate(_only_common(before))
     ]
+
+
+def _only_common(held: Floats) -> Floats:
+    """Rows of each bin, those of rare bins moved to the nearest that is not."""
+    common = np.flatnonzero(held >= RARE)
+    if not len(common):
+        return np.zeros_like(held)
+    shown = np.zeros_like(held)
+    for at, rows in enumerate(held):
+        shown[common[np.argmin(np.abs(common - at))]] += rows
+    return shown
 
 
 def safe_moments(times: npt.ArrayLike, each: int = 1, most: int = 24) -> list[float]:
@@ -163,13 +174,14 @@ def safe_moments(times: npt.ArrayLike, each: int = 1, most: int = 24) -> list[fl
     return kept
 
 
-def _round_edges(low: float, high: float, bins: int) -> Floats:
+def _round_edges(low: float, high: float, bins: int, whole: bool = False) -> Floats:
     width = max(high - low, 0.0)
     if width == 0:
         return np.array([low])
-    rough = width / bins
+    rough = max(width / bins, 1.0) if whole else width / bins
     unit = 10.0 ** math.floor(math.log10(rough))
-    step = next(unit * m for m in (1, 2, 2.5, 5, 10) if unit * m >= rough * (1 - 1e-9))
+    steps = [unit * m for m in (1, 2, 2.5, 5, 10) if not whole or (unit * m).is_integer()]
+    step = next(step for step in steps if step >= rough * (1 - 1e-9))
     first = math.floor(low / step + 1e-9)
     last = math.floor(high / step + 1e-9) + 1
     return np.asarray(np.arange(first, last + 1) * step, dtype=np.float64)
@@ -180,18 +192,19 @@ def _bin_of(values: Floats, edges: Floats) -> npt.NDArray[np.int64]:
     return np.clip(at, 0, len(edges) - 2).astype(np.int64)
 
 
-def _ends(value: Any, whole: bool) -> tuple[float, float] | None:
-    """The two ends of a published number or range; None for stars, nulls and other labels."""
+def number_ends(value: Any, whole: bool) -> tuple[float, float] | None:
+    """The two ends of a published number or range; None for stars, nulls and other labels.
+
+    A whole number reaches up to the next one, as does a closed range of whole numbers.
+    """
     try:
         number = float(value)
-        return (number, number) if math.isfinite(number) else None
+        return (number, number + whole) if math.isfinite(number) else None
     except (TypeError, ValueError):
         found = _RANGE.fullmatch(str(value))
     if found is None:
         return None
-    low, high = float(found[1]), float(found[2])
-    # A closed range of whole numbers reaches up to the next one.
-    return low, high + (1.0 if whole and found[3] == "]" else 0.0)
+    return float(found[1]), float(found[2]) + (whole and found[3] == "]")
 
 
 def _spread(low: float, high: float, edges: Floats) -> Floats:

@@ -32,6 +32,7 @@ from sfumato.report.disclosure import (
     common_values,
     counts_of,
     name_of,
+    number_ends,
     numeric_bins,
 )
 from sfumato.report.page import Figure, Grid, Page, Section, Tone
@@ -120,6 +121,20 @@ class Compared:
         found = dict.fromkeys(originals, 0.0)
         for label, rows in self.texts("after", name).items():
             inside = members.get(label, ())
+            for value in inside:
+                found[value] += rows / len(inside)
+        return found
+
+    def numbers(self, name: str) -> dict[Text, float]:
+        """Rows of each number or range of a column in the release.
+
+        A label that is neither counts in equal parts for the numbers it stands for.
+        """
+        members = self._members(name, counts_of(self.before, name)[0])
+        found: dict[Text, float] = defaultdict(float)
+        for label, rows in self.texts("after", name).items():
+            known = number_ends(label, whole=False) is not None
+            inside = (label,) if known else members.get(label, ())
             for value in inside:
                 found[value] += rows / len(inside)
         return found
@@ -440,13 +455,14 @@ def _shape(compared: Compared, name: str) -> Figure | None:
     if _is_number(values.type):
         numbers = np.asarray(pc.cast(values, pa.float64(), safe=False).fill_null(np.nan))
         finite = np.isfinite(numbers)
-        bins = numeric_bins(numbers[finite], rows[finite], compared.texts("after", name))
+        bins = numeric_bins(numbers[finite], rows[finite], compared.numbers(name))
         if not bins:
             return None
         return Figure(
             name,
             f"Rows by {name} in the table (grey) and in the release (line). The few beyond either "
-            f"end are counted in the last bars. {_apart([(b, a) for _, _, b, a in bins])}",
+            "end are counted in the last bars, those of a range that few hold in the nearest one. "
+            f"{_apart([(b, a) for _, _, b, a in bins])}",
             charts.histogram(f"Distribution of {name} before and after", bins, name),
         )
     held = compared.texts("before", name)
