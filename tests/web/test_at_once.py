@@ -293,7 +293,7 @@ def test_a_release_that_is_refused_leaves_the_one_before_it(project: Project) ->
         project.release(Budget())
     assert {place: place.read_bytes() for place in made} == made
     assert not (project.folder / "release.hierarchies" / "age.csv").exists()
-    assert project.released is not None
+    assert project.made is not None
 
 
 def test_work_that_is_cancelled_may_end_as_it_likes() -> None:

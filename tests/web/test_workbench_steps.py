@@ -72,6 +72,25 @@ def test_all_the_way(bench: Running, opened: str, tmp_path: Path) -> None:
     assert (tmp_path / "again.csv").read_bytes() == (folder / "release.csv").read_bytes()
 
 
+def test_a_release_keeps_the_settings_it_was_made_with(bench: Running, opened: str) -> None:
+    bench.post(f"{opened}/configure", k="5", method="mondrian", **ROLES)
+    done = bench.follow(bench.post(f"{opened}/release")).text
+    assert "Verified: k = 5." in done
+    assert 'id="changed"' not in done
+    roles = {name: "other" if value == "sensitive" else value for name, value in ROLES.items()}
+    bench.post(f"{opened}/configure", k="20", method="lattice", **roles)
+    later = bench.get(f"{opened}/release").text
+    assert "Mondrian with k = 5." in later
+    assert "Verified: k = 5." in later
+    assert "k = 5 is now k = 20" in later
+    assert "mondrian is now lattice" in later
+    assert "k = 5\n" in later.replace("&#34;", '"')
+    assert "k = 20\n" not in later
+    again = bench.follow(bench.post(f"{opened}/release")).text
+    assert "Verified: k = 20." in again
+    assert 'id="changed"' not in again
+
+
 def test_decisions_are_saved_taken_back_and_found_again(
     bench: Running, opened: str, tmp_path: Path
 ) -> None:
@@ -446,8 +465,8 @@ def test_what_cards_say_is_what_a_release_does(bench: Running, opened: str, meth
                        edition=project.decided.edition)  # fmt: skip
         said = pages.blurred(project, project.choices)
         assert 'data-holds="yes"' in bench.follow(bench.post(f"{opened}/release")).text
-        assert project.released is not None
-        release, _ = project.released
+        assert project.made is not None
+        release = project.made.release
         for name in ("age", "sex", "town"):
             if method == "cells":
                 assert said[name] == "starred"

@@ -122,9 +122,20 @@ def page_html(page: Page, *, interactive: bool = False) -> str:
     return _rendered("report.html.j2", page, interactive)
 
 
+_STYLE = re.compile(r' style="([^"]*)"')
+
+
 def body_html(page: Page) -> str:
-    """What a page says, without head and foot, to stand inside another page."""
-    return _rendered("body.html.j2", page, interactive=False)
+    """What a page says, without head and foot, to stand inside a page of the workbench.
+
+    Styles of pictures become attributes, which say the same: those pages forbid inline styles.
+    """
+
+    def attributes(found: re.Match[str]) -> str:
+        pairs = (part.partition(":") for part in found[1].split(";") if part.strip())
+        return "".join(f' {name.strip()}="{value.strip()}"' for name, _, value in pairs)
+
+    return _STYLE.sub(attributes, _rendered("body.html.j2", page, interactive=False))
 
 
 def _rendered(template: str, page: Page, interactive: bool) -> str:

@@ -172,6 +172,32 @@ class Choices(_Demands):  # type: ignore[misc]
             said.append(" ".join([value, *others]))
         return ", ".join(said)
 
+    def differs(self, now: Choices) -> list[str]:
+        """What is decided otherwise now, as far as it matters for a release.
+
+        Examples
+        --------
+        >>> then = Choices({"age": "quasi-identifier", "sex": "other"}, k=5)
+        >>> then.differs(Choices({"age": "quasi-identifier", "sex": "sensitive"}, k=20))
+        ['k = 5 is now k = 20', 'sex was other, and is now sensitive']
+        """
+        said = []
+        if now.demand != self.demand:
+            said.append(f"{self.demand} is now {now.demand}")
+        if now.method != self.method:
+            said.append(f"{self.method} is now {now.method}")
+        for name, role in self.roles.items():
+            other = now.roles.get(name, role)
+            if other != role:
+                said.append(f"{name} was {role}, and is now {other}")
+        if now.replaced != self.replaced or (self.replaced and now.key_file != self.key_file):
+            said.append("other columns get pseudonyms, or by another key")
+        if now.used_trees != self.used_trees:
+            said.append("trees or limits are others")
+        if now._given() != self._given() and not said:
+            said.append("weights, or the share of rows that may be left out, are others")
+        return said
+
     @property
     def used_trees(self) -> dict[str, EditableHierarchy]:
         """Trees that a release needs: of what others may know, and of the distance t is about."""

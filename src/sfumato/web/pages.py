@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
@@ -16,7 +15,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from sfumato.budget import Budget
 from sfumato.errors import ParameterError
 from sfumato.report.drawing import gauge
-from sfumato.report.page import Grid, Page, Section, Tone, body_html
+from sfumato.report.page import Grid, Page, Section, Tone
 from sfumato.report.pages.table import classes_of, scan_page
 from sfumato.report.wording import percent, phrase, sentence
 from sfumato.web.choices import OFFERED, Choices
@@ -26,7 +25,6 @@ __all__ = [
     "Form",
     "along",
     "blurred",
-    "body",
     "explore",
     "form_of",
     "frame",
@@ -73,23 +71,6 @@ def frame(project: Project, decided: Decided, step: str) -> dict[str, Any]:
 def to(place: str) -> Response:
     """Go there."""
     return RedirectResponse(place, 303)
-
-
-_STYLE = re.compile(r' style="([^"]*)"')
-
-
-def body(shown: Page) -> str:
-    """A report page to stand inside another one.
-
-    Styles of pictures become attributes, which say the same: the workbench's pages forbid inline
-    styles altogether.
-    """
-
-    def attributes(found: re.Match[str]) -> str:
-        pairs = (part.partition(":") for part in found[1].split(";") if part.strip())
-        return "".join(f' {name.strip()}="{value.strip()}"' for name, _, value in pairs)
-
-    return _STYLE.sub(attributes, body_html(shown))
 
 
 async def form_of(request: Request) -> Form:

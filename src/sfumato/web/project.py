@@ -26,6 +26,8 @@ from sfumato.quasi.scan import ColumnScan, Scan, combine, describe
 from sfumato.release.publish import Release
 from sfumato.release.verify import Verification
 from sfumato.report.disclosure import counts_of
+from sfumato.report.page import body_html, write_page
+from sfumato.report.registry import page_of
 from sfumato.tables import Table
 from sfumato.web.candidates import Candidate
 from sfumato.web.choices import (
@@ -38,7 +40,7 @@ from sfumato.web.choices import (
 )
 from sfumato.web.hierarchies import MOST_VALUES, EditableHierarchy, Held, inferred
 
-__all__ = ["Decided", "Project"]
+__all__ = ["Decided", "Made", "Project"]
 
 MOST_UNDO = 50
 MOST_CANDIDATES = 24
@@ -65,6 +67,21 @@ class Decided:
         return bool(self.earlier)
 
 
+@dataclass(frozen=True)
+class Made:
+    """A release that was written: all that pages say of it is said from here.
+
+    Decisions may have changed since; `choices` and `settings` are those it was made with.
+    """
+
+    choices: Choices
+    settings: str
+    release: Release
+    checked: Verification
+    shown: str
+    """Its page, drawn once."""
+
+
 @dataclass(eq=False)
 class Project:
     """A table that is open.
@@ -84,7 +101,7 @@ class Project:
     columns: tuple[ColumnScan, ...] = ()
     """Empty until the first look."""
     candidates: tuple[Candidate, ...] = ()
-    released: tuple[Release, Verification] | None = None
+    made: Made | None = None
     busy: threading.Lock = field(default_factory=threading.Lock)
     """Held by the job that asks the table something: engines answer one question at a time."""
     _changing: threading.Lock = field(default_factory=threading.Lock)
@@ -303,18 +320,20 @@ class Project:
                     force=True,
                     budget=budget,
                 )
-            self.released = None  # what lies there is no longer what was shown
+            self.made = None  # what lies there is no longer what was shown
             # Paths in the file are relative to it, so that the folder can be moved.
-            write_text(self.folder / "release.toml", choices.settings(Path()).to_toml())
+            settings = choices.settings(Path()).to_toml()
+            write_text(self.folder / "release.toml", settings)
             budget.progress("verifying what was written")
             checked = verify(str(output), budget=budget)
             budget.progress("drawing")
-            release.report(self.folder / "release.html", force=True)
-            self.released = (release, checked)
+            page = page_of(release)
+            write_page(page, self.folder / "release.html", force=True)
+            self.made = Made(choices, settings, release, checked, body_html(page))
 
     def files(self) -> list[Path]:
         """What can be taken away: the release and what belongs to it."""
-        if self.released is None:
+        if self.made is None:
             return []
         output = f"release{_ending(self.source)}"
         names = [output, f"{output}.certificate.json", "release.toml", "release.html"]

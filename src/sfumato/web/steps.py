@@ -15,11 +15,11 @@ from starlette.routing import Route
 
 from sfumato.budget import Budget
 from sfumato.errors import ParameterError
-from sfumato.report.registry import page_of
+from sfumato.report.page import body_html
 from sfumato.web import pages
 from sfumato.web.candidates import curve
 from sfumato.web.choices import DEMANDS, DISTANCES, FIRST, ROLES, Choices, methods
-from sfumato.web.pages import Form, body, form_of, frame, number_or_none, page, to, whole
+from sfumato.web.pages import Form, form_of, frame, number_or_none, page, to, whole
 from sfumato.web.project import Decided, Project
 
 if TYPE_CHECKING:
@@ -124,7 +124,7 @@ class Steps:
                 "explore",
                 lambda budget: project.explore(project.choices, budget),
             )
-        shown = await run_in_threadpool(lambda: body(pages.explore(project, choices)))
+        shown = await run_in_threadpool(lambda: body_html(pages.explore(project, choices)))
         return page("explore.html.j2", **frame(project, decided, "explore"), body=shown)
 
     async def risk(self, request: Request) -> Response:
@@ -132,7 +132,7 @@ class Steps:
         choices = decided.choices
         if not project.has_sizes(choices.qi):
             return self._count(project, "risk")
-        shown = await run_in_threadpool(lambda: body(pages.risk(project, choices)))
+        shown = await run_in_threadpool(lambda: body_html(pages.risk(project, choices)))
         return page("risk.html.j2", **frame(project, decided, "risk"), body=shown)
 
     async def risk_figure(self, request: Request) -> Response:
@@ -141,7 +141,9 @@ class Steps:
             raise HTTPException(409, "Class sizes are not counted yet.")
         k = whole({"k": [request.query_params.get("k", "")]}, "k")
         choices = decided.choices.asking(k=k)
-        return HTMLResponse(await run_in_threadpool(lambda: body(pages.risk(project, choices))))
+        return HTMLResponse(
+            await run_in_threadpool(lambda: body_html(pages.risk(project, choices)))
+        )
 
     async def keep_k(self, request: Request) -> Response:
         project, _ = self.bench.ready(request)
@@ -189,14 +191,10 @@ class Steps:
 
     async def release(self, request: Request) -> Response:
         project, decided = self.bench.ready(request)
-        shown, holds, released = None, False, project.released
-        if released is not None:
-            release, checked = released
-            holds = checked.holds
-            shown = await run_in_threadpool(lambda: body(page_of(release)))
-        settings = decided.choices.settings(Path()).to_toml()
-        return page("release.html.j2", **frame(project, decided, "release"), body=shown,
-                    holds=holds, settings=settings, files=project.files())  # fmt: skip
+        made = project.made
+        changed = [] if made is None else made.choices.differs(decided.choices)
+        return page("release.html.j2", **frame(project, decided, "release"), made=made,
+                    changed=changed, files=project.files())  # fmt: skip
 
     async def make_release(self, request: Request) -> Response:
         project, decided = self.bench.ready(request)
