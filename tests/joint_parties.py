@@ -4,7 +4,7 @@ Run as a program by `tests/joint/test_joint_parties.py`: it loads everything onc
 the parties of one scenario after the other, which is much faster than starting each of them.
 Reads scenarios from standard input, a JSON object a line; answers in the same way.
 
-    {"names": "ABC", "faults": {"C": ["kill", 3]}, "min_parties": null, "timeout": 10}
+    {"names": "ABC", "faults": {"C": ["kill", 3]}, "timeout": 10}
 
 Faults: ``["kill", n]`` and ``["stall", n]`` at the n-th message sent or received; ``["version"]``,
 ``["agreement"]``, ``["certificate"]``: another version of the protocol, another agreement, a
@@ -26,29 +26,27 @@ import numpy as np
 
 from ports import free_port
 from sfumato.errors import SfumatoError
-from sfumato.joint import SecureSum, fit_cox, secure_sum
-from sfumato.joint.distributed_cox import exact_cox
+from sfumato.joint import Exchange, Shamir, fit_logistic, parties
+from sfumato.joint.exact import exact_classifier
 from sfumato.joint.parties import Certificates, gather, join
-from sfumato.joint.secure_sum import until_complete
 from sfumato.secure import make_keys
 from sfumato.secure.channel import Channel
 
-ROWS, COLUMNS, TIME_MAX = 120, 2, 12
+ROWS, COLUMNS, PRECISION = 120, 2, 1e-3
 PATIENCE = 60.0
 
 
-def rows(name: str) -> tuple[Any, Any, Any]:
+def rows(name: str) -> tuple[Any, Any]:
     """A party's own rows: the same in every scenario."""
     rng = np.random.default_rng(ord(name))
     x = rng.random((ROWS, COLUMNS))
-    time_ = np.minimum(np.ceil(rng.exponential(np.exp(-x @ [1.0, -1.0]) * 6)), TIME_MAX)
-    return x, time_, rng.random(ROWS) < 0.7
+    return x, rng.random(ROWS) < x.mean(axis=1)
 
 
 def pooled(names: str) -> list[float]:
     """Coefficients of the pooled rows."""
-    x, time_, event = (np.concatenate(parts) for parts in zip(*map(rows, names), strict=True))
-    return [float(w) for w in fit_cox(x, time_, event).coefficients]
+    x, positive = (np.concatenate(parts) for parts in zip(*map(rows, names), strict=True))
+    return [float(w) for w in fit_logistic(x, positive).coefficients]
 
 
 class Fault:
@@ -90,20 +88,16 @@ def party(name: str, folder: Path, port: int, scenario: dict[str, Any]) -> list[
     if rest:
         Fault(kind, *rest)
     if kind == "version":
-        secure_sum._PROTOCOL += 1
+        parties._PROTOCOL += 1
     links = gather(address, trust, timeout) if name == "A" else join(address, "A", trust, timeout)
-    with SecureSum(
+    with Exchange(
         name,
         links,
         "A",
         parameters={"agreement": "0.1" if kind == "agreement" else "0.2"},
-        min_parties=scenario["min_parties"],
         trust=trust,
-    ) as together:
-        x, time_, event = rows(name)
-        fit = until_complete(
-            lambda: exact_cox(together, x, time_, event, time_step=1, time_max=TIME_MAX)
-        )
+    ) as exchange:
+        fit = exact_classifier(Shamir(exchange), "logistic", *rows(name), precision=PRECISION)
     return [float(w) for w in fit.coefficients]
 
 
@@ -150,7 +144,7 @@ def main() -> None:
             make_keys(Path(folder) / "strange", name)
         pooled("ABC")  # loads the compiled code, which the forks share
         for line in sys.stdin:
-            scenario = {"faults": {}, "min_parties": None, "timeout": 10.0, **json.loads(line)}
+            scenario = {"faults": {}, "timeout": 10.0, **json.loads(line)}
             sys.stdout.write(json.dumps(play(Path(folder), scenario)) + "\n")
             sys.stdout.flush()
 

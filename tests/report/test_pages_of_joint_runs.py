@@ -18,11 +18,12 @@ from planted import RARE_TEXTS, assert_nothing_rare
 from sfumato.joint import (
     Agreement,
     Category,
+    Exchange,
     JointModel,
     Number,
     Outcome,
     Projection,
-    SecureSum,
+    Shamir,
     ShareResult,
     evaluate,
     fit_exact,
@@ -30,7 +31,7 @@ from sfumato.joint import (
     make_share,
 )
 from sfumato.joint.local_data import encode, encode_outcome, project
-from sfumato.joint.secure_sum import SumReport
+from sfumato.joint.parties import FitSession
 from sfumato.report.disclosure import RARE, safe_moments
 from sfumato.report.page import page_html
 from sfumato.report.pages.joint import column_effects, fates_of
@@ -89,7 +90,7 @@ def shared_model() -> JointModel:
 
 
 @cache
-def exact_run() -> dict[str, tuple[JointModel, SumReport]]:
+def exact_run() -> dict[str, tuple[JointModel, FitSession]]:
     """Everybody's model and what it cost them, all in threads of this process."""
     others = [name for name in ROWS if name != "hub"]
     pairs = {name: socket.socketpair() for name in others}
@@ -99,10 +100,11 @@ def exact_run() -> dict[str, tuple[JointModel, SumReport]]:
         ends = {n: p[0] for n, p in pairs.items()} if name == "hub" else {"hub": pairs[name][1]}
         links = {other: Channel(end, timeout=20) for other, end in ends.items()}
         try:
-            with SecureSum(name, links, "hub") as summing:
+            with Exchange(name, links, "hub") as exchange:
+                shared = Shamir(exchange)
                 table = patients(ROWS[name], list(ROWS).index(name))
-                model = fit_exact(table, AGREED, "cox", parties=summing, penalty=0.1, min_group=5)
-            done[name] = model, summing.report()
+                model = fit_exact(table, AGREED, "cox", parties=shared, penalty=0.1)
+            done[name] = model, exchange.report(shared.opened.numbers)
         except BaseException as error:
             done[name] = error
 
@@ -204,10 +206,11 @@ def test_what_was_sent_is_what_was_received() -> None:
     assert hub.messages_sent == sum(cost.messages_received for cost in others)
     assert hub.messages_received == sum(cost.messages_sent for cost in others)
     assert len({(cost.rounds, tuple(cost.opened.items())) for cost in costs.values()}) == 1
-    assert hub.opened["outcomes"] == 3 * 8001 + 2 * AGREED.encoded
+    assert hub.opened["deaths"] == 1 + 8001
     text = page_html(page_of(hub))
     assert "3 parties opened" in text
-    assert f"{sum(hub.opened.values()):,} numbers in them" in text
+    assert f"{sum(hub.opened.values()):,} numbers" in text
+    assert "how many died at each time of the grid" in text
 
 
 def test_a_share_tells_its_owner_what_it_gives_away() -> None:

@@ -33,7 +33,7 @@ app = new_app(
     help="Models across institutions that do not share rows: agree, share, fit, score.",
     no_args_is_help=True,
 )
-EXACT = "Exact fit (--exact): all parties at once, nothing but masked sums leaves"
+EXACT = "Exact fit (--exact): all parties at once, under secret sharing"
 
 OutputFile = Annotated[
     str, typer.Option("--output", "-o", metavar="FILE", show_default=False, help="Where to write.")
@@ -321,29 +321,19 @@ class PartyOptions:
     party: Annotated[
         list[str] | None, text("--party", "NAME=FILE", "Another party's certificate.", EXACT)
     ] = None
-    min_parties: Annotated[
-        int | None,
-        text(
-            "--min-parties",
-            "N",
-            "Go on without parties that leave, down to N; by default none may leave.",
-            EXACT,
-        ),
-    ] = None
-    min_group: Annotated[
-        int,
+    precision: Annotated[
+        float,
         typer.Option(
-            min=1,
             rich_help_panel=EXACT,
-            help="Merge times until at least so many people leave together.",
+            help="How far coefficients may be off; no digit beyond is shown to anybody.",
         ),
-    ] = 1
+    ] = 1e-6
     stratified: Annotated[
         bool,
         typer.Option(
             "--stratified",
             rich_help_panel=EXACT,
-            help="A baseline hazard for each party: reveals the least (Cox).",
+            help="A baseline hazard for each party: nothing is told by time (Cox).",
         ),
     ] = False
     timeout: Annotated[
@@ -355,7 +345,7 @@ class PartyOptions:
         from sfumato.joint import Parties
 
         given = {
-            k: v for k, v in vars(self).items() if k not in ("party", "min_group", "stratified")
+            k: v for k, v in vars(self).items() if k not in ("party", "precision", "stratified")
         }
         others = parse_pairs(self.party, "--party", "B=B.crt")
         return Parties(**given, others=others, progress=run.budget.progress)
@@ -405,7 +395,8 @@ def fit(
 
     Cox models give relative hazards and survival curves; the support vector machine and logistic
     regression tell two classes apart. With --exact no projection is used: every party runs the
-    same command on its own table, and the result equals the fit of the pooled rows.
+    same command on its own table, and the result equals the fit of the pooled rows up to
+    --precision. At least three parties take part; if one leaves, the fit ends for all.
     """
     from sfumato.joint import fit_exact, read_agreement, write_model
     from sfumato.joint.model import Fitted
@@ -429,7 +420,7 @@ def fit(
             model.value,
             parties=parties,
             weight=weighed.get(party.name or "", 1.0),
-            min_group=party.min_group,
+            precision=party.precision,
             stratified=party.stratified,
             where=sources[0],
             **settings,

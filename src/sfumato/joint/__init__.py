@@ -4,7 +4,7 @@ Each institution encodes its rows by a common agreement, multiplies them by a co
 and publishes the rounded product with the outcome (`make_share`); anybody fits a support vector
 machine or a Cox model on the stacked shares (`fit_shares`), and everybody scores new people at
 home (`score`). What a share gives away is measured before it leaves (`leakage`). Where even that
-is too much, the exact fit adds up masked sums and nothing else (`fit_exact`).
+is too much, the exact fit computes the model under secret sharing (`fit_exact`).
 
 Based on Fung et al., *Privacy-Preserving Predictive Models for Lung Cancer Survival Analysis*.
 """
@@ -46,7 +46,10 @@ if TYPE_CHECKING:
     from sfumato.joint.exact import (
         Parties as Parties, exact_classifier as exact_classifier, fit_exact as fit_exact,
     )
-    from sfumato.joint.secure_sum import SecureSum as SecureSum
+    from sfumato.joint.parties import Exchange as Exchange
+    from sfumato.joint.secret_sharing import (
+        LocalArithmetic as LocalArithmetic, Shamir as Shamir,
+    )
     from sfumato.joint.share import (
         Share as Share, ShareResult as ShareResult, make_share as make_share,
         read_share as read_share, stack as stack, write_share as write_share,
@@ -71,7 +74,8 @@ _NAMES = {
     ),
     "model": "JointModel Scores fit_shares read_model score write_model",
     "exact": "Parties exact_classifier fit_exact",
-    "secure_sum": "SecureSum",
+    "parties": "Exchange",
+    "secret_sharing": "LocalArithmetic Shamir",
     "share": "Share ShareResult make_share read_share stack write_share",
     "validation": ("auc choose_penalty choose_seed concordance cross_validate score_seeds"),
 }

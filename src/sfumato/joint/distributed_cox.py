@@ -1,48 +1,64 @@
-"""The Cox model of everybody's rows: Newton's method over institutions, by masked sums alone.
+"""The Cox model of everybody's rows, of which everybody learns the model and little else.
 
-One iteration takes two sums. First the risk-set totals S0 (and D0 over tied deaths) at the
-event times; with them everybody can compute each row's hazard, so the gradient and the first part
-of the Hessian become plain sums over rows. The second sum holds these and the covariate totals
-S1, D1 of the risk sets; second moments by time are never sent.
+At coefficients that all know, each party sums over its own people still at risk at each death:
+their risks, risks times covariates, and risks times pairs of covariates. The sums are dealt out as
+secrets; the totals are divided, multiplied and added up to gradient and Hessian without anybody
+seeing one of them (`secret_sharing`, `hidden_newton`). No total by time is ever opened, as the
+difference of two neighbouring ones is what those who left in between look like.
 
-What all parties learn is in `ExactFit.revealed`. The totals at two neighbouring event times
-differ by the people who left in between; where that is a single person, the totals give that
-person's covariates away, though not at which institution. `min_group` merges times until at
-least so many leave together.
+What is opened: how many rows there are, how many died at each time of the agreed grid, the steps,
+and the cumulative hazard at up to 32 times between which ten or more people died, to some ten
+binary digits.
 
 *Stratified* Cox lets every institution keep a baseline hazard of its own. Risk sets then never
-reach across institutions, so nothing is revealed by time: 1 + p + p(p+1)/2 numbers an iteration
-are all that is added up. The price: no common survival curve, and differences between
-institutions are not learned from.
+reach across institutions: nothing is opened by time, and each step needs one total of p + p(p+1)/2
+numbers. The price: no common survival curve, and differences between institutions are not learned
+from.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.errors import InputError, ParameterError, PeerError, UnfinishedError
-from sfumato.joint.cox import SortedRows, Ties, newton, tie_rows
-from sfumato.joint.secure_sum import Summing
+from sfumato.errors import InputError, ParameterError, PeerError
+from sfumato.joint.cox import SortedRows, Ties
+from sfumato.joint.hidden_newton import (
+    HEAVIEST,
+    Climb,
+    check_weight,
+    climb,
+    leading,
+    reciprocal,
+    symmetric,
+)
+from sfumato.joint.secret_sharing import Arithmetic, Secret
 
-__all__ = ["ExactFit", "counted", "exact_cox", "exact_stratified_cox"]
+__all__ = ["OPENED", "PRECISION", "ExactFit", "counted", "exact_cox", "exact_stratified_cox"]
 
 Floats = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
-Extra = TypeVar("Extra")
-
-_MOST_CELLS = 1_000_000
-_TOLERANCE = 1e-10
-"""A step this small beside the coefficients is the last one."""
-_FLAT = 1e-11
-_HALVINGS = 40
-_ENDLESS = 200.0
-"""Coefficients beyond this grow for ever."""
+OPENED = {
+    "rows": "how many rows there are (stratified Cox)",
+    "classes": "how many rows each of the two classes has (classifiers)",
+    "deaths": "how many rows there are, and how many died at each time of the grid (Cox)",
+    "weighted": "how many parties weigh their rows other than by one (Cox)",
+    "rank": "how many columns do not follow from the others",
+    "step": "each step of the coefficients, rounded",
+    "hazard": "the cumulative hazard at some times, rounded (Cox)",
+}
+"""All that any party of an exact fit is ever shown, by step."""
+PRECISION = 1e-6
+"""How far coefficients may lie from those of the pooled rows, unless asked otherwise."""
+_MOST_CELLS = 100_000
+_CENTRE = 0.5
+"""Columns lie between 0 and 1. Centred on one half, exp(w'x) stays in range."""
+_MOMENTS, _TOGETHER = 32, 10
+_HAZARD_UNITS, _FINEST_HAZARD = 1 << 10, 60
 
 
 @dataclass(frozen=True)
@@ -52,16 +68,19 @@ class ExactFit:
     Attributes
     ----------
     coefficients, threshold
-        w (and γ of a classifier), equal to those of the pooled rows.
+        w (and γ of a classifier), equal to those of the pooled rows up to the agreed precision.
     times, hazard
-        Cumulative baseline hazard (Cox).
+        Cumulative baseline hazard (Cox), rounded, at a few times.
     iterations
         Newton steps.
     rows
         Rows of all parties together.
     revealed
-        Cox: `times` at which totals were revealed, `smallest_group` of people that left between
-        two of them, `alone`, the people who were alone in that; classifiers: `numbers` revealed.
+        How many `numbers` were opened in all, and how many `bits` they have; Cox: the `times` at
+        which somebody died, and how many deaths at least lie between two times of the hazard
+        (`smallest_group`).
+    climb
+        Every place that was opened on the way.
     """
 
     coefficients: Floats
@@ -70,12 +89,12 @@ class ExactFit:
     hazard: Floats
     iterations: int
     rows: int
-    log_likelihood: float
     revealed: Mapping[str, float]
+    climb: Climb
 
 
 def exact_cox(
-    summing: Summing,
+    arithmetic: Arithmetic,
     x: Floats,
     time: Floats,
     event: NDArray[np.bool_],
@@ -85,106 +104,73 @@ def exact_cox(
     weight: float = 1.0,
     penalty: float = 0.0,
     ties: Ties = "efron",
-    min_group: int = 1,
-    max_iterations: int = 50,
-    names: Sequence[str] | None = None,
+    precision: float = PRECISION,
+    horizon: float | None = None,
 ) -> ExactFit:
-    """Fit the Cox model of everybody's rows together.
+    """Fit the Cox model of everybody's rows; all parties call this at once.
 
     Parameters
     ----------
-    summing
+    arithmetic
         The connection to the other parties.
     x, time, event
-        This party's rows.
+        This party's rows; columns lie between 0 and 1.
     time_step, time_max
         The agreed grid: times are multiples of the step (others are rounded up) up to the maximum.
-        All parties' event times are found by a masked sum over this grid.
     weight
-        Weight of this party's rows.
-    min_group
-        Merge neighbouring grid cells until at least so many people leave in each; 1 keeps the grid,
-        and the fit equals the pooled one.
-    names
-        What the columns of x are called, where an error must name one.
+        Weight of this party's rows; nobody learns it.
+    penalty
+        λ of the ridge penalty λ/2·‖w‖².
+    precision
+        How far coefficients may be off.
+    horizon
+        A time at which the hazard is wanted in any case.
 
     Examples
     --------
-    >>> from sfumato.joint.secure_sum import LocalSum
-    >>> x, t, e = np.array([[0.0], [1.0], [0.0], [1.0]]), np.array([4.0, 2, 3, 4]), np.ones(4, bool)
-    >>> fit = exact_cox(LocalSum(), x, t, e, time_step=1, time_max=10)
     >>> from sfumato.joint import fit_cox
-    >>> bool(np.allclose(fit.coefficients, fit_cox(x, t, e).coefficients))
+    >>> from sfumato.joint.secret_sharing import LocalArithmetic
+    >>> x, t, e = np.array([[0.0], [1.0], [0.0], [1.0]]), np.array([4.0, 2, 3, 4]), np.ones(4, bool)
+    >>> fit = exact_cox(LocalArithmetic(), x, t, e, time_step=1, time_max=10)
+    >>> bool(np.allclose(fit.coefficients, fit_cox(x, t, e).coefficients, rtol=0, atol=1e-6))
     True
     """
-    if min_group < 1:
-        raise ParameterError("`min_group` must be at least 1")
-    if not weight > 0:
-        raise ParameterError("the weight must be positive")
+    check_rows(x, weight, penalty)
     cells = grid_cells(time, time_step, time_max)
     count = int(np.ceil(round(time_max / time_step, 9))) + 1
+    rows, deaths = _outcomes(arithmetic, cells, event, count)
+    happened = np.flatnonzero(deaths)
+    people = Deaths(arithmetic, x, cells, event, weight, rows, happened, deaths[happened], ties)
+    died = int(deaths.sum())
     columns = x.shape[1]
-    efron = ties == "efron"
+    ridge = arithmetic.public(np.eye(columns) * penalty / died)
 
-    first = summing.total(
-        "outcomes",
-        np.concatenate(
-            (
-                np.bincount(cells, minlength=count),
-                np.bincount(cells[event], minlength=count),
-                np.bincount(cells[event], minlength=count) * weight,
-                x.sum(axis=0),
-                (x * x).sum(axis=0),
-            )
-        ).astype(np.float64),
-    )
-    leaving, deaths = counted(first[:count]), counted(first[count : 2 * count])
-    death_weight = first[2 * count : 3 * count]
-    total = int(leaving.sum())
-    mean = first[3 * count : 3 * count + columns] / total
-    variance = first[3 * count + columns :] / total - mean**2
-    check_pooled(int(deaths.sum()), variance, penalty, names)
+    def derivatives(w: Floats) -> tuple[Secret, Secret]:
+        gradient, hessian = people.derivatives(w)
+        return gradient - arithmetic.public(penalty * w / died), hessian + ridge
 
-    ends = merge_cells(leaving, deaths, min_group)
-    cells = np.searchsorted(ends, cells)
-    deaths = np.add.reduceat(deaths, np.concatenate(([0], ends[:-1] + 1)))
-    death_weight = np.add.reduceat(death_weight, np.concatenate(([0], ends[:-1] + 1)))
-    tied = (deaths > 1) & efron
-    revealed = revealed_groups(leaving, ends, deaths, tied)
-    site = Site(x - mean, cells, event, weight, np.flatnonzero(deaths)[::-1])
-    deaths, death_weight, tied = deaths[site.events], death_weight[site.events], tied[site.events]
-    death_sum = summing.total("deaths", site.death_sum)
-
-    from sfumato.joint._kernels import tie_scalars
-
-    def likelihood(w: Floats) -> tuple[float, Floats]:
-        sums = summing.total("risk", site.risk(w, tied))
-        groups = len(site.events)
-        d0 = np.zeros(groups)
-        d0[tied] = sums[groups:]
-        scalars = tie_scalars(sums[:groups], d0, deaths, death_weight, efron)
-        return float(death_sum @ w - scalars[:, 0].sum()), scalars
-
-    def derivatives(scalars: Floats) -> tuple[Floats, Floats]:
-        sums = summing.total("covariates", site.covariates(scalars, tied))
-        gradient, hessian = site.assemble(sums, scalars, tied)
-        return gradient + death_sum, hessian
-
-    top = maximise(summing, columns, penalty, likelihood, derivatives, max_iterations)
+    bound = HEAVIEST * columns / 4 + penalty / died
+    top = climb(arithmetic, columns, derivatives, bound=bound, precision=precision)
+    at = moments(deaths[happened], happened.astype(np.float64) * time_step, horizon)
+    hazard = people.hazard(top.coefficients, at)
+    told = {
+        "times": float(len(happened)),
+        "smallest_group": float(min(np.diff(np.cumsum(deaths[happened])[at], prepend=0))),
+    }
     return ExactFit(
         coefficients=top.coefficients,
         threshold=0.0,
-        times=np.asarray(ends[site.events] * time_step, dtype=np.float64)[::-1],
-        hazard=np.cumsum(top.extra[::-1, 1]) * np.exp(-float(mean @ top.coefficients)),
+        times=np.asarray(happened[at] * time_step, dtype=np.float64),
+        hazard=hazard,
         iterations=top.iterations,
-        rows=total,
-        log_likelihood=top.log_likelihood,
-        revealed=revealed,
+        rows=rows,
+        revealed={**revealed(arithmetic), **told},
+        climb=top,
     )
 
 
 def exact_stratified_cox(
-    summing: Summing,
+    arithmetic: Arithmetic,
     x: Floats,
     time: Floats,
     event: NDArray[np.bool_],
@@ -192,230 +178,244 @@ def exact_stratified_cox(
     weight: float = 1.0,
     penalty: float = 0.0,
     ties: Ties = "efron",
-    max_iterations: int = 50,
-    names: Sequence[str] | None = None,
+    precision: float = PRECISION,
 ) -> ExactFit:
     """Fit the Cox model of everybody's rows, stratified by institution.
 
     Parameters
     ----------
-    summing
+    arithmetic
         The connection to the other parties.
     x, time, event
-        This party's rows; times need no common grid.
+        This party's rows; columns lie between 0 and 1, times need no common grid.
     weight
-        Weight of this party's rows.
+        Weight of this party's rows; nobody learns it.
     penalty
         λ of the ridge penalty λ/2·‖w‖².
-    names
-        What the columns of x are called, where an error must name one.
+    precision
+        How far coefficients may be off.
 
     Examples
     --------
     >>> from sfumato.joint import fit_cox
-    >>> from sfumato.joint.secure_sum import LocalSum
+    >>> from sfumato.joint.secret_sharing import LocalArithmetic
     >>> x, t, e = np.array([[0.0], [1.0], [0.0], [1.0]]), np.array([4.0, 2, 3, 4]), np.ones(4, bool)
-    >>> fit = exact_stratified_cox(LocalSum(), x, t, e)
-    >>> bool(np.allclose(fit.coefficients, fit_cox(x, t, e).coefficients))
+    >>> fit = exact_stratified_cox(LocalArithmetic(), x, t, e)
+    >>> bool(np.allclose(fit.coefficients, fit_cox(x, t, e).coefficients, rtol=0, atol=1e-6))
     True
     """
-    if not (weight > 0 and penalty >= 0):
-        raise ParameterError("the weight must be positive, and the penalty not negative")
+    check_rows(x, weight, penalty)
     if len(time) and (not np.isfinite(time).all() or time.min() < 0):
         raise InputError("times must be finite and not negative")
     columns = x.shape[1]
     upper = np.triu_indices(columns)
-    first = summing.total(
-        "outcomes", np.concatenate(([len(x), event.sum()], x.sum(axis=0), (x * x).sum(axis=0)))
-    )
-    rows, events = counted(first[:2]).tolist()
-    mean = first[2 : 2 + columns] / rows
-    check_pooled(events, first[2 + columns :] / rows - mean**2, penalty, names)
+    (rows,) = counted(arithmetic, "rows", np.array([float(len(x))])).tolist()
     own = SortedRows(x, time, event, np.full(len(x), weight), ties) if event.any() else None
 
-    numbers = 1 + columns + len(upper[0])
-    revealed = 0
-
-    def likelihood(w: Floats) -> tuple[float, tuple[Floats, Floats]]:
-        nonlocal revealed
-        if own is None:  # without an event this party's likelihood is constant
-            local = np.zeros(numbers)
-        else:
-            value, risk, scalars = own.likelihood(w)
+    def derivatives(w: Floats) -> tuple[Secret, Secret]:
+        local = np.zeros(columns + len(upper[0]))
+        if own is not None:  # without an event this party's likelihood is constant
+            _, risk, scalars = own.likelihood(w)
             gradient, hessian = own.derivatives(risk, scalars)
-            local = np.concatenate(([value], gradient, hessian[upper]))
-        total = summing.total("derivatives", local)
-        revealed += numbers
-        full = np.zeros((columns, columns))
-        full[upper] = total[1 + columns :]
-        return float(total[0]), (total[1 : 1 + columns], full + np.triu(full, 1).T)
+            local = np.concatenate((gradient, hessian[upper])) / rows
+        total = arithmetic.total("derivatives", local)
+        ridge = arithmetic.public(np.eye(columns) * penalty / rows)
+        gradient_of_all = total[:columns] - arithmetic.public(penalty * w / rows)
+        return gradient_of_all, symmetric(total[columns:], columns) + ridge
 
-    top = maximise(summing, columns, penalty, likelihood, lambda extra: extra, max_iterations)
+    bound = HEAVIEST * columns / 4 + penalty / rows
+    top = climb(arithmetic, columns, derivatives, bound=bound, precision=precision)
+    none = np.empty(0)
     return ExactFit(
-        coefficients=top.coefficients,
-        threshold=0.0,
-        times=np.empty(0),
-        hazard=np.empty(0),
-        iterations=top.iterations,
-        rows=rows,
-        log_likelihood=top.log_likelihood,
-        revealed={"numbers": float(revealed)},
+        top.coefficients, 0.0, none, none, top.iterations, rows, revealed(arithmetic), top
     )
 
 
-@dataclass(frozen=True)
-class Maximum(Generic[Extra]):
-    """Where the climb ended: coefficients, log-likelihood, what came extra with it, and steps."""
-
-    coefficients: Floats
-    log_likelihood: float
-    extra: Extra
-    iterations: int
+def revealed(arithmetic: Arithmetic) -> dict[str, float]:
+    """How many numbers were opened so far, and how many bits they have together."""
+    opened = arithmetic.opened
+    return {"numbers": float(sum(opened.numbers.values())), "bits": float(round(opened.bits))}
 
 
-def maximise(
-    summing: Summing,
-    columns: int,
-    penalty: float,
-    likelihood: Callable[[Floats], tuple[float, Extra]],
-    derivatives: Callable[[Extra], tuple[Floats, Floats]],
-    max_iterations: int,
-) -> Maximum[Extra]:
-    """Maximise the log-likelihood of everybody's rows less the penalty λ/2·‖w‖².
-
-    Parameters
-    ----------
-    likelihood
-        Log-likelihood at some coefficients, and whatever `derivatives` needs of it.
-    derivatives
-        Its gradient, and minus its Hessian.
-    """
-    w = np.zeros(columns)
-    value, extra = likelihood(w)
-    length = 0.0
-    for iteration in range(1, max_iterations + 1):
-        gradient, hessian = derivatives(extra)
-        objective = value - penalty / 2 * length
-        ridge = penalty * np.eye(columns)
-        step = summing.same("step", newton(gradient - penalty * w, hessian + ridge))
-        for _ in range(_HALVINGS):
-            moved = w + step
-            value, extra = likelihood(moved)
-            told = summing.same("value", np.array([value, float(moved @ moved)]))
-            value, length = told.tolist()
-            if value - penalty / 2 * length >= objective - _FLAT * max(1.0, abs(objective)):
-                break
-            step = step / 2
-        w = moved
-        largest = float(np.abs(w).max())
-        if largest > _ENDLESS:
-            break
-        if float(np.abs(step).max()) <= _TOLERANCE * max(1.0, largest):
-            return Maximum(w, value, extra, iteration)
-    raise UnfinishedError(
-        "the Cox model has no finite maximum: some combination of columns orders the events "
-        "perfectly",
-        remedy="Start again with a penalty.",
-    )
+def check_rows(x: Floats, weight: float, penalty: float) -> None:
+    """Refuse rows and settings that secrets have no room for."""
+    check_weight(weight)
+    if not (penalty >= 0 and np.isfinite(penalty)):
+        raise ParameterError("the penalty must not be negative")
+    if x.size and (not np.isfinite(x).all() or x.min() < 0 or x.max() > 1):
+        raise InputError("columns must be scaled to lie between 0 and 1")
 
 
-def counted(total: Floats) -> NDArray[np.int64]:
-    """Everybody's counts, added up: what is no count was not made by this program.
+def counted(arithmetic: Arithmetic, step: str, counts: Floats) -> Counts:
+    """Everybody's counts, added up and opened: what is no count was not made by this program.
 
     Examples
     --------
-    >>> counted(np.array([3.0, 0.0])).tolist()
+    >>> from sfumato.joint.secret_sharing import LocalArithmetic
+    >>> counted(LocalArithmetic(), "rows", np.array([3.0, 0.0])).tolist()
     [3, 0]
     """
-    counts = np.rint(total)
-    if (np.abs(total - counts) > 1e-6).any() or (counts < 0).any() or (counts > 2**53).any():
+    places = arithmetic.places(0.25)
+    total = arithmetic.open(step, arithmetic.total(step, counts), places)
+    whole = np.rint(total)
+    if (whole < 0).any() or (whole > 2**53).any():
         raise PeerError(
-            "the total does not match: the parties' counts do not add up to whole numbers",
+            "the parties' counts do not add up to a count",
             remedy="Run the same version everywhere; find out who does not.",
         )
-    return counts.astype(np.int64)
+    return whole.astype(np.int64)
 
 
-def check_pooled(
-    events: int, variance: Floats, penalty: float, names: Sequence[str] | None
-) -> None:
-    """Refuse totals from which no model follows: no event at all, or a constant column."""
-    if not events:
+def _outcomes(
+    arithmetic: Arithmetic, cells: Counts, event: NDArray[np.bool_], count: int
+) -> tuple[int, Counts]:
+    """Rows of all parties, and how many died at each time of the grid."""
+    own = np.concatenate(([len(cells)], np.bincount(cells[event], minlength=count)))
+    rows, *deaths = counted(arithmetic, "deaths", own.astype(np.float64)).tolist()
+    if not any(deaths):
         raise InputError("every row of every party is censored", remedy="Check the event column.")
-    if penalty == 0 and (variance < 1e-14).any():
-        at = int(np.flatnonzero(variance < 1e-14)[0])
-        raise InputError(
-            f"column {f'`{names[at]}`' if names else at + 1} is constant over all parties' rows",
-            remedy="Leave it out of the agreement, or set a penalty.",
-        )
+    return rows, np.array(deaths, dtype=np.int64)
 
 
-# One party's sums along the common grid of times
+def moments(deaths: Counts, times: Floats, horizon: float | None) -> Counts:
+    """At which of the times of deaths the cumulative hazard is told.
+
+    Examples
+    --------
+    >>> moments(np.full(40, 5), np.arange(40.0), None).tolist()[:4]
+    [1, 3, 5, 7]
+    """
+    died = np.cumsum(deaths)
+    apart = max(_TOGETHER, -(-int(died[-1]) // _MOMENTS))
+    until = len(times) if horizon is None else int(np.searchsorted(times, horizon, side="right"))
+    chosen: list[int] = []
+    # Up to the horizon, which is told exactly, and then to the last death.
+    for last in dict.fromkeys((until - 1, len(times) - 1)):
+        since = died[chosen[-1]] if chosen else 0
+        if last < 0 or (died[last] - since < _TOGETHER and (chosen or last < len(times) - 1)):
+            continue
+        for at in range(chosen[-1] + 1 if chosen else 0, last):
+            if died[at] - since >= apart and died[last] - died[at] >= _TOGETHER:
+                chosen.append(at)
+                since = died[at]
+        chosen.append(last)
+    return np.array(chosen, dtype=np.int64)
 
 
-class Site:
-    """One party's rows, sorted by falling time and cut at the common event times."""
+class Deaths:
+    """One party's people, as seen from each death of everybody's people.
+
+    Tied deaths are taken one after the other; of those before it a death takes its share off the
+    totals (Efron), or nothing (Breslow).
+    """
 
     def __init__(
         self,
+        arithmetic: Arithmetic,
         x: Floats,
         cells: Counts,
         event: NDArray[np.bool_],
         weight: float,
-        events: Counts,
+        rows: int,
+        happened: Counts,
+        deaths: Counts,
+        ties: Ties,
     ) -> None:
-        order = np.argsort(-cells, kind="stable")
-        cells = cells[order]
-        # A group holds whoever left from its event time on, up to the event time before.
-        self.events = events
-        ends = np.searchsorted(-cells, -events, side="right")
-        self.starts = np.concatenate(([0], ends)).astype(np.int64)
-        kept = order[: int(self.starts[-1])]
-        self.x = np.ascontiguousarray(x[kept])
-        self.dying = event[kept]
-        self.weight = weight
-        self.group = np.repeat(np.arange(len(events)), np.diff(self.starts))
-        self.death_sum = weight * self.x[self.dying].sum(axis=0)
-        self._risk = np.zeros(len(kept))
+        if ties not in ("efron", "breslow"):
+            raise ParameterError(
+                f"`{ties}` is not a treatment of ties", remedy="Use efron or breslow."
+            )
+        last = np.searchsorted(happened, cells, side="right") - 1
+        at_risk = last >= 0  # whoever left before the first death is at risk at none
+        self._arithmetic = arithmetic
+        self._x = x[at_risk] - _CENTRE
+        self._last = last[at_risk]
+        self._dying = event[at_risk]
+        self._weight, self._rows = weight, rows
+        self._deaths = deaths
+        self._which = np.repeat(np.arange(len(deaths)), deaths)
+        before = np.arange(len(self._which)) - np.repeat(np.cumsum(deaths) - deaths, deaths)
+        self._share = before / deaths[self._which] if ties == "efron" else np.zeros(len(before))
+        self._died = len(self._which)
+        average = arithmetic.public(np.full(1, 1 / self._died))
+        deaths_of = weight * self._x[self._dying].sum(axis=0)
+        self._death_sum = arithmetic.multiply(arithmetic.total("deaths", deaths_of), average)
+        self._average = average
+        self._case: Secret | None = None  # everybody's weight is one
+        if counted(arithmetic, "weighted", np.array([float(weight != 1.0)]))[0]:
+            own = np.bincount(self._last[self._dying], minlength=len(deaths)) * weight / deaths
+            self._case = arithmetic.total("weights", own[self._which])
+        self._inverse: Secret = arithmetic.public(np.ones(self._died))
+        self._at: Floats | None = None
 
-    def risk(self, w: Floats, tied: NDArray[np.bool_]) -> Floats:
-        """S0 at every event time, and D0 where several died (of one it would tell the risk)."""
-        from sfumato.joint._kernels import group_totals
+    def _totals(self, values: Floats) -> Floats:
+        """Of everybody at risk at each death, less the share of the deaths tied before it."""
+        count = len(self._deaths)
+        everybody = np.cumsum(np.bincount(self._last, values, minlength=count)[::-1])[::-1]
+        dead = np.bincount(self._last[self._dying], values[self._dying], minlength=count)
+        return np.asarray(everybody[self._which] - self._share * dead[self._which])
 
-        self._risk = self.weight * np.exp(np.minimum(self.x @ w, 600.0))
-        groups = len(self.events)
-        d0 = np.bincount(self.group[self.dying], self._risk[self.dying], minlength=groups)
-        return np.concatenate((group_totals(self._risk, self.starts), d0[tied]))
+    def _risks(self, w: Floats) -> tuple[Floats, float]:
+        """Risks of this party's people, so scaled that no total of all exceeds one."""
+        scale = self._rows * HEAVIEST * np.exp(np.abs(w).sum() * _CENTRE)
+        return self._weight * np.exp(self._x @ w) / scale, float(scale)
 
-    def covariates(self, scalars: Floats, tied: NDArray[np.bool_]) -> Floats:
-        """This party's part of gradient and Hessian, and S1, D1 at the event times."""
-        from sfumato.joint._kernels import risk_totals, row_hazard
+    def _invert(self, w: Floats, total: Secret) -> Secret:
+        """One over the scaled total risk at each death.
 
-        lived = row_hazard(self.starts, self.dying, scalars[:, 1], scalars[:, 2]) * self._risk
-        columns = self.x.shape[1]
-        hessian = self.x.T @ (self.x * lived[:, None])
-        carry = np.zeros(columns)
-        groups = len(self.events)
-        s1, d1 = risk_totals(self.x, self._risk, self.dying, self.starts, 0, groups, carry)
-        upper = np.triu_indices(columns)
-        return np.concatenate((-(self.x.T @ lived), hessian[upper], s1.ravel(), d1[tied].ravel()))
+        From one w to the next, totals change by a factor between e^-d and e^d at most.
+        """
+        arithmetic = self._arithmetic
+        if self._at is None:
+            # At first nobody's risk is less than the lightest weight.
+            start, least = self._inverse, 1 / (self._rows * HEAVIEST**2)
+        else:
+            change = float(np.abs(w - self._at).sum()) * _CENTRE
+            grown = (np.abs(w).sum() - np.abs(self._at).sum()) * _CENTRE
+            factor = arithmetic.public(np.full(self._died, np.exp(grown - change)))
+            start, least = arithmetic.multiply(self._inverse, factor), np.exp(-2 * change)
+        self._inverse, self._at = reciprocal(arithmetic, total, start, float(least)), w
+        return self._inverse
 
-    def assemble(
-        self, sums: Floats, scalars: Floats, tied: NDArray[np.bool_]
-    ) -> tuple[Floats, Floats]:
-        """Gradient (without the deaths' own part) and Hessian of the pooled rows."""
-        columns = self.x.shape[1]
-        groups = len(self.events)
-        upper = np.triu_indices(columns)
-        at = columns + len(upper[0])
-        hessian = np.zeros((columns, columns))
-        hessian[upper] = sums[columns:at]
-        hessian = hessian + np.triu(hessian, 1).T
-        s1 = sums[at : at + groups * columns].reshape(groups, columns)
-        d1 = np.zeros((groups, columns))
-        d1[tied] = sums[at + groups * columns :].reshape(-1, columns)
-        rows = tie_rows(scalars, s1, d1)
-        return sums[:columns].copy(), hessian - rows.T @ rows
+    def derivatives(self, w: Floats) -> tuple[Secret, Secret]:
+        """Gradient of everybody's log likelihood and minus its Hessian, a death on average."""
+        arithmetic, columns = self._arithmetic, self._x.shape[1]
+        risk, _ = self._risks(w)
+        rows, others = np.triu_indices(columns)
+        parts = [self._totals(risk)]
+        parts += [self._totals(risk * self._x[:, j]) for j in range(columns)]
+        parts += [
+            self._totals(risk * self._x[:, j] * self._x[:, k])
+            for j, k in zip(rows, others, strict=True)
+        ]
+        total = arithmetic.total("risk", np.column_stack(parts))
+        inverse = self._invert(w, total[:, 0])
+        mean = arithmetic.multiply(inverse[:, None], total[:, 1 : 1 + columns])
+        jumps, weighed = self._weighed(inverse), self._weighed(mean)
+        second = arithmetic.matmul(jumps[None, :], total[:, 1 + columns :])[0]
+        outer = arithmetic.matmul(weighed.T, mean)
+        average = self._average
+        gradient = self._death_sum - arithmetic.multiply(weighed.sum(axis=0), average)
+        return gradient, arithmetic.multiply(symmetric(second, columns) - outer, average)
+
+    def _weighed(self, each: Secret) -> Secret:
+        """What belongs to each death, times the mean weight of those who died with it."""
+        if self._case is None:
+            return each
+        case = self._case if each.ndim == 1 else self._case[:, None]
+        return self._arithmetic.multiply(case, each)
+
+    def hazard(self, w: Floats, at: Counts) -> Floats:
+        """Cumulative baseline hazard at some of the times of deaths, rounded."""
+        arithmetic = self._arithmetic
+        risk, scale = self._risks(w)
+        inverse = self._invert(w, arithmetic.total("risk", self._totals(risk)))
+        steps = np.cumsum(self._weighed(inverse))[np.cumsum(self._deaths)[at] - 1]
+        # Back from totals that are at most one, and from columns centred on one half.
+        factor = np.exp(float(np.sum(w)) * -_CENTRE) / scale
+        real = arithmetic.multiply(steps, arithmetic.public(np.full(len(at), factor)))
+        shown, _ = leading(arithmetic, "hazard", real, _FINEST_HAZARD, _HAZARD_UNITS)
+        return np.maximum.accumulate(np.maximum(shown, 0.0))  # rounding may turn a tiny step round
 
 
 def grid_cells(time: Floats, step: float, longest: float) -> Counts:
@@ -429,44 +429,3 @@ def grid_cells(time: Floats, step: float, longest: float) -> Counts:
     if len(time) and (not np.isfinite(time).all() or time.min() < 0 or time.max() > longest):
         raise InputError("times must lie between 0 and the agreed maximum")
     return np.ceil(np.round(time / step, 9)).astype(np.int64)
-
-
-def merge_cells(leaving: Counts, deaths: Counts, least: int) -> Counts:
-    """Last cell of each merged cell: in each none or at least `least` die, and likewise live."""
-    if least == 1:
-        return np.arange(len(leaving))
-    ends = []
-    died = lived = 0
-    for cell, (number, dead) in enumerate(zip(leaving.tolist(), deaths.tolist(), strict=True)):
-        died, lived = died + dead, lived + int(number) - dead
-        if died + lived and (died == 0 or died >= least) and (lived == 0 or lived >= least):
-            ends.append(cell)
-            died = lived = 0
-    if not ends:
-        raise InputError(f"fewer than {least} people in all", remedy="Lower `min_group`.")
-    ends[-1] = len(leaving) - 1  # whoever is left over joins the last cell
-    return np.array(ends, dtype=np.int64)
-
-
-def revealed_groups(
-    leaving: Counts,
-    ends: Counts,
-    deaths: Counts,
-    tied: NDArray[np.bool_],
-) -> dict[str, float]:
-    """How finely the revealed totals tell people apart: groups that leave between event times.
-
-    Where several died at once their totals are revealed by themselves, and so are the others'.
-    """
-    merged = np.add.reduceat(leaving, np.concatenate(([0], ends[:-1] + 1)))
-    happened = np.flatnonzero(deaths)
-    groups = np.add.reduceat(merged, happened)
-    apart = tied[happened]
-    dead = deaths[happened][apart]
-    groups = np.concatenate((groups[~apart], dead, groups[apart] - dead))
-    groups = groups[groups > 0]
-    return {
-        "times": float(len(happened)),
-        "smallest_group": float(groups.min()),
-        "alone": float((groups == 1).sum()),
-    }

@@ -1,7 +1,7 @@
-"""The exact fit: a model of everybody's rows, of which nothing but masked sums leaves a party.
+"""The exact fit: a model of everybody's rows, of which everybody learns the model and little else.
 
 All parties run `fit_exact` at once, each with its own table. Cox models are in `distributed_cox`;
-classifiers need one sum an iteration: value, gradient, Hessian.
+classifiers need one total an iteration, of gradient and Hessian, which nobody sees.
 """
 
 from __future__ import annotations
@@ -19,16 +19,20 @@ from sfumato.files import require_file
 from sfumato.joint.agreement import Agreement
 from sfumato.joint.cox import Ties
 from sfumato.joint.distributed_cox import (
+    PRECISION,
     ExactFit,
+    check_rows,
     counted,
     exact_cox,
     exact_stratified_cox,
+    revealed,
 )
-from sfumato.joint.linear_classifiers import Loss, loss_sums, minimise
+from sfumato.joint.hidden_newton import HEAVIEST, check_precision, check_weight, climb, symmetric
+from sfumato.joint.linear_classifiers import Loss, loss_sums
 from sfumato.joint.local_data import LocalRows, local_rows, rows_to_fit
 from sfumato.joint.model import JointModel
-from sfumato.joint.parties import Certificates, gather, join
-from sfumato.joint.secure_sum import SecureSum, Summing, until_complete
+from sfumato.joint.parties import Certificates, Exchange, gather, join
+from sfumato.joint.secret_sharing import Arithmetic, Secret, Shamir
 from sfumato.secure.tls import Address, parse_address
 
 __all__ = ["Parties", "exact_classifier", "fit_exact"]
@@ -51,8 +55,6 @@ class Parties:
         This party's own (`sfumato.secure.make_keys`).
     others
         Every other party's certificate, by name.
-    min_parties
-        Go on without parties that leave, down to so many; none may leave if None.
     timeout
         Seconds to wait for the others.
     progress
@@ -66,7 +68,6 @@ class Parties:
     certificate: str | Path | None = None
     key: str | Path | None = None
     others: Mapping[str, str | Path] = field(default_factory=dict)
-    min_parties: int | None = None
     timeout: float = 60.0
     progress: Callable[..., None] | None = None
 
@@ -82,6 +83,12 @@ class Parties:
             raise ParameterError("the coordinator uses --listen, all others --connect")
         if self.name in self.others:
             raise ParameterError(f"--party names `{self.name}`, which is this party itself")
+        if len(self.others) < 2:
+            raise ParameterError(
+                "an exact fit needs at least three parties: of two, each could compute the other's "
+                "sums",
+                remedy="Invite a third, or exchange shares.",
+            )
         for path in (self.certificate, self.key, *self.others.values()):
             require_file(path, "a certificate or key")
         _ = self.address
@@ -93,7 +100,7 @@ class Parties:
             return parse_address(self.listen, "--listen")
         return parse_address(self.connect or "", "--connect")
 
-    def meet(self, parameters: Mapping[str, Any]) -> SecureSum:
+    def meet(self, parameters: Mapping[str, Any]) -> Exchange:
         """Wait until everybody is there, and compare what all must agree on."""
         self.tell("waiting for the other parties")
         name, coordinator = str(self.name), str(self.coordinator)
@@ -104,14 +111,7 @@ class Parties:
             if self.listen
             else join(self.address, coordinator, trust, self.timeout)
         )
-        return SecureSum(
-            name,
-            links,
-            coordinator,
-            parameters=parameters,
-            min_parties=self.min_parties,
-            trust=trust,
-        )
+        return Exchange(name, links, coordinator, parameters=parameters, trust=trust)
 
     def tell(self, doing: str) -> None:
         """Tell `progress`, if there is one."""
@@ -124,16 +124,16 @@ def fit_exact(
     agreement: Agreement,
     kind: Kind = "cox",
     *,
-    parties: Parties | Summing,
+    parties: Parties | Arithmetic,
     weight: float = 1.0,
     penalty: float | None = None,
     ties: Ties = "efron",
     horizon: float | None = None,
-    min_group: int = 1,
     stratified: bool = False,
+    precision: float = PRECISION,
     where: str = "table",
 ) -> JointModel:
-    """Fit a model of everybody's rows by exact aggregation; all parties run this at once.
+    """Fit a model of everybody's rows under secret sharing; all parties run this at once.
 
     Parameters
     ----------
@@ -142,23 +142,23 @@ def fit_exact(
     agreement
         What was agreed; no projection is used.
     parties
-        How to meet the others, or a connection to them (`SecureSum`).
+        How to meet the others, or an arithmetic shared with them (`Shamir`).
     weight
-        Weight of this party's rows.
+        Weight of this party's rows; nobody learns it.
     penalty
         λ (ν = 1/λ for classifiers); 0 by default for Cox, 1 for classifiers.
-    min_group
-        Merge event times until at least so many people leave together (Cox).
     stratified
-        Let every institution keep its own baseline hazard: nothing is revealed by time (Cox).
+        Let every institution keep its own baseline hazard: nothing is opened by time (Cox).
+    precision
+        How far coefficients may lie from those of the pooled rows; no digit beyond is opened.
 
     Examples
     --------
-    With `LocalSum`, the sum over this party alone, it is an ordinary fit:
+    With `LocalArithmetic`, one party alone, it is an ordinary fit:
 
     >>> import pyarrow as pa
     >>> from sfumato.joint import Category, Number, Outcome, Projection
-    >>> from sfumato.joint.secure_sum import LocalSum
+    >>> from sfumato.joint.secret_sharing import LocalArithmetic
     >>> agreed = Agreement(
     ...     study="lung",
     ...     columns=(Number("age", 18, 98, 1), Category("sex", ("f", "m"))),
@@ -169,60 +169,62 @@ def fit_exact(
     ...     "age": [38, 58, 48, 60], "sex": ["f", "m", "m", "f"],
     ...     "days": [3, 5, 8, 9], "dead": [1, 0, 1, 1],
     ... })
-    >>> model = fit_exact(people, agreed, parties=LocalSum(), penalty=1.0)
+    >>> model = fit_exact(people, agreed, parties=LocalArithmetic(), penalty=1.0)
     >>> model.columns, model.rows, model.exact
     (('age', 'sex=m'), 4, True)
     """
+    check_weight(weight)
+    check_precision(precision)
     table = local_rows(rows, agreement)
     own = rows_to_fit(
         table, agreement, kind, weight=weight, penalty=penalty, horizon=horizon,
         stratified=stratified, where=where,
     )  # fmt: skip
 
-    def fitted(summing: Summing) -> JointModel:
-        fit = _fitted(summing, own, agreement, kind, weight, ties, min_group, stratified)
-        return _model(fit, own, agreement, kind, summing.parties)
+    def fitted(arithmetic: Arithmetic) -> JointModel:
+        fit = _fitted(arithmetic, own, agreement, kind, weight, ties, stratified, precision)
+        return _model(fit, own, agreement, kind, arithmetic.parties)
 
     if not isinstance(parties, Parties):
         return fitted(parties)
     common = {
         "agreement": agreement.hash, "model": kind, "penalty": penalty, "ties": ties,
-        "horizon": horizon, "min_group": min_group, "stratified": stratified,
+        "horizon": horizon, "stratified": stratified, "precision": precision,
     }  # fmt: skip
-    with parties.meet(common) as summing:
+    with parties.meet(common) as exchange:
         parties.tell("fitting together")
-        model = until_complete(lambda: fitted(summing))
-    return replace(model, session=summing.report())
+        arithmetic = Shamir(exchange)
+        model = fitted(arithmetic)
+    return replace(model, session=exchange.report(arithmetic.opened.numbers))
 
 
 def _fitted(
-    summing: Summing,
+    arithmetic: Arithmetic,
     own: LocalRows,
     agreement: Agreement,
     kind: Kind,
     weight: float,
     ties: Ties,
-    min_group: int,
     stratified: bool,
+    precision: float,
 ) -> ExactFit:
+    settings: dict[str, Any] = {"weight": weight, "precision": precision}
     if kind != "cox":
         return exact_classifier(
-            summing, kind, own.x, own.event, nu=1.0 / own.penalty, weight=weight
+            arithmetic, kind, own.x, own.event, nu=1.0 / own.penalty, **settings
         )
-    settings: dict[str, Any] = {
-        "weight": weight, "penalty": own.penalty, "ties": ties, "names": agreement.encoded_names
-    }  # fmt: skip
+    settings |= {"penalty": own.penalty, "ties": ties}
     if stratified:
-        return exact_stratified_cox(summing, own.x, own.time, own.event, **settings)
+        return exact_stratified_cox(arithmetic, own.x, own.time, own.event, **settings)
     outcome = agreement.outcome
     return exact_cox(
-        summing,
+        arithmetic,
         own.x,
         own.time,
         own.event,
         time_step=outcome.time_step,
         time_max=outcome.time_max or 0.0,
-        min_group=min_group,
+        horizon=own.horizon,
         **settings,
     )
 
@@ -230,13 +232,6 @@ def _fitted(
 def _model(
     fit: ExactFit, own: LocalRows, agreement: Agreement, kind: Kind, parties: tuple[str, ...]
 ) -> JointModel:
-    notes = []
-    if fit.revealed.get("alone"):
-        notes.append(
-            f"{int(fit.revealed['alone'])} people were alone in leaving between two event times; "
-            "their covariates follow from the sums all parties saw (not at which institution): "
-            "raise `min_group`, or stratify, to prevent that"
-        )
     return JointModel(
         rows=fit.rows,
         institutions=dict.fromkeys(parties),
@@ -246,7 +241,6 @@ def _model(
         hazard=fit.hazard,
         penalty=own.penalty,
         iterations=fit.iterations,
-        notes=tuple(notes),
         revealed=fit.revealed,
         kind=kind,
         agreement=agreement,
@@ -257,41 +251,42 @@ def _model(
 
 
 def exact_classifier(
-    summing: Summing,
+    arithmetic: Arithmetic,
     loss: Loss,
     x: Floats,
     positive: NDArray[np.bool_],
     *,
     nu: float = 1.0,
     weight: float = 1.0,
+    precision: float = PRECISION,
 ) -> ExactFit:
     """Fit the support vector machine or logistic regression of everybody's rows together."""
-    if not (nu > 0 and weight > 0):
-        raise ParameterError("ν and the weight must be positive")
+    if not (nu > 0 and np.isfinite(nu)):
+        raise ParameterError("ν must be a positive number")
+    check_rows(x, weight, 1 / nu)
     size = x.shape[1] + 1
     upper = np.triu_indices(size)
     sign = np.where(positive, 1.0, -1.0)
     weights = np.full(len(sign), weight)
     classes = np.array([positive.sum(), (~positive).sum()], dtype=float)
-    counts = counted(summing.total("classes", classes))
+    counts = counted(arithmetic, "classes", classes)
     if not counts.all():
         raise InputError(
             "all rows of all parties are of one class", remedy="Choose another horizon or label."
         )
-
-    opened = 0
-
-    def objective(z: Floats) -> tuple[float, Floats, Floats]:
-        nonlocal opened
-        value, gradient, hessian = loss_sums(loss, x, sign, weights, z)
-        sums = summing.total("loss", np.concatenate(([value], gradient, hessian[upper])))
-        opened += len(sums)
-        full = np.zeros((size, size))
-        full[upper] = nu * sums[1 + size :]
-        full = full + np.triu(full, 1).T + np.eye(size)
-        return nu * sums[0] + float(z @ z) / 2, nu * sums[1 : 1 + size] + z, full
-
-    z, value, iterations = minimise(objective, size, summing.same)
-    empty, told = np.empty(0), {"numbers": float(opened)}
     rows = int(counts.sum())
-    return ExactFit(z[:-1], float(z[-1]), empty, empty, iterations, rows, -value, told)
+    scale = nu * rows + 1  # of an average row, so that secrets have room for any number of rows
+
+    def derivatives(z: Floats) -> tuple[Secret, Secret]:
+        _, gradient, hessian = loss_sums(loss, x, sign, weights, z)
+        local = np.concatenate((-gradient, hessian[upper])) * (nu / scale)
+        total = arithmetic.total("derivatives", local)
+        down = total[:size] - arithmetic.public(z / scale)
+        return down, symmetric(total[size:], size) + arithmetic.public(np.eye(size) / scale)
+
+    bound, smooth = HEAVIEST * size + 1, loss == "logistic"
+    top = climb(arithmetic, size, derivatives, bound=bound, precision=precision, smooth=smooth)
+    w, threshold = top.coefficients[:-1], float(top.coefficients[-1])
+    none = np.empty(0)
+    told = revealed(arithmetic)
+    return ExactFit(w, threshold, none, none, top.iterations, rows, told, top)

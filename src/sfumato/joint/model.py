@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,13 +18,10 @@ from sfumato.joint.agreement import Agreement
 from sfumato.joint.cox import CoxFit, Ties, fit_cox
 from sfumato.joint.linear_classifiers import ClassifierFit, fit_logistic, fit_svm
 from sfumato.joint.local_data import encode, local_rows, project, require_rows, survived
-from sfumato.joint.secure_sum import SumReport
+from sfumato.joint.parties import FitSession
 from sfumato.joint.share import Share, Stacked, stack
 from sfumato.joint.validation import auc, choose_penalty, concordance
 from sfumato.results import Result
-
-if TYPE_CHECKING:
-    pass
 
 __all__ = ["JointModel", "Scores", "fit_shares", "read_model", "score", "write_model"]
 
@@ -45,7 +42,7 @@ class JointModel(Result):
     agreement
         What was agreed, whole: it tells how to encode and project new rows.
     exact
-        Whether it was fitted on all columns by secure aggregation (True), or on shares (False).
+        Whether it was fitted on all columns under secret sharing (True), or on shares (False).
     rows
         Rows of all institutions together.
     institutions
@@ -85,7 +82,7 @@ class JointModel(Result):
     auc: float | None = None
     notes: tuple[str, ...] = ()
     revealed: Mapping[str, float] | None = None
-    session: SumReport | None = field(default=None, compare=False, metadata={"private": True})
+    session: FitSession | None = field(default=None, compare=False, metadata={"private": True})
 
     def to_dict(self) -> dict[str, Any]:
         """The model as plain values."""

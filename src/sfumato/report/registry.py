@@ -33,9 +33,9 @@ __all__ = [
 _HOMES = {
     "Outcome": "secure:outcome",
     "Evaluation": "joint:evaluation",
+    "FitSession": "joint:fit",
     "JointModel": "joint:model",
     "ShareResult": "joint:share",
-    "SumReport": "joint:sums",
     "AttackResult": "people:attack",
     "PopulationReport": "people:population",
     "PopulationUniqueness": "people:uniqueness",

@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.joint.distributed_cox import OPENED
 from sfumato.joint.evaluation import Evaluation
 from sfumato.joint.local_data import project
 from sfumato.joint.model import JointModel
-from sfumato.joint.secure_sum import SumReport
+from sfumato.joint.parties import FitSession
 from sfumato.joint.share import ShareResult
 from sfumato.report import charts
 from sfumato.report.diagrams import gathering_svg
@@ -31,12 +32,12 @@ __all__ = [
     "evaluation_page",
     "evaluation_summary",
     "fates_of",
+    "fit_page",
+    "fit_summary",
     "model_page",
     "model_summary",
     "share_page",
     "share_summary",
-    "sums_page",
-    "sums_summary",
 ]
 
 
@@ -105,16 +106,6 @@ def _score(model: JointModel, rows: Floats) -> Floats:
 
 MOST_COLUMNS = 30
 KINDS = {"cox": "Cox model", "svm": "support vector machine", "logistic": "logistic model"}
-STEPS = {
-    "outcomes": "people and events at each time, and the mean of each column",
-    "deaths": "what those who died had in common",
-    "risk": "the risk of all who are still there, at each event time",
-    "covariates": "the weighted mean of each column among them, at each event time",
-    "classes": "people in each of the two classes",
-    "loss": "the loss and its derivatives",
-    "derivatives": "the likelihood and its derivatives",
-}
-"""What is added up at each step of an exact fit, in words."""
 
 
 def model_summary(found: JointModel) -> Page:
@@ -214,21 +205,19 @@ def _together(found: JointModel) -> Section:
     dimensions = found.agreement.projection.dimensions
     members = [(name, _rows_of(rows)) for name, rows in found.institutions.items()]
     if found.exact:
-        arrow = "masked sums"
-        lines = [f"{found.iterations:,} steps", "totals over all, nothing else"]
-        caption = "Each institution sends sums under masks that cancel only when all are added."
-        learned = [("everybody", "the model, and the totals it was fitted on")]
+        arrow = "shares of secrets"
+        lines = [f"{found.iterations:,} steps", "coefficients, rounded"]
+        caption = (
+            "Each institution deals its sums out in shares, of which a minority of the parties "
+            "learns nothing; only what is listed is opened."
+        )
         revealed = found.revealed or {}
+        learned = [("everybody", "the model, and each step towards it")]
         if "times" in revealed:
-            learned.append(("everybody", f"totals at {int(revealed['times']):,} event times"))
+            learned.append(("everybody", "how many died at each time of the agreed grid"))
         if "numbers" in revealed:
-            learned.append(("everybody", f"{int(revealed['numbers']):,} totals"))
-        alone = int(revealed.get("alone", 0))
-        if alone:
-            few = f"fewer than {RARE}" if alone < RARE else f"{alone:,}"
-            learned.append(
-                ("everybody", f"what follows about {few} people who left alone between two times")
-            )
+            numbers, bits = int(revealed["numbers"]), int(revealed.get("bits", 0))
+            learned.append(("everybody", f"{numbers:,} numbers of {bits:,} bits in all"))
     else:
         arrow = "one file each"
         lines = [f"{dimensions:,} rounded numbers a row", "times and events in clear"]
@@ -252,16 +241,16 @@ def _rows_of(rows: int | None) -> str:
     return f"fewer than {RARE} rows" if rows < RARE else f"{rows:,} rows"
 
 
-def sums_summary(found: SumReport) -> Page:
-    """What is said of an aggregation first."""
+def fit_summary(found: FitSession) -> Page:
+    """What is said of an exact fit first."""
     line = "over encrypted lines" if found.encrypted else "over lines that were not encrypted"
-    left = f" {phrase(list(found.gone))} left on the way." if found.gone else ""
+    opened = sum(found.opened.values())
     return Page(
-        title="Added up together",
+        title="Fitted together",
         subtitle=f"This side was {found.name} · {found.coordinator} coordinated",
-        verdict=f"{len(found.parties):,} parties opened {found.rounds:,} sums {line}, and nothing "
-        f"else of their rows.{left}",
-        tone="warn" if found.gone or not found.encrypted else "good",
+        verdict=f"{len(found.parties):,} parties opened {opened:,} numbers {line}, and nothing "
+        "else of their rows.",
+        tone="good" if found.encrypted else "warn",
         facts=(
             ("rounds", f"{found.rounds:,}"),
             ("messages", f"{found.messages_sent + found.messages_received:,}"),
@@ -271,25 +260,24 @@ def sums_summary(found: SumReport) -> Page:
     )
 
 
-def sums_page(found: SumReport) -> Page:
-    """The page of an aggregation."""
+def fit_page(found: FitSession) -> Page:
+    """The page of an exact fit."""
     members = [(name, "coordinates" if name == found.coordinator else "") for name in found.parties]
-    totals = sum(found.opened.values())
     figure = Figure(
         "Who gave what",
-        "Every party adds masks to its numbers that cancel in the total: the coordinator sees "
-        "random numbers and their sum.",
+        "Every party deals its sums out in shares, sealed for those who get them: the coordinator, "
+        "which passes them on, can read none but its own.",
         svg=gathering_svg(
             members,
-            "masked numbers",
-            ("opened to everybody", [f"{found.rounds:,} sums", f"{totals:,} numbers in them"]),
-            "Masked numbers of all parties become totals",
+            "shares of secrets",
+            ("opened to everybody", [f"{sum(found.opened.values()):,} numbers"]),
+            "Shares of all parties become a model",
         ),
     )
-    rows = [(STEPS.get(step, step), f"{numbers:,}") for step, numbers in found.opened.items()]
-    grid = Grid(("everybody learned the totals of", "numbers"), rows, frozenset({1}))
+    rows = [(OPENED.get(step, step), f"{numbers:,}") for step, numbers in found.opened.items()]
+    grid = Grid(("everybody learned", "numbers"), rows, frozenset({1}))
     return replace(
-        sums_summary(found), sections=[Section("Who learned what", figures=[figure], grids=[grid])]
+        fit_summary(found), sections=[Section("Who learned what", figures=[figure], grids=[grid])]
     )
 
 
