@@ -27,7 +27,7 @@ class Meddling(Exchange):
     meddle: Meddle | None = None
 
     def _send(self, other: str, step: str, message: bytes) -> None:
-        if self.meddle is not None and message[:1] == b"W":
+        if self.meddle is not None and self.name == self.coordinator:
             others = [name for name in self.parties if name != other]
             size = (len(message) - 1) // len(others)
             parts = [message[1 + k * size : 1 + (k + 1) * size] for k in range(len(others))]
