@@ -111,7 +111,7 @@ def rows(tmp_path):
 
 def test_id3_of_rows(keys, rows):
     folder, table = rows
-    options = ["--target", "ill", "--min-rows", "10", "--json"]
+    options = ["--target", "ill", "--min-rows", "10", "--json", "--share-categories"]
     files = ["alice.parquet", "bob.csv"]
     (code_a, out_a, err_a), (code_b, out_b, err_b) = both(
         keys,
@@ -169,8 +169,27 @@ def test_id3_by_an_agreed_schema_tells_no_categories(keys, rows):
     assert "categories" not in out
     assert "Both learned the tree." in out
     assert "rounds (TLS 1.3)" in out
-    assert out.rstrip().endswith("Nothing else was shown to either side.")
+    assert "Nothing else was shown to either side." in out
+    assert "Both sides ended with the same result and transcript (" in out
     assert max(len(line) for line in out.splitlines()) <= 80
+
+
+def test_categories_are_told_only_by_consent(rows, monkeypatch):
+    """They used to be sent in clear before anybody was asked."""
+    folder, _ = rows
+    monkeypatch.chdir(folder)
+    reached = []
+    monkeypatch.setattr("sfumato.secure.session.dial", lambda *_: reached.append(1))
+    words = ["--me", "bob", "--peer", "127.0.0.1:9", "--plain", "--rows", "bob.csv"]
+    for program in (["id3", "--target", "ill"], ["bayes"]):
+        done = sfumato("party", *program, *words)
+        assert done.code == 2
+        assert "--share-categories" in done.err
+        assert "`stage` (3)" in " ".join(done.err.split())
+        assert "north" not in done.err
+        assert "ward: " in done.out
+        assert "north" in done.out
+    assert not reached
 
 
 def test_bayes_of_cells(keys, tmp_path):
@@ -184,7 +203,7 @@ def test_bayes_of_cells(keys, tmp_path):
     his = {"b": pa.array(b, mask=~half), "c": c}
     for name, columns in (("alice", hers), ("bob", his)):
         pq.write_table(pa.table(columns), tmp_path / f"{name}.parquet")
-    options = ["--split", "cells", "--json"]
+    options = ["--split", "cells", "--json", "--share-categories"]
     (code, out, err), (other, out_b, _) = both(
         keys,
         "bayes",
@@ -230,11 +249,12 @@ def test_keys(tmp_path):
 )
 def test_what_differs_is_named_on_both_sides(keys, rows, alice, bob, words):
     folder, _ = rows
+    options = ["--target", "ill", "-o", folder / "t.json", "--share-categories"]
     (code, out, err), (other, out_b, err_b) = both(
         keys,
         "id3",
-        ["--rows", folder / "alice.parquet", "--target", "ill", "-o", folder / "t.json", *alice],
-        ["--rows", folder / "bob.csv", "--target", "ill", "-o", folder / "t.json", *bob],
+        ["--rows", folder / "alice.parquet", *options, *alice],
+        ["--rows", folder / "bob.csv", *options, *bob],
     )
     assert (code, other) == (3, 3)
     assert out == out_b == ""
@@ -248,8 +268,8 @@ def test_another_certificate_is_refused(keys, rows):
     (code, _, err), (other, _, err_b) = both(
         keys,
         "id3",
-        ["--rows", folder / "alice.parquet", "--target", "ill"],
-        ["--rows", folder / "bob.csv", "--target", "ill"],
+        ["--rows", folder / "alice.parquet", "--target", "ill", "--share-categories"],
+        ["--rows", folder / "bob.csv", "--target", "ill", "--share-categories"],
         trusting="mallory",
         timeout=10,
     )
@@ -308,6 +328,7 @@ def test_a_peer_that_dies(keys, rows):
     folder, _ = rows
     port = free_port()
     words = ["--rows", folder / "alice.parquet", "--target", "ill", "-o", folder / "tree.json"]
+    words += ["--share-categories"]
     alice = start("id3", *meeting(keys, "alice", port), *words)
     bob = subprocess.Popen([sys.executable, "-c", textwrap.dedent(DYING), str(port), str(keys)])
     code, out, err = ended(alice)
@@ -323,7 +344,7 @@ def test_nobody_comes(keys, rows):
     words = ["--me", "bob", "--peer", f"127.0.0.1:{free_port()}", "--timeout", "0.5"]
     done = sfumato(
         "party", "id3", *words, *tls(keys, "bob", "alice"), "--rows", folder / "bob.csv",
-        "--target", "ill", "-o", folder / "tree.json",
+        "--target", "ill", "-o", folder / "tree.json", "--share-categories",
     )  # fmt: skip
     assert (done.code, done.out) == (3, "")
     assert "nobody answers" in done.err
@@ -363,6 +384,7 @@ def test_bad_usage_is_told_before_anybody_is_met(rows, monkeypatch, words, told)
     given = {"--me": "bob", "--peer": "127.0.0.1:7000", "--rows": "bob.csv", "--target": "ill"}
     given |= {words[0]: words[1]}
     plain = [] if words[0] == "--cert" else ["--plain"]
+    plain += [] if words[0] == "--schema" else ["--share-categories"]
     done = sfumato("party", "id3", *[w for pair in given.items() for w in pair], *plain)
     assert (done.code, done.out) == (2, "")
     assert told in " ".join(done.err.split())
@@ -370,7 +392,7 @@ def test_bad_usage_is_told_before_anybody_is_met(rows, monkeypatch, words, told)
 
 def test_without_certificates_only_on_this_machine(rows):
     folder, _ = rows
-    words = ["--me", "bob", "--rows", folder / "bob.csv", "--target", "ill"]
+    words = ["--me", "bob", "--rows", folder / "bob.csv", "--target", "ill", "--share-categories"]
     assert "certificates" in sfumato("party", "id3", *words, "--peer", "127.0.0.1:7000").err
     done = sfumato("party", "id3", *words, "--peer", "192.0.2.1:7000", "--plain")
     assert done.code == 2
@@ -390,7 +412,8 @@ def test_two_hosts_in_two_network_namespaces(keys, rows):
         sides = [
             start(
                 "id3", "--me", me, place, f"{address}:7000", *tls(keys, me, peer), "--rows",
-                folder / file, "--target", "ill", "--max-depth", 1, "--json", prefix=host,
+                folder / file, "--target", "ill", "--max-depth", 1, "--json", "--share-categories",
+                prefix=host,
             )
             for me, peer, place, file, host in (
                 ("alice", "bob", "--listen", "alice.parquet", first),

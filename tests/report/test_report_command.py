@@ -174,6 +174,7 @@ def test_two_parties_write_a_page_of_their_run(tmp_path: Path) -> None:
         rows.write_text("job,ill\n" + "baker,yes\nclerk,no\n" * 20)
         words = ["--me", me, place, f"127.0.0.1:{port}", "--plain", "--rows", rows]
         words += ["--target", "ill", "--report", tmp_path / f"{me}.html", "--timeout", "60"]
+        words += ["--share-categories"]
         sides.append(
             subprocess.Popen(
                 [sys.executable, "-m", "sfumato", "party", "id3", *map(str, words)],

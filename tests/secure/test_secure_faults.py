@@ -42,9 +42,9 @@ def messages(program: str) -> int:
         counts.append(traffic.messages_sent + traffic.messages_received)
 
     secure.together(party, party)
-    # One more is sent at the end. Who dies while waiting for the last "done" has finished: the
-    # other side has heard so and ends well.
-    return max(counts) + 1
+    # Four more at the end, twice there and back. Who dies while waiting for the last has finished:
+    # the other side has heard so and ends well.
+    return max(counts) + 3
 
 
 def write_result(role: str, program: str, port: int, output: Path, times: int = 1) -> None:

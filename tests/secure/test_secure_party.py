@@ -38,8 +38,8 @@ def both(alice, bob):
 
 def test_a_tree_of_two_tables():
     alice, bob = both(
-        lambda peer: secure.id3(ALICE, target="ill", peer=peer),
-        lambda peer: secure.id3(BOB, target="ill", peer=peer),
+        lambda peer: secure.id3(ALICE, target="ill", peer=peer, share_categories=True),
+        lambda peer: secure.id3(BOB, target="ill", peer=peer, share_categories=True),
     )
     assert alice.found == bob.found
     assert alice.to_dict()["tree"]["column"] == "smokes"
@@ -65,8 +65,8 @@ def test_a_net_of_files_by_a_schema(tmp_path):
 
 def test_other_options_stop_both():
     alice, bob = both(
-        lambda peer: secure.id3(ALICE, target="ill", peer=peer, min_rows=3),
-        lambda peer: secure.id3(BOB, target="ill", peer=peer),
+        lambda peer: secure.id3(ALICE, target="ill", peer=peer, share_categories=True, min_rows=3),
+        lambda peer: secure.id3(BOB, target="ill", peer=peer, share_categories=True),
     )
     assert "min_rows" in str(alice)
     assert "min_rows" in str(bob)
@@ -79,6 +79,7 @@ def test_other_options_stop_both():
         (lambda peer: secure.id3(BOB, target="sex", peer=peer), ColumnError, "1 empty cells"),
         (lambda peer: secure.id3(BOB, target="ill", peer=peer, max_values=1), ColumnError, "diff"),
         (lambda peer: secure.bayes_net(BOB, peer=peer, split="x"), ParameterError, "rows or cells"),
+        (lambda peer: secure.bayes_net(BOB, peer=peer), ParameterError, "nothing was sent"),
         (lambda peer: secure.log_of_sums([0], peer=peer), ParameterError, "positive whole number"),
         (lambda peer: secure.read_schema("none.json"), SourceError, "no such file"),
     ],

@@ -235,6 +235,34 @@ def test_no_key_of_the_hash_serves_twice(monkeypatch):
     assert end > 100
 
 
+def test_few_blocks_are_hashed_under_one_key(monkeypatch):
+    """What the concrete bound rests on; twenty thousand transfers used to share a key."""
+    blocks: dict[tuple[str, bytes], int] = {}
+    original = garbling._aes_blocks
+
+    def counted(key, data):
+        who = (threading.current_thread().name, key)
+        blocks[who] = blocks.get(who, 0) + len(data)
+        return original(key, data)
+
+    def hashing(self, labels, key, *, delta=None):
+        with monkeypatch.context() as patch:
+            patch.setattr(garbling, "_aes_blocks", counted)
+            return hash_alone(self, labels, key, delta=delta)
+
+    hash_alone = garbling.PortableEngine.hash
+    monkeypatch.setattr(garbling.PortableEngine, "hash", hashing)
+
+    def party(session):
+        ring = Ring.power_of_two(32)
+        secure.scalar_product(session, np.ones(20_000, bool), ring=ring)
+        secure.is_zero(session, secure.zeros(Ring(8), 600), what="zero")
+        return 0
+
+    agree(party, engine="openssl")
+    assert max(blocks.values()) == 2 * oblivious_transfer.ROWS_A_KEY == 1 << 13
+
+
 def test_no_block_of_a_stream_serves_twice(monkeypatch):
     """(key, counter) pairs of all AES streams of a session, on Bob's side."""
     drawn: set[tuple[bytes, int]] = set()
@@ -316,7 +344,7 @@ def test_only_the_adapter_knows_more_than_errors_and_the_form_of_results(path):
             names = [node.module or ""]
         for name in names:
             if name.startswith("sfumato"):
-                allowed = ("sfumato.errors", "sfumato.results", "sfumato.secure")
+                allowed = ("sfumato.budget", "sfumato.errors", "sfumato.results", "sfumato.secure")
                 if path.name == "party.py":
                     allowed += ("sfumato.files", "sfumato.tables")
                 assert name.startswith(allowed), name

@@ -9,10 +9,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from sfumato.secure import BayesNet, DecisionTree, KeyPaths, Logarithms, Outcome
+    from sfumato.secure import (
+        BayesNet,
+        DecisionTree,
+        KeyPaths,
+        Logarithms,
+        Outcome,
+        ToldCategories,
+    )
     from sfumato.secure.decision_tree import Leaf, Split
 
-__all__ = ["view_keys", "view_logarithms", "view_net", "view_tree"]
+__all__ = ["view_categories", "view_keys", "view_logarithms", "view_net", "view_tree"]
 
 _MOST_LINES = 60
 
@@ -24,6 +31,13 @@ def view_keys(made: KeyPaths) -> RenderableType:
         f"Private key {made.key}: it stays here.\n"
         f"Fingerprint, to compare over the telephone:\n{made.fingerprint}"
     )
+
+
+def view_categories(told: ToldCategories) -> RenderableType:
+    """What would be told, column by column."""
+    lines = [f"{name}: {', '.join(values)}" for name, values in told.columns.items()]
+    title = "What --share-categories would tell the other side, in clear:"
+    return _printable("\n".join([title, "", *lines]))
 
 
 def view_logarithms(outcome: Outcome[Logarithms]) -> RenderableType:
@@ -111,6 +125,8 @@ def _with_costs(outcome: Outcome[Any], lines: list[str]) -> RenderableType:
     learned = [Text(f"{who} learned {what}.") for who, what in told]
     written = [f"Written to {outcome.output}."] if outcome.output else []
     end = "Nothing else was shown to either side."
+    if report.confirmed:
+        end += f"\nBoth sides ended with the same result and transcript ({report.confirmed[:16]})."
     shown = [Text(_printable(text)) for text in lines]
     return Group(*shown, "", costs, *learned, end, *written)
 

@@ -20,7 +20,13 @@ from sfumato.cli._options import (
     option,
     split_columns,
 )
-from sfumato.cli._party_views import view_keys, view_logarithms, view_net, view_tree
+from sfumato.cli._party_views import (
+    view_categories,
+    view_keys,
+    view_logarithms,
+    view_net,
+    view_tree,
+)
 from sfumato.cli._running import Run, table_verb, verb
 from sfumato.files import write_text
 
@@ -155,28 +161,59 @@ Rows = Annotated[
         help="This side's rows: a file or database table, as every verb takes it.",
     ),
 ]
-SchemaFile = Annotated[
-    str | None,
-    option(
-        None,
-        "--schema",
-        metavar="FILE",
-        help="Columns and categories both agreed on (JSON). Without it the two sides tell each "
-        "other which categories occur.",
-    ),
-]
-SplitChoice = Annotated[
-    Split,
-    typer.Option(
-        "--split",
-        help="Each side has whole [bold]rows[/bold], or both have the same rows in the same order "
-        "and each some [bold]cells[/bold]: an empty cell is the other side's.",
-    ),
-]
-MostValues = Annotated[
-    int,
-    typer.Option("--max-values", metavar="N", min=2, help="Refuse columns with more categories."),
-]
+
+
+@dataclass(frozen=True)
+class Agreement:
+    """How the table is divided, and what the two sides know of its columns."""
+
+    split: Annotated[
+        Split,
+        typer.Option(
+            "--split",
+            help="Each side has whole [bold]rows[/bold], or both have the same rows in the same "
+            "order and each some [bold]cells[/bold]: an empty cell is the other side's.",
+        ),
+    ] = Split.rows
+    schema: Annotated[
+        str | None,
+        option(
+            None,
+            "--schema",
+            metavar="FILE",
+            help="Columns and categories both agreed on (JSON).",
+        ),
+    ] = None
+    share_categories: Annotated[
+        bool,
+        typer.Option(
+            "--share-categories",
+            help="Instead of a schema: tell the other side, in clear, which categories occur in "
+            "which columns. Without either option they are only listed here.",
+        ),
+    ] = False
+    max_values: Annotated[
+        int,
+        typer.Option(
+            "--max-values", metavar="N", min=2, help="Refuse columns with more categories."
+        ),
+    ] = 64
+
+    def settings(self, run: Run, columns: tuple[str, ...] | None) -> dict[str, Any]:
+        """What `sfumato.secure` takes; shows what would be told if nobody agreed to tell it."""
+        from sfumato.secure import read_schema, told_categories
+
+        split: Any = self.split.value
+        if self.schema is None and not self.share_categories:
+            told = told_categories(run.table, columns, split=split, max_values=self.max_values)
+            run.show(told, view_categories)
+        return {
+            "columns": columns,
+            "split": split,
+            "schema": None if self.schema is None else read_schema(self.schema),
+            "share_categories": self.share_categories,
+            "max_values": self.max_values,
+        }
 
 
 @app.command(epilog=examples("sfumato party keys alice", "sfumato party keys bob --folder keys"))
@@ -240,6 +277,7 @@ def id3(
     source: Rows,
     meeting: MeetingOptions,
     target: Annotated[str, option(None, "--target", metavar="COLUMN", help="What to predict.")],
+    agreement: Agreement,
     written: Written,
     columns: Columns = None,
     max_depth: Annotated[
@@ -254,20 +292,16 @@ def id3(
         bool,
         typer.Option("--fine", help="Finer logarithms: equal gains are never confused."),
     ] = False,
-    split: SplitChoice = Split.rows,
-    schema: SchemaFile = None,
-    max_values: MostValues = 64,
 ) -> None:
     """The decision tree of both sides' rows, as if pooled (ID3).
 
     Both sides learn the tree and nothing else about the other's rows: neither counts nor gains. All
     columns are taken as categories.
     """
-    from sfumato.secure import id3, read_schema
+    from sfumato.secure import id3
 
     run.source = source
     peer = meeting.meeting(run)
-    agreed = None if schema is None else read_schema(schema)
     outcome = written.after(
         run,
         peer,
@@ -275,13 +309,10 @@ def id3(
             run.table,
             target=target,
             peer=peer,
-            columns=run.columns(columns),
             max_depth=max_depth,
             min_rows=min_rows,
             fine=fine,
-            split=split.value,
-            schema=agreed,
-            max_values=max_values,
+            **agreement.settings(run, run.columns(columns)),
         ),
     )
     run.show(outcome, view_tree)
@@ -300,6 +331,7 @@ def bayes(
     run: Run,
     source: Rows,
     meeting: MeetingOptions,
+    agreement: Agreement,
     written: Written,
     columns: Columns = None,
     order: Annotated[
@@ -324,32 +356,25 @@ def bayes(
             "they have it: that favours combinations that never occur.",
         ),
     ] = Score.burnside,
-    split: SplitChoice = Split.rows,
-    schema: SchemaFile = None,
-    max_values: MostValues = 64,
 ) -> None:
     """Which columns depend on which: the Bayes net of both sides' rows, as if pooled (K2).
 
     Both sides learn the arrows and nothing else: neither counts nor scores.
     """
-    from sfumato.secure import bayes_net, read_schema
+    from sfumato.secure import bayes_net
 
     run.source = source
     peer = meeting.meeting(run)
-    agreed = None if schema is None else read_schema(schema)
     outcome = written.after(
         run,
         peer,
         lambda: bayes_net(
             run.table,
             peer=peer,
-            columns=run.columns(columns),
             order=split_columns(order, run.table.columns),
             max_parents=max_parents,
             score=score.value,
-            split=split.value,
-            schema=agreed,
-            max_values=max_values,
+            **agreement.settings(run, run.columns(columns)),
         ),
     )
     run.show(outcome, view_net)

@@ -45,8 +45,10 @@ if TYPE_CHECKING:
         log as log, log2_quick as log2_quick, log_error as log_error, x_log_x as x_log_x,
     )
     from sfumato.secure.party import (
-        Logarithms as Logarithms, Meeting as Meeting, Outcome as Outcome, bayes_net as bayes_net,
-        id3 as id3, log_of_sums as log_of_sums, read_schema as read_schema, warm_up as warm_up,
+        Logarithms as Logarithms, Meeting as Meeting, Outcome as Outcome,
+        ToldCategories as ToldCategories, bayes_net as bayes_net, id3 as id3,
+        log_of_sums as log_of_sums, read_schema as read_schema, told_categories as told_categories,
+        warm_up as warm_up,
     )
     from sfumato.secure.schema import Schema as Schema, pool_categories as pool_categories
     from sfumato.secure.session import (
@@ -68,7 +70,8 @@ _NAMES = {
     "decision_tree": "DecisionTree grow_tree",
     "dot_product": "cross_counts scalar_product",
     "logarithm": "log log2_quick log_error x_log_x",
-    "party": "Logarithms Meeting Outcome bayes_net id3 log_of_sums read_schema warm_up",
+    "party": "Logarithms Meeting Outcome ToldCategories bayes_net id3 log_of_sums read_schema "
+    "told_categories warm_up",
     "schema": "Schema pool_categories",
     "session": "Session SessionReport connect listen together",
     "shares": "Ring Shares private reveal reveal_real share zeros",

@@ -20,7 +20,7 @@ from numba import njit, types
 from numba.core import config
 from numba.extending import intrinsic
 
-__all__ = ["available", "ctr", "evaluate", "expand_keys", "garble", "hash_rows"]
+__all__ = ["available", "combine", "ctr", "evaluate", "expand_keys", "garble", "hash_rows"]
 
 _GROUP = 8
 _ZERO = np.uint64(0)
@@ -41,8 +41,8 @@ def _features() -> set[str]:
 
 
 def available() -> bool:
-    """Whether this processor has the AES instructions."""
-    return {"aes", "sse2"} <= _features()
+    """Whether this processor has the instructions for AES and carry-less multiplication."""
+    return {"aes", "pclmul", "sse2"} <= _features()
 
 
 def _vector_blocks() -> int:
@@ -232,6 +232,12 @@ def _expand(low, high, keys):  # type: ignore[no-untyped-def]
         keys[4 * i + 3] = keys[4 * i - 13] ^ d
 
 
+@njit(cache=True, nogil=True, inline="always")
+def _expand_at(low, high, offset, keys):  # type: ignore[no-untyped-def]
+    moved = low + np.uint64(offset)
+    _expand(moved, high + np.uint64(moved < low), keys)
+
+
 @njit(cache=True, nogil=True)
 def expand_keys(keys):  # type: ignore[no-untyped-def]
     """Key schedules of many keys: uint64[n, 2] to uint8[n, 176]."""
@@ -259,14 +265,51 @@ def _hash_row(source, target, count, round_keys, low, high):  # type: ignore[no-
 
 
 @njit(cache=True, nogil=True)
-def hash_rows(labels, key_low, key_high, delta_low, delta_high, out):  # type: ignore[no-untyped-def]
-    """out[i] = H(labels[i] xor delta; key, i)."""
+def hash_rows(labels, key_low, key_high, delta_low, delta_high, out, rows_a_key):  # type: ignore[no-untyped-def]
+    """out[i] = H(labels[i] xor delta; key + i // rows_a_key, i % rows_a_key)."""
     round_keys = np.empty(176, np.uint8)
-    _expand(key_low, key_high, round_keys)
-    _hash_row(
-        labels.ctypes.data, out.ctypes.data, len(labels), round_keys.ctypes.data,
-        delta_low, delta_high,
-    )  # fmt: skip
+    for start in range(0, len(labels), rows_a_key):
+        _expand_at(key_low, key_high, start // rows_a_key, round_keys)
+        count = min(rows_a_key, len(labels) - start)
+        _hash_row(
+            labels.ctypes.data + 16 * start, out.ctypes.data + 16 * start, count,
+            round_keys.ctypes.data, delta_low, delta_high,
+        )  # fmt: skip
+
+
+@intrinsic
+def _carryless(typing, a, b):  # type: ignore[no-untyped-def]
+    """The product of two polynomials over GF(2), as its low and its high word."""
+
+    def generate(context, builder, signature, arguments):  # type: ignore[no-untyped-def]
+        word, index = ir.IntType(64), ir.IntType(32)
+        pair = ir.VectorType(word, 2)
+        name = "llvm.x86.pclmulqdq"
+        instruction = builder.module.globals.get(name) or ir.Function(
+            builder.module, ir.FunctionType(pair, [pair, pair, ir.IntType(8)]), name
+        )
+        zero, one = ir.Constant(index, 0), ir.Constant(index, 1)
+        vectors = [
+            builder.insert_element(ir.Constant(pair, ir.Undefined), value, zero)
+            for value in arguments
+        ]
+        product = builder.call(instruction, [*vectors, ir.Constant(ir.IntType(8), 0)])
+        halves = [builder.extract_element(product, place) for place in (zero, one)]
+        return context.make_tuple(builder, signature.return_type, halves)
+
+    return types.UniTuple(_U64, 2)(_U64, _U64), generate
+
+
+@njit(cache=True, nogil=True)
+def combine(rows, weights, low, high):  # type: ignore[no-untyped-def]
+    """Add Σ_w rows[r, w] · weights[w], products over GF(2), to (high, low)[r]."""
+    for r in range(len(rows)):
+        below, above = low[r], high[r]
+        for w in range(len(weights)):
+            first, second = _carryless(rows[r, w], weights[w])
+            below ^= first
+            above ^= second
+        low[r], high[r] = below, above
 
 
 @njit(cache=True, nogil=True)
@@ -373,9 +416,3 @@ def evaluate(kinds, left, right, target, wires, tables, key_low, key_high):  # t
                         ^ (colour_b & (evaluator[i, w] ^ a[i, w]))
                     )
             gate += 1
-
-
-@njit(cache=True, nogil=True, inline="always")
-def _expand_at(low, high, offset, keys):  # type: ignore[no-untyped-def]
-    moved = low + np.uint64(offset)
-    _expand(moved, high + np.uint64(moved < low), keys)

@@ -27,6 +27,7 @@ from sfumato.errors import ParameterError
 from sfumato.secure import _kernels
 from sfumato.secure.circuit import Builder, Circuit, constant
 from sfumato.secure.garbling import run_circuit
+from sfumato.secure.oblivious_transfer import hashed
 from sfumato.secure.shares import Limbs, Ring, Shares, receive_elements
 
 if TYPE_CHECKING:
@@ -39,7 +40,6 @@ __all__ = [
     "cross_products",
     "is_zero",
     "multiply",
-    "pads",
     "rescale",
     "scale",
     "share_wrapping",
@@ -108,7 +108,7 @@ def _offered(session: Session, ring: Ring, mine: Limbs, bits: int) -> Limbs:
     for part in _parts(n, bits):
         x = np.ascontiguousarray(mine[part])
         q = session.ot_sender.extend(len(x) * bits)
-        zero, one = pads(session, q, ring.pad_words)
+        zero, one = hashed(session, q, ring.pad_words)
         message = np.empty(len(x) * size + _SPARE, np.uint8)
         if _is_short(ring):
             _kernels.gilboa_send_short(zero, one, x, bits, ring.bits, message, share[part])
@@ -130,7 +130,7 @@ def _asked(session: Session, ring: Ring, mine: Limbs, bits: int) -> Limbs:
     choices = (ring.to_bits(mine[part], bits).reshape(-1) for part in parts)
     for part, (_, t) in zip(parts, session.ot_receiver.ahead(choices), strict=True):
         y = np.ascontiguousarray(mine[part])
-        (chosen,) = pads(session, t, ring.pad_words)
+        (chosen,) = hashed(session, t, ring.pad_words)
         raw = session.channel.receive("products: corrections", len(y) * size)
         raw += bytes(_SPARE)
         message = np.frombuffer(raw, np.uint8)
@@ -152,23 +152,6 @@ def _parts(n: int, bits: int) -> list[slice]:
 def _is_short(ring: Ring) -> bool:
     """Whether elements fit two registers, for which there are faster loops."""
     return ring.is_power_of_two and ring.bits <= 128
-
-
-def pads(session: Session, keys: Limbs, words: int) -> tuple[Limbs, ...]:
-    """Hash the keys of transfers to `words` (even) words each, every block under a fresh key.
-
-    Alice gets the pads for both choices, Bob the one he chose.
-    """
-    deltas = (None, session.ot_sender.delta) if session.is_alice else (None,)
-    if words == 2:
-        key = session.hash_keys(1)
-        return tuple(session.engine.hash(keys, key, delta=delta) for delta in deltas)
-    made = tuple(np.empty((len(keys), words), np.uint64) for _ in deltas)
-    for block in range(0, words, 2):
-        key = session.hash_keys(1)
-        for out, delta in zip(made, deltas, strict=True):
-            out[:, block : block + 2] = session.engine.hash(keys, key, delta=delta)
-    return made
 
 
 def shares_of_bits(

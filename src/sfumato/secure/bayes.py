@@ -155,7 +155,14 @@ class NetRules:
         """How exactly the scores of fewer than 2^bits rows are compared."""
         sizes = sorted((self.schema.sizes[c] for c in self.order), reverse=True)
         largest = 2 * ((1 << bits) + max(sizes))
-        return ScorePrecision(largest.bit_length(), math.prod(sizes[: self.max_parents + 1]))
+        cells = math.prod(sizes[: self.max_parents + 1])
+        precision = ScorePrecision(largest.bit_length(), cells)
+        if precision.fraction_bits < 1 or len(sizes) * precision.handicap >= COUNTS.modulus >> 2:
+            raise ParameterError(
+                f"scores of 2^{bits} rows and up to {cells:,} combinations cannot be compared",
+                remedy="Use fewer columns, categories or parents.",
+            )
+        return precision
 
     def constant(self, family: Family) -> float:
         """The public part of twice the score."""
@@ -261,6 +268,8 @@ class _Search:
                 rows.append(Shares.concatenate([current[c], tried, *padding]))
             picks = self._largest(Shares.concatenate(rows), group)
             for c, row, pick in zip(going, rows, picks, strict=True):
+                if pick > len(candidates[c]):
+                    self.session.refuse("opened a parent that is not a candidate", "parents")
                 if pick:
                     chosen[c] = (*chosen[c], candidates[c][pick - 1])
                     current[c] = row[pick]
@@ -269,7 +278,7 @@ class _Search:
 
     def _largest(self, scores: Shares, group: int) -> list[int]:
         if self.session.is_alice:
-            handicaps = COUNTS.encode(-np.arange(group) * self.precision.handicap)
+            handicaps = COUNTS.encode([-i * self.precision.handicap for i in range(group)])
             handicaps = np.tile(handicaps, (len(scores) // group, 1))
             scores = Shares(COUNTS, COUNTS.add(scores.values, handicaps), scores.scale)
         picks = argmax(self.session, scores, group=group, what="the net")

@@ -108,6 +108,7 @@ class Channel:
         self._sock = sock
         self._binding = b""
         self._budget = budget or Budget()
+        self._transcript = hashlib.sha256(), hashlib.sha256()
         self._inbox = bytearray()
         self._ended = False
         self._closed = False
@@ -118,6 +119,20 @@ class Channel:
     def rebind(self, binding: bytes) -> None:
         """Bind all later frames to what both sides have agreed on so far."""
         self._binding = hashlib.sha256(self._binding + binding).digest()
+
+    @property
+    def transcript(self) -> tuple[str, str]:
+        """SHA-256 of all that was sent so far, and of all that was received.
+
+        Within TLS, which authenticates every byte by itself, of the headers alone.
+        """
+        sent, received = self._transcript
+        return sent.hexdigest(), received.hexdigest()
+
+    def _note(self, way: int, header: bytes | bytearray, body: Any) -> None:
+        self._transcript[way].update(header)
+        if not self.encrypted:
+            self._transcript[way].update(body)
 
     def send(self, step: str, payload: Any) -> None:
         """Send one message; returns when the operating system has taken all of it."""
@@ -131,6 +146,7 @@ class Channel:
         header = _HEADER.pack(
             _DATA, len(body), _tag(self._binding, step, self.traffic.messages_sent)
         )
+        self._note(0, header, body)
         deadline = self._deadline(len(body))
         if len(body) < _SLICE:  # one record instead of two
             self._push(memoryview(b"".join((header, body))), step, deadline)
@@ -186,6 +202,7 @@ class Channel:
         if not fits(length) or length > LARGEST_MESSAGE:
             self._refuse(step, f"announced {length} bytes where {wanted} were expected")
         body = self._take(length, step, self._deadline(length))
+        self._note(1, header, body)
         self.traffic.bytes_received += _HEADER.size + length
         self.traffic.messages_received += 1
         self.traffic.seconds_waiting += time.monotonic() - started

@@ -31,7 +31,7 @@ COUNTS = Ring.power_of_two(64)
 """Counts, and what is computed from them, are shared modulo 2^64."""
 _LARGEST_TABLE = 1 << 16
 _MOST_ROWS = 1 << 36
-_VECTOR_BYTES = 1 << 26
+_VECTOR_BYTES, _MOST_VECTOR_BYTES = 1 << 26, 1 << 30
 """Vectors that wait to be counted in common messages."""
 Part = NDArray[Any]
 Asked = Sequence[tuple[Part, Sequence[int]]]
@@ -89,7 +89,7 @@ class HeldRows:
         own = len(self._codes).bit_length()
         told = agree(session, {**self.schema.digests(), "who holds what": "rows", **facts}, own)
         session.note_learned("both", "the other's number of rows, to within a factor of two")
-        if not isinstance(told, int) or not 0 <= told <= _MOST_ROWS.bit_length():
+        if type(told) is not int or not 0 <= told <= _MOST_ROWS.bit_length():
             session.refuse("did not tell its number of rows", "agreement")
         return max(own, told) + 1
 
@@ -220,6 +220,11 @@ class HeldCells:
         """For each combination of values of own columns, which records have it."""
         matching = part[records]
         shape = [self.schema.sizes[c] for c in columns]
+        if math.prod(shape) * len(records) > _MOST_VECTOR_BYTES:
+            raise ParameterError(
+                f"{math.prod(shape):,} combinations in {len(records):,} rows are too many",
+                remedy="Use fewer columns or categories, or fewer parents.",
+            )
         vectors = np.zeros((math.prod(shape), len(records)), np.bool_)
         at = np.zeros(len(records), np.int64)
         for column, size in zip(columns, shape, strict=True):

@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 __all__ = ["DecisionTree", "Leaf", "Split", "TreeRules", "grow_tree"]
 
 _MOST_FRACTION_BITS = 40
+_MOST_CELLS = 1 << 22
+"""Counts of one level of a tree."""
 
 
 @dataclass(frozen=True)
@@ -313,6 +315,7 @@ def grow_tree(
         if not len(going):
             break
         nodes = [level[i] for i in going]
+        _require_room(rules, nodes)
         parts = [node.take_part(held) for node in nodes]
         asked = [
             (part, (column, answer))
@@ -327,6 +330,17 @@ def grow_tree(
         own, above = _counts_below(tables, own, rules, going, nodes, chosen)
         level = [branch for node in nodes for branch in node.branches]
     return DecisionTree(rules.schema, target, root.finished(), precision.tolerance)
+
+
+def _require_room(rules: TreeRules, nodes: Sequence[_Node]) -> None:
+    """The other side has a say in which nodes go on: not in how much memory they take."""
+    sizes = rules.schema.sizes
+    cells = rules.classes * sum(sizes[c] for node in nodes for c in node.left)
+    if cells > _MOST_CELLS:
+        raise ParameterError(
+            f"{len(nodes):,} nodes of one level need {cells:,} counts",
+            remedy="Limit the depth, raise the least number of rows, or use fewer columns.",
+        )
 
 
 def _rows(counts: Shares, rules: TreeRules) -> Shares:

@@ -15,7 +15,8 @@ from numpy.typing import NDArray
 
 from sfumato.errors import ParameterError
 from sfumato.secure import _kernels
-from sfumato.secure.arithmetic import cross_products, pads
+from sfumato.secure.arithmetic import cross_products
+from sfumato.secure.oblivious_transfer import hashed
 from sfumato.secure.shares import Ring, Shares
 
 if TYPE_CHECKING:
@@ -191,7 +192,7 @@ def _offer(session: Session, piece: _Piece, keys: NDArray[np.uint64]) -> NDArray
     """Alice's corrections; her pads are added to the counts."""
     job = piece.job
     rows = np.ascontiguousarray(job.vectors[:, piece.records].T)
-    zero, one = (_narrow(p, job.width) for p in pads(session, keys, job.words))
+    zero, one = (_narrow(p, job.width) for p in hashed(session, keys, job.words))
     message = np.empty((len(rows), job.width), np.uint8)
     _kernels.vector_send(zero, one, rows, message, job.counts[piece.bob])
     return message.reshape(-1)
@@ -202,7 +203,7 @@ def _take(
 ) -> None:
     """What Bob's bits choose is added to the counts."""
     job = piece.job
-    (chosen,) = (_narrow(p, job.width) for p in pads(session, keys, job.words))
+    (chosen,) = (_narrow(p, job.width) for p in hashed(session, keys, job.words))
     received = message.reshape(chosen.shape)
     _kernels.vector_receive(chosen, piece.bits, received, job.counts[piece.bob])
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from sfumato.errors import MissingExtraError, ParameterError
 from sfumato.secure.circuit import NOT, XOR, Circuit
-from sfumato.secure.oblivious_transfer import AHEAD
+from sfumato.secure.oblivious_transfer import AHEAD, ROWS_A_KEY, hashed
 
 if TYPE_CHECKING:
     from sfumato.secure.session import Session
@@ -46,7 +46,10 @@ class Engine(Protocol):
         """Row r of out (uint64[n, words]) = AES-CTR of key r, from block `first` on."""
 
     def hash(self, labels: Words, key: int, *, delta: Words | None = None) -> Words:
-        """H(labels[i] xor delta; key, i) for every i."""
+        """H(labels[i] xor delta; key + i // 4096, i % 4096) for every i."""
+
+    def combine(self, rows: Words, weights: Words, low: Words, high: Words) -> None:
+        """Add Σ_w rows[r, w] · weights[w], carry-less products of 128 bits, to (high, low)[r]."""
 
     def garble(self, circuit: Circuit, wires: Words, delta: Words, key: int) -> Words:
         """Fill `wires` (labels of zero) gate by gate; return the tables."""
@@ -74,12 +77,16 @@ class CompiledEngine:
         self._aes.ctr(schedule, np.uint64(first), out)
 
     def hash(self, labels: Words, key: int, *, delta: Words | None = None) -> Words:
-        """Hash every label under one key."""
+        """Hash every label, 4,096 under a key."""
         low, high = (np.uint64(0), np.uint64(0)) if delta is None else (delta[0], delta[1])
         rows = np.ascontiguousarray(labels)  # the kernel walks over memory, not over strides
         out = np.empty_like(rows)
-        self._aes.hash_rows(rows, *_key(key), low, high, out)
+        self._aes.hash_rows(rows, *_key(key), low, high, out, ROWS_A_KEY)
         return out
+
+    def combine(self, rows: Words, weights: Words, low: Words, high: Words) -> None:
+        """By the processor's carry-less multiplication."""
+        self._aes.combine(rows, weights, low, high)
 
     def garble(self, circuit: Circuit, wires: Words, delta: Words, key: int) -> Words:
         """Half gates over the batch."""
@@ -110,12 +117,26 @@ class PortableEngine:
             out[row] = _aes_blocks(key, counters).reshape(-1)
 
     def hash(self, labels: Words, key: int, *, delta: Words | None = None) -> Words:
-        """Hash every label under one key."""
+        """Hash every label, 4,096 under a key."""
         shifted = labels if delta is None else labels ^ delta
         mixed = np.empty_like(shifted)
-        mixed[:, 0] = shifted[:, 1] ^ np.arange(len(labels), dtype=np.uint64)
+        tweaks = np.arange(len(labels), dtype=np.uint64) % np.uint64(ROWS_A_KEY)
+        mixed[:, 0] = shifted[:, 1] ^ tweaks
         mixed[:, 1] = shifted[:, 0] ^ shifted[:, 1]
-        return _aes_blocks(key.to_bytes(16, "little"), mixed) ^ mixed
+        encrypted: Words = np.empty_like(mixed)
+        for number, start in enumerate(range(0, len(mixed), ROWS_A_KEY)):
+            part = slice(start, start + ROWS_A_KEY)
+            encrypted[part] = _aes_blocks(_shifted(key, number).to_bytes(16, "little"), mixed[part])
+        return encrypted ^ mixed
+
+    def combine(self, rows: Words, weights: Words, low: Words, high: Words) -> None:
+        """Bit by bit."""
+        for bit in range(64):
+            chosen = np.uint64(0) - ((weights >> np.uint64(bit)) & np.uint64(1))
+            words = np.bitwise_xor.reduce(rows & chosen, axis=1)
+            low ^= words << np.uint64(bit)
+            if bit:
+                high ^= words >> np.uint64(64 - bit)
 
     def garble(self, circuit: Circuit, wires: Words, delta: Words, key: int) -> Words:
         """Half gates over the batch."""
@@ -242,7 +263,10 @@ def run_circuit(
     if session.is_alice and reveal == "bob":
         return np.zeros_like(outputs)
     theirs = np.frombuffer(session.channel.receive("circuit: outputs", len(packed)), np.uint8)
-    return outputs ^ np.unpackbits(theirs, count=outputs.size).reshape(outputs.shape)
+    opened: Bits = outputs ^ np.unpackbits(theirs, count=outputs.size).reshape(outputs.shape)
+    if reveal == "both":
+        session.note_opened(opened.tobytes())
+    return opened
 
 
 def _garble(session: Session, circuit: Circuit, mine: Bits, n: int) -> Bits:
@@ -260,7 +284,8 @@ def _garble(session: Session, circuit: Circuit, mine: Bits, n: int) -> Bits:
             active = _labels(session, seed, len(mine), count)
             wires[circuit.alice_slots] = active ^ (_spread(mine[:, part]) & delta)
             keys = q[(part.start - start) * his : (part.stop - start) * his]
-            zero, correction = _offer(session, keys, delta)
+            zero, one = hashed(session, keys)
+            correction = zero ^ one ^ delta
             wires[circuit.bob_slots] = zero.reshape(count, his, 2).transpose(1, 0, 2)
             tables = session.engine.garble(
                 circuit, wires, delta, session.hash_keys(2 * circuit.and_gates)
@@ -293,7 +318,7 @@ def _evaluate(session: Session, circuit: Circuit, mine: Bits, n: int) -> Bits:
             wires[circuit.alice_slots] = _labels(
                 session, bytes(raw[:16]), len(circuit.alice_slots), count
             )
-            got = session.engine.hash(t[lines], session.hash_keys(1))
+            (got,) = hashed(session, t[lines])
             got ^= _spread(choices[lines]) & correction
             wires[circuit.bob_slots] = got.reshape(count, his, 2).transpose(1, 0, 2)
             key = session.hash_keys(2 * circuit.and_gates)
@@ -306,14 +331,6 @@ def _evaluate(session: Session, circuit: Circuit, mine: Bits, n: int) -> Bits:
             outputs[:, part] = circuit.pick(colours, one=0)
         session.progress("circuits", asked[-1].stop / n)
     return outputs
-
-
-def _offer(session: Session, keys: Words, delta: Words) -> tuple[Words, Words]:
-    """Labels of zero for Bob's inputs, and what turns his hash into the label of his bit."""
-    key = session.hash_keys(1)
-    zero = session.engine.hash(keys, key)
-    one = session.engine.hash(keys, key, delta=session.ot_sender.delta)
-    return zero, zero ^ one ^ delta
 
 
 def _labels(session: Session, seed: bytes, inputs: int, count: int) -> Words:

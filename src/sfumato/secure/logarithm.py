@@ -108,6 +108,7 @@ def log(
         raise ParameterError("there are no numbers to take the logarithm of")
     plan = _plan(x.ring, **settings)
     session.begin("log", plan=plan, n=len(x), backend=backend)
+    session.transfers.reserve(len(x) * plan.transfers(backend))
     parts = (x[i : i + _AT_ONCE] for i in range(0, len(x), _AT_ONCE))
     if isinstance(plan, _Fast):
         return Shares.concatenate([_fast(session, part, plan, backend) for part in parts])
@@ -143,6 +144,8 @@ def x_log_x(
             f"x · ln x of numbers below 2^{known} does not fit modulo {ring} at this scale",
             remedy="Take a larger ring, smaller `bits`, or fewer fraction bits or terms.",
         )
+    products = 2 * ring.bits
+    session.transfers.reserve(len(x) * (plan.transfers(backend) + products))
     return multiply(session, x, log(session, x, backend=backend, **settings))
 
 
@@ -159,6 +162,11 @@ class _Paper:
     @property
     def scale(self) -> int:
         return polynomial.taylor_scale(self.precision, self.terms)
+
+    def transfers(self, backend: str) -> int:
+        """Oblivious transfers for one logarithm."""
+        inputs = len(_paper_circuit(self.ring, self.bits, self.precision).bob_slots)
+        return inputs + (0 if backend == "paillier" else (self.terms - 1) * self.ring.bits)
 
     @property
     def ln2(self) -> int:
@@ -191,6 +199,12 @@ class _Fast:
     @property
     def wide(self) -> Ring:
         return Ring.power_of_two(self.ring.bits + self.dropped)
+
+    def transfers(self, backend: str) -> int:
+        """Oblivious transfers for one logarithm."""
+        circuit = _fast_circuit(self.ring, self.bits, self.precision)
+        products = 0 if backend == "paillier" else (self.terms - 1) * self.wide.bits
+        return len(circuit.bob_slots) + len(circuit.output_slots) + products
 
     @property
     def coefficients(self) -> list[int]:

@@ -14,15 +14,23 @@ small order.
 
 Answers travel in parts: Bob works on the first while Alice makes the next.
 
-*The extension* (`OTSender`, `OTReceiver`) is that of Ishai, Kilian, Nissim & Petrank (2003),
-semi-honest. Alice sends, Bob receives: afterwards Alice holds q_i, Bob t_i = q_i xor c_i · Δ for
-his choices c_i, where Δ is Alice's secret. What is done with the pairs is hashed first, so Δ never
+*The extension* (`OTSender`, `OTReceiver`) is that of Ishai, Kilian, Nissim & Petrank (2003).
+Alice sends, Bob receives: afterwards Alice holds q_i, Bob t_i = q_i xor c_i · Δ for his choices
+c_i, where Δ is Alice's secret. What is done with the pairs is hashed first (`hashed`), so Δ never
 meets anything else; garbled circuits draw a Δ of their own.
+
+Transfers are made in stock, for random choices r_i; when one is used, Bob sends c_i xor r_i. Before
+any of a lot is used Alice checks it (Keller, Orsini & Scholl 2015, in the form that Roy 2022
+proves): Bob must have used the same choices in all 128 columns of his matrix, else he would learn
+bits of Δ. She draws weights χ_b; Bob answers with Σ_b χ_b · (word b of it), in GF(2^64), of his
+choices and of each column. A column with other choices passes only if Bob guessed its bit of Δ, or
+by a chance of 2^-64. The last word of a lot is not used: with weight one it hides all others.
 """
 
 from __future__ import annotations
 
 import hashlib
+import os
 import secrets
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
@@ -39,7 +47,7 @@ from sfumato.errors import MissingExtraError
 if TYPE_CHECKING:
     from sfumato.secure.session import Session
 
-__all__ = ["AHEAD", "OTReceiver", "OTSender", "receive_keys", "send_keys", "transpose"]
+__all__ = ["AHEAD", "OTReceiver", "OTSender", "hashed", "receive_keys", "send_keys", "transpose"]
 
 Words = NDArray[np.uint64]
 _POINT = 32
@@ -52,7 +60,13 @@ _COLUMNS = 128
 _CHUNK = 1 << 15
 """Transfers worked on at a time: their bit matrix, half a mebibyte, stays in the cache."""
 AHEAD = 1 << 18
-"""Transfers that Bob asks for before he waits for Alice's answer to the first of them."""
+"""Choices that Bob tells in one message at most."""
+_LOT = 1 << 19
+"""Transfers made and checked together at most, then used without waiting for each other."""
+_WORD = 64
+"""Bits of a word, and of the statistical security of the check."""
+ROWS_A_KEY = 1 << 12
+"""Rows hashed under one key; Alice hashes each for both choices, so twice as many blocks."""
 _TILE = 8
 """Blocks of 64 x 64 bits turned at a time: a row of them is one register of AVX-512."""
 
@@ -154,87 +168,198 @@ def _curve() -> Any:
 # The extension
 
 
-class OTSender:
+class _Stock:
+    """Transfers that were made and checked, and not yet used: the same number on both sides."""
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._block = 0
+        self._wanted = 0
+        self._keys = np.empty((0, 2), np.uint64)
+        self.lots = 0
+
+    def reserve(self, count: int) -> None:
+        """Announce how many will be used soon, so that few lots are made for them."""
+        self._wanted = max(self._wanted, count)
+
+    def _take(self, count: int) -> Words:
+        """The keys of the next transfers."""
+        if count > len(self._keys):
+            need = max(count, min(_LOT, self._wanted)) - len(self._keys)
+            self._session.begin("transfers", count=need)
+            self._keys = np.concatenate([self._keys, self._make(_rounded(need))])
+            self.lots += 1
+        self._wanted = max(0, self._wanted - count)
+        self._session.oblivious_transfers += count
+        taken, self._keys = self._keys[:count], self._keys[count:]
+        return taken
+
+    def _make(self, count: int) -> Words:
+        raise NotImplementedError
+
+    def _stream(self, schedule: object, count: int) -> Words:
+        """The next bits of all columns, for `count` transfers."""
+        rows = np.empty((_COLUMNS, count // _WORD), np.uint64)
+        self._session.engine.stream(schedule, self._block, rows)
+        return rows
+
+    def _weights(self, seed: bytes, count: int) -> Words:
+        """χ for each word of a lot; one for the last."""
+        engine = self._session.engine
+        out = np.empty((1, count // _WORD), np.uint64)
+        engine.stream(engine.schedule(np.frombuffer(seed, np.uint64).reshape(1, 2)), 0, out)
+        out[0, -1] = 1
+        weights: Words = out[0]
+        return weights
+
+
+class OTSender(_Stock):
     """Alice's end."""
 
     def __init__(self, session: Session) -> None:
-        self._session = session
+        super().__init__(session)
         secret = secrets.token_bytes(16)
         self.delta: Words = np.frombuffer(secret, np.uint64).copy()
         bits = np.unpackbits(np.frombuffer(secret, np.uint8), bitorder="little")
-        self._mask = (np.uint64(0) - bits.astype(np.uint64))[:, None]
+        self._mask = np.uint64(0) - bits.astype(np.uint64)
         keys = receive_keys(session, bits.tolist())
         self._schedule = session.engine.schedule(keys)
-        self._block = 0
 
     def extend(self, count: int) -> Words:
-        """Receive Bob's matrix and return q, uint64[count, 2]."""
-        session = self._session
-        session.oblivious_transfers += count
-        q = np.empty((_rounded(count), 2), np.uint64)
+        """Learn how Bob's choices differ from those in stock, and return q, uint64[count, 2]."""
+        q = self._take(count)
+        if not count:
+            return q
+        raw = self._session.channel.receive("transfers: choices", (count + 7) // 8)
+        flipped = np.unpackbits(np.frombuffer(raw, np.uint8), count=count, bitorder="little")
+        return q ^ (np.uint64(0) - flipped.astype(np.uint64))[:, None] & self.delta
+
+    def _make(self, count: int) -> Words:
+        """Receive Bob's matrix, check it, and turn it on its side."""
+        channel = self._session.channel
+        parts, q = [], np.empty((count, 2), np.uint64)
         for start, width in _chunks(count):
-            raw = session.channel.receive("transfers: matrix", _COLUMNS * width // 8)
-            matrix = np.frombuffer(raw, np.uint64).reshape(_COLUMNS, width // 64)
-            rows = np.empty_like(matrix)
-            session.engine.stream(self._schedule, self._block, rows)
+            rows = self._stream(self._schedule, width)
             self._block += width // 128
-            matrix &= self._mask
+            raw = channel.receive("transfers: matrix", _COLUMNS * width // 8)
+            matrix = np.frombuffer(raw, np.uint64).reshape(rows.shape)
+            matrix &= self._mask[:, None]
             rows ^= matrix
             transpose(rows, q[start : start + width])
-        return q[:count]
+            parts.append(rows)
+        seed = os.urandom(16)
+        channel.send("transfers: weights", seed)
+        answer = np.frombuffer(channel.receive("transfers: check", 8 * (_COLUMNS + 1)), np.uint64)
+        weights = self._weights(seed, count)
+        wanted = answer[1:] ^ (answer[0] & self._mask)
+        if (_combined(self._session, parts, weights) != wanted).any():
+            self._session.refuse("did not choose alike in all columns", "transfers: check")
+        return q[: count - _WORD]
 
 
-class OTReceiver:
+class OTReceiver(_Stock):
     """Bob's end."""
 
     def __init__(self, session: Session) -> None:
-        self._session = session
+        super().__init__(session)
         first, second = send_keys(session, _COLUMNS)
         self._first = session.engine.schedule(first)
         self._second = session.engine.schedule(second)
-        self._block = 0
+        self._drawn = np.empty(0, np.uint8)
 
     def extend(self, choices: NDArray[np.uint8]) -> Words:
-        """Send the matrix for these choices (0 or 1) and return t, uint64[count, 2]."""
-        session = self._session
+        """Tell how these choices (0 or 1) differ from those in stock; t, uint64[count, 2]."""
         count = len(choices)
-        session.oblivious_transfers += count
-        t = np.empty((_rounded(count), 2), np.uint64)
+        t = self._take(count)
+        drawn, self._drawn = self._drawn[:count], self._drawn[count:]
+        if count:
+            flipped = np.packbits(drawn ^ choices, bitorder="little")
+            self._session.channel.send("transfers: choices", flipped)
+        return t
+
+    def _make(self, count: int) -> Words:
+        """Send the matrix for random choices, and answer Alice's check."""
+        channel = self._session.channel
+        packed = np.frombuffer(os.urandom(count // 8), np.uint64)
+        parts, t = [], np.empty((count, 2), np.uint64)
         for start, width in _chunks(count):
-            wanted = np.zeros(width, np.uint8)
-            part = choices[start : start + width]
-            wanted[: len(part)] = part
-            packed = np.packbits(wanted, bitorder="little").view(np.uint64)
-            rows = np.empty((_COLUMNS, width // 64), np.uint64)
-            matrix = np.empty_like(rows)
-            session.engine.stream(self._first, self._block, rows)
-            session.engine.stream(self._second, self._block, matrix)
+            rows = self._stream(self._first, width)
+            matrix = self._stream(self._second, width)
             self._block += width // 128
             matrix ^= rows
-            matrix ^= packed
-            session.channel.send("transfers: matrix", matrix)
+            matrix ^= packed[start // _WORD : (start + width) // _WORD]
+            channel.send("transfers: matrix", matrix)
             transpose(rows, t[start : start + width])
-        return t[:count]
+            parts.append(rows)
+        weights = self._weights(bytes(channel.receive("transfers: weights", 16)), count)
+        mine = _combined(self._session, [packed[None, :]], weights)
+        columns = _combined(self._session, parts, weights)
+        channel.send("transfers: check", np.concatenate([mine, columns]))
+        bits = np.unpackbits(packed.view(np.uint8), bitorder="little")[: count - _WORD]
+        self._drawn = np.concatenate([self._drawn, bits])
+        return t[: count - _WORD]
 
     def ahead(self, choices: Iterable[NDArray[np.uint8]]) -> Iterator[tuple[Any, Words]]:
-        """Choices with their t, asked for well ahead, so that Alice need not wait for Bob."""
+        """Choices with their t, told as far ahead as the stock goes: Alice need not wait for Bob.
+
+        Before a new lot is made, what was told is used up, as it is on Alice's side.
+        """
         asked: deque[tuple[Any, Words]] = deque()
-        waiting = 0
         for part in choices:
+            if len(part) > len(self._keys):
+                while asked:
+                    yield asked.popleft()
             asked.append((part, self.extend(part)))
-            waiting += len(part)
-            while waiting > AHEAD and len(asked) > 1:
-                waiting -= len(asked[0][0])
-                yield asked.popleft()
         yield from asked
 
 
+def hashed(session: Session, keys: Words, words: int = 2) -> tuple[Words, ...]:
+    """Hash the keys of transfers to `words` (even) words each, every block under a fresh key.
+
+    Alice gets the hashes for both choices, Bob the one he chose.
+    """
+    deltas = (None, session.ot_sender.delta) if session.is_alice else (None,)
+    made = tuple(np.empty((len(keys), words), np.uint64) for _ in deltas)
+    for block in range(0, words, 2):
+        key = session.hash_keys(-(-len(keys) // ROWS_A_KEY))
+        for out, delta in zip(made, deltas, strict=True):
+            out[:, block : block + 2] = session.engine.hash(keys, key, delta=delta)
+    return made
+
+
+def _combined(session: Session, parts: list[Words], weights: Words) -> Words:
+    """Σ weight · word in GF(2^64) of each row, whose words lie one part after the other."""
+    low = np.zeros(len(parts[0]), np.uint64)
+    high = np.zeros_like(low)
+    start = 0
+    for rows in parts:
+        words = rows.shape[1]
+        session.engine.combine(rows, weights[start : start + words], low, high)
+        start += words
+    return _reduced(low, high)
+
+
+def _reduced(low: Words, high: Words) -> Words:
+    """Polynomials of 128 bits modulo x^64 + x^4 + x^3 + x + 1."""
+    over = (high >> np.uint64(63)) ^ (high >> np.uint64(61)) ^ (high >> np.uint64(60))
+    reduced: Words = low ^ _times_tail(high) ^ _times_tail(over)
+    return reduced
+
+
+def _times_tail(words: Words) -> Words:
+    """Times x^4 + x^3 + x + 1, cut to 64 bits."""
+    tail: Words = (
+        words ^ (words << np.uint64(1)) ^ (words << np.uint64(3)) ^ (words << np.uint64(4))
+    )
+    return tail
+
+
 def _rounded(count: int) -> int:
-    return (count + 127) // 128 * 128
+    """Room for so many transfers and a word that is not used, in whole blocks of AES."""
+    return (count + _WORD + 127) // 128 * 128
 
 
-def _chunks(count: int) -> list[tuple[int, int]]:
-    total = _rounded(count)
+def _chunks(total: int) -> list[tuple[int, int]]:
     return [(start, min(_CHUNK, total - start)) for start in range(0, total, _CHUNK)]
 
 

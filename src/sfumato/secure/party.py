@@ -34,10 +34,12 @@ __all__ = [
     "Logarithms",
     "Meeting",
     "Outcome",
+    "ToldCategories",
     "bayes_net",
     "id3",
     "log_of_sums",
     "read_schema",
+    "told_categories",
     "warm_up",
 ]
 
@@ -47,6 +49,8 @@ Found = TypeVar("Found", bound=Result)
 MISSING = "(missing)"
 """The category of empty cells, where each side has whole rows."""
 _LARGEST_SUM_BITS = 40
+_BOUNDS = ("error", "tolerance")
+"""Fields that are no part of what both sides found: their last digits may depend on the machine."""
 _WRITTEN = 'Write e.g. {"sex": ["f", "m"], "stage": ["I", "II"]}'
 
 
@@ -221,6 +225,7 @@ def id3(
     fine: bool = False,
     split: Split = "rows",
     schema: Schema | None = None,
+    share_categories: bool = False,
     max_values: int = 64,
 ) -> Outcome[DecisionTree]:
     """The decision tree of both sides' rows, as if pooled.
@@ -243,8 +248,10 @@ def id3(
         Each side has whole ``"rows"``; or both have the same rows in the same order and each some
         ``"cells"``: an empty cell is the other side's.
     schema
-        Columns and categories both agreed on. Without it the two tell each other which categories
-        occur.
+        Columns and categories both agreed on.
+    share_categories
+        Instead of a schema: the two tell each other which categories occur in which columns, in
+        clear. Look first: `told_categories`.
     max_values
         Refuse columns with more categories.
 
@@ -257,7 +264,8 @@ def id3(
     ...     "bob": pa.table({"smokes": ["yes", "yes"], "ill": ["yes", "yes"]}),
     ... }
     >>> def party(session):
-    ...     return secure.id3(tables[session.role], target="ill", peer=session).found
+    ...     rows = tables[session.role]
+    ...     return secure.id3(rows, target="ill", peer=session, share_categories=True).found
     >>> alice, bob = secure.together(party, party)
     >>> alice == bob, alice.to_dict()["tree"]["column"]
     (True, 'smokes')
@@ -269,6 +277,7 @@ def id3(
     own = LocalTable(rows, columns, split, max_values)
     own.require([target], schema)
     own.require_complete(target)
+    own.require_consent(schema, share_categories)
     options: dict[str, Any] = {
         "target": target, "max_depth": max_depth, "min_rows": min_rows, "fine": fine
     }  # fmt: skip
@@ -290,6 +299,7 @@ def bayes_net(
     score: str = "burnside",
     split: Split = "rows",
     schema: Schema | None = None,
+    share_categories: bool = False,
     max_values: int = 64,
 ) -> Outcome[BayesNet]:
     """Which columns depend on which: the Bayes net of both sides' rows, as if pooled.
@@ -302,7 +312,7 @@ def bayes_net(
         Columns in an order in which causes come before effects; as in Alice's table if None.
     max_parents, score
         See `search_net`.
-    rows, peer, columns, split, schema, max_values
+    rows, peer, columns, split, schema, share_categories, max_values
         See `id3`.
 
     Examples
@@ -311,7 +321,7 @@ def bayes_net(
     >>> from sfumato import secure
     >>> days = pa.table({"rain": ["no", "yes"] * 10, "wet": ["no", "yes"] * 10})
     >>> def party(session):
-    ...     return secure.bayes_net(days, peer=session).found.arrows
+    ...     return secure.bayes_net(days, peer=session, share_categories=True).found.arrows
     >>> secure.together(party, party)
     ((('rain', 'wet'),), (('rain', 'wet'),))
     """
@@ -319,6 +329,7 @@ def bayes_net(
 
     own = LocalTable(rows, columns, split, max_values)
     own.require(order or [], schema)
+    own.require_consent(schema, share_categories)
     options: dict[str, Any] = {
         "order": None if order is None else list(order), "max_parents": max_parents, "score": score
     }  # fmt: skip
@@ -391,6 +402,8 @@ def _together(
         return Outcome(compute(peer), peer.report())
     with peer.meet(program, parameters) as session:
         found = compute(session)
+        told = {k: v for k, v in found.to_dict().items() if k not in _BOUNDS}
+        session.note_opened(json.dumps(told, sort_keys=True).encode())
     return Outcome(found, session.report())
 
 
@@ -412,6 +425,32 @@ def read_schema(path: str | Path) -> Schema:
             remedy=_WRITTEN,
         )
     return Schema.of(told)
+
+
+@dataclass(frozen=True)
+class ToldCategories(Result):
+    """What `share_categories` tells the other side: the categories of each column, in clear."""
+
+    columns: Mapping[str, tuple[str, ...]]
+
+
+def told_categories(
+    rows: Any,
+    columns: Sequence[str] | None = None,
+    *,
+    split: Split = "rows",
+    max_values: int = 64,
+) -> ToldCategories:
+    """What this side would tell the other with `share_categories`; nothing is sent.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> told_categories(pa.table({"stage": [2, 1, None], "sex": ["f", "m", "f"]})).columns
+    {'stage': ('2', '1', '(missing)'), 'sex': ('f', 'm')}
+    """
+    own = LocalTable(rows, columns, split, max_values)
+    return ToldCategories({name: tuple(values) for name, values in own.categories.items()})
 
 
 class LocalTable:
@@ -439,6 +478,7 @@ class LocalTable:
         if split not in ("rows", "cells"):
             raise ParameterError(f"`{split}` is not a way to split", remedy="Use rows or cells.")
         self.split = split
+        self.max_values = max_values
         self.categories: dict[str, list[str]] = {}
         self._codes: dict[str, NDArray[np.int64]] = {}
         opened = table(rows)
@@ -515,8 +555,27 @@ class LocalTable:
 
         if schema is None:
             same = self.split == "rows"
-            schema = pool_categories(session, self.categories, same_columns=same)
+            schema = pool_categories(
+                session, self.categories, same_columns=same, max_values=self.max_values
+            )
         return self.held(schema)
+
+    def require_consent(self, schema: Schema | None, share_categories: bool) -> None:
+        """Refuse to tell categories that nobody agreed to tell."""
+        if (schema is None) == share_categories:
+            return
+        if schema is not None:
+            raise ParameterError(
+                "with a schema no categories are told",
+                remedy="Give --schema or --share-categories (schema=, share_categories=).",
+            )
+        told = ", ".join(f"`{name}` ({len(v):,})" for name, v in self.categories.items())
+        raise ParameterError(
+            f"without a schema the other side would be told, in clear, which categories occur in "
+            f"{told}; nothing was sent",
+            remedy="Agree on the categories and give them as --schema (schema=), or tell them: "
+            "--share-categories (share_categories=True in Python).",
+        )
 
     def require(self, names: Sequence[str], schema: Schema | None) -> None:
         """Whatever can be wrong on this side alone, found before anybody is bothered."""

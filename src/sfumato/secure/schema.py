@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["Schema", "agree", "pool_categories"]
 
 _LARGEST_MESSAGE = 1 << 20
+_MOST_VALUES, _MOST_COLUMNS = 1 << 12, 1 << 12
 
 
 @dataclass(frozen=True)
@@ -107,7 +108,11 @@ def agree(session: Session, facts: Mapping[str, Any], told: Any = None) -> Any:
 
 
 def pool_categories(
-    session: Session, mine: Mapping[str, Sequence[str]], *, same_columns: bool
+    session: Session,
+    mine: Mapping[str, Sequence[str]],
+    *,
+    same_columns: bool,
+    max_values: int = _MOST_VALUES,
 ) -> Schema:
     """Tell each other the categories that occur, and take all of them.
 
@@ -119,12 +124,14 @@ def pool_categories(
         The categories of each of my columns.
     same_columns
         Whether both sides must have the same columns.
+    max_values
+        No column of the other side may have more categories.
     """
     here = {name: list(values) for name, values in mine.items()}
     if same_columns:
         # first the names alone: categories of a column that only one side has are never told
         names = session.exchange_json("columns", list(here), limit=_LARGEST_MESSAGE)
-        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        if not isinstance(names, list) or not all(map(_is_text, names)):
             session.refuse("did not name its columns", "columns")
         _require_same_columns(session, here, names)
     told = [[name, values] for name, values in here.items()]
@@ -133,6 +140,16 @@ def pool_categories(
     if not isinstance(theirs, list) or not all(_is_column(entry) for entry in theirs):
         session.refuse("did not tell its categories", "categories")
     there: dict[str, list[str]] = dict(theirs)
+    if len(there) != len(theirs) or len(there) > _MOST_COLUMNS:
+        session.refuse("told too many columns, or one of them twice", "categories")
+    for values in there.values():
+        if len(values) > max_values:
+            session.channel.stop("it was told too many categories")
+            raise PeerError(
+                f"the other party has a column with {len(values):,} categories",
+                where="categories",
+                remedy="Leave that column out on both sides, or raise --max-values (max_values=).",
+            )
     if same_columns:
         _require_same_columns(session, here, there)
     first, second = (here, there) if session.is_alice else (there, here)
@@ -163,10 +180,14 @@ def _is_column(entry: Any) -> bool:
     return (
         isinstance(entry, list)
         and len(entry) == 2
-        and isinstance(entry[0], str)
         and isinstance(entry[1], list)
-        and all(isinstance(value, str) for value in entry[1])
+        and all(_is_text(value) for value in (entry[0], *entry[1]))
     )
+
+
+def _is_text(value: Any) -> bool:
+    """Text that can be written down: JSON allows halves of letters."""
+    return isinstance(value, str) and not any("\ud800" <= c <= "\udfff" for c in value)
 
 
 def _rank(text: str) -> tuple[float, str]:

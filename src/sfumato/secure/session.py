@@ -3,14 +3,14 @@
 The greeting binds protocol version, program, roles and a digest of every parameter; a difference
 is an error on both sides that names what differs. Every later operation binds its own public
 parameters and circuit in the same way (`Session.begin`), so two programs that drift apart stop at
-the next message instead of computing nonsense.
+the next message instead of computing nonsense. At the end both compare what they sent, received
+and opened (`Session.finish`).
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import math
 import secrets
 import socket
 import threading
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 __all__ = ["PROTOCOL_VERSION", "Session", "SessionReport", "connect", "listen", "together"]
 
-PROTOCOL_VERSION = 1
+PROTOCOL_VERSION = 2
 Role = Literal["alice", "bob"]
 _LARGEST_GREETING = 1 << 16
 T = TypeVar("T")
@@ -70,6 +70,8 @@ class SessionReport(Result):
     encrypted: bool
     engine: str
     learned: tuple[tuple[str, str], ...]
+    confirmed: str | None = None
+    """A digest of transcript and result that both sides found equal; None before the end."""
 
     def to_dict(self) -> dict[str, Any]:
         """The report as plain values; `learned` becomes a list of {"who", "what"}."""
@@ -122,6 +124,8 @@ class Session:
         self._ot_sender: OTSender | None = None
         self._ot_receiver: OTReceiver | None = None
         self._operations = 0
+        self._opened = hashlib.sha256()
+        self._confirmed: str | None = None
         self._greet(parameters or {})
 
     # Agreement
@@ -222,19 +226,24 @@ class Session:
             self._ot_receiver = OTReceiver(self)
         return self._ot_receiver
 
+    @property
+    def transfers(self) -> OTSender | OTReceiver:
+        """This side's end of the oblivious transfers."""
+        return self.ot_sender if self.is_alice else self.ot_receiver
+
     @contextmanager
     def overlapping(self, transfers: int) -> Iterator[None]:
         """Messages about so many transfers, in parts that do not wait for each other's answers.
 
-        They count as one round for each lot that Bob asks for ahead.
+        They count as one round for each lot of transfers, and one for making it.
         """
-        from sfumato.secure.oblivious_transfer import AHEAD
-
-        _ = self.ot_sender if self.is_alice else self.ot_receiver  # has a round of its own
-        before = self.channel.traffic.rounds
+        stock = self.transfers  # has a round of its own
+        stock.reserve(transfers)
+        before, lots = self.channel.traffic.rounds, stock.lots
         yield
-        lots = max(1, math.ceil(transfers / AHEAD))
-        self.channel.traffic.rounds = min(self.channel.traffic.rounds, before + lots)
+        made = stock.lots - lots
+        most = before + made + max(1, made)
+        self.channel.traffic.rounds = min(self.channel.traffic.rounds, most)
 
     # What remains
 
@@ -259,12 +268,41 @@ class Session:
             encrypted=self.channel.encrypted,
             engine=self.engine.name,
             learned=tuple(self._learned),
+            confirmed=self._confirmed,
         )
 
+    def note_opened(self, value: bytes) -> None:
+        """Record something that both sides have learned, to be compared at the end."""
+        self._opened.update(len(value).to_bytes(8, "big") + value)
+
     def finish(self) -> None:
-        """Wait until the other side has finished too, then close."""
-        self.exchange("done", b"", limit=0)
+        """Compare transcript and result with the other side's, then close.
+
+        Each side first commits to what it has, then shows it: nobody can repeat what it hears.
+        """
+        sent, received = self.channel.transcript
+        mine = {"sent": sent, "received": received, "opened": self._opened.hexdigest()}
+        shown = _canonical({**mine, "role": self.role, "nonce": secrets.token_hex(32)}).encode()
+        sealed = self.exchange("end: sealed", hashlib.sha256(shown).digest(), limit=32)
+        answer = self.exchange("end: shown", shown, limit=_LARGEST_GREETING)
+        try:
+            theirs = json.loads(answer)
+        except (ValueError, RecursionError):
+            theirs = None
+        honest = hashlib.sha256(answer).digest() == sealed
+        if not honest or not isinstance(theirs, dict) or theirs.get("role") != self.peer:
+            self.refuse("did not show what it had sealed", "end")
+        different = _endings(mine, theirs)
         self.channel.close()
+        if different:
+            raise PeerError(
+                f"the two sides do not end alike: {different}",
+                where="end",
+                remedy="Discard the result; nothing was written. Look for a faulty machine or "
+                "line, or a party that does not follow the protocol.",
+            )
+        alice, bob = (sent, received) if self.is_alice else (received, sent)
+        self._confirmed = _digest([alice, bob, mine["opened"]])
 
     def __enter__(self) -> Self:
         return self
@@ -376,6 +414,15 @@ def _met(
     except BaseException:
         channel.close()
         raise
+
+
+def _endings(mine: dict[str, str], theirs: dict[str, Any]) -> str:
+    """How two ends of a session differ."""
+    if mine["sent"] != theirs.get("received") or mine["received"] != theirs.get("sent"):
+        return "what one side sent is not what the other received"
+    if mine["opened"] != theirs.get("opened"):
+        return "the results differ"
+    return ""
 
 
 def _peer(error: BaseException) -> bool:

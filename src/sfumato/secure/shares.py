@@ -384,7 +384,10 @@ def reveal(session: Session, shares: Shares, *, to: str = "both", what: str) -> 
     if to not in ("both", session.role):
         return None
     theirs = receive_elements(session, "reveal", ring, len(shares))
-    return ring.decode(ring.add(shares.values, theirs))
+    opened = ring.add(shares.values, theirs)
+    if to == "both":
+        session.note_opened(opened.tobytes())
+    return ring.decode(opened)
 
 
 def reveal_real(session: Session, shares: Shares, *, to: str = "both", what: str) -> Any:
