@@ -41,7 +41,12 @@ def session_summary(found: SessionReport) -> Page:
         title="Computed together",
         subtitle=f"Program {found.program} · this side was {found.role}",
         verdict=f"Two parties computed together over {line}: {amount(total)} in "
-        f"{found.rounds:,} rounds. Nobody learned more than is listed below.",
+        f"{found.rounds:,} rounds. Nobody learned more than is listed below"
+        + (
+            ", and both sides ended with the same result and transcript."
+            if found.confirmed
+            else "."
+        ),
         tone="good" if found.encrypted else "warn",
         facts=(
             ("rounds", f"{found.rounds:,}"),
