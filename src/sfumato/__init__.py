@@ -14,6 +14,7 @@ from sfumato._version import __version__
 
 if TYPE_CHECKING:
     from sfumato import datasets, demo, errors, hierarchy, joint, secure
+    from sfumato.anonymization.numbers_as import midpoints
     from sfumato.anonymization.verb import anonymize
     from sfumato.budget import Budget
     from sfumato.hierarchy import Hierarchy
@@ -42,6 +43,7 @@ _HOMES = {
     "attack": "populations.attack",
     "mask": "quasi.mask",
     "measure": "quasi.measure",
+    "midpoints": "anonymization.numbers_as",
     "minimal_keys": "quasi.minimal_keys",
     "minimum_key": "quasi.key",
     "population": "populations.survey",
@@ -72,6 +74,7 @@ __all__ = [
     "joint",
     "mask",
     "measure",
+    "midpoints",
     "minimal_keys",
     "minimum_key",
     "population",

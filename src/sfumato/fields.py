@@ -115,6 +115,12 @@ class Parameter:
         """The texts it may be; none where any will do."""
         return get_args(self.kind) if get_origin(self.kind) is Literal else ()
 
+    @cached_property
+    def _choices_by_column(self) -> tuple[str, ...]:
+        """The texts it may be where it is one for all columns or a table of them."""
+        inside = [one for one in get_args(self.kind) if get_origin(one) is Literal]
+        return get_args(inside[0]) if inside else ()
+
     def checked(self, value: Any, where: str | None = None) -> Any:
         """The value in one form: numbers as they count, names of columns as tuples.
 
@@ -133,12 +139,14 @@ class Parameter:
             return self._number(value, where)
         if self.kind == Weights:
             return self._weights(value, where)
-        if self.choices and value not in self.choices and isinstance(value, str):
-            raise ParameterError(
-                f"`{self.name}` cannot be `{value}`",
-                where=where,
-                remedy=did_you_mean(value, self.choices),
-            )
+        choices = self.choices or self._choices_by_column
+        for one in value.values() if isinstance(value, Mapping) else (value,):
+            if choices and one not in choices and isinstance(one, str):
+                raise ParameterError(
+                    f"`{self.name}` cannot be `{one}`",
+                    where=where,
+                    remedy=did_you_mean(one, choices),
+                )
         if not _fits(value, self.kind):
             raise self._refused(value, where)
         return str(value) if isinstance(value, Path) and self.kind is not Any else value

@@ -106,6 +106,17 @@ class Persons:
         """How many persons there are."""
         return int(self.persons.max()) + 1 if len(self.persons) else 0
 
+    def holders(self, column: str) -> Array:
+        """How many persons hold each value of a column."""
+        run = self.entries.arrays[-1].astype(np.int64)
+        length = np.diff(self.runs)[run]
+        begins = self.runs[run] - (np.cumsum(length) - length)
+        who = self.persons[np.repeat(begins, length) + np.arange(length.sum())].astype(np.int64)
+        codes = np.repeat(self.entries.column(column).astype(np.int64), length)
+        pairs = np.unique(codes * self.number + who)
+        size = len(self.entries.values_of(column))
+        return np.bincount(pairs // max(self.number, 1), minlength=size)
+
     def rules(self, models: Sequence[Model]) -> Rules:
         """Models as compiled rules that count persons."""
         return with_persons(

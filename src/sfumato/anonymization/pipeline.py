@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from sfumato.anonymization.actions import Merged
 from sfumato.anonymization.k_map import in_common_codes, with_people, without_people
@@ -117,8 +118,15 @@ def prepare(table: Table, request: Request, budget: Budget) -> Problem:
             remedy=f"Ask for k <= {number:,}." if number else "There is nothing to release.",
         )
     require_reachable(request.models, columns, number, counted=counted)
-    shapes, reasons = _shapes(request, entries)
+    held = {
+        name: _rows_of_values(entries, name) if persons is None else whose.holders(name)
+        for name in request.qi_columns
+    }
+    shapes, reasons = _shapes(request, entries, held, max(rules.k, request.k_map or 0))
     limits = {} if request.boundaries is None else request.boundaries.limits(shapes)
+    for limit in limits.values():
+        if isinstance(limit.shape, Ranges) and limit.max_width is not None:
+            limit.shape.widest = limit.max_width
     return Problem(
         entries=entries,
         qi=request.qi_columns,
@@ -136,6 +144,7 @@ def prepare(table: Table, request: Request, budget: Budget) -> Problem:
         original=original,
         merged=merged,
         inferred=reasons,
+        held=held,
     )
 
 
@@ -186,20 +195,29 @@ def _options(request: Request, shapes: Mapping[str, Shape]) -> Mapping[str, Any]
     return {"cuts": request.workload.cuts(shapes), **request.options}
 
 
-def _shapes(request: Request, entries: Codes) -> tuple[Mapping[str, Shape], dict[str, str]]:
+def _rows_of_values(entries: Codes, name: str) -> npt.NDArray[np.int64]:
+    """How many rows hold each value of a column."""
+    size = len(entries.values_of(name))
+    held = np.bincount(entries.column(name), weights=entries.counts, minlength=size)
+    return held.astype(np.int64)
+
+
+def _shapes(
+    request: Request, entries: Codes, held: Mapping[str, npt.NDArray[np.int64]], k: int
+) -> tuple[Mapping[str, Shape], dict[str, str]]:
     """How each quasi-identifier may be blurred."""
     shapes: dict[str, Shape] = {}
     reasons: dict[str, str] = {}
     for name in request.qi_columns:
         values = entries.values_of(name)
+        codes = name in request.categorical
         if name in request.trees:
             shapes[name] = request.trees[name].bind(values, name)
         elif request.infers_trees:
-            held = SensitiveColumn.of(entries.column(name), entries.counts, values).counts
-            hierarchy, reasons[name] = infer(name, values, held)
+            hierarchy, reasons[name] = infer(name, values, held[name], categorical=codes, k=k)
             shapes[name] = hierarchy.bind(values, name)
-        elif _ordered(values):
-            shapes[name] = Ranges(values, name)
+        elif _ordered(values) and not codes:
+            shapes[name] = Ranges(values, name, None if request.exact_ends else held[name], k)
         else:
             shapes[name] = ValueSets(values, name)
     return shapes, reasons

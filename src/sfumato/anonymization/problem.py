@@ -75,6 +75,8 @@ class Problem:
         Where persons are counted, the entries as the table has them with the person beside them.
     inferred
         For each column whose tree was inferred, why it looks as it does.
+    held
+        By quasi-identifier, how many rows (or persons, where those count) hold each value.
     """
 
     entries: Codes
@@ -96,6 +98,7 @@ class Problem:
     merged: Merged | None = None
     histories: Codes | None = None
     inferred: Mapping[str, str] = field(default_factory=dict)
+    held: Mapping[str, npt.NDArray[np.int64]] = field(default_factory=dict)
 
     @property
     def source(self) -> Codes:

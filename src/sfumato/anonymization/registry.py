@@ -107,12 +107,12 @@ METHODS: dict[str, Method] = {
     "quantiles": Method(
         "sfumato.anonymization.methods.one_dimension:solve_quantiles",
         "cuts one column at its quantiles: the least total change of rank",
-        ("ties", "representative"),
+        ("ties",),
     ),
     "optimal-1d": Method(
         "sfumato.anonymization.methods.one_dimension:solve_optimal",
         "groups one column at the least k-median, cellular or k-center cost",
-        ("cost", "ties", "representative"),
+        ("cost", "ties"),
     ),
 }
 """All methods, in the order help texts list them."""
@@ -173,7 +173,4 @@ class MethodFields(TypedDict, total=False):
         float | None, Field("Share of rows that `full-domain` may leave out.", BLURRING)
     ]
     ties: Annotated[bool | None, Field("Whether equal values stay together.", BLURRING)]
-    representative: Annotated[
-        str | None, Field("What stands for a group: range, median or mean.", BLURRING)
-    ]
     cost: Annotated[str | None, Field("What `optimal-1d` makes smallest.", BLURRING)]

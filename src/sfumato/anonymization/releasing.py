@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from sfumato.anonymization.actions import alone, described, pseudonym_step
 from sfumato.anonymization.costs import risks, utility
+from sfumato.anonymization.numbers_as import WORDS, bound_names, number_columns
 from sfumato.anonymization.persons import group_persons
 from sfumato.anonymization.problem import Problem, Shape, Solution
 from sfumato.anonymization.request import Request
@@ -38,6 +39,11 @@ def release_of(table: Table, request: Request, parts: Sequence[Solution]) -> Rel
     """The release that carries solutions out and promises what was asked, not yet written."""
     steps = [step_of(part, request) for part in parts]
     written = {name for step in steps for name in step.cells}
+    parted = [
+        name for name, how in request.shows.items() if how == "bounds" and name not in written
+    ]
+    parted = [name for name in parted if bound_names(name)[0] in written]
+    qi = tuple(_released_names(names, parted) for names in request.qi)
     _require_new_names(written - set(request.qi_columns), table)
     steps += [
         alone(table, name, actions)
@@ -48,16 +54,16 @@ def release_of(table: Table, request: Request, parts: Sequence[Solution]) -> Rel
         steps += [pseudonym_step(table, name, request.key) for name in request.replaced]
     hidden = [c.name for c in table.engine.schema() if c.name not in table.columns]
     drop = (*request.dropped, *hidden)
-    promises = _promises(request)
+    promises = _promises(request, qi)
     if drop:
         promises.append(WithoutColumns(drop))
     release = Release.planned(
         table,
-        Recoding(tuple(steps), drop),
+        Recoding(tuple(steps), (*drop, *parted)),
         _foreseen(parts[0]),
         method=request.method,
         asked=request.asked,
-        qi=request.qi,
+        qi=qi,
         promises=tuple(promises),
         suppressed_rows=max(part.problem.rows - int(part.sizes.sum()) for part in parts),
         suppressed_cells=sum(_suppressed_cells(part) for part in parts),
@@ -88,13 +94,19 @@ def _require_new_names(added: set[str], table: Table) -> None:
         )
 
 
-def _promises(request: Request) -> list[Promise]:
+def _released_names(names: Sequence[str], parted: Sequence[str]) -> tuple[str, ...]:
+    """The columns of a set as the release names them."""
+    pairs = (bound_names(name) if name in parted else (name,) for name in names)
+    return tuple(name for pair in pairs for name in pair)
+
+
+def _promises(request: Request, qi: tuple[tuple[str, ...], ...]) -> list[Promise]:
     """What must hold of the output: the models of each set, and k-map in the population."""
     promises: list[Promise] = []
     models = tuple(model for model in request.models if not model.asks_people)
     if models:
         wildcards = bool(request.options.get("wildcards"))
-        promises.append(Anonymity(models, request.qi, request.sensitive, wildcards, request.person))
+        promises.append(Anonymity(models, qi, request.sensitive, wildcards, request.person))
     if request.population is not None:
         promises.append(
             MatchesPopulation(
@@ -125,6 +137,9 @@ def _all_actions(table: Table, request: Request, parts: Sequence[Solution]) -> d
     actions = dict.fromkeys(table.columns, "kept")
     for part in parts:
         actions |= column_actions(part)
+    for name, how in request.shows.items():
+        if how in WORDS and actions[name].startswith("blurred"):
+            actions[name] += f", {WORDS[how]}"
     for name, given in request.actions.items():
         first = described(given)
         then = actions[name]
@@ -163,8 +178,9 @@ def _persons_told(parts: Sequence[Solution], person: str) -> dict[str, Any]:
 def step_of(solution: Solution, request: Request) -> Step:
     """The recoding step that carries a solution out.
 
-    Blurred columns become text. Starred columns keep their type, with null for a star (and a
-    column ``<name>__suppressed`` where nulls occurred before), or become text on request.
+    Blurred columns become text, or numbers and dates on request. Starred columns keep their type,
+    with null for a star (and a column ``<name>__suppressed`` where nulls occurred before), or
+    become text on request.
     """
     problem, original = solution.problem, solution.problem.source
     names = problem.qi
@@ -174,10 +190,10 @@ def step_of(solution: Solution, request: Request) -> Step:
     cells: dict[str, Cells] = {}
     for column in problem.qi:
         if column in solution.published:
-            shown = solution.published[column]
-            codes = np.append(np.maximum(shown.codes, 0), 0)  # -1, a row left out, takes the last
-            codes = codes.astype(smallest_dtype(len(shown.labels)))
-            cells[column] = Cells(codes[groups], shown.labels)
+            how = request.shows.get(column, "range")
+            for name, (codes, values) in _shown(solution, column, how).items():
+                codes = np.append(codes, 0)  # -1, a row left out, takes the last
+                cells[name] = _cells(codes[groups], values)
         elif column in solution.starred:
             starred = (groups >= 0) & solution.starred[column][groups]
             if starred.any():
@@ -190,6 +206,14 @@ def step_of(solution: Solution, request: Request) -> Step:
         first, last = _ordinals(entry, rows)
     keep = None if bool((groups >= 0).all()) else groups >= 0
     return Step(match, cells, keep, first, last)
+
+
+def _shown(solution: Solution, column: str, how: str) -> Mapping[str, tuple[CodeArray, pa.Array]]:
+    """What stands for a blurred column: which entry each group shows, and the entries."""
+    if how != "range":
+        return number_columns(solution, column, how)
+    shown = solution.published[column]
+    return {column: (np.maximum(shown.codes, 0), shown.labels)}
 
 
 def _pieces(

@@ -35,9 +35,11 @@ from sfumato.privacy import Model, column_sets, models_of, read_key
 from sfumato.privacy.models import COLUMNS, PromiseFields
 from sfumato.tables import Table, table
 
-__all__ = ["Request", "RequestFields"]
+__all__ = ["NumbersAs", "Request", "RequestFields"]
 
 WRITING = "Writing the release"
+NumbersAs = Literal["range", "mean", "median", "middle", "bounds"]
+"""What stands for the numbers of a class."""
 
 
 class RequestFields(PromiseFields, MethodFields, total=False):
@@ -66,6 +68,15 @@ class RequestFields(PromiseFields, MethodFields, total=False):
             COLUMNS,
             "--rows-are-people",
             default=False,
+        ),
+    ]
+    categorical: Annotated[
+        Columns,
+        Field(
+            "Columns of numbers that are codes: they become sets of values, never ranges.",
+            COLUMNS,
+            "--categorical",
+            "A,B,…",
         ),
     ]
     columns: Annotated[
@@ -137,6 +148,29 @@ class RequestFields(PromiseFields, MethodFields, total=False):
             "FILE",
             what="a file or a table",
             file=True,
+        ),
+    ]
+    numbers_as: Annotated[
+        NumbersAs | Mapping[str, NumbersAs],
+        Field(
+            "What stands for the numbers and dates of a class: the range as text, its mean, median "
+            "or middle as a number or date, or its bounds in two columns; for all columns or by "
+            "column.",
+            WRITING,
+            "--numbers-as",
+            "range|mean|median|middle|bounds",
+            default="range",
+            what="range, mean, median, middle or bounds, or a table of them",
+        ),
+    ]
+    exact_ends: Annotated[
+        bool,
+        Field(
+            "Whether ranges end at the smallest and largest value of their class, or at round "
+            "numbers and dates.",
+            WRITING,
+            "--exact-ends/--round-ends",
+            default=False,
         ),
     ]
     suppressed_as: Annotated[
@@ -332,6 +366,11 @@ class Request:
         return {name: actions for name, actions in self.columns.items() if name not in gone}
 
     @property
+    def shows(self) -> dict[str, str]:
+        """By quasi-identifier, what stands for its numbers, once the request was opened."""
+        return dict(self.numbers_as) if isinstance(self.numbers_as, Mapping) else {}
+
+    @property
     def dropped(self) -> tuple[str, ...]:
         """Columns that are left out of the release; the person's is one of them."""
         marked = self._marked("identifiers", "drop")
@@ -370,6 +409,7 @@ class Request:
             boundaries = Boundaries(boundaries) if inline else Boundaries.read(boundaries)
         told = {
             "qi": sets,
+            "numbers_as": self._shown_numbers(source),
             "boundaries": boundaries,
             "workload": None if self.workload is None else QueryLog.of(self.workload),
             "population": None if self.population is None else table(self.population),
@@ -392,6 +432,23 @@ class Request:
         request._check(source)
         return request
 
+    def _shown_numbers(self, source: Table) -> dict[str, str]:
+        """By quasi-identifier, what stands for its numbers; columns of text have none."""
+        line = [c.name for c in source.schema if c.ordered and c.name not in self.categorical]
+        given = self.numbers_as
+        if isinstance(given, str):
+            return {name: given for name in self.qi_columns if name in line}
+        for name in given:
+            source.require([name])
+            if name not in line or name not in self.qi_columns:
+                raise ColumnError(
+                    f"column `{name}` is no quasi-identifier that holds numbers or dates, so none "
+                    "can stand for its classes",
+                    where=source.name,
+                    remedy=did_you_mean(name, [n for n in self.qi_columns if n in line]),
+                )
+        return dict(given)
+
     def _with(self, **values: Any) -> Request:
         """The same with other values, which are right."""
         kept = {**self.values, **values}
@@ -405,7 +462,7 @@ class Request:
             inside = {name: rule for name, rule in bounds.columns.items() if name in names}
             bounds = Boundaries(inside, bounds.where) if inside else None
         told = {"qi": tuple(sets), "boundaries": bounds}
-        for given in ("weights", "hierarchies"):
+        for given in ("weights", "hierarchies", "numbers_as"):
             if given in self.values:
                 told[given] = {n: v for n, v in self.values[given].items() if n in names}
         return self._with(**told)
@@ -422,6 +479,7 @@ class Request:
             "an identifier to be left out": self.dropped,
             "an identifier to be replaced by a pseudonym": self.replaced,
         }
+        source.require(self.categorical)
         seen: dict[str, str] = {}
         for part, names in parts.items():
             source.require(names)
@@ -499,6 +557,11 @@ class Request:
             raise ParameterError(
                 "a target cannot be kept predictable together with k-map",
                 remedy="Leave one of them out.",
+            )
+        if self.k_map and any(how != "range" for how in self.shows.values()):
+            raise ParameterError(
+                "k-map finds people by ranges, and a number in place of a range finds others",
+                remedy=f"Keep ranges ({spell('numbers_as', 'range')}), or ask for k.",
             )
         if bool(self.k_map) != (self.population is not None):
             example = f"{spell('k_map', 20)} {spell('population', 'voters.parquet')}"

@@ -27,7 +27,9 @@ _CROWDED = 0.6
 """If one interval of equal width would hold more than this share of rows, cut by frequency."""
 
 
-def infer(name: str, values: pa.Array, counts: Any = None) -> tuple[Hierarchy, str]:
+def infer(
+    name: str, values: pa.Array, counts: Any = None, *, categorical: bool = False, k: int = 5
+) -> tuple[Hierarchy, str]:
     """Choose a hierarchy from a column's name, type and values.
 
     Parameters
@@ -38,6 +40,10 @@ def infer(name: str, values: pa.Array, counts: Any = None) -> tuple[Hierarchy, s
         Distinct values of the column.
     counts
         Rows that hold each value; 1 each by default.
+    categorical
+        Whether numbers are codes, whose neighbours have nothing in common.
+    k
+        From how many rows on a value may be the end of an interval, unless it is a round number.
 
     Returns
     -------
@@ -64,10 +70,12 @@ def infer(name: str, values: pa.Array, counts: Any = None) -> tuple[Hierarchy, s
         return Hierarchy.from_levels([["null"], [STAR]]), "no values but null"
     if pa.types.is_boolean(kind):
         return flat(values), "yes or no: only * above"
+    if categorical and not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
+        return flat(values), f"{len(values)} codes of categories: only * above"
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
         return _calendar(values, name)
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        return _number(name, values, counts)
+        return _number(name, values, counts, k)
     text = as_text(values)
     if as_days(text) is not None:
         return _calendar(text, name)
@@ -83,7 +91,7 @@ def _calendar(values: pa.Array, name: str) -> tuple[Hierarchy, str]:
     return dates(values, levels, name=name), "times: day, month, quarter, year, decade"
 
 
-def _number(name: str, values: pa.Array, counts: Any) -> tuple[Hierarchy, str]:
+def _number(name: str, values: pa.Array, counts: Any, k: int) -> tuple[Hierarchy, str]:
     points = numbers(values, name)
     finite = points[np.isfinite(points)]
     whole = pa.types.is_integer(values.type)
@@ -102,7 +110,7 @@ def _number(name: str, values: pa.Array, counts: Any) -> tuple[Hierarchy, str]:
         in_interval = np.bincount(((finite - lowest) / width).astype(np.int64), weights=weight)
         even = in_interval.max() <= _CROWDED * weight.sum()
     if not even:
-        tree = equal_frequency(values, counts, groups=16, name=name)
+        tree = equal_frequency(values, counts, groups=16, k=k, name=name)
         return tree, "unevenly spread numbers: intervals of about equally many rows"
     tree = intervals(values, width=width, name=name)
     return tree, f"numbers: intervals of {width:g}, each next level twice as wide"

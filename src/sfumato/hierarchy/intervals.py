@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.errors import ParameterError, spell
+from sfumato.hierarchy.ends import FINEST, round_ends
 from sfumato.hierarchy.hierarchy import Hierarchy
 from sfumato.hierarchy.labels import as_text
 from sfumato.hierarchy.ranges import numbers
@@ -28,6 +29,7 @@ def intervals(
     count: int | None = None,
     edges: Sequence[float] | None = None,
     fanout: int = 2,
+    k: int = 5,
     name: str = "values",
 ) -> Hierarchy:
     """Cut numbers (or dates, in days) into intervals, and those into wider ones.
@@ -42,6 +44,8 @@ def intervals(
         equal width; or the edges between them, with an open interval at either end.
     fanout
         How many intervals become one on the next level.
+    k
+        With `count`, from how many rows on a value may be an end; others end at round numbers.
 
     Examples
     --------
@@ -69,7 +73,7 @@ def intervals(
         levels = _aligned(points, float(width), fanout, values.type, name)
     else:
         assert count is not None
-        levels = _equal_width(points, count, fanout, values.type)
+        levels = _equal_width(values.drop_null(), points, count, fanout, k)
     return _hierarchy(kept, levels)
 
 
@@ -79,9 +83,12 @@ def equal_frequency(
     *,
     groups: int,
     fanout: int = 2,
+    k: int = 5,
     name: str = "values",
 ) -> Hierarchy:
     """Cut numbers (or dates) into intervals that hold about equally many rows.
+
+    Intervals end at round numbers, none of them a value of fewer than `k` rows.
 
     Equal values stay together; a value so common that it would fill an interval gets one to
     itself, so that the others do not drown in it.
@@ -92,12 +99,14 @@ def equal_frequency(
         Rows that hold each value; 1 each by default.
     groups
         How many intervals on the finest level.
+    k
+        From how many rows on a value may be an end.
 
     Examples
     --------
-    >>> incomes = equal_frequency(pa.array([1, 2, 3, 1000]), groups=2)
+    >>> incomes = equal_frequency(pa.array([11, 23, 38, 1000]), groups=2)
     >>> incomes.levels()[1].to_pylist()
-    ['[1, 3)', '[1, 3)', '[3, 1000]', '[3, 1000]']
+    ['[10, 35)', '[10, 35)', '[35, 1005)', '[35, 1005)']
     """
     if groups < 1:
         raise ParameterError(f"{groups} groups are not possible", remedy="Give at least 1.")
@@ -109,8 +118,9 @@ def equal_frequency(
     order = finite[np.argsort(points[finite], kind="stable")]
     if len(order) == 0:
         return _hierarchy(kept, [])
-    cuts = np.append(points[order[_balanced(weight[order], groups)]], np.inf)
-    return _hierarchy(kept, _merging(points, cuts, fanout, values.type))
+    line, weights = values.drop_null().take(pa.array(order)), weight[order]
+    cuts = points[order[_balanced(weights, groups)]]
+    return _hierarchy(kept, _merging(points, *_rounded(line, weights, cuts, k), fanout))
 
 
 def _balanced(weight: Array, groups: int) -> Array:
@@ -162,18 +172,36 @@ def _aligned(
         width *= fanout
 
 
-def _equal_width(points: Array, count: int, fanout: int, kind: pa.DataType) -> list[pa.Array]:
-    """So many intervals of equal width from the smallest value to the largest."""
+def _equal_width(
+    values: pa.Array, points: Array, count: int, fanout: int, k: int
+) -> list[pa.Array]:
+    """So many intervals of about equal width around all values."""
     if count < 1:
         raise ParameterError(f"{count} intervals are not possible", remedy="Give at least 1.")
-    finite = points[np.isfinite(points)]
-    lowest, highest = float(finite.min()), float(finite.max())
-    width = (highest - lowest) / count
-    if not pa.types.is_floating(kind) and not pa.types.is_decimal(kind):
-        width = float(np.ceil(width))
-    cuts = np.array([lowest, *(float(f"{lowest + i * width:.15g}") for i in range(1, count))])
-    cuts = np.unique(cuts[(cuts >= lowest) & (cuts <= highest)])
-    return _merging(points, np.append(cuts, np.inf), fanout, kind)
+    finite = np.flatnonzero(np.isfinite(points))
+    order = finite[np.argsort(points[finite], kind="stable")]
+    cuts = np.linspace(points[order[0]], points[order[-1]], count, endpoint=False)
+    line = values.take(pa.array(order))
+    return _merging(points, *_rounded(line, np.ones(len(line)), cuts, k), fanout)
+
+
+def _rounded(line: pa.Array, counts: Array, cuts: Array, k: int) -> tuple[Array, list[str], bool]:
+    """Round ends at or below cuts, and one above all values; as coarse as keeps them apart.
+
+    Where nothing round lies between two cuts they stay as they are, and the last interval ends with
+    the largest value, which the third answer says.
+    """
+    last = np.array([len(line) - 1])
+    for finest in (FINEST, FINEST / 10, FINEST / 100, FINEST / 10_000):
+        ends = round_ends(line, counts, k, finest)
+        if ends is None:
+            break
+        begins = np.searchsorted(ends.points, cuts, "right") - 1
+        at = np.append(begins, ends.around(last, last)[1])
+        if len(np.unique(at)) == len(at):
+            return ends.points[at], ends.texts.take(pa.array(at)).to_pylist(), False
+    exact = np.append(cuts, numbers(line[-1:], "values"))
+    return exact, [_text(point, line.type) for point in exact], True
 
 
 def _between(points: Array, edges: Array, fanout: int, kind: pa.DataType) -> list[pa.Array]:
@@ -187,13 +215,19 @@ def _between(points: Array, edges: Array, fanout: int, kind: pa.DataType) -> lis
     return levels
 
 
-def _merging(points: Array, cuts: Array, fanout: int, kind: pa.DataType) -> list[pa.Array]:
-    """Intervals that begin at the cuts, then ever `fanout` neighbours together."""
-    closing = float(points[np.isfinite(points)].max())
+def _merging(
+    points: Array, cuts: Array, texts: list[str], closed: bool, fanout: int
+) -> list[pa.Array]:
+    """Intervals from each cut to the next, then ever `fanout` neighbours together."""
     levels = []
-    while len(cuts) > 2:
-        levels.append(_labels(points, cuts, kind, closing))
-        cuts = np.append(cuts[:-1][::fanout], np.inf)
+    at = np.arange(len(cuts))
+    while len(at) > 2:
+        labels = [f"[{texts[low]}, {texts[high]})" for low, high in pairwise(at)]
+        if closed:
+            labels[-1] = labels[-1][:-1] + "]"
+        place = np.clip(np.searchsorted(cuts[at], points, "right") - 1, 0, len(labels) - 1)
+        levels.append(pa.array(labels).take(pa.array(place, mask=~np.isfinite(points))))
+        at = np.append(at[:-1][::fanout], at[-1])
     return levels
 
 
@@ -205,19 +239,14 @@ def _points(values: pa.Array, name: str) -> tuple[Array, pa.Array]:
     return numbers(values, name), as_text(values)
 
 
-def _labels(
-    points: Array, cuts: Array, kind: pa.DataType, closing: float | None = None
-) -> pa.Array:
+def _labels(points: Array, cuts: Array, kind: pa.DataType) -> pa.Array:
     """Label of the interval that each point lies in; null for what is no finite number."""
     texts = []
     for low, high in pairwise(cuts):
         if low == -np.inf:
             texts.append(f"< {_text(high, kind)}")
-        elif high == np.inf and closing is None:
-            texts.append(f">= {_text(low, kind)}")
         elif high == np.inf:
-            assert closing is not None
-            texts.append(f"[{_text(low, kind)}, {_text(closing, kind)}]")
+            texts.append(f">= {_text(low, kind)}")
         else:
             texts.append(f"[{_text(low, kind)}, {_text(high, kind)})")
     at = np.clip(np.searchsorted(cuts, points, "right") - 1, 0, len(texts) - 1)

@@ -2,16 +2,27 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from sfumato.hierarchy.tree import Array
 
-__all__ = ["STAR", "Published", "as_text", "braces_around", "star_beside"]
+__all__ = [
+    "STAR",
+    "Interval",
+    "Published",
+    "as_text",
+    "braces_around",
+    "read_interval",
+    "set_members",
+    "star_beside",
+]
 
 
 STAR = "*"
@@ -66,6 +77,83 @@ def braces_around(text: str) -> int:
     """
     before, after = len(text) - len(text.lstrip("{")), len(text) - len(text.rstrip("}"))
     return min(before, after)
+
+
+class Interval(NamedTuple):
+    """The ends of a range as texts, and whether they belong to it; None where it has no end."""
+
+    low: str | None
+    with_low: bool
+    high: str | None
+    with_high: bool
+
+
+_INTERVAL = re.compile(r"([\[(])\s*(.+?)\s*,\s*(.+?)\s*([)\]])")
+_DASHED = re.compile(r"(-?\d+(?:\.\d+)?)\s*(?:-|–|to)\s*(-?\d+(?:\.\d+)?)")
+_ONE_SIDED = re.compile(r"(<=|>=|<|>|≤|≥)\s*(.+)")
+_AND_ABOVE = re.compile(r"(-?\d+(?:\.\d+)?)\s*\+")
+
+
+def read_interval(text: str) -> Interval | None:
+    """The range that a label means; None where it is none.
+
+    Examples
+    --------
+    >>> read_interval("[20, 30)")
+    Interval(low='20', with_low=True, high='30', with_high=False)
+    >>> read_interval("20-29") == read_interval("[20, 29]"), read_interval(">= 90").low
+    (True, '90')
+    >>> read_interval("90+").high is None, read_interval("Divorced") is None
+    (True, True)
+    """
+    if match := _INTERVAL.fullmatch(text):
+        opening, low, high, closing = match.groups()
+        return Interval(low, opening == "[", high, closing == "]")
+    if match := _DASHED.fullmatch(text):
+        return Interval(match[1], True, match[2], True)
+    if match := _AND_ABOVE.fullmatch(text):
+        return Interval(match[1], True, None, True)
+    if match := _ONE_SIDED.fullmatch(text):
+        with_end = match[1] in ("<=", ">=", "≤", "≥")
+        if match[1][0] in "<≤":
+            return Interval(None, True, match[2], with_end)
+        return Interval(match[2], with_end, None, True)
+    return None
+
+
+def set_members(inside: str) -> list[str | None] | None:
+    """Members of a set's label without its braces; None where it does not parse.
+
+    Those that could be misread are quoted as in JSON.
+
+    Examples
+    --------
+    >>> set_members('Divorced, "a, b", null')
+    ['Divorced', 'a, b', None]
+    """
+    members: list[str | None] = []
+    decoder = json.JSONDecoder()
+    at = 0
+    while at <= len(inside):
+        if inside[at : at + 1] == '"':
+            try:
+                text, at = decoder.raw_decode(inside, at)
+            except json.JSONDecodeError:
+                return None
+            members.append(text)
+        else:
+            end = inside.find(",", at)
+            end = len(inside) if end < 0 else end
+            text, at = inside[at:end].strip(), end
+            members.append(None if text == "null" else text)
+        if at == len(inside):
+            return members
+        if inside[at] != ",":
+            return None
+        at += 1
+        while at < len(inside) and inside[at] == " ":
+            at += 1
+    return members
 
 
 @dataclass(frozen=True, eq=False)

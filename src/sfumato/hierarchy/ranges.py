@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from functools import cached_property
 from typing import Any, Literal
@@ -10,14 +11,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sfumato.engines.writing import parsed
 from sfumato.errors import ColumnError, HierarchyError
-from sfumato.hierarchy.labels import Published, as_text
+from sfumato.hierarchy.ends import Ends, round_ends
+from sfumato.hierarchy.labels import Interval, Published, as_text, read_interval
 from sfumato.hierarchy.tree import Array
 
 __all__ = ["Ranges", "numbers"]
 
 _WHOLE = re.compile(r"-?[0-9]+")
-_INTERVAL = re.compile(r"\[(.+), (.+)([)\]])")
 
 
 class Ranges:
@@ -33,6 +35,10 @@ class Ranges:
         Distinct values of the column, in the order of its codes.
     name
         The column, for error messages.
+    held, k
+        Rows that hold each value, for ranges that end at round numbers: no end is then a value of
+        fewer than k rows (see `round_ends`). Without them a range ends at the smallest and the
+        largest value inside.
 
     Attributes
     ----------
@@ -42,6 +48,8 @@ class Ranges:
         The values as numbers, ascending.
     width
         Largest point minus smallest.
+    widest
+        How wide a range may become by ending at a round number; a wider one keeps its own ends.
 
     Examples
     --------
@@ -50,11 +58,14 @@ class Ranges:
     ['[21, 26)', '25', '*']
     >>> age.loss([0, 1, 0], [1, 1, 3]).round(3).tolist()
     [0.308, 0.0, 1.0]
+    >>> rounded = Ranges(age.values, "age", held=[1, 1, 1, 1], k=2)
+    >>> rounded.published([0, 1], [1, 1]).array().to_pylist()
+    ['[20, 26)', '25']
     """
 
     kind: Literal["ranges"] = "ranges"
 
-    def __init__(self, values: pa.Array, name: str) -> None:
+    def __init__(self, values: pa.Array, name: str, held: Any = None, k: int = 0) -> None:
         if pa.types.is_dictionary(values.type):
             values = values.cast(values.type.value_type)
         points = numbers(values, name)
@@ -77,6 +88,10 @@ class Ranges:
             )
         nulls = np.flatnonzero(np.asarray(values.is_null()))
         self.null_code: int | None = int(nulls[0]) if len(nulls) else None
+        self.widest = math.inf
+        self.ends: Ends | None = None
+        if held is not None:
+            self.ends = round_ends(values.take(pa.array(on_line)), np.asarray(held)[on_line], k)
 
     def __repr__(self) -> str:
         return f"Ranges(column `{self.name}`, {self.size} values)"
@@ -103,17 +118,17 @@ class Ranges:
         share = spread / (self.width or 1.0)
         return np.where(low == high, 0.0, np.where(high > last, 1.0, share))
 
-    def labels(self, low: Any, high: Any, closed: bool = False) -> pa.Array:
-        """Text of ranges: a single value as itself, ``[20, 30)``, or ``*``.
+    def labels(self, low: Any, high: Any) -> pa.Array:
+        """Text of ranges that end at values: a single value as itself, ``[20, 30)``, or ``*``.
 
         The open end is the next whole number or day; for other types it is the next value of the
-        column, and the column's largest value closes its range. `closed` writes ``[20, 29]``.
+        column, and the column's largest value closes its range.
         """
         low, high = np.asarray(low, dtype=np.int64), np.asarray(high, dtype=np.int64)
         ranked = self.values.take(pa.array(self.order))
         text = as_text(ranked)
         line = ranked[: len(self.points)]
-        ends, bracket = _ends(line, closed)
+        ends, bracket = _ends(line)
         inside = np.minimum(high, max(len(line) - 1, 0))
         if len(line) == 0:
             interval = pa.array(["*"] * len(low))
@@ -129,19 +144,49 @@ class Ranges:
             interval = pc.if_else(pa.array(high >= len(line)), "*", interval)
         return pc.if_else(pa.array(low == high), text.take(pa.array(low)), interval)
 
-    def published(self, low: Any, high: Any, closed: bool = False) -> Published:
-        """What rows or groups that show these ranges publish; high < low is a suppressed row."""
+    def published(self, low: Any, high: Any) -> Published:
+        """What rows or groups that show these ranges publish; high < low is a suppressed row.
+
+        Ranges are widened to the column's ends; what they cover, and so their loss, are the
+        values between those.
+        """
         low, high = np.asarray(low, dtype=np.int64), np.asarray(high, dtype=np.int64)
         shown = high >= low
         keys, inverse = np.unique(low[shown] * self.size + high[shown], return_inverse=True)
-        codes = np.full(len(low), -1, dtype=np.int32)
-        codes[shown] = inverse
         low, high = np.divmod(keys, max(self.size, 1))
+        labels, low, high = self._widened(low, high)
+        distinct, first, again = np.unique(
+            low * self.size + high, return_index=True, return_inverse=True
+        )
+        codes = np.full(len(shown), -1, dtype=np.int32)
+        codes[shown] = again[inverse]
+        low, high = np.divmod(distinct, max(self.size, 1))
         loss = self.loss(low, high)
         mixed = (high >= len(self.points)) & (low != high)  # shown as `*`: covers everything
         low, high = np.where(mixed, 0, low), np.where(mixed, self.size - 1, high)
-        labels = self.labels(low, high, closed)
+        labels = labels.take(pa.array(first))
         return Published(codes, labels, loss, loss, loss, low, high, self.order)
+
+    def _widened(self, low: Array, high: Array) -> tuple[pa.Array, Array, Array]:
+        """Labels of ranges between the column's ends, and the ranks that lie inside."""
+        labels = self.labels(low, high)
+        if self.ends is None or len(low) == 0:
+            return labels, low, high
+        moves = (low < high) & (high < len(self.points))
+        inside = np.minimum(high, len(self.points) - 1)
+        begin, end = self.ends.around(np.minimum(low, inside), inside)
+        first, last = self.ends.below[begin], self.ends.below[end] - 1
+        moves &= self.points[last] - self.points[np.minimum(first, last)] <= self.widest
+        text = pc.binary_join_element_wise(
+            pa.scalar("["),
+            self.ends.texts.take(pa.array(begin)),
+            pa.scalar(", "),
+            self.ends.texts.take(pa.array(end)),
+            pa.scalar(")"),
+            "",
+        )
+        labels = pc.if_else(pa.array(moves), text, labels)
+        return labels, np.where(moves, first, low), np.where(moves, last, high)
 
     def read(self, labels: pa.Array) -> tuple[Array, Array]:
         """The ranks that each label of a release spans."""
@@ -168,22 +213,30 @@ class Ranges:
             return 0, self.size - 1
         if text in self._rank_of:
             return (self._rank_of[text],) * 2
-        match = _INTERVAL.fullmatch(text)
-        if match is None:
+        found = read_interval(text)
+        if found is None:
             value = self._point(text)
             low = int(np.searchsorted(self.points, value)) if value is not None else -1
-            found = 0 <= low < len(self.points) and self.points[low] == value
-            return (low, low) if found else None
-        if match[3] == ")" and pa.types.is_integer(self.values.type) and _WHOLE.fullmatch(match[2]):
-            last = str(int(match[2]) - 1)  # exact where floating point is not, beyond 2^53
-            if match[1] in self._rank_of and last in self._rank_of:
-                return self._rank_of[match[1]], self._rank_of[last]
-        begin, end = self._point(match[1]), self._point(match[2])
+            return (low, low) if 0 <= low < len(self.points) and self.points[low] == value else None
+        exactly = self._exactly(found)
+        if exactly is not None:
+            return exactly
+        begin = -math.inf if found.low is None else self._point(found.low)
+        end = math.inf if found.high is None else self._point(found.high)
         if begin is None or end is None:
             return None
-        side: Literal["left", "right"] = "left" if match[3] == ")" else "right"
-        low = int(np.searchsorted(self.points, begin, "left"))
-        return low, int(np.searchsorted(self.points, end, side)) - 1
+        low = int(np.searchsorted(self.points, begin, "left" if found.with_low else "right"))
+        high = int(np.searchsorted(self.points, end, "right" if found.with_high else "left")) - 1
+        return low, high
+
+    def _exactly(self, found: Interval) -> tuple[int, int] | None:
+        """Ranks of ends that are values: exact where floating point is not, beyond 2^53."""
+        if not (pa.types.is_integer(self.values.type) and _WHOLE.fullmatch(found.high or "")):
+            return None
+        last = found.high if found.with_high else str(int(found.high or 0) - 1)
+        low = self._rank_of.get(found.low or "") if found.with_low else None
+        high = self._rank_of.get(last or "")
+        return None if low is None or high is None else (low, high)
 
     @cached_property
     def _rank_of(self) -> dict[str, int]:
@@ -197,10 +250,14 @@ class Ranges:
         if rank is not None and rank < len(self.points):
             return float(self.points[rank])
         kind = self.values.type
-        if pa.types.is_integer(kind):
-            kind = pa.float64()  # what ends the range of the largest integer is no integer any more
+        if pa.types.is_integer(kind) or pa.types.is_decimal(kind):
+            kind = pa.float64()  # ends lie beyond the largest integer, and between numbers
         try:
-            return float(numbers(pa.array([text]).cast(kind), self.name)[0])
+            if pa.types.is_date(kind) and ":" in text:  # noon, between two days
+                return float(pa.scalar(text).cast(pa.timestamp("s")).value) / 86_400
+            if pa.types.is_time(kind) and text == "24:00:00":
+                return math.inf
+            return float(numbers(parsed(pa.array([text]), kind), self.name)[0])
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError):
             return None
 
@@ -229,10 +286,10 @@ def numbers(values: pa.Array, name: str) -> Array:
     return np.asarray(values.cast(pa.float64(), safe=False).fill_null(np.nan))
 
 
-def _ends(line: pa.Array, closed: bool) -> tuple[pa.Array, pa.Array]:
+def _ends(line: pa.Array) -> tuple[pa.Array, pa.Array]:
     """For each value, the text that ends a range at it, and the bracket that follows."""
-    if closed or len(line) == 0:
-        return as_text(line), pa.array(["]"] * len(line))
+    if len(line) == 0:
+        return as_text(line), pa.array([], pa.string())
     if pa.types.is_integer(line.type):
         following = pc.add(line.cast(pa.decimal128(20, 0)), 1)
         return following.cast(pa.string()), pa.array([")"] * len(line))

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.errors import HierarchyError
-from sfumato.hierarchy.labels import Published, as_text, braces_around, star_beside
+from sfumato.hierarchy.labels import Published, as_text, braces_around, set_members, star_beside
 from sfumato.hierarchy.tree import Array
 
 __all__ = ["ValueSets"]
@@ -133,7 +133,7 @@ class ValueSets:
             return list(range(self.size))
         if braces_around(text) != self.braces:
             return []
-        members = _members(text[self.braces : -self.braces])
+        members = set_members(text[self.braces : -self.braces])
         if members is None or not all(member in code_of for member in members):
             return []
         return sorted({code_of[member] for member in members})
@@ -148,30 +148,6 @@ def _quoted(text: str | None) -> str:
         return "null"
     plain = text not in ("", "null") and not set(text) & set(',{}"')
     return text if plain and text == text.strip() else json.dumps(text, ensure_ascii=False)
-
-
-def _members(inside: str) -> list[str | None] | None:
-    """Undo `_quoted` on a joined list; None where it does not parse."""
-    members: list[str | None] = []
-    decoder = json.JSONDecoder()
-    at = 0
-    while True:
-        if inside[at : at + 1] == '"':
-            try:
-                text, at = decoder.raw_decode(inside, at)
-            except json.JSONDecodeError:
-                return None
-            members.append(text)
-        else:
-            end = inside.find(", ", at)
-            end = len(inside) if end < 0 else end
-            text, at = inside[at:end], end
-            members.append(None if text == "null" else text)
-        if at == len(inside):
-            return members
-        if inside[at : at + 2] != ", ":
-            return None
-        at += 2
 
 
 def _distinct(numbers: Array, limit: int) -> Array:

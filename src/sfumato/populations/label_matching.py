@@ -9,7 +9,6 @@ sets ``{Divorced, Widowed}``, masked codes ``021**`` and ``021``, parts of dates
 from __future__ import annotations
 
 import datetime as dt
-import json
 import re
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -22,7 +21,7 @@ from numba import njit
 
 from sfumato.columns.postal import looks_postal, postal_text
 from sfumato.errors import ColumnError
-from sfumato.hierarchy.labels import braces_around
+from sfumato.hierarchy.labels import Interval, braces_around, read_interval, set_members
 from sfumato.populations.safe_harbor import RESTRICTED_AREAS
 
 if TYPE_CHECKING:
@@ -41,12 +40,8 @@ __all__ = [
 
 Ints = npt.NDArray[np.int64]
 
-_INTERVAL = re.compile(r"([\[(])\s*(.+?)\s*,\s*(.+?)\s*([)\]])")
-_DASHED = re.compile(r"(-?\d+(?:\.\d+)?)\s*(?:-|–|to)\s*(-?\d+(?:\.\d+)?)")
-_ONE_SIDED = re.compile(r"(<=|>=|<|>|≤|≥)\s*(.+)")
 _AND_ABOVE = re.compile(r"(-?\d+(?:\.\d+)?)\s*\+")
 _PART_OF_DATE = re.compile(r"(\d{4})(?:-(\d{2})|-Q([1-4])|(s))?")
-_SIDES = {"≤": "<=", "≥": ">="}
 
 LARGEST_MATRIX = 100_000_000
 """Cells times values up to which sets that are no runs of values are held as a table."""
@@ -203,19 +198,7 @@ class _Reader:
         return self._of([text for head in heads for text in self._beginning(head)])
 
     def _range(self, text: str) -> Ints | tuple[int, int] | None:
-        if match := _INTERVAL.fullmatch(text):
-            opening, low, high, closing = match.groups()
-            return self._between(low, opening == "[", high, closing == "]")
-        if match := _DASHED.fullmatch(text):
-            return self._between(match[1], True, match[2], True)
-        if match := _AND_ABOVE.fullmatch(text):
-            return self._between(match[1], True, None, True)
-        if match := _ONE_SIDED.fullmatch(text):
-            side = _SIDES.get(match[1], match[1])
-            if side[0] == "<":
-                return self._between(None, True, match[2], side == "<=")
-            return self._between(match[2], side == ">=", None, True)
-        return self._between(text, True, text, True)
+        return self._between(*(read_interval(text) or Interval(text, True, text, True)))
 
     def _between(
         self, low: str | None, with_low: bool, high: str | None, with_high: bool
@@ -293,39 +276,6 @@ def _numbers(name: str, values: pa.Array) -> tuple[npt.NDArray[np.float64], Any]
             raise ValueError from error
 
     return line, to_number
-
-
-def set_members(inside: str) -> list[str | None] | None:
-    """Members of a set label; those that could be misread are quoted as in JSON.
-
-    Examples
-    --------
-    >>> set_members('Divorced, "a, b", null')
-    ['Divorced', 'a, b', None]
-    """
-    members: list[str | None] = []
-    decoder = json.JSONDecoder()
-    at = 0
-    while at <= len(inside):
-        if inside[at : at + 1] == '"':
-            try:
-                text, at = decoder.raw_decode(inside, at)
-            except json.JSONDecodeError:
-                return None
-            members.append(text)
-        else:
-            end = inside.find(",", at)
-            end = len(inside) if end < 0 else end
-            text, at = inside[at:end].strip(), end
-            members.append(None if text == "null" else text)
-        if at == len(inside):
-            return members
-        if inside[at] != ",":
-            return None
-        at += 1
-        while at < len(inside) and inside[at] == " ":
-            at += 1
-    return members
 
 
 Array = npt.NDArray[Any]

@@ -8,7 +8,6 @@ their ends are those between which all but a few rows lie.
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping
 from pathlib import PurePath
 from typing import Any
@@ -18,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sfumato.hierarchy.labels import read_interval
 from sfumato.tables import Table
 
 __all__ = [
@@ -42,8 +42,6 @@ MOST_DISTINCT = 200_000
 Floats = npt.NDArray[np.float64]
 Ranges = list[tuple[float, float, float, float]]
 """Low end, high end, rows before, rows after."""
-
-_RANGE = re.compile(r"[\[(]\s*(-?[0-9.eE+]+)\s*,\s*(-?[0-9.eE+]+)\s*([\])])")
 
 
 def name_of(table: str) -> str:
@@ -201,10 +199,14 @@ def number_ends(value: Any, whole: bool) -> tuple[float, float] | None:
         number = float(value)
         return (number, number + whole) if math.isfinite(number) else None
     except (TypeError, ValueError):
-        found = _RANGE.fullmatch(str(value))
-    if found is None:
+        found = read_interval(str(value))
+    if found is None or found.low is None or found.high is None:
         return None
-    return float(found[1]), float(found[2]) + (whole and found[3] == "]")
+    try:
+        low, high = float(found.low), float(found.high)
+    except ValueError:
+        return None
+    return low, high + (whole and found.with_high)
 
 
 def _spread(low: float, high: float, edges: Floats) -> Floats:

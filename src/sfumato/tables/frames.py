@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from sfumato.engines.protocol import BATCH_ROWS, Column, column_of
@@ -14,7 +14,16 @@ if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
-__all__ = ["ArrowSource", "DatasetSource", "arrow_ready", "from_pandas", "from_polars", "is_pandas"]
+__all__ = [
+    "ArrowSource",
+    "DatasetSource",
+    "arrow_ready",
+    "from_pandas",
+    "from_polars",
+    "is_pandas",
+    "is_polars",
+    "with_columns",
+]
 
 
 class ArrowSource:
@@ -79,6 +88,30 @@ def is_pandas(source: Any) -> bool:
     """Whether something is a pandas data frame; pandas is not loaded to find out."""
     kind = type(source)
     return kind.__name__ == "DataFrame" and kind.__module__.partition(".")[0] == "pandas"
+
+
+def is_polars(source: Any) -> bool:
+    """Whether something is a polars data frame; polars is not loaded to find out."""
+    kind = type(source)
+    return kind.__name__ == "DataFrame" and kind.__module__.partition(".")[0] == "polars"
+
+
+def with_columns(frame: Any, made: Mapping[str, pa.Array]) -> Any:
+    """A pandas or polars frame or an Arrow table with some columns replaced by Arrow arrays."""
+    if is_pandas(frame):
+        changed = frame.copy()
+        for name, array in made.items():
+            kept = array.to_pandas(date_as_object=False)
+            kept.index = frame.index
+            changed[name] = kept
+        return changed
+    if is_polars(frame):
+        import polars as pl
+
+        return frame.with_columns(**{name: pl.from_arrow(array) for name, array in made.items()})
+    for name, array in made.items():
+        frame = frame.set_column(frame.schema.get_field_index(name), name, array)
+    return frame
 
 
 def from_pandas(

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ import numpy.typing as npt
 
 from sfumato.anonymization.problem import Problem, Solution
 from sfumato.errors import ParameterError, spell
-from sfumato.hierarchy import EncodedHierarchy, Published, Ranges
+from sfumato.hierarchy import EncodedHierarchy, Ranges
 from sfumato.kernels.sorted_groups import SortedGroups, check_k, optimal_groups, quantile_groups
 
 __all__ = ["solve_optimal", "solve_quantiles"]
@@ -27,8 +26,7 @@ Grouping = Callable[[Array, Array, int, bool], SortedGroups]
 def solve_quantiles(problem: Problem) -> Solution:
     """Cut the column at its quantiles (Theorem 5): the least total change of rank.
 
-    Options: ``ties`` (whether equal values stay together), ``representative`` (``range``,
-    ``median`` or ``mean``).
+    Option: ``ties`` (whether equal values stay together).
     """
     return _solved(problem, lambda _, rows, k, ties: quantile_groups(rows, k, ties=ties))
 
@@ -36,7 +34,7 @@ def solve_quantiles(problem: Problem) -> Solution:
 def solve_optimal(problem: Problem) -> Solution:
     """Group the column at the least cost.
 
-    Options: ``cost`` (``k-median``, ``cellular`` or ``k-center``), and those of `solve_quantiles`.
+    Options: ``cost`` (``k-median``, ``cellular`` or ``k-center``), and that of `solve_quantiles`.
     """
     cost = problem.options.get("cost", "k-median")
 
@@ -112,7 +110,7 @@ def _on_the_line(problem: Problem, name: str, line: Ranges, grouping: Grouping) 
     low = np.append(made.first_value, others)
     high = np.append(made.last_value, others)
     kept = np.where(by_rank[others] >= k, len(made.cuts) + np.arange(len(others)), -1)
-    published = _represented(problem, line, made, line.published(low, high))
+    published = line.published(low, high)
     details = {"rank_difference": made.rank_difference, "groups": len(made.cuts)}
     if not made.splits_values:
         group_of_rank = np.append(made.group_of_value, kept)
@@ -134,30 +132,3 @@ def _on_the_line(problem: Problem, name: str, line: Ranges, grouping: Grouping) 
         rows=taken[in_order],
         details=details,
     )
-
-
-def _represented(
-    problem: Problem, line: Ranges, made: SortedGroups, published: Published
-) -> Published:
-    """Ranges as they are, or the median or mean of each group in their place."""
-    import pyarrow as pa
-
-    how = problem.options.get("representative", "range")
-    if how == "range":
-        return published
-    if how not in ("median", "mean"):
-        raise ParameterError(
-            f"there is no representative `{how}`", remedy="Choose one of: range, median, mean."
-        )
-    texts = published.labels.to_pylist()
-    ranked = line.values.take(pa.array(line.order)).cast(pa.string()).to_pylist()
-    numeric = pa.types.is_integer(line.values.type) or pa.types.is_floating(line.values.type)
-    if how == "mean" and not numeric:
-        raise ParameterError(
-            f"column `{line.name}` has no mean", remedy="Use the representative median."
-        )
-    means = made.means(line.points)
-    for group, entry in enumerate(published.codes[: len(made.cuts)].tolist()):
-        median = ranked[int(made.median_value[group])]
-        texts[entry] = median if how == "median" else repr(float(means[group]))
-    return replace(published, labels=pa.array(texts, pa.string()))

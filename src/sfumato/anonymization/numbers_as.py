@@ -1,0 +1,317 @@
+"""Numbers that stand for the numbers of a class: means, medians, middles and bounds.
+
+Whatever stands for a class is the same in all its rows, so that every promise about classes is
+kept: rows that could not be told apart by a range cannot be told apart by one number. Classes that
+happen to show the same number become one, and all privacy models stay true of unions of classes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sfumato.anonymization.problem import Solution
+from sfumato.anonymization.several_sets import largest_sets
+from sfumato.engines.protocol import column_of
+from sfumato.errors import ColumnError, ParameterError, did_you_mean, spell
+from sfumato.hierarchy.labels import read_interval
+from sfumato.hierarchy.ranges import numbers
+from sfumato.tables import table
+from sfumato.tables.frames import is_pandas, is_polars, with_columns
+
+if TYPE_CHECKING:
+    from sfumato.hierarchy import Published
+
+__all__ = ["WORDS", "bound_names", "midpoints", "number_columns"]
+
+Array = npt.NDArray[Any]
+
+WORDS = {
+    "mean": "shown as the mean of its class",
+    "median": "shown as the median of its class",
+    "middle": "shown as the middle of its range",
+    "bounds": "shown as the bounds of its range",
+}
+"""What is said of a column whose classes show a number."""
+_DIGITS = 1e-6
+"""Means are rounded to about this share of the column's spread."""
+
+
+def bound_names(column: str) -> tuple[str, str]:
+    """The columns that hold the bounds of a column."""
+    return f"{column}_from", f"{column}_to"
+
+
+class Shown(NamedTuple):
+    """A column of numbers, dates or times: the entry that each group shows, and the entries."""
+
+    codes: Array
+    values: pa.Array
+
+
+def number_columns(solution: Solution, column: str, how: str) -> dict[str, Shown]:
+    """The columns that stand for a blurred column in the release."""
+    published = solution.published[column]
+    if how == "bounds":
+        ends = _bounds(solution, column, published)
+        return {
+            name: Shown(np.maximum(published.codes, 0), end)
+            for name, end in zip(bound_names(column), ends, strict=True)
+        }
+    if how == "middle":
+        low, high = _bounds(solution, column, published)
+        return {column: Shown(np.maximum(published.codes, 0), _halfway(low, high))}
+    return {column: _Classes(solution, column, published).shown(how)}
+
+
+class _Classes:
+    """The numbers of one column, class by class.
+
+    Where sets of quasi-identifiers share columns a class of one set is many groups: there all rows
+    that show the same range count as one class.
+    """
+
+    def __init__(self, solution: Solution, column: str, published: Published) -> None:
+        problem = solution.problem
+        entry = np.arange(len(solution.groups)) if solution.entry is None else solution.entry
+        rows = problem.counts if solution.rows is None else solution.rows
+        kept = solution.groups >= 0
+        alone = len(largest_sets(problem.sets)) <= 1
+        self.of_group = np.arange(len(published)) if alone else np.maximum(published.codes, 0)
+        self.count = int(self.of_group.max(initial=-1)) + 1
+        self.values = problem.entries.values_of(column)
+        if pa.types.is_dictionary(self.values.type):
+            self.values = self.values.cast(self.values.type.value_type)
+        self.points = numbers(self.values, column)
+        all_codes = problem.entries.column(column)
+        self.codes = all_codes[entry[kept]].astype(np.int64)
+        self.rows = rows[kept]
+        self.classes = self.of_group[solution.groups[kept]]
+        held = problem.held[column]
+        self.rare = self.points[(held > 0) & (held < problem.rules.k)]
+
+    def shown(self, how: str) -> Shown:
+        first = np.full(self.count, len(self.values), dtype=np.int64)
+        last = np.full(self.count, -1, dtype=np.int64)
+        np.minimum.at(first, self.classes, self.codes)
+        np.maximum.at(last, self.classes, self.codes)
+        off_line = np.zeros(self.count, dtype=bool)
+        off_line[self.classes[~np.isfinite(self.points[self.codes])]] = True
+        single = first == last
+        made = self.means()
+        if how == "median":
+            central = self.medians()
+            made = np.where(np.isin(central, self.rare), made, central)
+        points = np.where(single, self.points[np.minimum(first, len(self.values) - 1)], made)
+        missing = (off_line & ~single) | (last < 0)
+        empty = single & np.asarray(self.values.is_null())[np.minimum(first, len(self.values) - 1)]
+        distinct, at = np.unique(np.where(missing | empty, np.nan, points), return_inverse=True)
+        lost = pa.array(missing | empty)
+        entries = _typed(distinct, self.values.type)
+        whole = pc.if_else(lost, pa.nulls(self.count, entries.type), entries.take(pa.array(at)))
+        encoded = whole.dictionary_encode(null_encoding="encode")
+        return Shown(np.asarray(encoded.indices)[self.of_group], encoded.dictionary)
+
+    def means(self) -> Array:
+        """Mean of each class, rounded to what the column's spread makes of interest."""
+        finite = np.isfinite(self.points[self.codes])
+        codes, rows, classes = self.codes[finite], self.rows[finite], self.classes[finite]
+        on_line = self.points[np.isfinite(self.points)]
+        base = on_line.min() if len(on_line) else 0.0
+        total = np.bincount(
+            classes, weights=(self.points[codes] - base) * rows, minlength=self.count
+        )
+        size = np.bincount(classes, weights=rows, minlength=self.count)
+        mean = np.divide(total, size, out=np.full(self.count, np.nan), where=size > 0) + base
+        spread = float(np.ptp(on_line)) if len(on_line) else 0.0
+        digits = -math.floor(math.log10(spread * _DIGITS)) if spread > 0 else 0
+        return np.asarray(np.round(mean, min(digits, 300)) if abs(digits) < 300 else mean)
+
+    def medians(self) -> Array:
+        """The mean of the two rows in the middle of each class; of three where one is in it."""
+        order = np.lexsort((self.points[self.codes], self.classes))
+        ends = np.cumsum(self.rows[order])
+        size = np.bincount(self.classes, weights=self.rows, minlength=self.count).astype(np.int64)
+        start = np.cumsum(size) - size
+        inner = np.where(size % 2 == 0, 1, np.minimum(size, 3))
+        low = np.maximum((size - 1) // 2 - (inner == 3), 0)
+        high = np.minimum(size // 2 + (inner == 3), np.maximum(size - 1, 0))
+        held = self.points[self.codes[order]]
+
+        def at(place: Array) -> Array:
+            found = np.searchsorted(ends, start + place, "right")
+            return np.asarray(held[np.minimum(found, len(held) - 1)])
+
+        three = (at(low) + at((size - 1) // 2) + at(high)) / 3
+        return np.where(inner == 3, three, (at(low) + at(high)) / 2)
+
+
+def _typed(points: Array, kind: pa.DataType) -> pa.Array:
+    """Numbers as numbers, and as days or moments where the column holds such."""
+    if pa.types.is_date(kind):
+        days = pa.array(np.floor(np.nan_to_num(points) + 0.5).astype(np.int32))
+        return days.cast(pa.date32())
+    if pa.types.is_timestamp(kind) or pa.types.is_time(kind) or pa.types.is_duration(kind):
+        second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[kind.unit]
+        ticks = (np.floor(np.nan_to_num(points) / second + 0.5) * second).astype(np.int64)
+        return (
+            pa.array(ticks).cast(pa.int32() if pa.types.is_time32(kind) else pa.int64()).cast(kind)
+        )
+    return pa.array(points, pa.float64())
+
+
+def _bounds(solution: Solution, column: str, published: Published) -> tuple[pa.Array, pa.Array]:
+    """Both ends of what each entry of a column shows: of its range, or the one value twice."""
+    values = solution.problem.entries.values_of(column)
+    if pa.types.is_dictionary(values.type):
+        values = values.cast(values.type.value_type)
+    low: list[str | None] = []
+    high: list[str | None] = []
+    own = published.order[published.low]
+    alone = published.leaf_count == 1
+    for text, single in zip(published.labels.to_pylist(), alone.tolist(), strict=True):
+        found = None if text is None or single else read_interval(text)
+        low.append(None if found is None else found.low)
+        high.append(None if found is None else found.high)
+    unread = sum(
+        end is None and not single and text is not None and text.strip("*") != ""
+        for end, single, text in zip(low, alone.tolist(), published.labels.to_pylist(), strict=True)
+    )
+    if unread:
+        raise ParameterError(
+            f"{unread:,} labels of column `{column}` are no ranges with two ends",
+            remedy=f"Show the means of its classes, e.g. {spell('numbers_as', 'mean')}.",
+        )
+    singles = values.take(pa.array(own))
+    ends = []
+    for texts in (low, high):
+        read = _read_ends(texts, values.type)
+        known = singles.cast(read.type) if singles.type != read.type else singles
+        ends.append(pc.if_else(pa.array(alone), known, read))
+    return ends[0], ends[1]
+
+
+def _read_ends(texts: Sequence[str | None], kind: pa.DataType) -> pa.Array:
+    """Ends of ranges as values: of the column's type where all fit it."""
+    text = pa.array(texts, pa.string())
+    if pa.types.is_duration(kind):
+        return text.cast(pa.int64()).cast(kind)
+    if pa.types.is_time(kind):
+        clock = pc.replace_substring(text, "24:00:00", "23:59:59.999999")
+        stamp = pc.binary_join_element_wise("1970-01-01", clock, " ")
+        return stamp.cast(pa.timestamp(kind.unit if kind.unit != "s" else "us")).cast(
+            pa.timestamp(kind.unit), safe=False
+        ).cast(kind)  # fmt: skip
+    if pa.types.is_date(kind):
+        return _first_fitting(text, pa.date32(), pa.timestamp("s"))
+    if pa.types.is_timestamp(kind):
+        return text.cast(kind)
+    wider = pa.int64() if pa.types.is_integer(kind) else pa.float64()
+    return _first_fitting(text, wider, pa.float64())
+
+
+def _first_fitting(text: pa.Array, *kinds: pa.DataType) -> pa.Array:
+    for kind in kinds[:-1]:
+        try:
+            return text.cast(kind)
+        except pa.ArrowInvalid:
+            continue
+    return text.cast(kinds[-1])
+
+
+def _halfway(low: pa.Array, high: pa.Array) -> pa.Array:
+    """The middle between two ends: a number, a day, a moment."""
+    kind = low.type if low.type == high.type else pa.float64()
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        first, last = low.cast(pa.float64()), high.cast(pa.float64())
+        return pc.add(first, pc.divide(pc.subtract(last, first), 2.0))
+    whole = pa.int32() if pa.types.is_date32(kind) or pa.types.is_time32(kind) else pa.int64()
+    first, last = low.cast(whole), high.cast(whole)
+    middle = pc.add(first, pc.divide(pc.subtract(last, first), pa.scalar(2, whole)))
+    return middle.cast(kind)
+
+
+def midpoints(frame: Any, columns: Sequence[str] | None = None) -> Any:
+    """A release with numbers and dates in place of its ranges: the middle of each.
+
+    Labels of any release are understood, also of other tools: ``[20, 30)``, ``20-29``, and single
+    values. A star, and a range without two ends (``>= 90``), become null.
+
+    Parameters
+    ----------
+    frame
+        A pandas or polars data frame, an Arrow table, or anything `sfumato.table` opens, which
+        becomes an Arrow table.
+    columns
+        Columns to change; by default the text columns that hold ranges and nothing but ranges,
+        numbers or dates, stars and nulls.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> release = pa.table({"age": ["[20, 30)", "34", "*"], "sex": ["F", "M", "F"]})
+    >>> midpoints(release).to_pydict()
+    {'age': [25.0, 34.0, None], 'sex': ['F', 'M', 'F']}
+    """
+    rows, kept = frame, (is_pandas(frame) or is_polars(frame) or isinstance(frame, pa.Table))
+    if not kept:
+        rows = table(frame).to_arrow()
+    known = [
+        str(name) for name in (rows.column_names if isinstance(rows, pa.Table) else rows.columns)
+    ]
+    for name in columns or ():
+        if name not in known:
+            raise ColumnError(f"there is no column `{name}`", remedy=did_you_mean(name, known))
+    made = {}
+    for name in known if columns is None else columns:
+        middles = _middles(_arrow(rows[name]))
+        if middles is not None:
+            made[name] = middles
+        elif columns is not None:
+            raise ColumnError(
+                f"column `{name}` holds no ranges of numbers or dates",
+                remedy="Name columns whose cells are ranges such as [20, 30).",
+            )
+    return with_columns(rows, made)
+
+
+def _arrow(column: Any) -> pa.Array | None:
+    """A column of a frame as Arrow holds it; None where it mixes types, and so holds no labels."""
+    try:
+        array = column if isinstance(column, pa.ChunkedArray) else column.to_arrow()
+    except AttributeError:
+        try:
+            array = pa.array(column, from_pandas=True)
+        except (pa.ArrowException, TypeError, ValueError):
+            return None
+    return array.combine_chunks() if isinstance(array, pa.ChunkedArray) else array
+
+
+def _middles(column: pa.Array | None) -> pa.Array | None:
+    """The middles of a column of labels; None where it holds something else."""
+    if column is None:
+        return None
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if column_of("", column.type).kind != "text":
+        return None
+    encoded = column.cast(pa.string()).dictionary_encode()
+    texts = [text if text.strip("*") else None for text in encoded.dictionary.to_pylist()]
+    found = [None if text is None else read_interval(text) for text in texts]
+    if not any(found):
+        return None
+    low = [text if one is None else one.low for text, one in zip(texts, found, strict=True)]
+    high = [text if one is None else one.high for text, one in zip(texts, found, strict=True)]
+    for kind in (pa.float64(), pa.date32(), pa.timestamp("us")):
+        try:
+            ends = (pa.array(low, pa.string()).cast(kind), pa.array(high, pa.string()).cast(kind))
+        except pa.ArrowInvalid:
+            continue
+        return _halfway(*ends).take(encoded.indices)
+    return None

@@ -1,0 +1,213 @@
+"""Numbers in place of ranges: promises stay, types are numbers and dates, labels are read back."""
+
+from __future__ import annotations
+
+import datetime as dt
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import sfumato as sf
+from sfumato.anonymization.request import Request
+from sfumato.errors import ColumnError, ParameterError
+
+ROWS = 400
+HOWS = ("range", "mean", "median", "middle", "bounds")
+
+
+def people(rows: int = ROWS, seed: int = 1) -> pa.Table:
+    random = np.random.default_rng(seed)
+    first = dt.date(1990, 1, 1)
+    return pa.table(
+        {
+            "age": random.integers(18, 90, rows),
+            "dose": np.round(random.normal(50, 10, rows), 3),
+            "born": [
+                first + dt.timedelta(days=int(day)) for day in random.integers(0, 9_000, rows)
+            ],
+            "sex": random.choice(["F", "M"], rows),
+            "ill": random.choice(["flu", "gout", "none"], rows),
+        }
+    )
+
+
+@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize("method", ["mondrian", "kmember", "full-domain"])
+def test_promises_hold_whatever_stands_for_a_class(how: str, method: str, tmp_path: Path) -> None:
+    where = tmp_path / "out.parquet"
+    asked = {"qi": ["age", "born", "sex"], "k": 5, "l": 2, "sensitive": ["ill"]}
+    if method == "full-domain" and how in ("middle", "bounds"):
+        return  # the trees of dates have no ranges with two ends
+    release = sf.anonymize(people(), **asked, method=method, numbers_as=how, output=where)
+    assert sf.verify(where).holds
+    again = sf.verify(where, **{**asked, "qi": release.qi})  # counted anew, without certificate
+    assert again.holds
+    assert release.k is not None
+    assert release.k >= 5
+
+
+def test_types_are_those_of_numbers_and_dates(tmp_path: Path) -> None:
+    table = people()
+    for how in ("mean", "median", "middle"):
+        where = tmp_path / f"{how}.parquet"
+        sf.anonymize(table, qi=["age", "dose", "born"], k=5, numbers_as=how, output=where)
+        schema = pq.read_schema(where)
+        assert schema.field("age").type == pa.float64()
+        assert schema.field("dose").type == pa.float64()
+        assert schema.field("born").type == pa.date32()
+    bounds = sf.anonymize(table, qi=["age", "born"], k=5, numbers_as="bounds").to_arrow()
+    assert bounds.schema.field("age_from").type == pa.int64()
+    assert bounds.schema.field("born_to").type == pa.date32()
+    assert "age" not in bounds.column_names
+
+
+def test_means_are_means_of_classes() -> None:
+    table = people()
+    ranges = sf.anonymize(table, qi=["age", "dose"], k=5).to_arrow().to_pandas()
+    means = sf.anonymize(table, qi=["age", "dose"], k=5, numbers_as="mean").to_arrow().to_pandas()
+    original = table.to_pandas()
+    key = [means["age"], means["dose"]]
+    assert np.allclose(original["age"].groupby(key).transform("mean"), means["age"], atol=1e-4)
+    assert np.allclose(original["dose"].groupby(key).transform("mean"), means["dose"], atol=1e-4)
+    assert means.groupby(["age", "dose"]).size().min() >= 5
+    assert means["age"].mean() == pytest.approx(original["age"].mean(), abs=1e-4)
+    assert len(ranges.groupby(["age", "dose"])) <= len(means.groupby(["age", "dose"]))
+
+
+def test_a_median_is_nobodys_cell_unless_k_rows_hold_it() -> None:
+    table = pa.table({"x": [1, 2, 3, 14, 15] + [7] * 5})
+    release = sf.anonymize(table, qi=["x"], k=5, numbers_as="median").to_arrow()
+    shown = release["x"].to_pylist()
+    assert shown[5:] == [7.0] * 5 or set(shown) != {7.0}
+    held = {value: table["x"].to_pylist().count(value) for value in table["x"].to_pylist()}
+    assert all(held.get(value, 5) >= 5 for value in shown)
+
+
+@settings(max_examples=60)
+@given(st.lists(st.integers(0, 30), min_size=6, max_size=60), st.sampled_from(HOWS))
+def test_classes_of_any_numbers_have_k_rows(numbers: list[int], how: str) -> None:
+    table = pa.table({"x": numbers, "y": [number % 7 for number in numbers]})
+    release = sf.anonymize(table, qi=["x", "y"], k=3, numbers_as=how)
+    assert release.k is not None
+    assert release.k >= 3
+
+
+@settings(max_examples=60)
+@given(st.lists(st.one_of(st.none(), st.integers(0, 9)), min_size=6, max_size=40))
+def test_a_class_of_numbers_and_missing_ones_shows_neither(numbers: list[int | None]) -> None:
+    release = sf.anonymize(pa.table({"x": pa.array(numbers, pa.int64())}), qi=["x"], k=3)
+    means = sf.anonymize(
+        pa.table({"x": pa.array(numbers, pa.int64())}), qi=["x"], k=3, numbers_as="mean"
+    )
+    for label, mean in zip(
+        release.to_arrow()["x"].to_pylist(), means.to_arrow()["x"].to_pylist(), strict=True
+    ):
+        assert (mean is None) == (label in (None, "*"))
+
+
+def test_sets_with_common_columns_keep_their_promises() -> None:
+    sets = [["age", "sex"], ["age", "born"]]
+    for how in ("mean", "median", "bounds"):
+        release = sf.anonymize(people(), qi=sets, k=5, numbers_as=how)
+        assert release.verified
+
+
+def test_it_is_chosen_by_column_and_recorded(tmp_path: Path) -> None:
+    where = tmp_path / "anonymize.toml"
+    where.write_text('k = 5\nqi = ["age", "born", "sex"]\n[numbers_as]\nage = "mean"\n')
+    release = sf.anonymize(people(), config=where)
+    schema = release.to_arrow().schema
+    assert schema.field("age").type == pa.float64()
+    assert schema.field("born").type == pa.string()
+    assert release.asked["numbers_as"] == {"age": "mean"}
+    assert Request.of({"numbers_as": "mean"}).to_toml() == 'numbers_as = "mean"\n'
+    assert "shown as the mean of its class" in release.column_actions["age"]
+
+
+def test_what_cannot_be_is_refused() -> None:
+    with pytest.raises(ParameterError, match="cannot be `mode`"):
+        sf.anonymize(people(), qi=["age"], k=5, numbers_as="mode")  # type: ignore[arg-type]
+    with pytest.raises(ParameterError, match="cannot be `mode`"):
+        sf.anonymize(people(), qi=["age"], k=5, numbers_as={"age": "mode"})  # type: ignore[dict-item]
+    with pytest.raises(ColumnError, match="`sex` is no quasi-identifier that holds numbers"):
+        sf.anonymize(people(), qi=["age", "sex"], k=5, numbers_as={"sex": "mean"})
+    with pytest.raises(ParameterError, match="finds others"):
+        sf.anonymize(people(), qi=["age"], k_map=5, population=people(), numbers_as="mean")
+    taken = people().append_column("age_to", pa.array(range(ROWS)))
+    with pytest.raises(ColumnError, match="needs a column `age_to`"):
+        sf.anonymize(taken, qi=["age"], k=5, numbers_as="bounds")
+
+
+def test_codes_are_categories_where_it_is_said() -> None:
+    table = pa.table({"state": np.repeat([1, 2, 4, 5, 6, 8], 3), "age": np.arange(18)})
+    plain = sf.anonymize(table, qi=["state"], k=6).to_arrow()["state"].to_pylist()
+    assert all(label.startswith("[") for label in plain)
+    codes = sf.anonymize(table, qi=["state"], k=6, categorical=["state"], numbers_as="mean")
+    assert set(codes.to_arrow()["state"].to_pylist()) == {"{1, 2, 4}", "{5, 6, 8}"}
+    with pytest.raises(ColumnError, match="no column `stat`"):
+        sf.anonymize(table, qi=["state"], k=6, categorical=["stat"])
+
+
+def test_no_end_of_a_release_is_a_value_of_few_rows() -> None:
+    table = people(3_000)
+    held = table.to_pandas()["dose"].value_counts()
+    rare = {f"{value:g}" for value, rows in held.items() if rows < 5}
+    labels = sf.anonymize(table, qi=["dose", "age"], k=5).to_arrow()["dose"].unique().to_pylist()
+    ends = {end for label in labels if label[0] == "[" for end in label[1:-1].split(", ")}
+    assert ends
+    assert not ends & rare
+    exact = sf.anonymize(table, qi=["dose", "age"], k=5, exact_ends=True).to_arrow()["dose"]
+    ends = {
+        e for label in exact.unique().to_pylist() if "," in label for e in label[1:-1].split(", ")
+    }
+    assert ends & rare
+
+
+class TestMidpoints:
+    def test_a_frame_stays_what_it_is(self) -> None:
+        import pandas as pd
+        import polars as pl
+
+        labels = {"age": ["[20, 30)", "34", None, "*"], "sex": ["F", "M", "F", "M"]}
+        frame = pd.DataFrame(labels, index=["a", "b", "c", "d"])
+        middle = sf.midpoints(frame)
+        assert middle["age"].tolist()[:2] == [25.0, 34.0]
+        assert middle["age"].isna().tolist() == [False, False, True, True]
+        assert middle.index.tolist() == ["a", "b", "c", "d"]
+        assert frame["age"].tolist()[0] == "[20, 30)"
+        assert sf.midpoints(pl.DataFrame(labels))["age"].to_list() == [25.0, 34.0, None, None]
+        assert sf.midpoints(pa.table(labels))["age"].to_pylist() == [25.0, 34.0, None, None]
+
+    def test_dates_and_labels_of_other_tools(self) -> None:
+        table = pa.table(
+            {
+                "day": ["[2020-01-01, 2020-01-31)", "2021-05-05"],
+                "when": ["[2020-01-01 10:00:00, 2020-01-01 12:00:00)", "2020-01-01 00:00:00"],
+                "old": ["20-29", ">= 90"],
+                "name": ["[Ann, Bob)", "Cid"],
+            }
+        )
+        assert sf.midpoints(table).to_pydict() == {
+            "day": [dt.date(2020, 1, 16), dt.date(2021, 5, 5)],
+            "when": [dt.datetime(2020, 1, 1, 11), dt.datetime(2020, 1, 1)],
+            "old": [24.5, None],
+            "name": ["[Ann, Bob)", "Cid"],
+        }
+        with pytest.raises(ColumnError, match="`name` holds no ranges"):
+            sf.midpoints(table, ["name"])
+        with pytest.raises(ColumnError, match="no column `ol`"):
+            sf.midpoints(table, ["ol"])
+
+    def test_middles_of_a_release_are_those_it_would_have_been_written_with(self) -> None:
+        table = people()
+        ranges = sf.anonymize(table, qi=["age", "dose", "born"], k=5).to_arrow()
+        middles = sf.anonymize(
+            table, qi=["age", "dose", "born"], k=5, numbers_as="middle"
+        ).to_arrow()
+        for name in ("age", "dose", "born"):
+            assert sf.midpoints(ranges)[name].to_pylist() == middles[name].to_pylist()

@@ -1,0 +1,116 @@
+"""Round ends of ranges: what they are, that they cover, and that they are nobody's."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sfumato.hierarchy import Ranges
+from sfumato.hierarchy.ends import round_ends
+
+EPOCH = dt.datetime(2020, 1, 1)
+SECONDS = np.random.default_rng(3).uniform(0, 1, 3000)
+
+
+def spread_over(days: float) -> list[dt.datetime]:
+    return sorted({EPOCH + dt.timedelta(days=days * float(share)) for share in SECONDS})
+
+
+@pytest.mark.parametrize(
+    ("line", "step"),
+    [
+        (pa.array(range(17, 91)), "1"),
+        (pa.array(range(0, 500_000, 100)), "2000"),
+        (pa.array(np.sort(SECONDS)), "0.005"),
+        (pa.array([Decimal("1.25") * at for at in range(400)]), "2"),
+        (pa.array([day.date() for day in spread_over(300)]).unique(), "1 day"),
+        (pa.array([day.date() for day in spread_over(9_000)]).unique(), "1 month"),
+        (pa.array([day.date() for day in spread_over(90_000)]).unique(), "1 year"),
+        (pa.array(spread_over(1)), "10 minutes"),
+        (pa.array(spread_over(30)), "3 hours"),
+        (pa.array(spread_over(3_000)), "1 day"),
+        (pa.array(spread_over(30_000)), "1 month"),
+        (pa.array([day.time() for day in spread_over(1)]), "10 minutes"),
+        (pa.array([day - EPOCH for day in spread_over(1)]), "10 minutes"),
+    ],
+)
+def test_the_step_fits_the_column(line: pa.Array, step: str) -> None:
+    ends = round_ends(line, np.ones(len(line)), k=1)
+    assert ends is not None
+    assert ends.step == step
+
+
+def test_midnight_is_the_end_of_a_day_and_not_written() -> None:
+    moments = round_ends(pa.array(spread_over(3_000)), np.ones(3_000), k=5)
+    assert moments is not None
+    assert moments.texts[1].as_py() == "2020-01-01"
+    clock = pa.array([moment.time() for moment in spread_over(1)])
+    ranges = Ranges(clock, "t", held=np.ones(len(clock)), k=5)
+    shown = ranges.published([0], [len(clock) - 1])
+    assert shown.array().to_pylist() == ["[00:00:00, 24:00:00)"]
+    assert [int(end[0]) for end in ranges.read(shown.array())] == [0, len(clock) - 1]
+
+
+def test_extremes_do_not_make_the_grid_coarse() -> None:
+    wages = np.unique(np.random.default_rng(0).integers(10_000, 90_000, 5_000))
+    plain = round_ends(pa.array(wages), np.ones(len(wages)), k=5)
+    with_one = np.append(wages, 10**12)
+    rich = round_ends(pa.array(with_one), np.ones(len(with_one)), k=5)
+    assert plain is not None
+    assert rich is not None
+    assert plain.step == rich.step == "500"
+    assert len(rich.texts) < 1_000
+
+
+def test_values_of_few_rows_are_no_ends() -> None:
+    ages = Ranges(pa.array(range(20, 30)), "age", held=[9, 1, 9, 1, 9, 9, 9, 9, 2, 9], k=5)
+    shown = ages.published([1, 3, 6], [2, 4, 8])
+    assert shown.array().to_pylist() == ["[20, 24)", "[22, 25)", "[26, 29)"]
+    assert shown.leaf_count[shown.codes].tolist() == [4, 3, 3]
+
+
+def test_where_nearly_every_value_is_rare_ends_lie_between_values() -> None:
+    ages = Ranges(pa.array(range(20, 80)), "age", held=[3] * 60, k=5)
+    assert ages.published([3], [9]).array().to_pylist() == ["[21.5, 29.5)"]
+    days = pa.array([dt.date(2020, 1, 1) + dt.timedelta(days=at) for at in range(60)])
+    dated = Ranges(days, "day", held=[3] * 60, k=5)
+    (label,) = dated.published([3], [9]).array().to_pylist()
+    assert label == "[2020-01-02 12:00:00, 2020-01-10 12:00:00)"
+    assert [int(end[0]) for end in dated.read(pa.array([label]))] == [2, 9]
+
+
+def test_a_range_that_may_not_be_widened_keeps_its_ends() -> None:
+    wages = Ranges(pa.array([1_003, 1_009, 50_000, 90_000]), "wage", held=[1] * 4, k=1)
+    assert wages.published([0], [1]).array().to_pylist() == ["[1000, 1500)"]
+    wages.widest = 6
+    assert wages.published([0, 0], [1, 2]).array().to_pylist() == ["[1000, 1500)", "[1003, 50001)"]
+
+
+numbers = st.lists(st.integers(-(2**63), 2**63 - 1), min_size=2, max_size=30, unique=True)
+reals = st.lists(
+    st.floats(-1e12, 1e12).map(lambda number: number + 0.0), min_size=2, max_size=30, unique=True
+)
+
+
+@given(st.one_of(numbers, reals), st.integers(1, 6), st.data())
+def test_ranges_cover_what_they_stand_for(values: list[float], k: int, data: st.DataObject) -> None:
+    held = data.draw(st.lists(st.integers(1, 9), min_size=len(values), max_size=len(values)))
+    ranges = Ranges(pa.array(values), "x", held=held, k=k)
+    low = data.draw(st.integers(0, len(values) - 1))
+    high = data.draw(st.integers(low, len(values) - 1))
+    shown = ranges.published([low], [high])
+    assert shown.low[0] <= low
+    assert shown.high[0] >= high
+    (label,) = shown.array().to_pylist()
+    if low == high or ranges.ends is None:
+        return
+    again = ranges.read(shown.array())
+    assert (int(again[0][0]), int(again[1][0])) == (shown.low[0], shown.high[0])
+    rare = {str(value) for value, rows in zip(values, held, strict=True) if rows < k}
+    assert not rare & set(label[1:-1].split(", "))
