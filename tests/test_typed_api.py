@@ -109,7 +109,7 @@ def test_a_pandas_frame_comes_back_as_it_was_where_nothing_was_touched(
     made = release.to_pandas()
     assert made.index.equals(frame.index)
     assert list(made.columns) == ["age", "ward", "seen"]
-    assert made["age"].tolist() == ["[21, 23)", "[21, 23)", "[35, 37)", "[35, 37)"]
+    assert made["age"].tolist() == ["[20, 23)", "[20, 23)", "[35, 37)", "[35, 37)"]
     pd.testing.assert_frame_equal(made[["ward", "seen"]], frame[["ward", "seen"]])
 
 
@@ -121,7 +121,7 @@ def test_releases_and_tables_are_frames(frame: pd.DataFrame, tmp_path: Path) -> 
         assert one.to_arrow().column_names == ["id", "age", "ward", "seen"]
         assert one.to_polars()["age"].to_list() == one.to_pandas()["age"].tolist()
         assert pl.DataFrame(one).height == pa.table(one).num_rows == 4
-        assert next(iter(one))["age"] == "[21, 23)"
+        assert next(iter(one))["age"] == "[20, 23)"
     empty = sf.table(pa.table({"a": pa.array([], pa.int64())}))
     assert (len(empty), list(empty), bool(empty)) == (0, [], True)
 

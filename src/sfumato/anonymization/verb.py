@@ -53,7 +53,7 @@ def anonymize(
     >>> people = pa.table({"age": [21, 22, 35, 36], "sex": ["F", "F", "M", "M"]})
     >>> release = sf.anonymize(people, qi=["age", "sex"], k=2)
     >>> release.k, release.table.sample(4).column("age").to_pylist()
-    (2, ['[21, 23)', '[21, 23)', '[35, 37)', '[35, 37)'])
+    (2, ['[20, 23)', '[20, 23)', '[34, 37)', '[34, 37)'])
     """
     start = config
     if not isinstance(start, Request):

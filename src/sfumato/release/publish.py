@@ -145,8 +145,8 @@ class Release(Result, Frames):
         >>> frame = pd.DataFrame({"age": [21, 22], "sex": ["F", "M"]}, index=["a", "b"])
         >>> sf.anonymize(frame, qi=["age"], k=2).to_pandas()
                 age sex
-        a  [21, 23)   F
-        b  [21, 23)   M
+        a  [20, 23)   F
+        b  [20, 23)   M
         """
         made = self.to_arrow().to_pandas()
         if self.frame is None or self.suppressed_rows:
