@@ -109,7 +109,7 @@ def test_a_pandas_frame_comes_back_as_it_was_where_nothing_was_touched(
     made = release.to_pandas()
     assert made.index.equals(frame.index)
     assert list(made.columns) == ["age", "ward", "seen"]
-    assert made["age"].tolist() == ["[20, 23)", "[20, 23)", "[35, 37)", "[35, 37)"]
+    assert made["age"].tolist() == ["[20, 23)", "[20, 23)", "[34, 37)", "[34, 37)"]
     pd.testing.assert_frame_equal(made[["ward", "seen"]], frame[["ward", "seen"]])
 
 
