@@ -226,7 +226,15 @@ class PageRun:
             done = sfumato(*globbed(words[1:]), stdin=stdin)
             return done.code, done.out, done.err
         assert words[0] in HELPERS, f"{words[0]} is no command that pages may use"
-        ended = subprocess.run(command, shell=True, capture_output=True, text=True, check=False)
+        here = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+        ended = subprocess.run(
+            command,
+            shell=True,
+            env={**os.environ, "PATH": here},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         return ended.returncode, ended.stdout, ended.stderr
 
     def finish(self) -> None:
