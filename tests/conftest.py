@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -79,3 +80,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     with contextlib.suppress(ValueError):
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _own_input_key(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Certificates name inputs under a key; that of whoever runs the tests is left alone."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SFUMATO_INPUT_KEY", str(tmp_path_factory.mktemp("home") / "input.key"))
+        yield

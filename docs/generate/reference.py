@@ -9,11 +9,13 @@ through `hooks.py`.
 from __future__ import annotations
 
 import ast
+import contextlib
 import dataclasses
 import functools
 import importlib
 import inspect
 import json
+import os
 import pkgutil
 import re
 import sys
@@ -26,6 +28,8 @@ import sfumato
 from sfumato.anonymization.request import RequestFields
 from sfumato.cli._main import VERBS, load
 from sfumato.fields import parameters
+from sfumato.keyfiles import INPUT_KEY
+from sfumato.release.certificate import FIELDS
 from sfumato.results import Result
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -306,28 +310,17 @@ _MEANINGS = {
     "sfumato": "version of the program that made it",
     "method": "how the release was made",
     "asked": "what was demanded; `anonymize --config` reads it to repeat the release",
-    "input": "the source table: name and fingerprint",
-    "output": "the released table: name and fingerprint",
-    "measured": "what was measured on the output, read back",
-    "findings": "each promise: what was asked, what was measured, whether it holds",
-    "column_actions": "what happened to each column",
-    "utility": "what it cost; see [utility](../utility.md)",
-    "lower_bound": "a loss that no release of this kind undercuts, where one was proven",
-    "details": "what the method itself has to say",
-    "seed": "same table, same seed, same bytes",
-    "warnings": "what a person should read",
+    "input": "the source table",
+    "output": "the released table",
+    "column_actions": "what happened to each column: kept, recoded or left out",
     "stopped_by": "`time` or `memory` where a limit ended the search, else null",
-    "digest": "SHA-256 of everything above, in canonical JSON",
-    "hmac": "the same with a key, if one was given",
     "rows": "released rows",
     "qi": "the sets of columns that others may know",
     "k": "rows in the smallest class of the release",
     "classes": "classes in the release, by the first set of quasi-identifiers",
     "suppressed_rows": "rows left out",
     "suppressed_cells": "cells starred by `cells`",
-    "risk": "risk before and after, for each set; see [risk](../verbs/risk.md)",
     "promises": "what the release promises, as `verify` measures it again",
-    "release": "figures of the release, as `anonymize --json` prints them",
 }
 
 
@@ -338,13 +331,48 @@ def certificate() -> str:
         "# The certificate",
         "",
         "Beside every release lies `OUT.certificate.json`. `sfumato verify OUT` reads it, compares",
-        "fingerprints and measures every promise again. It holds no date and no cell of the table",
-        "except the labels that the settings themselves name.",
+        "the digest of the release and measures every promise again. It holds no date.",
         "",
-        "| field | meaning |",
-        "|---|---|",
-        *(f"| `{name}` | {_MEANINGS.get(name, '')} |" for name in body),
-        "| `hmac` | " + _MEANINGS["hmac"] + " |",
+        "## What it tells, and why that gives nothing away",
+        "",
+        "A certificate goes wherever the release goes, so nothing in it may help to find out",
+        "what was hidden. A plain digest of the input would: whoever has the release puts",
+        "candidates into the hidden cells and compares digests until one agrees. The same goes",
+        "for every figure of the input that is fine enough, such as a loss with sixteen digits.",
+        "So each field is a choice of the maker, or a function of the released table, which",
+        "anybody can compute, or made with a key that stays at home. Inputs that lead to the",
+        "same release lead to the same certificate, but for one keyed digest; a test tries them",
+        "on every field.",
+        "",
+        "| field | meaning | why it is harmless |",
+        "|---|---|---|",
+        *(f"| `{name}` | {_MEANINGS[name]} | {reason} |" for name, reason in FIELDS.items()),
+        "| `digest` | SHA-256 of everything above, in canonical JSON | anybody can compute it; it "
+        "finds accidents and proves nothing |",
+        "| `signed` | who signed everything above, and the signature (Ed25519), if somebody did | "
+        "it is computed from the certificate |",
+        "",
+        "Left out on purpose: utility, bounds, risks before, warnings and whatever else a method",
+        "says about the input (`--json` prints them for you, and lists them in `stays_at_home`);",
+        "the seed, which would let a reader do the work again on guesses; key files; tables of",
+        "recodings; the trees and people of k-map and what was measured on them.",
+        "",
+        "**Not promised.** A method is a function of its input. Whoever knows it, and all but a",
+        "few hidden cells, can run it on guesses and compare the outcome with the release",
+        "itself (Wong et al. 2007 call this the minimality attack). That is a property of the",
+        "release, with or without a certificate. Two releases of one table carry the same",
+        "digest of it under one key: readers see that they belong together.",
+        "",
+        "## The input key",
+        "",
+        "`input.fingerprint` is a digest (BLAKE2b) under the *input key*: 32 random bytes, made",
+        "when you first write a release, in `~/.config/sfumato/input.key` (below",
+        "`$XDG_CONFIG_HOME` if that is set; `SFUMATO_INPUT_KEY` names another file, e.g. one",
+        "for a project). Only you can read it, links are not followed, and where no key can be",
+        "kept the digest is left out. `sfumato verify OUT --of TABLE` tells whoever has the key",
+        "whether OUT was made of TABLE. Losing it costs no more than that.",
+        "",
+        "## An example",
         "",
         'The certificate of four made-up people, `qi=["age", "sex"]` and `k=2`:',
         "",
@@ -360,10 +388,25 @@ def _example_certificate() -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as folder:
         table = Path(folder, "people.csv")
         table.write_text("age,sex,illness\n21,F,flu\n22,F,cold\n35,M,flu\n36,M,gout\n")
-        sfumato.anonymize(table, qi=["age", "sex"], k=2, output=Path(folder, "release.csv"))
+        with _own_input_key(Path(folder, "input.key")):
+            sfumato.anonymize(table, qi=["age", "sex"], k=2, output=Path(folder, "release.csv"))
         text = Path(folder, "release.csv.certificate.json").read_text(encoding="utf-8")
+        text = re.sub(r"blake2b:[0-9a-f:]+", "blake2b:…", text)  # another one with every key
         found: dict[str, Any] = json.loads(text.replace(folder + "/", ""))
         return found
+
+
+@contextlib.contextmanager
+def _own_input_key(place: Path) -> Iterator[None]:
+    """Leave the key of whoever builds the site alone."""
+    before = os.environ.get(INPUT_KEY)
+    os.environ[INPUT_KEY] = str(place)
+    try:
+        yield
+    finally:
+        del os.environ[INPUT_KEY]
+        if before is not None:
+            os.environ[INPUT_KEY] = before
 
 
 # Helpers

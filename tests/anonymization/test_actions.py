@@ -15,6 +15,7 @@ import sfumato as sf
 from sfumato.anonymization.actions import Merged, new_values
 from sfumato.engines.results import Codes
 from sfumato.errors import ColumnError, InputError, ParameterError
+from sfumato.keyfiles import write_secret
 
 
 def cells(release, *names):
@@ -106,7 +107,7 @@ def test_pieces_of_merged_entries_are_dealt_to_the_original_ones(held, data):
 
 def test_columns_that_are_no_quasi_identifiers_change_too(tmp_path):
     key = tmp_path / "secret.key"
-    key.write_text("0123456789abcdef0123456789abcdef\n")
+    write_secret(key, b"8f14e45fceea167a5a36dedd4bea2543\n")
     table = pa.table(
         {
             "id": [7, 8, 7, 9],
@@ -180,13 +181,13 @@ def test_bad_actions_are_refused(columns, error, words):
 
 def test_a_short_key_is_refused(tmp_path):
     key = tmp_path / "key"
-    key.write_text("short")
+    write_secret(key, b"short")
     with pytest.raises(InputError, match="5 bytes"):
         sf.anonymize(pa.table({"a": [1], "b": [2]}), qi=["a"], k=1, pseudonyms=["b"], key_file=key)
 
 
 def test_a_key_that_nothing_needs_is_refused(tmp_path):
-    (tmp_path / "secret.key").write_text("0123456789abcdef0123456789abcdef\n")
+    write_secret(tmp_path / "secret.key", b"8f14e45fceea167a5a36dedd4bea2543\n")
     settings = tmp_path / "anonymize.toml"
     settings.write_text('qi = ["a"]\nk = 1\nkey_file = "secret.key"\n')
     table = pa.table({"a": [1], "b": [2]})

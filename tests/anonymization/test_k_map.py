@@ -159,20 +159,23 @@ def test_verify_replays_it_and_notices_another_population(tmp_path: Path) -> Non
     assert "k-map" in done.out
     record = json.loads((tmp_path / "o.csv.certificate.json").read_text())
     assert record["asked"]["k_map"] == 8
-    assert sfumato("verify", out, "-q").code == 0
     assert sfumato("verify", out, *asked, "-q").code == 0
-    assert (
-        sfumato("verify", out, "--qi", "age,sex", "--k-map", 300, "--population", people).code == 1
-    )
+    here = ("--population", people)
+    assert sfumato("verify", out, "--qi", "age,sex", "--k-map", 300, *here).code == 1
     assert sfumato("verify", out, "--qi", "age,sex", "--k-map", 3).code == 2
-    again = sfumato("anonymize", table, "--config", f"{out}.certificate.json", "--json").json
+    assert sfumato("verify", out, *here, "-q").code == 0
+    unnamed = sfumato("verify", out, "-q")
+    assert unnamed.code == 1
+    assert "was not checked: a certificate opens nothing" in " ".join(unnamed.out.split())
+    config = ("--config", f"{out}.certificate.json")
+    refused = sfumato("anonymize", table, *config, "--json")
+    assert (refused.code, "a certificate opens nothing" in refused.err) == (2, True)
+    again = sfumato("anonymize", table, *config, *here, "--json").json
     assert again["classes"] == record["classes"]
     pq.write_table(population(4), people)
-    changed = sfumato("verify", out, "-q")
+    changed = sfumato("verify", out, *here, "-q")
     assert changed.code == 1
-    assert "fingerprint differs" in " ".join(changed.out.split())
+    assert "its digest differs" in " ".join(changed.out.split())
     elsewhere = tmp_path / "moved.parquet"
     pq.write_table(population(3), elsewhere)
     assert sfumato("verify", out, "--population", elsewhere, "-q").code == 0
-    people.unlink()
-    assert "cannot be opened" in " ".join(sfumato("verify", out, "-q").err.split())

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from sfumato.release.certificate import FIELDS
+
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 WRITTEN = sorted(DOCS.rglob("*.md"))
@@ -168,7 +170,9 @@ def test_pages_of_papers_name_what_is_in_the_code(page: Path) -> None:
 
 def test_every_field_of_the_certificate_is_explained() -> None:
     page = generated()[DOCS / "reference" / "certificate.md"]
-    assert re.findall(r"^\| (`\w+`) \|  \|$", page, re.M) == []
+    assert re.findall(r"^\| (`\w+`) \|.*\|  \|", page, re.M) == []
+    for name, reason in FIELDS.items():
+        assert re.search(rf"^\| `{name}` \| .+ \| {re.escape(reason)} \|$", page, re.M), name
     assert len(re.findall(r"^\| `\w+` \| .+ \|$", page, re.M)) > 15
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -22,7 +20,6 @@ from sfumato.privacy import (
     compile_rules,
     minimum_rows,
     pseudonyms,
-    read_key,
     require_reachable,
     with_crowd,
 )
@@ -122,15 +119,7 @@ def test_a_pseudonym_is_the_beginning_of_hmac_sha256() -> None:
     assert pseudonyms(pa.array([text]), key)[0].as_py() == "9b09ffa71b942fcb27635fbcd5b0e944"
 
 
-def test_keys_from_files(tmp_path: Path) -> None:
-    path = tmp_path / "key"
-    path.write_bytes(KEY + b"\n")
-    assert read_key(path) == KEY
-    path.write_bytes(b"short\n")
-    with pytest.raises(InputError, match="5 bytes"):
-        read_key(path)
-    with pytest.raises(InputError, match="no such file"):
-        read_key(tmp_path / "none")
+def test_a_key_of_pseudonyms_is_long_enough() -> None:
     with pytest.raises(InputError, match="at least 16"):
         pseudonyms(pa.array(["x"]), b"short")
 

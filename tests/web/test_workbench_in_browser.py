@@ -14,6 +14,7 @@ import sfumato as sf
 from accessibility import RUN, axe_or_skip
 from artefacts import keep
 from sfumato.demo import write_people
+from sfumato.keyfiles import write_secret
 from workbench import PATIENCE, Running, running
 
 pytestmark = pytest.mark.browser
@@ -354,7 +355,7 @@ def test_settings_depend_on_each_other_and_candidates_can_be_chosen(
 
 def test_more_demands_and_pseudonyms(board: Page, bench: Running, tmp_path: Path) -> None:
     (project,) = bench.workbench.projects.values()
-    (tmp_path / "hospital.key").write_text("a key of the hospital, long enough\n")
+    write_secret(tmp_path / "hospital.key", b"8f14e45fceea167a5a36dedd4bea2543\n")
     expect(board.get_by_label("Values worth hiding, at least")).to_be_hidden()
     board.reload()
     board.get_by_text("More demands").click()

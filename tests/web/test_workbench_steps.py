@@ -18,6 +18,7 @@ import pytest
 import sfumato as sf
 from sfumato.budget import Budget
 from sfumato.errors import BudgetError, ParameterError
+from sfumato.keyfiles import write_secret
 from sfumato.web import pages
 from sfumato.web.choices import OFFERED, Choices
 from sfumato.web.jobs import Job, Jobs
@@ -370,7 +371,7 @@ def test_pseudonyms_take_the_place_of_what_is_left_out(
     bench: Running, opened: str, tmp_path: Path, own: bool
 ) -> None:
     secret = tmp_path / "mine.key"
-    secret.write_text("a secret that is long enough\n")
+    write_secret(secret, b"8f14e45fceea167a5a36dedd4bea2543\n")
     form = {"k": 5, "method": "mondrian", "pseudonym-0": 1, "key": "" if own else secret}
     bench.follow(bench.post(f"{opened}/configure", **form, **ROLES))
     page = bench.get(f"{opened}/configure").text
@@ -404,7 +405,7 @@ def test_keys_come_from_the_named_folders_alone(
 ) -> None:
     (project,) = bench.workbench.projects.values()
     outside = tmp_path_factory.mktemp("elsewhere") / "outside.key"
-    outside.write_text("a secret that is long enough\n")
+    write_secret(outside, b"8f14e45fceea167a5a36dedd4bea2543\n")
     (tmp_path / "link.key").symlink_to(outside)
     form = {"k": 5, "method": "mondrian", "pseudonym-0": 1, **ROLES}
     for wrong in (outside, tmp_path / "link.key", tmp_path / "people.csv", "/etc/passwd"):
@@ -421,7 +422,7 @@ def test_keys_come_from_the_named_folders_alone(
 
 
 def test_a_key_that_is_too_short_is_told(bench: Running, opened: str, tmp_path: Path) -> None:
-    (tmp_path / "short.key").write_text("short")
+    write_secret(tmp_path / "short.key", b"short")
     form = {"k": 5, "method": "mondrian", "pseudonym-0": 1, "key": tmp_path / "short.key"}
     bench.follow(bench.post(f"{opened}/configure", **form, **ROLES))
     assert "at least 16 are needed" in bench.follow(bench.post(f"{opened}/release")).text

@@ -20,6 +20,7 @@ from sfumato.engines.results import ClassSizes, CodeArray, smallest_dtype
 from sfumato.errors import ColumnError, spell
 from sfumato.hierarchy import Published, ValueSets
 from sfumato.hierarchy.labels import as_text
+from sfumato.keyfiles import keyed_digest
 from sfumato.populations.k_map import MatchesPopulation
 from sfumato.release import Promise, Release
 from sfumato.release.anonymity import Anonymity
@@ -113,7 +114,7 @@ def _promises(request: Request, qi: tuple[tuple[str, ...], ...]) -> list[Promise
                 request.k_map,
                 request.qi,
                 request.population.name,
-                request.population.fingerprint(),
+                keyed_digest(request.population.fingerprint()),
                 request.trees,
                 request.population,
             )

@@ -29,9 +29,10 @@ from sfumato.errors import (
     spell,
 )
 from sfumato.fields import Columns, Field, Weights, parameters
-from sfumato.files import read_text, require_file
+from sfumato.files import read_text
 from sfumato.hierarchy import Boundaries, Hierarchy, read_folder
-from sfumato.privacy import Model, column_sets, models_of, read_key
+from sfumato.keyfiles import pseudonym_key
+from sfumato.privacy import Model, column_sets, models_of
 from sfumato.privacy.models import COLUMNS, PromiseFields
 from sfumato.tables import Table, table
 
@@ -229,6 +230,7 @@ class Request:
     models: tuple[Model, ...] = field(default=(), compare=False)
     key: bytes | None = field(default=None, compare=False, repr=False)
     asked: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
+    unopened: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name not in _DECLARED:
@@ -306,7 +308,20 @@ class Request:
                 where=where,
                 remedy="Give them again, or use a folder of files.",
             )
-        return cls.of({"method": record["method"], **asked})
+        recoded = [
+            name for name, how in asked.get("columns", {}).items() if how.get("recode", "") is None
+        ]
+        if recoded:
+            raise ParameterError(
+                f"the release was made with recodings of {', '.join(recoded)}, which a certificate "
+                "does not repeat",
+                where=where,
+                remedy="Use the TOML file that `--write-config` wrote.",
+            )
+        # A certificate opens nothing: whoever repeats the release names its files again.
+        files = tuple(n for n in asked if _DECLARED[n].field.file and isinstance(asked[n], str))
+        kept = {name: value for name, value in asked.items() if name not in files}
+        return replace(cls.of({"method": record["method"], **kept}), unopened=files)
 
     def overridden(self, given: Mapping[str, Any]) -> Request:
         """The same with other values for what is given; weights and columns are merged."""
@@ -319,7 +334,8 @@ class Request:
         for name in ("weights", "columns"):
             if isinstance(given.get(name), Mapping):
                 given[name] = {**own.get(name, {}), **given[name]}
-        return Request.of({**own, **given})
+        again = tuple(name for name in self.unopened if name not in given)
+        return replace(Request.of({**own, **given}), unopened=again)
 
     def to_dict(self) -> dict[str, Any]:
         """What differs from the defaults, as plain values that `of` understands.
@@ -400,6 +416,13 @@ class Request:
 
     def opened(self, source: Table) -> Request:
         """The same with its files read, its models made, and its columns found in a table."""
+        if self.unopened:
+            example = spell(self.unopened[0], "…")
+            raise ParameterError(
+                f"the certificate names {' and '.join(self.unopened)}, and a certificate opens "
+                "nothing",
+                remedy=f"Say where that is: {example}.",
+            )
         sets = column_sets(self.qi)
         check_actions(source, self.columns)
         trees = _trees(self.hierarchies, source, [*self.qi_columns, *self.sensitive])
@@ -424,9 +447,7 @@ class Request:
             models=models_of(
                 self.values, sensitive=self.sensitive, ordered=ordered, hierarchies=trees
             ),
-            key=None
-            if self.key_file is None
-            else read_key(require_file(self.key_file, "the key", kind=InputError)),
+            key=None if self.key_file is None else pseudonym_key(self.key_file),
             asked=record.to_dict(),
         )
         request._check(source)
@@ -512,7 +533,7 @@ class Request:
             raise ParameterError(
                 "pseudonyms need a secret key",
                 remedy=f"Name its file, e.g. {spell('key_file', 'secret.key')} "
-                "(openssl rand -hex 32).",
+                "(openssl rand -hex 32, or sfumato keygen).",
             )
         if self.key is not None and not self.replaced:
             raise ParameterError(

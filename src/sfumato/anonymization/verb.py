@@ -12,6 +12,7 @@ from sfumato.anonymization.releasing import release_of
 from sfumato.anonymization.request import Request, RequestFields
 from sfumato.budget import Budget
 from sfumato.fields import declares
+from sfumato.keyfiles import names_same
 from sfumato.release import Release, publish, rehearse
 from sfumato.release.certificate import certificate_path
 from sfumato.release.place import check_place
@@ -29,6 +30,7 @@ def anonymize(
     output: str | Path | None = None,
     format: str | None = None,
     force: bool = False,
+    sign: str | Path | None = None,
     budget: Budget | None = None,
     **asked: Unpack[RequestFields],
 ) -> Release:
@@ -44,6 +46,8 @@ def anonymize(
     output, format, force
         Write the release there, in this format, replacing what is there; without `output` it is
         only rehearsed.
+    sign
+        The key file that signs the certificate, as `sfumato keygen` made it.
     budget
         Time, memory and cores the search may take.
 
@@ -62,8 +66,7 @@ def anonymize(
     budget = budget or Budget()
     opened = table(source, budget=budget)
     request = request.opened(opened)
-    if output is not None:
-        check_place(opened, output, format=format, force=force)
+    check_place(opened, output, format=format, force=force, sign=sign)
     release = release_of(opened, request, solve(opened, request, budget))
     if is_pandas(source):
         release = replace(release, frame=source)
@@ -71,7 +74,12 @@ def anonymize(
         return rehearse(release, budget=budget)
     told = (*release.warnings, *earlier_releases(opened, output))
     return publish(
-        replace(release, warnings=told), output, format=format, force=force, budget=budget
+        replace(release, warnings=told),
+        output,
+        format=format,
+        force=force,
+        sign=sign,
+        budget=budget,
     )
 
 
@@ -84,7 +92,7 @@ def earlier_releases(opened: Table, output: str | Path) -> tuple[str, ...]:
             continue
         try:
             record = json.loads(place.read_text(encoding="utf-8"))
-            if record["input"]["fingerprint"] == opened.fingerprint():
+            if names_same(record["input"]["fingerprint"], opened.fingerprint()):
                 others.append(place.name.removesuffix(".certificate.json"))
         except (OSError, ValueError, KeyError, TypeError):
             continue  # not one of ours

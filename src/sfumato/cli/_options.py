@@ -34,6 +34,7 @@ __all__ = [
     "Output",
     "Quiet",
     "Seed",
+    "Sign",
     "Source",
     "Threads",
     "Time",
@@ -215,6 +216,15 @@ Output = Annotated[
         metavar="FILE",
         show_default=False,
         help="Where to write the result; the ending decides the format.",
+    ),
+]
+Sign = Annotated[
+    str | None,
+    typer.Option(
+        "--sign",
+        metavar="KEY",
+        show_default=False,
+        help="Sign the certificate with this key (see sfumato keygen).",
     ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace the output if it exists.")]

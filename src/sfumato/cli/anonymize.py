@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sfumato.cli._options import Force, Output, examples, new_app, new_file, option
+from sfumato.cli._options import Force, Output, Sign, examples, new_app, new_file, option
 from sfumato.cli._request import Requested
 from sfumato.cli._running import Run, table_verb
 from sfumato.errors import ParameterError
@@ -36,6 +36,7 @@ class Writing:
 
     output: Output = None
     force: Force = False
+    sign: Sign = None
     format: Annotated[
         str | None,
         option(
@@ -115,6 +116,7 @@ def anonymize(
         output=None if writing.dry_run else writing.output,
         format=writing.format,
         force=writing.force,
+        sign=writing.sign,
         budget=run.budget,
     )
     if repeating.write_config is not None:
@@ -126,7 +128,13 @@ def _check_places(run: Run, request: Request, writing: Writing, written: Path | 
     """Refuse to write over anything that this command reads or writes besides."""
     from sfumato.release.certificate import certificate_path
 
-    named = (request.population, request.key_file, request.boundaries, request.workload)
+    named = (
+        request.population,
+        request.key_file,
+        request.boundaries,
+        request.workload,
+        writing.sign,
+    )
     read = [str(name) for name in named if isinstance(name, (str, Path))]
     output = writing.output
     if output is not None and "://" not in output:

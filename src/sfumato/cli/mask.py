@@ -11,6 +11,7 @@ from sfumato.cli._options import (
     Force,
     Output,
     Seed,
+    Sign,
     Weights,
     examples,
     new_app,
@@ -79,6 +80,7 @@ def mask(
     seed: Seed = 0,
     output: Output = None,
     force: Force = False,
+    sign: Sign = None,
 ) -> None:
     """Publish as many columns as possible without publishing a quasi-identifier.
 
@@ -103,6 +105,7 @@ def mask(
         seed=seed,
         output=output,
         force=force,
+        sign=sign,
         budget=run.budget,
     )
     run.show(release, view)

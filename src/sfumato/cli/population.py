@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sfumato.cli._options import Force, Output, Seed, Weights, examples, new_app, parse_weights
+from sfumato.cli._options import (
+    Force,
+    Output,
+    Seed,
+    Sign,
+    Weights,
+    examples,
+    new_app,
+    parse_weights,
+)
 from sfumato.cli._running import Run, table_verb
 from sfumato.errors import ParameterError
 
@@ -124,6 +133,7 @@ def population(
     ] = None,
     output: Output = None,
     force: Force = False,
+    sign: Sign = None,
     seed: Seed = 0,
 ) -> None:
     """Who is unique among all people, not only among these rows?
@@ -154,6 +164,7 @@ def population(
         seed=seed,
         output=output,
         force=force,
+        sign=sign,
         budget=run.budget,
     )
     if report.release is not None:

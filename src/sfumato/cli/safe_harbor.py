@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sfumato.cli._options import Force, Output, Seed, examples, new_app, new_file
+from sfumato.cli._options import Force, Output, Seed, Sign, examples, new_app, new_file
 from sfumato.cli._running import Run, table_verb
 from sfumato.errors import ParameterError
 from sfumato.files import read_text
@@ -60,6 +60,7 @@ def safe_harbor(
     ] = False,
     output: Output = None,
     force: Force = False,
+    sign: Sign = None,
     seed: Seed = 0,
 ) -> None:
     """Remove or coarsen the eighteen identifiers that HIPAA's Safe Harbor lists.
@@ -86,6 +87,7 @@ def safe_harbor(
         seed=seed,
         output=output,
         force=force,
+        sign=sign,
         budget=run.budget,
     )
     run.show(release, view)

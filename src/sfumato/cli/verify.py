@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,12 +9,12 @@ import typer
 from sfumato.cli._options import examples, new_app
 from sfumato.cli._request import Promised
 from sfumato.cli._running import Run, table_verb
-from sfumato.errors import ParameterError
-from sfumato.files import read_bytes, require_file
+from sfumato.files import require_file
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
+    from sfumato.release.promise import Finding
     from sfumato.release.verify import Verification
 
 app = new_app()
@@ -26,6 +25,7 @@ app = new_app()
         "sfumato verify release.parquet",
         "sfumato verify release.csv -k 5 --qi age,sex,zip",
         "sfumato verify release.csv -k 5 --qi age,sex --qi zip --sensitive diagnosis -l 3",
+        "sfumato verify release.csv --signer hospital.pub",
         "sfumato verify release.csv --with earlier.csv --row-key patient_id",
     )
 )
@@ -43,10 +43,29 @@ def verify(
             metavar="FILE", show_default=False, help="The certificate, if it lies elsewhere."
         ),
     ] = None,
-    key: Annotated[
-        Path | None,
+    signer: Annotated[
+        str | None,
         typer.Option(
-            metavar="FILE", show_default=False, help="File with the key the seal was made with."
+            metavar="FILE.pub",
+            show_default=False,
+            help="The public key that must have signed the certificate.",
+        ),
+    ] = None,
+    of: Annotated[
+        str | None,
+        typer.Option(
+            "--of",
+            metavar="TABLE",
+            show_default=False,
+            help="The table it must have been made of; only its maker has the key to tell.",
+        ),
+    ] = None,
+    hierarchies: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FOLDER",
+            show_default=False,
+            help="The trees whose labels a release with k-map shows.",
         ),
     ] = None,
     others: Annotated[
@@ -71,7 +90,8 @@ def verify(
 ) -> None:
     """Check that a table keeps a promise, or that a release is what its certificate says.
 
-    Ends with exit code 1 if a byte or a promise differs.
+    Ends with exit code 1 if a byte or a promise differs, or a promise could not be checked. Nothing
+    that a certificate names is opened.
     """
     from sfumato.release.verify import verify as check
 
@@ -81,7 +101,9 @@ def verify(
     found = check(
         run.table,
         certificate=_certificate(run, certificate, bool(set(asked) - {"population"})),
-        key=None if key is None else _key(key),
+        signer=signer,
+        of=None if of is None else run.open(of),
+        hierarchies=hierarchies,
         others=[run.open(other) for other in others or ()],
         row_key=row_key,
         wildcards=wildcards,
@@ -91,15 +113,6 @@ def verify(
     run.show(found, view)
     if not found.holds:
         raise typer.Exit(1)
-
-
-def _key(path: Path) -> bytes:
-    key = read_bytes(path, "the key").strip()
-    if not key:
-        raise ParameterError(
-            "the key is empty", where=str(path), remedy="Name the file that holds the key."
-        )
-    return key
 
 
 def _certificate(run: Run, named: str | None, has_promises: bool) -> str | None:
@@ -113,15 +126,34 @@ def _certificate(run: Run, named: str | None, has_promises: bool) -> str | None:
 
 
 def view(found: Verification) -> RenderableType:
-    """What was checked, and what came out."""
+    """What was checked, what came out, and what nobody promised."""
     from rich.console import Group
     from rich.text import Text
 
     parts = []
     for finding in found.findings:
-        mark = ("✓ ", "green") if finding.holds else ("✗ ", "bold red")
-        parts.append(Text.assemble(mark, finding.say))
+        parts.append(Text.assemble(_mark(found, finding), finding.say))
         if finding.remedy:
             parts.append(Text(f"  {finding.remedy}", style="dim"))
+    parts.append(Text())
+    parts += [Text(line, style="yellow") for line in _not_promised(found)]
     verdict = "Everything holds." if found.holds else "It does not hold."
-    return Group(*parts, Text(), Text(verdict, style="bold"))
+    return Group(*parts, Text(verdict, style="bold"))
+
+
+def _mark(found: Verification, finding: Finding) -> tuple[str, str]:
+    if not finding.holds:
+        return "✗ ", "bold red"
+    unsigned = finding.check == "signature" and found.signed_by is None
+    return ("! ", "yellow") if unsigned else ("✓ ", "green")
+
+
+def _not_promised(found: Verification) -> list[str]:
+    """What nobody promised, in a line each."""
+    columns, models = found.not_promised["columns"], found.not_promised["models"]
+    lines = []
+    if columns:
+        lines.append(f"Nothing is promised about: {', '.join(columns)}.")
+    if models:
+        lines.append(f"Not asked for: {', '.join(models)}.")
+    return lines

@@ -1,23 +1,24 @@
 """The promise of k-map: every released row matches at least k people of a population table.
 
 It is checked as an attacker would check it: by joining what is released with the people. The
-population stays where it is; the certificate names it and its fingerprint, so that `verify` can ask
-for the same people again.
+population stays where it is, and so do the trees: the certificate names them, and whoever verifies
+it says where they are now. Nothing that a certificate names is opened.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 from sfumato.budget import Budget
-from sfumato.errors import SourceError, spell
+from sfumato.errors import spell
 from sfumato.hierarchy import Hierarchy
+from sfumato.keyfiles import names_same
 from sfumato.populations.attack import AttackResult, join_attack
 from sfumato.privacy import KMap, ModelFinding
 from sfumato.release.promise import Finding
-from sfumato.tables import Table, table
+from sfumato.tables import Table
 
 __all__ = ["MatchesPopulation"]
 
@@ -33,11 +34,15 @@ class MatchesPopulation:
     qi
         The sets of columns by which people are looked for.
     population
-        Where the people are, and the fingerprint of that table; without one any table will do.
+        What the table of people is called.
+    fingerprint
+        The keyed digest of that table; without one any table will do.
     hierarchies
         Trees whose nodes the release shows, by column.
     people
         The population itself, where it is at hand.
+    trees
+        Columns whose cells may be nodes of trees.
     """
 
     k: int
@@ -46,6 +51,7 @@ class MatchesPopulation:
     fingerprint: str | None = None
     hierarchies: Mapping[str, Hierarchy] = field(default_factory=dict)
     people: Table | None = None
+    trees: tuple[str, ...] = ()
     kind: str = field(default="k-map", init=False)
 
     def to_dict(self) -> dict[str, Any]:
@@ -54,35 +60,36 @@ class MatchesPopulation:
             "qi": [list(names) for names in self.qi],
             "population": self.population,
             "fingerprint": self.fingerprint,
-            "hierarchies": {
-                name: [level.to_pylist() for level in tree.levels()]
-                for name, tree in self.hierarchies.items()
-            },
+            "trees": sorted({*self.trees, *self.hierarchies}),
         }
 
     @classmethod
     def from_dict(cls, parameters: Mapping[str, Any]) -> Self:
-        trees = {
-            name: Hierarchy.from_levels(levels)
-            for name, levels in parameters["hierarchies"].items()
-        }
         return cls(
             int(parameters["k"]),
             tuple(tuple(names) for names in parameters["qi"]),
             str(parameters["population"]),
             parameters["fingerprint"],
-            trees,
+            trees=tuple(map(str, parameters["trees"])),
         )
+
+    def with_people(self, people: Table | None, hierarchies: Mapping[str, Hierarchy]) -> Self:
+        """The same, with the tables and trees that it needs."""
+        own = {name: tree for name, tree in hierarchies.items() if name in self.trees}
+        return replace(self, people=people, hierarchies=own)
 
     def check(self, table: Table, budget: Budget | None = None) -> Finding:
         """Join the released rows with the people, set by set."""
-        people = self._people(budget)
-        if self.fingerprint is not None and people.fingerprint() != self.fingerprint:
+        people = self.people
+        missing = [name for name in self.trees if name not in self.hierarchies]
+        if people is None or missing:
+            return self._unchecked(missing)
+        if names_same(self.fingerprint, people.fingerprint()) is False:
             return Finding(
                 check=self.kind,
                 holds=False,
-                say=f"the population {self.population} is not the one that the release was made "
-                "for: its fingerprint differs",
+                say=f"the population {people.name} is not the one that the release was made for: "
+                "its digest differs",
                 remedy="Get that table again, or release for this one.",
             )
         found = [self._joined(table, people, names, budget) for names in self.qi]
@@ -95,17 +102,17 @@ class MatchesPopulation:
             remedy="Ask for a smaller k, or allow more blurring.",
         )
 
-    def _people(self, budget: Budget | None) -> Table:
-        if self.people is not None:
-            return self.people
-        try:
-            return table(self.population, budget=budget)
-        except SourceError as error:
-            raise SourceError(
-                "the population that rows were matched with cannot be opened",
-                where=self.population,
-                remedy=f"Say where it is now, e.g. {spell('population', 'voters.parquet')}.",
-            ) from error
+    def _unchecked(self, missing: list[str]) -> Finding:
+        needed = [] if self.people is not None else [spell("population", "voters.parquet")]
+        needed += [spell("hierarchies", "trees/")] if missing else []
+        sets = "; ".join(", ".join(names) for names in self.qi)
+        return Finding(
+            check=self.kind,
+            holds=False,
+            say=f"k-map (k = {self.k:,} on {sets}) was not checked: a certificate opens nothing, "
+            "so the tables and trees it needs must be named",
+            remedy=f"Say where they are: {' '.join(needed)}.",
+        )
 
     def _joined(
         self, released: Table, people: Table, names: tuple[str, ...], budget: Budget | None

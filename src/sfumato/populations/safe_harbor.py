@@ -12,6 +12,7 @@ import datetime as dt
 import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -343,6 +344,7 @@ def safe_harbor(
     output: str | None = None,
     format: str | None = None,
     force: bool = False,
+    sign: str | Path | None = None,
     budget: Budget | None = None,
 ) -> Release:
     """De-identify a table by HIPAA's Safe Harbor method.
@@ -362,6 +364,8 @@ def safe_harbor(
         Give ZIP codes the leading zeros back that a spreadsheet took.
     output
         Write the release there; else it is only rehearsed.
+    sign
+        The key file that signs the certificate, as `sfumato keygen` made it.
 
     Returns
     -------
@@ -383,8 +387,7 @@ def safe_harbor(
     """
     budget = budget or Budget()
     opened = table(source, budget=budget)
-    if output is not None:
-        check_place(opened, output, format=format, force=force)
+    check_place(opened, output, format=format, force=force, sign=sign)
     plan = plan_safe_harbor(
         opened,
         keep=opened.require(keep),
@@ -398,7 +401,7 @@ def safe_harbor(
     if output is None:
         return rehearse(plan, budget=budget)
     _require_decided(plan, opened.name)
-    return publish(plan, output, format=format, force=force, budget=budget)
+    return publish(plan, output, format=format, force=force, sign=sign, budget=budget)
 
 
 def _require_decided(plan: Release, where: str) -> None:

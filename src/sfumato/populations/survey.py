@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
@@ -340,6 +341,7 @@ def population(
     output: str | None = None,
     format: str | None = None,
     force: bool = False,
+    sign: str | Path | None = None,
     budget: Budget | None = None,
 ) -> PopulationReport:
     """Judge a table as a sample of a population, and plan how far to blur it.
@@ -378,6 +380,8 @@ def population(
         columns that do are left out of it.
     output
         Write the planned release there, with its certificate.
+    sign
+        The key file that signs the certificate, as `sfumato keygen` made it.
 
     Examples
     --------
@@ -397,8 +401,7 @@ def population(
     budget = budget or Budget()
     opened = table(source, budget=budget)
     opened.require(keep)
-    if output is not None:
-        check_place(opened, output, format=format, force=force)
+    check_place(opened, output, format=format, force=force, sign=sign)
     chosen, left_out = quasi_identifiers(opened, qi, person, seed, budget)
     check_weights(chosen, weights)
     sample = read_sample(opened, chosen, person, domains, hierarchies, pad_zip, budget)
@@ -453,7 +456,7 @@ def population(
         warnings=report.warnings,
         seed=seed,
     )
-    written = publish(planned, output, format=format, force=force, budget=budget)
+    written = publish(planned, output, format=format, force=force, sign=sign, budget=budget)
     return replace(report, release=written)
 
 

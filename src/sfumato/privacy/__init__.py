@@ -9,7 +9,7 @@ from sfumato.privacy.histogram import ClassHistogram
 from sfumato.privacy.k_anonymity import KAnonymity, KMap
 from sfumato.privacy.likeness import Likeness
 from sfumato.privacy.models import MODELS, column_sets, model_from_dict, models_of
-from sfumato.privacy.pseudonyms import pseudonyms, read_key
+from sfumato.privacy.pseudonyms import pseudonyms
 from sfumato.privacy.rules import (
     Rules,
     compares,
@@ -50,7 +50,6 @@ __all__ = [
     "model_from_dict",
     "models_of",
     "pseudonyms",
-    "read_key",
     "recounted",
     "require_reachable",
     "with_crowd",

@@ -6,42 +6,19 @@ HMAC-SHA256 cannot be undone or tried out without the key, unlike a plain hash o
 from __future__ import annotations
 
 import hmac
-from pathlib import Path
 
 import pyarrow as pa
 
 from sfumato.errors import InputError
 from sfumato.hierarchy.labels import as_text
 
-__all__ = ["SHORTEST_KEY", "pseudonyms", "read_key"]
+__all__ = ["SHORTEST_KEY", "pseudonyms"]
 
 SHORTEST_KEY = 16
 """Bytes a key must have at least."""
 
 _BYTES = 16
 """Bytes of a pseudonym: two of 2^50 persons share one with probability below one in 10^8."""
-
-
-def read_key(path: str | Path) -> bytes:
-    """Read a secret key from a file; a line end after it does not belong to it.
-
-    Raises
-    ------
-    InputError
-        If the file cannot be read or the key is too short to be secret.
-    """
-    try:
-        key = Path(path).read_bytes().rstrip(b"\r\n")
-    except OSError as error:
-        reason = (error.strerror or "it cannot be read").lower()
-        raise InputError(f"the key: {reason}", where=str(path)) from None
-    if len(key) < SHORTEST_KEY:
-        raise InputError(
-            f"the key has {len(key)} bytes, at least {SHORTEST_KEY} are needed",
-            where=str(path),
-            remedy="Make one with: openssl rand -hex 32",
-        )
-    return key
 
 
 def pseudonyms(values: pa.Array, key: bytes) -> pa.Array:
@@ -57,7 +34,10 @@ def pseudonyms(values: pa.Array, key: bytes) -> pa.Array:
     (True, None, 32)
     """
     if len(key) < SHORTEST_KEY:
-        raise InputError(f"a key needs at least {SHORTEST_KEY} bytes")
+        raise InputError(
+            f"a key needs at least {SHORTEST_KEY} bytes",
+            remedy="Read it from a file that `openssl rand -hex 32` or `sfumato keygen` made.",
+        )
     made = [
         None if text is None else hmac.digest(key, text.encode(), "sha256")[:_BYTES].hex()
         for text in as_text(values).to_pylist()

@@ -11,6 +11,7 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -312,6 +313,7 @@ def mask(
     seed: int = 0,
     output: str | None = None,
     force: bool = False,
+    sign: str | Path | None = None,
     budget: Budget | None = None,
 ) -> Release:
     """Publish the most columns whose ratio does not exceed β.
@@ -337,6 +339,8 @@ def mask(
         Say for each column left out which quasi-identifier it would complete.
     output
         Write the release there; else it is only rehearsed.
+    sign
+        The key file that signs the certificate, as `sfumato keygen` made it.
 
     Examples
     --------
@@ -353,8 +357,7 @@ def mask(
     opened = table(source, budget=budget)
     if not opened.engine.capabilities.replayable:
         _check_stream(opened, sample, output)
-    if output is not None:
-        check_place(opened, output, force=force)
+    check_place(opened, output, force=force, sign=sign)
     plan = plan_mask(
         opened,
         Demand(measure, beta, sample, delta, proven, explain, seed),
@@ -365,7 +368,7 @@ def mask(
     )
     if output is None:
         return rehearse(plan, budget=budget)
-    return publish(plan, output, force=force, budget=budget)
+    return publish(plan, output, force=force, sign=sign, budget=budget)
 
 
 @dataclass(frozen=True)

@@ -1,14 +1,17 @@
 """The certificate that lies beside a release: what was asked, what was measured, what was written.
 
-It carries a digest of itself, so that a changed byte is noticed, and on request a keyed one
-(HMAC-SHA256), so that nobody without the key can make another. It has no date: the same input and
-the same seed give the same bytes.
+A certificate goes wherever the release goes, so it must not tell more than the release itself.
+`FIELDS` lists all it may hold, each with the reason why it is harmless: it was chosen by the maker,
+or can be counted on the released table by anybody, or is a digest under a key that stays at home.
+Nothing in it depends on what was hidden, so no guess about hidden cells can be tried out on it.
+
+It carries a checksum of itself, against accidents; who wrote it only a signature can tell
+(`sfumato.keyfiles`). It has no date: the same input and the same seed give the same bytes.
 """
 
 from __future__ import annotations
 
 import hashlib
-import hmac
 import json
 import os
 from collections.abc import Mapping
@@ -19,12 +22,34 @@ from typing import Any
 from sfumato._version import __version__
 from sfumato.errors import PromiseError, SourceError, spell
 from sfumato.files import unreadable, write_text
+from sfumato.keyfiles import is_signed_by, signature
 from sfumato.results import plain
 
-__all__ = ["FORMAT", "Certificate", "certificate_path"]
+__all__ = ["FIELDS", "FORMAT", "Certificate", "certificate_path"]
 
-FORMAT = 1
+FORMAT = 2
 """Version of the certificate's form; raised when old readers would misread a new one."""
+FIELDS = {
+    "certificate": "the form of certificates",
+    "sfumato": "the version that wrote it",
+    "method": "chosen by the maker",
+    "asked": "chosen by the maker; seeds, key files, recoding tables and passwords are left out",
+    "qi": "chosen by the maker, or the published columns",
+    "k": "counted on the released table",
+    "classes": "counted on the released table",
+    "rows": "counted on the released table",
+    "suppressed_rows": "a number of rows; it tells nothing about what any of them holds",
+    "suppressed_cells": "counted on the released table: stars can be seen there",
+    "column_actions": "which columns are in the released table, and which of them the method was "
+    "asked to recode",
+    "stopped_by": "whether time or memory ended the search",
+    "input": "its name, its columns, and a digest under a key that stays with the maker",
+    "output": "its name, its columns, its rows and its own digest: anybody who has it can make it",
+    "promises": "what the maker promised, and what is measured for it on the released table",
+}
+"""Every field of a certificate, and why it is harmless."""
+_LONGEST = 64 << 20
+"""Bytes of a certificate that are read."""
 _AGAIN = "Get it again from where it was made, or release the table again."
 
 
@@ -46,61 +71,59 @@ def certificate_path(output: str | os.PathLike[str]) -> Path:
 
 @dataclass(frozen=True)
 class Certificate:
-    """What is known about a release, and the proof that this record of it is untouched."""
+    """What is said about a release, and who signed it.
+
+    `signed` is what `sfumato.keyfiles.signature` made of the body; None where nobody did.
+    """
 
     body: Mapping[str, Any]
+    signed: Mapping[str, Any] | None = None
 
     @classmethod
     def of(cls, **fields: Any) -> Certificate:
-        """A new certificate with the given fields."""
+        """A new certificate with the given fields, all of which `FIELDS` knows."""
+        unknown = set(fields) - set(FIELDS)
+        if unknown:  # whoever adds a field has to say why it gives nothing away
+            raise ValueError(f"no field of a certificate: {', '.join(sorted(unknown))}")
         return cls({"certificate": FORMAT, "sfumato": __version__, **plain(fields)})
 
-    def sealed(self, key: bytes | None = None) -> str:
-        """The certificate as JSON text with its digest, and its keyed digest if there is a key."""
-        body = dict(self.body)
-        canonical = _canonical(body)
-        body["digest"] = "sha256:" + hashlib.sha256(canonical).hexdigest()
-        if key is not None:
-            body["hmac"] = "sha256:" + hmac.new(key, canonical, hashlib.sha256).hexdigest()
+    def signed_with(self, key: str | os.PathLike[str]) -> Certificate:
+        """The same, signed with the key in a file."""
+        return Certificate(self.body, signature(_canonical(self.body), key))
+
+    def is_signed(self, by: str | None = None) -> bool:
+        """Whether the signature is one, and by this public key where one is given."""
+        return is_signed_by(self.signed, _canonical(self.body), by)
+
+    def text(self) -> str:
+        """The certificate as JSON, with its checksum and its signature."""
+        body = {**self.body, "digest": _digest(self.body)}
+        if self.signed is not None:
+            body["signed"] = dict(self.signed)
         return json.dumps(body, ensure_ascii=False, indent=2) + "\n"
 
-    def write(self, path: Path, key: bytes | None = None) -> None:
-        """Write the sealed certificate in one atomic step."""
-        write_text(path, self.sealed(key))
+    def write(self, path: Path) -> None:
+        """Write the certificate in one atomic step."""
+        write_text(path, self.text())
 
     @classmethod
-    def read(cls, path: Path, key: bytes | None = None) -> Certificate:
-        """Read a certificate and check that nobody changed it.
+    def read(cls, path: Path) -> Certificate:
+        """Read a certificate and check that it is whole.
 
         Raises
         ------
         SourceError
             It is missing, unreadable, or of another form.
         PromiseError
-            It was altered, or the key does not fit.
+            It is damaged: its checksum differs.
         """
         where = str(path)
         try:
-            text = path.read_text(encoding="utf-8")
-        except FileNotFoundError as error:
-            raise SourceError(
-                "there is no certificate",
-                where=where,
-                remedy="Name it, or say what to check, e.g. "
-                f"{spell('k', 5)} {spell('qi', ['age', 'sex'])}.",
-            ) from error
-        except (OSError, UnicodeDecodeError) as error:
-            reason, remedy = unreadable(path, error)
-            raise SourceError(
-                f"the certificate cannot be read: {reason}", where=where, remedy=remedy
-            ) from error
-        try:
-            body = json.loads(text)
-        except json.JSONDecodeError as error:
+            body = json.loads(_read(path))
+        except (json.JSONDecodeError, RecursionError) as error:
+            line = f" (line {error.lineno})" if isinstance(error, json.JSONDecodeError) else ""
             raise PromiseError(
-                f"the certificate is not whole (line {error.lineno})",
-                where=where,
-                remedy=_AGAIN,
+                f"the certificate is not whole{line}", where=where, remedy=_AGAIN
             ) from error
         if not isinstance(body, dict) or "certificate" not in body:
             raise SourceError(
@@ -112,25 +135,54 @@ class Certificate:
             raise SourceError(
                 f"the certificate has form {body['certificate']}, this version reads form {FORMAT}",
                 where=where,
-                remedy="Verify it with the version of Sfumato that made it.",
+                remedy="Verify it with the version of Sfumato that made it, or make the release "
+                "again.",
             )
-        digest, keyed = body.pop("digest", None), body.pop("hmac", None)
-        canonical = _canonical(body)
-        if digest != "sha256:" + hashlib.sha256(canonical).hexdigest():
+        digest, signed = body.pop("digest", None), body.pop("signed", None)
+        if digest != _digest(body):
             raise PromiseError(
-                "the certificate was altered: its digest differs", where=where, remedy=_AGAIN
+                "the certificate was altered or damaged: its checksum differs",
+                where=where,
+                remedy=_AGAIN,
             )
-        if key is not None:
-            expected = "sha256:" + hmac.new(key, canonical, hashlib.sha256).hexdigest()
-            if not isinstance(keyed, str) or not hmac.compare_digest(keyed, expected):
-                raise PromiseError(
-                    "the certificate was not sealed with this key",
-                    where=where,
-                    remedy="Check that it is the right key, and where the release came from.",
-                )
-        return cls(body)
+        return cls(body, signed)
+
+
+def _read(path: Path) -> str:
+    """The text of a certificate, without following wherever a strange file may lead."""
+    where = str(path)
+    try:
+        if not path.is_file() and path.exists():
+            raise SourceError(
+                "the certificate is no file", where=where, remedy="Name the .certificate.json."
+            )
+        with path.open("rb") as file:
+            content = file.read(_LONGEST + 1)
+        if len(content) > _LONGEST:
+            raise SourceError(
+                f"this file is larger than {_LONGEST >> 20} MB, which no certificate is",
+                where=where,
+                remedy="Name the .certificate.json that lies beside the release.",
+            )
+        return content.decode("utf-8")
+    except FileNotFoundError as error:
+        raise SourceError(
+            "there is no certificate",
+            where=where,
+            remedy="Name it, or say what to check, e.g. "
+            f"{spell('k', 5)} {spell('qi', ['age', 'sex'])}.",
+        ) from error
+    except (OSError, UnicodeDecodeError) as error:
+        reason, remedy = unreadable(path, error)
+        raise SourceError(
+            f"the certificate cannot be read: {reason}", where=where, remedy=remedy
+        ) from error
+
+
+def _digest(body: Mapping[str, Any]) -> str:
+    return "sha256:" + hashlib.sha256(_canonical(body)).hexdigest()
 
 
 def _canonical(body: Mapping[str, Any]) -> bytes:
     text = json.dumps(body, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
-    return text.encode("utf-8")
+    return text.encode("utf-8", "surrogatepass")

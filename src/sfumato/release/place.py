@@ -7,6 +7,7 @@ from pathlib import Path
 
 from sfumato.engines.writing import check_destination, format_of
 from sfumato.errors import ParameterError, spell
+from sfumato.keyfiles import signature
 from sfumato.release.certificate import certificate_path
 from sfumato.tables import Table
 
@@ -15,15 +16,17 @@ __all__ = ["check_certificate_place", "check_place"]
 
 def check_place(
     opened: Table,
-    output: str | os.PathLike[str],
+    output: str | os.PathLike[str] | None,
     *,
     format: str | None = None,
     force: bool = False,
+    sign: str | os.PathLike[str] | None = None,
 ) -> None:
-    """Refuse an output that could not be published in the end.
+    """Refuse an output that could not be published in the end, or signed.
 
     A long search should not end in "this file exists already". Places in a database or on a
-    cluster are looked at when the release is written.
+    cluster are looked at when the release is written. Where there is no output, nothing can be
+    signed.
 
     Examples
     --------
@@ -34,6 +37,13 @@ def check_place(
     sfumato.errors.ParameterError: no-such-folder: the folder to write to does not exist. \
 Create it first.
     """
+    if output is None:
+        if sign is not None:
+            raise ParameterError(
+                "only a release that is written can be signed",
+                remedy=f"Say where to write it, e.g. {spell('output', 'out.csv')}.",
+            )
+        return
     able = opened.engine.capabilities
     if able.replayable and not able.remote:
         text = os.fspath(output)
@@ -44,11 +54,15 @@ Create it first.
             )
         format_of(text, format)
         check_destination(text, inputs=opened.engine.paths, force=force)
-    check_certificate_place(certificate_path(output), force=force)
+    check_certificate_place(certificate_path(output), force=force, sign=sign)
 
 
-def check_certificate_place(beside: Path, *, force: bool = False) -> None:
-    """Refuse to replace the certificate of another release."""
+def check_certificate_place(
+    beside: Path, *, force: bool = False, sign: str | os.PathLike[str] | None = None
+) -> None:
+    """Refuse to replace the certificate of another release, and a key that cannot sign."""
+    if sign is not None:
+        signature(b"", sign)
     if beside.exists() and not force:
         raise ParameterError(
             "there is a certificate of an earlier release",

@@ -17,6 +17,7 @@ from sfumato.results import Result
 from sfumato.tables import Table
 
 __all__ = [
+    "MEASURED_ELSEWHERE",
     "Finding",
     "Promise",
     "RatioAtMost",
@@ -77,6 +78,8 @@ _HOMES = {
     "without-columns": "sfumato.release.promise:WithoutColumns",
 }
 """Where each kind of promise lives."""
+MEASURED_ELSEWHERE = frozenset({"k-map"})
+"""Kinds that are measured on another table, too: what was measured there is not passed on."""
 
 
 def promise_class(kind: str) -> Any:
@@ -113,6 +116,10 @@ class RatioAtMost:
         return cls(
             str(parameters["measure"]), float(parameters["beta"]), tuple(parameters["columns"])
         )
+
+    def __post_init__(self) -> None:
+        if self.measure not in ("distinct", "separation"):
+            raise ValueError(self.measure)
 
     def check(self, table: Table, budget: Budget | None = None) -> Finding:
         sizes = table.class_sizes(self.columns, budget)

@@ -16,10 +16,11 @@ from sfumato.engines.protocol import Staged
 from sfumato.engines.recoding import Recoding
 from sfumato.engines.results import ClassSizes
 from sfumato.errors import ParameterError, PromiseError
+from sfumato.keyfiles import keyed_digest
 from sfumato.release.anonymity import Anonymity
-from sfumato.release.certificate import Certificate, certificate_path
+from sfumato.release.certificate import FIELDS, Certificate, certificate_path
 from sfumato.release.place import check_certificate_place
-from sfumato.release.promise import Finding, Promise
+from sfumato.release.promise import MEASURED_ELSEWHERE, Finding, Promise
 from sfumato.results import Frames, Result, plain
 from sfumato.tables import Table, table
 
@@ -168,10 +169,15 @@ class Release(Result, Frames):
             yield from batch.to_pylist()
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values; the method's own fields stand beside the common ones."""
+        """Plain values; the method's own fields stand beside the common ones.
+
+        `stays_at_home` names those that tell about the input more than the release does.
+        """
         fields = super().to_dict()
         details = fields.pop("details")
-        return {**fields, **details}
+        told = {**fields, **details}
+        passed_on = {*FIELDS, "verified", "output"} - {"asked", "column_actions"}
+        return {**told, "stays_at_home": [name for name in told if name not in passed_on]}
 
     def write(
         self,
@@ -179,11 +185,11 @@ class Release(Result, Frames):
         *,
         format: str | None = None,
         force: bool = False,
-        key: bytes | None = None,
+        sign: str | os.PathLike[str] | None = None,
         budget: Budget | None = None,
     ) -> Release:
         """Write the release and its certificate; see `publish`."""
-        return publish(self, path, format=format, force=force, key=key, budget=budget)
+        return publish(self, path, format=format, force=force, sign=sign, budget=budget)
 
 
 def publish(
@@ -192,7 +198,7 @@ def publish(
     *,
     format: str | None = None,
     force: bool = False,
-    key: bytes | None = None,
+    sign: str | os.PathLike[str] | None = None,
     certificate: str | os.PathLike[str] | None = None,
     budget: Budget | None = None,
 ) -> Release:
@@ -213,15 +219,15 @@ def publish(
         ``csv``, ``tsv``, ``parquet`` or ``arrow``; by the name of the destination where None.
     force
         Replace what is there.
-    key
-        Seals the certificate with HMAC-SHA256.
+    sign
+        The file of the key that signs the certificate (see `sfumato.keyfiles.make_pair`).
     certificate
         Where the certificate goes; ``<destination>.certificate.json`` where None.
     """
     budget = None if budget is None else budget.unhurried()  # what was found is still written
     target = os.fspath(destination)
     beside = certificate_path(target) if certificate is None else Path(certificate)
-    check_certificate_place(beside, force=force)
+    check_certificate_place(beside, force=force, sign=sign)
     source, recoding = _made_of(plan)
     staged = source.engine.stage(recoding, target, format=format, budget=budget)
     try:
@@ -231,7 +237,9 @@ def publish(
                 release = _measured(promised, written, budget)
             release = replace(release, promises=plan.promises, output=target)
             sealed = Certificate.of(**_record(release, written, target))
-        sealed.write(beside, key)
+        if sign is not None:
+            sealed = sealed.signed_with(sign)
+        sealed.write(beside)
         try:
             staged.commit(force=force)
         except BaseException:
@@ -347,19 +355,28 @@ def _classes(
 
 
 def _record(release: Release, written: Table, target: str) -> dict[str, Any]:
-    """The fields of the certificate; findings are recorded with the promises they answer."""
-    source, _ = _made_of(release)
+    """The fields of the certificate; findings are recorded with the promises they answer.
+
+    Each is a choice of the maker, or a function of the released table alone: what methods and
+    measures say about the input stays at home.
+    """
+    source, recoding = _made_of(release)
     answered = zip(release.promises, release.findings, strict=True)
-    fields = release.to_dict()
-    for name in ("findings", "verified", "output"):
-        fields.pop(name)
     return {
-        **fields,
+        "method": release.method,
+        "asked": _passed_on(release.asked),
+        "qi": release.qi,
+        "k": release.k,
+        "classes": release.classes,
+        "rows": written.rows,
+        "suppressed_rows": release.suppressed_rows,
+        "suppressed_cells": release.suppressed_cells,
+        "column_actions": _passed_on_actions(source, written, recoding),
+        "stopped_by": release.stopped_by,
         "input": {
             "name": os.path.basename(source.name),
-            "fingerprint": source.fingerprint(),
-            "rows": source.rows,
             "columns": list(source.engine.schema() and source.columns),
+            "fingerprint": keyed_digest(source.fingerprint()),
         },
         "output": {
             "name": os.path.basename(target),
@@ -368,7 +385,45 @@ def _record(release: Release, written: Table, target: str) -> dict[str, Any]:
             "columns": list(written.columns),
         },
         "promises": [
-            {"kind": promise.kind, **promise.to_dict(), "measured": plain(finding.measured)}
+            {"kind": promise.kind, **promise.to_dict(), "measured": _measured_here(finding)}
             for promise, finding in answered
         ],
+    }
+
+
+def _measured_here(finding: Finding) -> Any:
+    """What was measured on the released table; figures of other tables stay at home."""
+    return {} if finding.check in MEASURED_ELSEWHERE else plain(finding.measured)
+
+
+_AT_HOME = ("seed", "key_file")
+"""Settings that a certificate does not repeat: with them a reader could do the work again."""
+_FILES = ("population", "hierarchies", "boundaries", "workload")
+"""Settings that may be the places of files, of which a certificate repeats the last part."""
+
+
+def _passed_on(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """What was asked, without what stays at home; of recodings only that there was one."""
+    told = {name: value for name, value in asked.items() if name not in _AT_HOME}
+    for name in _FILES:
+        if isinstance(told.get(name), str):
+            told[name] = os.path.basename(told[name].rstrip("/"))
+    if isinstance(told.get("columns"), Mapping):
+        told["columns"] = {
+            name: {action: None if action == "recode" else how for action, how in actions.items()}
+            for name, actions in told["columns"].items()
+        }
+    return told
+
+
+def _passed_on_actions(source: Table, written: Table, recoding: Recoding) -> dict[str, str]:
+    """What was done to each column, as far as the released table and the request tell."""
+    recoded = {name for step in recoding.steps for name in step.cells}
+    return {
+        name: "left out"
+        if name not in written.columns
+        else "recoded"
+        if name in recoded
+        else "kept"
+        for name in dict.fromkeys((*source.columns, *written.columns))
     }

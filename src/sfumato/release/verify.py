@@ -1,10 +1,15 @@
-"""Check a table or a release: replay its certificate, or measure what the user demands."""
+"""Check a table or a release: replay its certificate, or measure what the user demands.
+
+A certificate is data that anybody may have written. It opens nothing: no file, no address and no
+database that it names is ever touched. What it promises is measured again on the table; a promise
+that needs another table, k-map, is checked where the user names that table.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -12,6 +17,7 @@ from sfumato.budget import Budget
 from sfumato.columns.persons import require_person
 from sfumato.errors import (
     ColumnError,
+    InputError,
     ParameterError,
     PromiseError,
     SourceError,
@@ -19,25 +25,53 @@ from sfumato.errors import (
     spell,
 )
 from sfumato.fields import declares, parameters
-from sfumato.privacy import column_sets, models_of
+from sfumato.hierarchy import Hierarchy, read_folder
+from sfumato.keyfiles import names_same, public_key
+from sfumato.privacy import MODELS, column_sets, models_of
 from sfumato.privacy.models import PromiseFields
 from sfumato.release.anonymity import Anonymity, combined
 from sfumato.release.certificate import Certificate, certificate_path
-from sfumato.release.promise import Finding, Promise, promise_class, promise_from_dict
+from sfumato.release.promise import (
+    MEASURED_ELSEWHERE,
+    Finding,
+    Promise,
+    promise_class,
+    promise_from_dict,
+)
 from sfumato.results import Result, plain
 from sfumato.tables import Table, table
 
-__all__ = ["Verification", "promised", "replay", "verify"]
+__all__ = ["Verification", "promised", "verify"]
+
+Trees = str | Path | Mapping[str, Hierarchy]
 
 
 @dataclass(frozen=True)
 class Verification(Result):
-    """Whether everything that was checked holds, and what was found."""
+    """Whether everything that was checked holds, and what was found.
+
+    Attributes
+    ----------
+    holds, findings
+        Whether all findings hold, and each of them. A promise that could not be checked does not
+        hold.
+    promised
+        What was promised, by the certificate or by whoever asks.
+    not_promised
+        `columns` of the table that no promise is about, and privacy `models` that were not asked.
+    signed_by
+        The public key that signed the certificate; None where nobody did.
+    table, certificate
+        What was checked.
+    """
 
     holds: bool
     findings: tuple[Finding, ...]
     table: str
     certificate: str | None
+    promised: tuple[Mapping[str, Any], ...] = ()
+    not_promised: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    signed_by: str | None = None
 
 
 @declares(PromiseFields)
@@ -46,7 +80,9 @@ def verify(
     *,
     promises: Sequence[Promise] = (),
     certificate: str | os.PathLike[str] | None = None,
-    key: bytes | None = None,
+    signer: str | os.PathLike[str] | None = None,
+    of: Any = None,
+    hierarchies: Trees | None = None,
     others: Sequence[Any] = (),
     row_key: str | None = None,
     wildcards: bool = False,
@@ -56,7 +92,8 @@ def verify(
     """Check what is asked of a table, or replay the certificate of a release.
 
     What is asked is said in the words of `sfumato.anonymize`. With other releases of one table,
-    what is promised about anonymity must also hold for whoever joins them all.
+    what is promised about anonymity must also hold for whoever joins them all. Nothing that a
+    certificate names is opened: `population` alone says where the people of its k-map are.
 
     Parameters
     ----------
@@ -66,8 +103,13 @@ def verify(
         What must hold besides; where nothing is asked, the certificate beside the table says it.
     certificate
         The certificate, where it does not lie beside the table.
-    key
-        The key the certificate must be sealed with.
+    signer
+        The public key file (``.pub``) of whoever must have signed the certificate.
+    of
+        The table that the release must have been made of. Only whoever made it can tell: its digest
+        is keyed, and the key stayed at home.
+    hierarchies
+        The folder of trees whose labels the release shows, for k-map.
     others
         Other releases of the same table.
     row_key
@@ -81,29 +123,41 @@ def verify(
     >>> people = pa.table({"age": [20, 20, 30], "ill": ["flu", "gout", "flu"]})
     >>> sf.verify(people, qi=["age"], k=2).holds
     False
-    >>> sf.verify(people, qi=["age"], k=1, sensitive=["ill"], alpha=1.0).holds
-    True
+    >>> found = sf.verify(people, qi=["age"], k=1)
+    >>> found.holds, found.not_promised["columns"]
+    (True, ('ill',))
     """
     if bool(others) != (row_key is not None):
         raise ParameterError(
             "several releases are joined by a row key, and one of the two is missing",
             remedy="Name both: the other releases, and the column that links their rows.",
         )
+    demanded = None if signer is None else public_key(signer)
     opened = table(source, budget=budget)
-    moved = asked["population"] if set(asked) == {"population"} else None
-    if moved is None and asked:
-        promises = (*promises, *promised(opened, asked, wildcards=wildcards, budget=budget))
+    trees = _trees(hierarchies, opened)
+    people = asked["population"] if set(asked) == {"population"} else None
+    if people is None and asked:
+        promises = (
+            *promises,
+            *promised(opened, asked, trees=trees, wildcards=wildcards, budget=budget),
+        )
     elif wildcards:
         raise ParameterError(
             "wildcards go with what is asked here; a certificate says it for itself",
             remedy=f"Leave it out, or say what to check, e.g. {spell('k', 5)}.",
         )
     findings = [_checked(promise, opened, budget) for promise in promises]
-    place = None
+    place, signed_by = None, None
     if certificate is not None or not promises:
         place = _certificate_of(opened, source, certificate)
-        findings += replay(opened, place, key, moved, budget)
-        promises = _promised(place, key)
+        replayed = _Replay(opened, place, trees, budget)
+        findings += replayed.findings(demanded, of, people)
+        promises, signed_by = (*promises, *replayed.promises), replayed.signed_by
+    elif signer is not None or of is not None:
+        raise ParameterError(
+            "who signed a release, and what it was made of, is said by its certificate",
+            remedy=f"Name it, e.g. {spell('certificate', 'out.csv.certificate.json')}.",
+        )
     if others and row_key is not None:
         findings += _together(opened, others, row_key, promises, budget)
     return Verification(
@@ -111,13 +165,23 @@ def verify(
         findings=tuple(findings),
         table=opened.name,
         certificate=None if place is None else str(place),
+        promised=tuple({"kind": p.kind, **plain(p.to_dict())} for p in promises),
+        not_promised=_not_promised(opened, promises),
+        signed_by=signed_by,
     )
+
+
+def _trees(given: Trees | None, opened: Table) -> Mapping[str, Hierarchy]:
+    if given is None or isinstance(given, Mapping):
+        return given or {}
+    return read_folder(given, opened.columns)
 
 
 def promised(
     opened: Table,
     asked: Mapping[str, Any],
     *,
+    trees: Mapping[str, Hierarchy] | None = None,
     wildcards: bool = False,
     budget: Budget | None = None,
 ) -> list[Promise]:
@@ -156,52 +220,145 @@ def promised(
         promises.append(Anonymity(models, sets, sensitive, wildcards, person))
     if k is not None:
         people = table(population, budget=budget)
-        promises.append(promise_class("k-map")(k, sets, people.name, people=people))
+        named = [name for columns in sets for name in columns]
+        shown = {name: tree for name, tree in (trees or {}).items() if name in named}
+        promises.append(
+            promise_class("k-map")(k, sets, people.name, hierarchies=shown, people=people)
+        )
     return promises
 
 
-def replay(
-    opened: Table,
-    place: Path,
-    key: bytes | None = None,
-    population: Any = None,
-    budget: Budget | None = None,
-) -> list[Finding]:
-    """Check everything a certificate says about a table.
+class _Replay:
+    """What a certificate says about a table, checked.
 
-    An altered certificate is a finding that does not hold; a missing one, or one of another form,
-    is an error.
+    Promises are measured before anything is believed; `promises` are those that could be read.
     """
-    try:
-        record = Certificate.read(place, key).body
-    except PromiseError as error:
-        told = error.what if error.where is None else f"{error.where}: {error.what}"
-        return [Finding("certificate", False, told, remedy=error.remedy)]
-    findings = [Finding("certificate", True, "the certificate is whole and unaltered")]
-    try:
-        findings.append(_same_bytes(opened, record["output"]["fingerprint"]))
-        for recorded in record["promises"]:
-            findings += _replayed(opened, dict(recorded), population, budget)
-    except (KeyError, TypeError, ValueError) as error:
-        raise SourceError(
-            "the certificate lacks what it must say",
-            where=str(place),
-            remedy="Get it again from where it was made, or release the table again.",
-        ) from error
-    return findings
+
+    def __init__(
+        self, opened: Table, place: Path, trees: Mapping[str, Hierarchy], budget: Budget | None
+    ) -> None:
+        self.promises: list[Promise] = []
+        self.signed_by: str | None = None
+        self._opened, self._place, self._trees, self._budget = opened, place, trees, budget
+
+    def findings(self, signer: str | None, of: Any, people: Any) -> list[Finding]:
+        """Everything that was found.
+
+        A damaged certificate is a finding that does not hold; a missing one, or one of another
+        form, is an error.
+        """
+        try:
+            record = Certificate.read(self._place)
+        except PromiseError as error:
+            told = error.what if error.where is None else f"{error.where}: {error.what}"
+            return [Finding("certificate", False, told, remedy=error.remedy)]
+        found = [Finding("certificate", True, "the certificate is whole"), _signed(record, signer)]
+        if found[-1].holds and record.signed is not None:
+            self.signed_by = str(record.signed["by"])
+        try:
+            found.append(_same_bytes(self._opened, record.body["output"]["fingerprint"]))
+            if of is not None:
+                recorded = record.body["input"]["fingerprint"]
+                found.append(_same_input(recorded, table(of, budget=self._budget)))
+            return found + self._promised(record.body["promises"], people)
+        except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+            raise SourceError(
+                "the certificate lacks what it must say",
+                where=str(self._place),
+                remedy="Get it again from where it was made, or release the table again.",
+            ) from error
+
+    def _promised(self, recorded: Any, people: Any) -> list[Finding]:
+        """Each promise as it is measured now; a list that promises nothing does not hold."""
+        found: list[Finding] = []
+        if not isinstance(recorded, list):
+            raise TypeError("no list of promises")
+        outside = None if people is None else table(people, budget=self._budget)
+        for entry in recorded:
+            told = dict(entry)
+            kind, measured = str(told.pop("kind")), told.pop("measured")
+            try:
+                promise: Any = promise_from_dict(kind, told)
+            except InputError as error:
+                found.append(Finding("promises", False, error.what, remedy=error.remedy))
+                continue
+            if kind in MEASURED_ELSEWHERE:
+                promise = promise.with_people(outside, self._trees)
+            self.promises.append(promise)
+            found += _replayed(promise, measured, self._opened, self._budget)
+        if not any(map(_says_something, self.promises)):
+            found.append(
+                Finding(
+                    "promises",
+                    False,
+                    "the certificate promises nothing that could be checked",
+                    remedy=f"Say what must hold, e.g. {spell('k', 5)} "
+                    f"{spell('qi', ['age', 'sex'])}.",
+                )
+            )
+        return found
 
 
-def _promised(place: Path, key: bytes | None) -> list[Promise]:
-    """The promises of a certificate; none where it was altered, which `replay` has found."""
-    try:
-        recorded = Certificate.read(place, key).body["promises"]
-    except PromiseError:
-        return []
-    made = []
-    for entry in recorded:
-        parameters = {n: v for n, v in entry.items() if n not in ("kind", "measured")}
-        made.append(promise_from_dict(entry["kind"], parameters))
-    return made
+def _signed(record: Certificate, demanded: str | None) -> Finding:
+    """Who answers for the certificate."""
+    if record.signed is None:
+        return Finding(
+            "signature",
+            demanded is None,
+            "unsigned: anybody could have written this",
+            remedy="Ask for a release that is signed with this key.",
+        )
+    if not record.is_signed():
+        return Finding(
+            "signature",
+            False,
+            "the signature is not one of this certificate",
+            remedy="Get both again from where they were made.",
+        )
+    if demanded is None:
+        by = f"signed by {record.signed['by']}; whose key that is, only {_SIGNER} can tell"
+        return Finding("signature", True, by)
+    same = record.is_signed(demanded)
+    return Finding(
+        "signature",
+        same,
+        "signed with the key that was demanded" if same else "signed, but with another key",
+        remedy="Ask who made this release, and for that person's public key.",
+    )
+
+
+_SIGNER = "somebody who was handed it by its owner"
+
+
+def _says_something(promise: Promise) -> bool:
+    """Whether a promise is about any column of the table, or about any that must be missing."""
+    models = getattr(promise, "models", True)
+    return bool(models) and bool(_columns_of(promise) or getattr(promise, "columns", ()))
+
+
+def _columns_of(promise: Promise) -> set[str]:
+    """The columns that something is promised about."""
+    if promise.kind == "without-columns":
+        return set()
+    named = {name for columns in getattr(promise, "qi", ()) for name in columns}
+    sensitive = (model.about for model in getattr(promise, "models", ()))
+    return {
+        *named,
+        *(name for name in sensitive if name is not None),
+        *getattr(promise, "columns", ()),
+        *getattr(promise, "forms", ()),
+    }
+
+
+def _not_promised(opened: Table, promises: Sequence[Promise]) -> dict[str, tuple[str, ...]]:
+    """Columns that nobody promised anything about, and models that were not asked."""
+    about = {name for promise in promises for name in _columns_of(promise)}
+    asked = {model.name for promise in promises for model in getattr(promise, "models", ())}
+    asked |= {promise.kind for promise in promises}
+    return {
+        "columns": tuple(name for name in opened.columns if name not in about),
+        "models": tuple(model.name for model in MODELS if model.name not in asked),
+    }
 
 
 def _together(
@@ -247,19 +404,29 @@ def _same_bytes(opened: Table, promised: str) -> Finding:
     )
 
 
+def _same_input(recorded: str | None, given: Table) -> Finding:
+    same = names_same(recorded, given.fingerprint())
+    say = {
+        True: f"the release was made of {given.name}",
+        False: f"the release was not made of {given.name}: the digest of its input differs",
+        None: f"whether the release was made of {given.name} was not checked: its digest was made "
+        "with another key, which stayed with its maker",
+    }[same]
+    return Finding(
+        "input", bool(same), say, remedy="Ask its maker, or give the table it was made of."
+    )
+
+
 def _replayed(
-    opened: Table, recorded: dict[str, Any], population: Any, budget: Budget | None
+    promise: Promise, measured: Any, opened: Table, budget: Budget | None
 ) -> list[Finding]:
     """The promise itself, and whether it measures what was measured then."""
-    kind, measured = recorded.pop("kind"), recorded.pop("measured")
-    promise: Any = promise_from_dict(kind, recorded)
-    if population is not None and hasattr(promise, "people"):
-        promise = replace(promise, people=table(population, budget=budget))
     finding = _checked(promise, opened, budget)
-    if plain(finding.measured) == measured or not _counts_again(promise, opened):
+    same = plain(finding.measured) == measured
+    if same or promise.kind in MEASURED_ELSEWHERE or not _counts_again(promise, opened):
         return [finding]
     differs = Finding(
-        "measures", False, f"{kind}: the figures differ from those in the certificate"
+        "measures", False, f"{promise.kind}: the figures differ from those in the certificate"
     )
     return [finding, differs]
 

@@ -6,7 +6,6 @@ release is written there too, with its certificate and the settings that repeat 
 
 from __future__ import annotations
 
-import os
 import secrets
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -21,6 +20,7 @@ from sfumato.columns.vocabulary import Role
 from sfumato.engines.results import ClassSizes, Codes
 from sfumato.errors import BudgetError, ParameterError, SourceError
 from sfumato.files import write_text
+from sfumato.keyfiles import write_secret
 from sfumato.privacy import Check, check
 from sfumato.quasi.scan import ColumnScan, Scan, combine, describe
 from sfumato.release.publish import Release
@@ -391,18 +391,8 @@ def _ending(source: Path) -> str:
 
 def _make_key(place: Path) -> None:
     """Make a key that only its owner can read, where there is none."""
-    try:
-        handle = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:
-        return
-    except OSError as error:
-        raise SourceError(
-            f"the key cannot be written ({error.strerror})",
-            where=str(place),
-            remedy="Choose a key that lies in a folder you named.",
-        ) from error
-    with os.fdopen(handle, "w", encoding="ascii") as file:
-        file.write(f"{secrets.token_hex(32)}\n")
+    if not place.is_symlink() and not place.exists():
+        write_secret(place, f"{secrets.token_hex(32)}\n".encode())
 
 
 @contextmanager

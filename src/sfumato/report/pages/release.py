@@ -22,6 +22,7 @@ from sfumato.engines.recoding import Recoding, Step
 from sfumato.engines.results import ClassSizes
 from sfumato.errors import HierarchyError, ParameterError
 from sfumato.hierarchy import ValueSets
+from sfumato.keyfiles import names_same
 from sfumato.release.certificate import Certificate, certificate_path
 from sfumato.release.publish import Release
 from sfumato.release.verify import verify
@@ -198,10 +199,6 @@ def _set_of(sets: ValueSets, label: str, texts: Sequence[Text]) -> list[str]:
     return [text for code in members.tolist() if (text := texts[code]) is not None]
 
 
-_OF_THE_FILE = ("certificate", "sfumato", "input", "output", "promises")
-"""Fields of a certificate that no release has."""
-
-
 def certified_release(
     output: str | os.PathLike[str], original: Table, *, budget: Budget | None = None
 ) -> Release:
@@ -217,29 +214,42 @@ def certified_release(
         If the certificate was altered.
     """
     certificate = Certificate.read(certificate_path(output))
-    body = dict(certificate.body)
-    if body["input"]["fingerprint"] != original.fingerprint():
+    body = certificate.body
+    same = names_same(body["input"]["fingerprint"], original.fingerprint())
+    if same is False:
         raise ParameterError(
             "the release was made of another table",
             where=os.fspath(output),
             remedy=f"Give the table it was made of, {body['input']['name']}, unchanged.",
         )
     checked = verify(os.fspath(output), budget=budget)
-    own = {field.name for field in fields(Release)} - {"details", *_OF_THE_FILE}
+    own = {field.name for field in fields(Release)} - {"output", "certificate", "promises"}
     known = {name: body[name] for name in own if name in body}
-    details = {n: v for n, v in body.items() if n not in own and n not in _OF_THE_FILE}
-    known["warnings"] = tuple(body.get("warnings", ()))
     known["qi"] = tuple(tuple(names) for names in body.get("qi", ()))
+    actions = body["column_actions"]
+    details = {}
+    if body["method"] == "mask":
+        details["published"] = tuple(body["output"]["columns"])
+        details["dropped"] = tuple(name for name in actions if actions[name] == "left out")
     return Release(
         **known,
         findings=checked.findings,
         verified=True,
         output=os.fspath(output),
         details=details,
+        warnings=() if same else (NOT_RECOGNISED,),
         certificate=certificate,
     )
 
 
+NOT_RECOGNISED = (
+    "whether the release was made of this table was not checked: the certificate names its input "
+    "under another key"
+)
+AT_HOME = (
+    "This page tells about the original table. It is for those who may see that table: pass on the "
+    "release and its certificate, which tell nothing that was hidden."
+)
 MOST_COLUMNS = 40
 """Columns whose cells are compared."""
 MOST_DISTRIBUTIONS = 8
@@ -300,7 +310,7 @@ def release_summary(found: Release) -> Page:
 def _lists(found: Release) -> list[Sequence[str]]:
     """Names that findings list: columns others may know, and those that were left out."""
     sets = found.qi or found.asked.get("qi")
-    dropped = [name for name, action in found.column_actions.items() if action == "dropped"]
+    dropped = [n for n, action in found.column_actions.items() if action in ("dropped", "left out")]
     return [*(sets or ()), dropped]
 
 
@@ -336,6 +346,8 @@ def release_page(found: Release, original: Table | None = None) -> Page:
             page = replace(page, gauges=risk_gauges(risk))
             sections = [_protection(found, compared), _where(compared), *_shapes(compared)]
     sections += [*_cost(found), *_why(found), _record(found)]
+    if found.source is not None or original is not None:
+        sections.append(Section("Who may see this page", [AT_HOME]))
     return replace(page, sections=[section for section in sections if section is not None])
 
 
@@ -556,8 +568,10 @@ def _record(found: Release) -> Section:
     for side in ("input", "output"):
         described = body.get(side)
         if isinstance(described, Mapping):
-            facts.append((side, f"{described['name']} · {described['rows']:,} rows"))
-            facts.append((f"{side} fingerprint", str(described["fingerprint"])))
+            rows = f" · {described['rows']:,} rows" if "rows" in described else ""
+            facts.append((side, f"{described['name']}{rows}"))
+    if "output" in body:
+        facts.append(("output fingerprint", str(body["output"]["fingerprint"])))
     facts += [
         ("method", found.method),
         ("seed", "–" if found.seed is None else str(found.seed)),
