@@ -28,6 +28,8 @@ from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from typing import Any
 
+from sfumato.addresses import shown
+
 __all__ = [
     "BudgetError",
     "ColumnError",
@@ -70,6 +72,7 @@ class SfumatoError(Exception):
     exit_code = 3
 
     def __init__(self, what: str, *, where: str | None = None, remedy: str | None = None) -> None:
+        where = None if where is None else shown(where)  # an address may hold a password
         self.what = what
         self.where = where
         self.remedy = remedy

@@ -12,6 +12,7 @@ import sfumato as sf
 from cli_tools import sfumato
 from sfumato.anonymization.registry import METHODS
 from sfumato.demo import people
+from sfumato.keyfiles import write_secret
 
 QI = ("--qi", "birth_date,sex,zip")
 OUT = ("--identifiers", "patient_id,name,ssn,email,phone", "--identifiers", "note")
@@ -184,7 +185,7 @@ def test_boundaries_hierarchies_and_workload(hospital, tmp_path):
 
 def test_pseudonyms(hospital, tmp_path):
     key, out = tmp_path / "key", tmp_path / "out.csv"
-    key.write_text("a key that nobody guesses")
+    write_secret(key, b"8f14e45fceea167a5a36dedd4bea2543")
     done = sfumato(
         "anonymize", hospital, "-k", 5, *QI, "--identifiers", "name,ssn,email,phone,note",
         "--pseudonyms", "patient_id", "--key-file", key, "-o", out,

@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal
 
 import tomli_w
 
+from sfumato.addresses import shown
 from sfumato.anonymization.actions import check_actions
 from sfumato.anonymization.registry import BLURRING, METHODS, Method, MethodFields, method
 from sfumato.anonymization.workload import QueryLog
@@ -447,7 +448,7 @@ class Request:
             models=models_of(
                 self.values, sensitive=self.sensitive, ordered=ordered, hierarchies=trees
             ),
-            key=None if self.key_file is None else pseudonym_key(self.key_file),
+            key=pseudonym_key(self.key_file) if self.key_file and self.replaced else None,
             asked=record.to_dict(),
         )
         request._check(source)
@@ -535,7 +536,7 @@ class Request:
                 remedy=f"Name its file, e.g. {spell('key_file', 'secret.key')} "
                 "(openssl rand -hex 32, or sfumato keygen).",
             )
-        if self.key is not None and not self.replaced:
+        if self.key_file is not None and not self.replaced:
             raise ParameterError(
                 "a key file is given, and no column that becomes a pseudonym with it",
                 remedy=f"Name the columns, e.g. {spell('pseudonyms', ['patient_id'])}, or leave "
@@ -623,9 +624,9 @@ def _trees(
 
 
 def _name_of(population: Any) -> str:
-    """Where a population is, or what kind of table it is where it has no name."""
+    """Where a population is, without passwords; its kind where it has no name."""
     if isinstance(population, (str, Path)):
-        return str(population)
+        return shown(population)
     return str(getattr(population, "name", type(population).__name__))
 
 

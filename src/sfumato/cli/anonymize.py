@@ -110,9 +110,10 @@ def anonymize(
     kept = Request() if repeating.config is None else Request.read(repeating.config)
     request = kept.overridden(requested.given(run.table.columns))
     _check_places(run, request, writing, repeating.write_config)
+    people = request.population
     release = make(
         run.table,
-        config=request,
+        config=request if people is None else request.overridden({"population": run.open(people)}),
         output=None if writing.dry_run else writing.output,
         format=writing.format,
         force=writing.force,

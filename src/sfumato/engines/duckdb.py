@@ -2,14 +2,18 @@
 
 Memory stays within a limit; what does not fit goes to a private temporary folder. Rows keep the
 order of their source, so samples and releases are the same as those of the memory engine.
+
+No connection loads extensions, finds variables of this program by name, or reads a stored secret;
+each is locked down to the files it was opened for before the first question (`lock_down`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -25,7 +29,7 @@ from sfumato.errors import EngineError, EngineMemoryError, SfumatoError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["DuckDB"]
+__all__ = ["DuckDB", "connect", "lock_down"]
 
 _ROWS = "rows"
 _MEGABYTE = 1 << 20
@@ -34,6 +38,28 @@ _MEMORY_OF_THE_REST = 256 * _MEGABYTE
 """What compiled loops, record batches on their way and DuckDB's own uncounted buffers take."""
 _MEMORY_OF_WRITING = 416 * _MEGABYTE
 """The same while a release is written: its rows are read, recoded and packed at the same time."""
+
+
+def connect(folder: PrivateFolder, **limits: str | int) -> duckdb.DuckDBPyConnection:
+    """A database in memory that loads nothing from elsewhere and spills into a private folder."""
+    return duckdb.connect(
+        ":memory:",
+        config={
+            "temp_directory": str(folder.path),
+            "autoinstall_known_extensions": False,
+            "autoload_known_extensions": False,
+            "allow_community_extensions": False,
+            "allow_persistent_secrets": False,
+            "python_enable_replacements": False,
+            **limits,
+        },
+    )
+
+
+def lock_down(connection: duckdb.DuckDBPyConnection, paths: Iterable[str | Path]) -> None:
+    """From now on, no file can be reached but these, and no extension; there is no way back."""
+    connection.execute("SET allowed_paths = ?", [[str(path) for path in paths]])
+    connection.execute("SET enable_external_access = false")
 
 
 class _Dialect(sql.Dialect):
@@ -87,6 +113,7 @@ class DuckDB:
                 else:
                     relation = self._converted(stored).relation(connection)
                 relation.create_view(_ROWS, replace=True)
+                lock_down(connection, self._source.paths)
             self._stored = sql.Rows(sql.table(_ROWS), stored, _DIALECT)
         return self._stored
 
@@ -115,11 +142,7 @@ class DuckDB:
         """The database itself."""
         if self._connection is None:
             self._folder = PrivateFolder()
-            settings: dict[str, str | bool | int] = {
-                "temp_directory": str(self._folder.path),
-                "autoinstall_known_extensions": False,
-                "autoload_known_extensions": False,
-            }
+            settings: dict[str, str | int] = {}
             threads = self.threads
             if self.memory is not None:
                 limit = max(self.memory - _MEMORY_OF_THE_REST, self.memory // 2, LEAST_MEMORY)
@@ -129,7 +152,7 @@ class DuckDB:
             if threads is not None:
                 settings["threads"] = threads
             with self.guarded():
-                self._connection = duckdb.connect(":memory:", config=settings)
+                self._connection = connect(self._folder, **settings)
                 self._connection.execute("SET TimeZone = 'UTC'")
         return self._connection
 

@@ -8,15 +8,16 @@ batches at a time; no Python object is made for a cell. No message tells a passw
 
 from __future__ import annotations
 
+import re
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
-from urllib.parse import parse_qsl, unquote, urlencode, urlsplit, urlunsplit
 
 import numpy as np
 from sqlglot import exp
 
+from sfumato.addresses import shown
 from sfumato.engines import statements as sql
 from sfumato.engines.database_types import (
     UNKNOWN_SIZE,
@@ -442,7 +443,7 @@ class _Target:
     def engine(self) -> SQLEngine:
         """Reads the table."""
         database = Postgres(self._server.url, table=sql.text(self._table, _DIALECT))
-        database.name = self._destination
+        database.name = shown(self._destination)
         return SQLEngine(database)
 
     def publish(self, *, force: bool) -> None:
@@ -486,12 +487,13 @@ class Server:
     Examples
     --------
     >>> Server("postgresql://ann:secret@db.example/census?sslmode=require").shown
-    'postgresql://ann@db.example/census?sslmode=require'
+    'postgresql://ann@db.example/census'
     """
 
     def __init__(self, url: str) -> None:
         self.url = url
-        self.shown, self._secrets = _without_secrets(url)
+        self.shown = shown(url)
+        self._secrets = _secrets_of(url, self.shown)
 
     def __repr__(self) -> str:
         return f"<Server {self.shown}>"
@@ -586,20 +588,27 @@ class Server:
         return said.rstrip(".")
 
 
-def _without_secrets(url: str) -> tuple[str, list[str]]:
-    parts = urlsplit(url)
-    secrets = []
-    netloc = parts.netloc
-    if "@" in netloc:
-        user, _, host = netloc.rpartition("@")
-        name, _, password = user.partition(":")
-        secrets += [password, unquote(password)]
-        netloc = f"{name}@{host}" if name else host
-    query = parse_qsl(parts.query, keep_blank_values=True)
-    secrets += [value for key, value in query if key in _SECRETS]
-    kept = urlencode([(key, value) for key, value in query if key not in _SECRETS], safe="/")
-    shown = urlunsplit((parts.scheme, netloc, parts.path, kept, ""))
-    return shown, [secret for secret in secrets if secret]
+def _secrets_of(url: str, where: str) -> list[str]:
+    """The passwords in an address, which must be written so that none can be taken for a host."""
+    try:
+        from psycopg import ProgrammingError
+        from psycopg.conninfo import conninfo_to_dict
+    except ImportError:
+        raise MissingExtraError("postgres", "a PostgreSQL table") from None
+    try:
+        parts = {name: str(value) for name, value in conninfo_to_dict(url).items()}
+    except ProgrammingError:
+        parts = {"host": "@"}  # its words would quote what could not be read
+    places = [parts.get(name, "") for name in ("host", "hostaddr", "dbname")]
+    ports = parts.get("port", "")
+    if any("@" in place for place in places) or not re.fullmatch(r"[0-9,]*", ports):
+        raise SourceError(
+            "the address of the database cannot be read",
+            where=where,
+            remedy="Write special characters of a password as %40 for @, %2F for /, %3F for ?, "
+            "%23 for # and %25 for %, or keep it in ~/.pgpass; parameters have lower-case names.",
+        )
+    return [parts[name] for name in _SECRETS if parts.get(name)]
 
 
 def _relation(connection: psycopg.Connection[Any], table: sql.Node) -> int | None:

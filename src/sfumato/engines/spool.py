@@ -144,6 +144,10 @@ class Spool:
         self._check_open()
         if self.path is None:
             return connection.from_arrow(self.table())
+        connection.execute(  # before it is locked down
+            "SET allowed_directories = list_append(current_setting('allowed_directories'), ?)",
+            [f"{self.path.parent}/"],
+        )
         return connection.read_parquet(str(self.path))
 
     def close(self) -> None:

@@ -14,12 +14,14 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sfumato._version import __version__
+from sfumato.addresses import shown
 from sfumato.errors import PromiseError, SourceError, spell
 from sfumato.files import unreadable, write_text
 from sfumato.keyfiles import is_signed_by, signature
@@ -63,9 +65,9 @@ def certificate_path(output: str | os.PathLike[str]) -> Path:
     >>> certificate_path("postgresql://ada@server/clinic#public.release").as_posix()
     'public.release.certificate.json'
     """
-    text = os.fspath(output)
-    if "://" in text and "#" in text:
-        text = text.rpartition("#")[2]
+    text = shown(output)
+    if "://" in text:
+        text = re.split("[#/]", text)[-1]
     return Path(text.rstrip("/") + ".certificate.json")
 
 

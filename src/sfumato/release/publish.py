@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sfumato.addresses import shown
 from sfumato.budget import Budget
 from sfumato.engines.protocol import Staged
 from sfumato.engines.recoding import Recoding
@@ -58,8 +59,8 @@ class Release(Result, Frames):
         What it cost, and what happened to each column, in a few words.
     findings, verified
         What was checked on the output, and whether it was.
-    output
-        Where it was written; None before that.
+    output, destination
+        Where it was written, None before that; in `output` a database has no password.
     certificate
         What lies beside it.
     table
@@ -88,6 +89,7 @@ class Release(Result, Frames):
     stopped_by: str | None = None
     warnings: tuple[str, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
+    destination: str | None = field(default=None, metadata=_PRIVATE, repr=False)
     certificate: Certificate | None = field(default=None, metadata=_PRIVATE)
     table: Table | None = field(default=None, metadata=_PRIVATE)
     frame: Any = field(default=None, metadata=_PRIVATE, repr=False)
@@ -126,12 +128,12 @@ class Release(Result, Frames):
         """The released rows as an Arrow table."""
         if self.table is not None:
             return self.table.to_arrow()
-        if self.output is None:
+        if self.destination is None:
             raise ParameterError(
                 "the rows of this release are not on this machine",
                 remedy="Write it where they are: release.write(…).",
             )
-        with table(self.output) as written:
+        with table(self.destination) as written:
             return written.to_arrow()
 
     def to_pandas(self) -> pd.DataFrame:
@@ -235,7 +237,9 @@ def publish(
             remote = target if source.engine.capabilities.remote else None
             with _witnessed(plan, remote, budget) as promised:
                 release = _measured(promised, written, budget)
-            release = replace(release, promises=plan.promises, output=target)
+            release = replace(
+                release, promises=plan.promises, output=shown(target), destination=target
+            )
             sealed = Certificate.of(**_record(release, written, target))
         if sign is not None:
             sealed = sealed.signed_with(sign)
@@ -379,7 +383,7 @@ def _record(release: Release, written: Table, target: str) -> dict[str, Any]:
             "fingerprint": keyed_digest(source.fingerprint()),
         },
         "output": {
-            "name": os.path.basename(target),
+            "name": os.path.basename(shown(target)),
             "fingerprint": written.fingerprint(),
             "rows": written.rows,
             "columns": list(written.columns),

@@ -284,19 +284,23 @@ class _Replay:
                 continue
             if kind in MEASURED_ELSEWHERE:
                 promise = promise.with_people(outside, self._trees)
-            self.promises.append(promise)
-            found += _replayed(promise, measured, self._opened, self._budget)
+            if _says_something(promise) or kind == "without-columns":
+                self.promises.append(promise)
+                found += _replayed(promise, measured, self._opened, self._budget)
+            else:
+                found.append(_nothing_promised(f"the promise `{kind}` of the certificate"))
         if not any(map(_says_something, self.promises)):
-            found.append(
-                Finding(
-                    "promises",
-                    False,
-                    "the certificate promises nothing that could be checked",
-                    remedy=f"Say what must hold, e.g. {spell('k', 5)} "
-                    f"{spell('qi', ['age', 'sex'])}.",
-                )
-            )
+            found.append(_nothing_promised("the certificate"))
         return found
+
+
+def _nothing_promised(what: str) -> Finding:
+    return Finding(
+        "promises",
+        False,
+        f"{what} promises nothing that could be checked",
+        remedy=f"Say what must hold, e.g. {spell('k', 5)} {spell('qi', ['age', 'sex'])}.",
+    )
 
 
 def _signed(record: Certificate, demanded: str | None) -> Finding:

@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sfumato.addresses import shown
 from sfumato.hierarchy.labels import read_interval
 from sfumato.tables import Table
 
@@ -53,7 +54,7 @@ def name_of(table: str) -> str:
     ('people.csv', 'public.people')
     """
     if "://" in table:
-        return table.rpartition("#")[2] if "#" in table else "a database table"
+        return shown(table).partition("#")[2] or "a database table"
     return PurePath(table).name or "table"
 
 

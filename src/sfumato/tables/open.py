@@ -7,13 +7,17 @@ for kinds that are not in play.
 
 from __future__ import annotations
 
+import glob
 import os
 import re
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from sfumato.addresses import shown
 from sfumato.budget import Budget, checked_memory, parse_memory
 from sfumato.errors import ParameterError, SourceError, did_you_mean
 from sfumato.tables.table import Table
@@ -383,12 +387,19 @@ def open_query(
     columns: Sequence[str] | None = None,
     exclude: Sequence[str] | None = None,
 ) -> StreamSource:
-    """What a query over files gives, as DuckDB answers it."""
+    """What a query over files gives, as DuckDB answers it; only files that it names are opened."""
     import duckdb
 
-    connection = duckdb.connect(config={"memory_limit": f"{memory}B"} if memory else {})
+    from sfumato.engines.duckdb import connect, lock_down
+    from sfumato.engines.spool import PrivateFolder
+
+    text = query.removeprefix(_PREFIX)
+    folder = PrivateFolder()
+    connection = connect(folder, **({"memory_limit": f"{memory}B"} if memory else {}))
     try:
-        statements = connection.extract_statements(query.removeprefix(_PREFIX))
+        lock_down(connection, _named_files(text))
+        connection.execute("SET lock_configuration = true")
+        statements = connection.extract_statements(text)
         if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:
             raise SourceError(
                 "a query must be one SELECT statement", remedy="It may use WITH and files by name."
@@ -403,9 +414,31 @@ def open_query(
     except duckdb.Error as error:
         raise SourceError(
             f"the query cannot be run: {type(error).__name__}",
-            remedy="Check that its files exist and are tables.",
+            remedy="Check that its files exist and are tables; nothing but files of this machine, "
+            "named in quotes, can be read.",
         ) from None
-    return open_relation(relation, "the query", columns, exclude)
+    source = open_relation(relation, "the query", columns, exclude)
+    weakref.finalize(source, folder.close)
+    return source
+
+
+def _named_files(query: str) -> list[str]:
+    """The files that a query names in quotes, and the patterns of files.
+
+    Everything in quotes counts: what is no file of this machine cannot be opened anyway.
+    """
+    import duckdb
+
+    kinds = (duckdb.token_type.string_const, duckdb.token_type.identifier)
+    tokens = [*duckdb.tokenize(query), (len(query.encode()), None)]
+    found: list[str] = []
+    for (start, kind), (end, _) in pairwise(tokens):
+        written = query.encode()[start:end].decode(errors="replace").strip()
+        if kind in kinds and written[:1] in ("'", '"'):
+            name = written[1:-1].replace(written[0] * 2, written[0])
+            if "://" not in name:
+                found += [name, *glob.glob(name, recursive=True)]
+    return found
 
 
 def open_relation(
@@ -436,9 +469,16 @@ def open_postgres(given: str, query: str | None = None) -> Engine:
         )
     if fragment and is_query(fragment):
         query, fragment = fragment.removeprefix(_PREFIX), ""
+    if "@" in fragment:
+        raise SourceError(
+            "a # ends the address of a database, and what follows is no table",
+            where=shown(given),
+            remedy="Write # in a password as %23; tables with strange names go into a query.",
+        )
     if query is None and not fragment:
         raise SourceError(
             "the address names a database but no table in it",
+            where=shown(given),
             remedy="Append #schema.table, or # and a SELECT.",
         )
     from sfumato.engines.postgres import Postgres

@@ -17,6 +17,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sfumato.addresses import shown
 from sfumato.budget import Budget
 from sfumato.engines.recoding import Recoding, Step
 from sfumato.engines.results import ClassSizes
@@ -235,7 +236,8 @@ def certified_release(
         **known,
         findings=checked.findings,
         verified=True,
-        output=os.fspath(output),
+        output=shown(output),
+        destination=os.fspath(output),
         details=details,
         warnings=() if same else (NOT_RECOGNISED,),
         certificate=certificate,
@@ -359,15 +361,15 @@ def _risk(sizes: ClassSizes) -> Risk:
 def _opened(found: Release, original: Table | None) -> Iterator[Compared | None]:
     """Both tables where they are at hand; a written release is read from where it lies."""
     before = found.source if found.source is not None else original
-    if before is None or (found.table is None and found.output is None):
+    if before is None or (found.table is None and found.destination is None):
         yield None
         return
     opened = None
     try:
         after = found.table
         if after is None:
-            assert found.output is not None
-            after = opened = table(found.output)
+            assert found.destination is not None
+            after = opened = table(found.destination)
         yield Compared(before, after, *_known(found, before, after), found.recoding)
     finally:
         if opened is not None:
