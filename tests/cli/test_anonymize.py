@@ -232,7 +232,7 @@ def test_several_releases_are_verified_together(hospital, tmp_path):
         (["-k", "5", "--qi", "zip", "--boundaries", "nowhere"], "no such file"),
         (["-k", "5", "--qi", "zip", "--workload", "nowhere"], "no such file"),
         (["-k", "5", "--qi", "zip", "--pseudonyms", "name"], "secret key"),
-        (["-k", "5", "--qi", "zip", "--key-file", "nowhere"], "no such file"),
+        (["-k", "5", "--qi", "zip", "--pseudonyms", "name", "--key-file", "no"], "no such file"),
         (["-k", "5", "--qi", "zip", "--key-file", __file__], "e.g. --pseudonyms patient_id"),
         (["-k", "5", "--qi", "zip", "--suppressed-as", "x"], "cannot be `x`"),
         (["-k", "5", "--qi", "zip", "--weights", "age=2"], "no quasi-identifier"),
