@@ -75,6 +75,10 @@ def by(method: str, **more: Any) -> Verb:
     return made
 
 
+def of_persons(source: Path, out: Path) -> Any:
+    return sf.anonymize(source, qi=["age", "town"], k=3, person="name", output=out)
+
+
 def masked(source: Path, out: Path) -> Any:
     return sf.mask(source, beta=0.5, must_drop=["name"], output=str(out))
 
@@ -95,6 +99,7 @@ VERBS: dict[str, Verb] = {
     **{name: by(name) for name in ("mondrian", "kmember", "cells")},
     "full-domain": by("full-domain"),
     "with a workload": by("mondrian", workload=["age >= 30", "town = 'Pisa'"]),
+    "with persons": of_persons,
     "mask": masked,
     "safe-harbor": harbored,
     "population": surveyed,
@@ -105,7 +110,7 @@ def guesses() -> list[dict[tuple[int, str], Any]]:
     """Inputs that differ from the true one in one cell."""
     ages = [{(at, "age"): 20 + (7 * at + step) % 24} for at in range(0, ROWS, 2) for step in (1, 5)]
     towns = [{(at, "town"): TOWNS[(at * at + 1) % 5]} for at in range(1, ROWS, 2)]
-    return [*ages, *towns, {(3, "name"): "somebody else"}, {(5, "name"): ""}]
+    return [*ages, *towns, {(3, "name"): "somebody else"}, {(5, "name"): "person 6"}]
 
 
 @pytest.mark.parametrize("verb", VERBS)

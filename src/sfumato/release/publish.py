@@ -366,12 +366,15 @@ def _record(release: Release, written: Table, target: str) -> dict[str, Any]:
     """
     source, recoding = _made_of(release)
     answered = zip(release.promises, release.findings, strict=True)
+    k, classes = release.k, release.classes
+    if not all(_is_measured_on(promise, written) for promise in release.promises):
+        k, classes = _classes(release.qi, (), written)
     return {
         "method": release.method,
         "asked": _passed_on(release.asked),
         "qi": release.qi,
-        "k": release.k,
-        "classes": release.classes,
+        "k": k,
+        "classes": classes,
         "rows": written.rows,
         "suppressed_rows": release.suppressed_rows,
         "suppressed_cells": release.suppressed_cells,
@@ -389,15 +392,24 @@ def _record(release: Release, written: Table, target: str) -> dict[str, Any]:
             "columns": list(written.columns),
         },
         "promises": [
-            {"kind": promise.kind, **promise.to_dict(), "measured": _measured_here(finding)}
+            {
+                "kind": promise.kind,
+                **promise.to_dict(),
+                "measured": plain(finding.measured) if _is_measured_on(promise, written) else {},
+            }
             for promise, finding in answered
         ],
     }
 
 
-def _measured_here(finding: Finding) -> Any:
-    """What was measured on the released table; figures of other tables stay at home."""
-    return {} if finding.check in MEASURED_ELSEWHERE else plain(finding.measured)
+def _is_measured_on(promise: Promise, written: Table) -> bool:
+    """Whether figures are of the released table alone; those of others stay at home.
+
+    People of a population, and persons whom the release does not name, are counted elsewhere.
+    """
+    if isinstance(promise, Anonymity):
+        return promise.counts_again(written)
+    return promise.kind not in MEASURED_ELSEWHERE
 
 
 _AT_HOME = ("seed", "key_file")
