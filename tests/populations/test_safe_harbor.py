@@ -104,6 +104,43 @@ def test_every_planted_identifier_is_found(name: str) -> None:
     assert found.why
 
 
+ODD: dict[str, tuple[str | None, bool, list[object]]] = {
+    "AGEP": ("C", False, [i % 97 for i in range(ROWS)]),
+    "yrs": ("C", True, [i % 97 for i in range(ROWS)]),
+    "byr": ("C", True, [1920 + i % 90 for i in range(ROWS)]),
+    "SERIALNO": ("R", False, [2006000000530 + 1523 * i for i in range(ROWS)]),
+    "sno": ("R", False, list(range(1, ROWS + 1))),
+    "payload": ("C", False, numbered('{{"seen": "2021-03-04", "n": {i}}}')),
+    "ymd": ("C", False, [20200101 + i % 28 for i in range(ROWS)]),
+    "written": ("C", False, [f"{1 + i % 28} March 2020" for i in range(ROWS)]),
+    "subj_nm": ("A", False, [f"Ann Lee{chr(97 + i % 26)}{chr(97 + i // 26)}" for i in range(ROWS)]),
+    "NOK": (None, True, [f"Ann{'abcd'[i % 4]} Lee{'abcdefgh'[i // 4 % 8]}" for i in range(ROWS)]),
+    "handynr": ("R", False, numbered("0151123{i:05}")),
+    "lic": ("R", False, numbered("S99{i:06}")),
+    "Wohnort": ("B", False, ["Bonn", "Ulm"] * (ROWS // 2)),
+    "zp": ("B", False, numbered("0{j:04}")),
+    "template": ("R", False, numbered("{i:064x}")),
+    "mostly words": (None, True, [*["fine"] * 150, *numbered("w{i}")[:49], "ann@example.org"]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ODD)
+def test_odd_names_are_found_by_content_or_asked_for(name: str) -> None:
+    kind, unsure, values = ODD[name]
+    found = look(name, values)
+    assert (found.kind, found.unsure) == (kind, unsure), found.why
+
+
+def test_ages_of_a_census_table_are_not_published() -> None:
+    release = sf.safe_harbor(sample_path("pums_oregon_calm_person.parquet"), as_of=TODAY)
+    assert release.column_actions["AGEP"] == "ages above 89 to 90+"
+    assert release.column_actions["SERIALNO"] == "dropped"
+    assert release.table is not None
+    shown = release.table.values("AGEP").values[0].to_pylist()
+    assert max(int(age) for age in shown if age != "90+") == 89
+    assert "90+" in shown
+
+
 def test_all_eighteen_kinds_are_planted() -> None:
     assert {kind for kind, _ in PLANTED.values()} == set(KINDS) == set("ABCDEFGHIJKLMNOPQR")
 

@@ -299,7 +299,7 @@ def test_folders_and_patterns_without_a_table(tmp_path):
     ("content", "words"),
     [
         (b"PK\x03\x04....", "Excel workbook"),
-        (b"SQLite format 3\x00", "SQLite"),
+        (b"SQLite format 3\x00", "SQLite database is damaged"),
         (b"PAR1 and then nothing", "Parquet file is damaged"),
         (parquet_bytes()[:200], "Parquet file is damaged"),
         (b"ARROW1\x00\x00 and then nothing", "Arrow file is damaged"),

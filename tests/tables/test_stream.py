@@ -148,7 +148,7 @@ def test_a_mask_of_standard_input():
     [
         (b"", "nothing was piped in"),
         (b"a,b\n1,2\n3\n", "does not fit the header: 1 instead of 2 cells"),
-        (b"PK\x03\x04", "not a table"),
+        (b"PK\x03\x04", "an Excel workbook is damaged"),
         (b"\xff\xff\xff\xff\x10\x00\x00\x00", "damaged or incomplete"),
     ],
 )

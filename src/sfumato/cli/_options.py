@@ -32,18 +32,21 @@ __all__ = [
     "Memory",
     "NullText",
     "Output",
+    "Parse",
     "Quiet",
     "Seed",
     "Sign",
     "Source",
     "Threads",
     "Time",
+    "Unparsed",
     "UseEngine",
     "Weights",
     "examples",
     "new_app",
     "new_file",
     "option",
+    "parse_kinds",
     "parse_weights",
     "split_columns",
 ]
@@ -139,6 +142,28 @@ NullText = Annotated[
         show_default=False,
         rich_help_panel=READING,
         help="Text that stands for a missing cell in a text file, e.g. '?'. May be repeated.",
+    ),
+]
+Parse = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--parse",
+        metavar="COLUMN=KIND",
+        show_default=False,
+        rich_help_panel=READING,
+        help="Turn a column of text into date or number, however its cells are written: "
+        "seen=date,income=number; date:dmy, date:mdy, number:comma and number:point say what a "
+        "column does not tell. Or a TOML file with a table [parse]. May be repeated.",
+    ),
+]
+Unparsed = Annotated[
+    str,
+    typer.Option(
+        "--unparsed",
+        metavar="null|stop",
+        rich_help_panel=READING,
+        help="What becomes of cells that do not parse: they stop the program, or are counted and "
+        "become missing.",
     ),
 ]
 Header = Annotated[
@@ -290,6 +315,37 @@ Weights = Annotated[
         help="Weights of columns, or a TOML file with a table of them; 1 where none is given.",
     ),
 ]
+
+
+def parse_kinds(given: Sequence[str] | None) -> dict[str, str]:
+    """What columns are to be turned into, from ``name=kind`` lists or a TOML file's ``[parse]``.
+
+    Examples
+    --------
+    >>> parse_kinds(["seen=date,income=number:comma"])
+    {'seen': 'date', 'income': 'number:comma'}
+    """
+    kinds: dict[str, str] = {}
+    for text in given or ():
+        if text.endswith(".toml"):
+            try:
+                read = tomllib.loads(read_text(text, "what to parse"))
+            except tomllib.TOMLDecodeError as error:
+                raise ParameterError(
+                    f"this is not TOML: {error}",
+                    where=text,
+                    remedy='Write [parse] and seen = "date".',
+                ) from error
+            kinds |= {str(name): str(kind) for name, kind in read.get("parse", read).items()}
+            continue
+        for part in filter(None, (part.strip() for part in text.split(","))):
+            name, separator, kind = part.rpartition("=")
+            if not separator or not name:
+                raise ParameterError(
+                    "what to parse could not be read", remedy="Write e.g. --parse seen=date."
+                )
+            kinds[name] = kind
+    return kinds
 
 
 def parse_weights(given: Sequence[str] | None) -> Mapping[str, float]:

@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
@@ -155,7 +156,12 @@ class Run:
         from sfumato.tables import table
 
         hidden = _options.split_columns(self.exclude)
-        opened = table(self.source, exclude=hidden, budget=self.budget, **self.reading)
+        reading = {**self.reading, "parse": _options.parse_kinds(self.reading.get("parse"))}
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            opened = table(self.source, exclude=hidden, budget=self.budget, **reading)
+        for one in said:
+            sys.stderr.write(f"sfumato: {one.message}\n")
         self._opened.append(opened)
         return opened
 
@@ -173,9 +179,10 @@ class Run:
         """
         from sfumato.tables import table
 
-        reading = self.reading
+        named = [name for name in self.reading if name not in ("parse", "unparsed")]
         if not _may_be_text(source):
-            reading = {name: reading[name] for name in ("engine",) if name in reading}
+            named = ["engine"]
+        reading = {name: self.reading[name] for name in named if name in self.reading}
         opened = table(source, budget=self.budget, **reading)
         self._opened.append(opened)
         return opened
@@ -253,6 +260,8 @@ _READING = (
     _parameter("encoding", _options.Encoding),
     _parameter("null_values", _options.NullText),
     _parameter("header", _options.Header, True),
+    _parameter("parse", _options.Parse),
+    _parameter("unparsed", _options.Unparsed, "stop"),
 )
 """Named as `sfumato.table` names them."""
 _TABLE = (

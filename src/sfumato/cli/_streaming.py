@@ -8,6 +8,7 @@ import typer
 
 from sfumato.cli._options import READING, split_columns
 from sfumato.cli._running import Run
+from sfumato.errors import ParameterError
 
 __all__ = ["Stream", "read_as_stream"]
 
@@ -33,10 +34,18 @@ def read_as_stream(run: Run, wanted: bool | None, *, once: bool) -> None:
     once
         Whether one pass is enough for what is asked.
     """
+    if run.reading.get("parse") and wanted is None:
+        return
     if not (once and run.source == "-" if wanted is None else wanted):
         return
+    if run.reading.get("parse"):
+        raise ParameterError(
+            "columns of a stream cannot be parsed: their cells pass by once",
+            remedy="Leave out --parse or --stream.",
+        )
     from sfumato.tables.stream import stream
 
     assert run.source is not None
-    reading = {name: value for name, value in run.reading.items() if name != "engine"}
+    left_out = ("engine", "parse", "unparsed")
+    reading = {name: value for name, value in run.reading.items() if name not in left_out}
     run.table = stream(run.source, exclude=split_columns(run.exclude), **reading)

@@ -129,7 +129,8 @@ def _columns(found: Scan) -> Table:
         if not members:
             continue
         table.add_row(Text(heading, style))
-        members.sort(key=lambda column: -column.confidence)
+        if len(members) > LISTED:
+            members.sort(key=lambda column: -column.confidence)
         for column in members[:LISTED]:
             table.add_row(*_column(column, found.rows))
         if len(members) > LISTED:
@@ -160,6 +161,9 @@ def _remarks(found: Scan) -> Table:
         names = [column.name for column in found.columns if flag in column.flags]
         if names:
             lines.add_row(f"  {label}", _listed(names))
+    for column in found.columns:
+        if column.mostly is not None:
+            lines.add_row("  Not yet values", f"{column.name}: {column.mostly}")
     for group in found.twins:
         lines.add_row("  Say the same", " = ".join(group))
     return lines

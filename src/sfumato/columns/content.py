@@ -28,6 +28,7 @@ __all__ = [
     "looks_coded",
     "looks_like_ages",
     "looks_like_amounts",
+    "looks_like_birth_years",
     "looks_like_body_weights",
     "looks_like_names",
     "looks_numbered",
@@ -153,6 +154,8 @@ _PATTERNS = {
     "dates": next(form.pattern for form in FORMS if form.what == "dates"),
     "digits of a postal code": r"\d{3,10}(-\d+)?",
     "codes": r"\S*\d\S*",
+    "amounts": r"[-+(]?[$€£]? ?\d{1,3}(?:[., ']?\d{3})*[.,]\d{1,2}(?: ?[€$])?\)?",
+    "capitalized words": r"\p{Lu}[\pL'’.]+(?:[ -]+\p{Lu}?[\pL'’.]+){0,3}",
     "years": r"(?:1[89]|20)\d\d(\.0+)?",
     "days as numbers": r"(?:1[89]|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])",
 }
@@ -384,6 +387,16 @@ def looks_like_ages(facts: ColumnFacts, cells: pa.Array) -> bool:
     whole = bool((numbers == np.floor(numbers)).all())
     low, high = numbers[0], numbers[-1]
     return whole and low >= 0 and 89 < high <= 122 and len(numbers) >= 0.8 * (high - low + 1)
+
+
+def looks_like_birth_years(cells: pa.Array) -> bool:
+    """Whether whole numbers are years over two generations, some of which are long ago."""
+    numbers = _numbers(cells)
+    if len(numbers) < 40:
+        return False
+    low, high = numbers[0], numbers[-1]
+    whole = bool((numbers == np.floor(numbers)).all())
+    return whole and 1850 <= low <= 1950 and 1960 <= high <= 2100
 
 
 def looks_like_amounts(facts: ColumnFacts, cells: pa.Array) -> bool:

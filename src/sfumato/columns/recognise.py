@@ -27,6 +27,7 @@ from sfumato.columns.content import (
     is_free_text,
     looks_like_ages,
     looks_like_amounts,
+    looks_like_birth_years,
     looks_like_body_weights,
     looks_like_names,
     looks_numbered,
@@ -222,6 +223,7 @@ def recognise(facts: ColumnFacts, cells: pa.Array, beside: Neighbours | None = N
     found = column.doubted(found)
     if facts.is_constant:
         why = "empty" if facts.nulls == facts.rows else "the same in every row"
+        why = why if found.kind is None else f"{why}, {found.why}"
         return replace(found, role="other", confidence=0.9, why=why)
     return found
 
@@ -246,8 +248,8 @@ class _Column:
             return None
         named = self._meaning()
         kind, confidence = form.kind, 0.95
-        if named is not None and named[0].role == "identifier" and named[0].kind not in (None, "R"):
-            kind = named[0].kind
+        if named is not None and form.kind in _NUMBERS and (named[0].kind or "R") not in "ABCR":
+            kind = named[0].kind  # a number is what its column calls it
         if self.facts.classes <= FEW < self.facts.rows:
             why = f"cells look like {form.what}, but there are few"
             return Recognised("quasi-identifier", 0.6, why, form.what, kind)
@@ -266,11 +268,13 @@ class _Column:
             if meaning is not None and meaning[0].what == "a field of the file":
                 role = "other"
             return Recognised(role, 0.85, why, f"a {form}", "C", form)
-        if self.is_text:
-            of_dates = share(self.cells, "dates")
-            if of_dates >= 0.2:
-                why = "cells look like dates"
-                return Recognised("quasi-identifier", 0.9, why, f"a {form}", "C", form)
+        if self.is_text and share(self.cells, "dates") >= 0.2:
+            return Recognised(
+                "quasi-identifier", 0.9, "cells look like dates", f"a {form}", "C", form
+            )
+        if meaning is None and self.facts.classes >= 5 and self._day_numbers():
+            why = "whole numbers that look like days (yyyymmdd)"
+            return Recognised("quasi-identifier", 0.7, why, "a date", "C")
         return None
 
     def by_flag(self) -> Recognised | None:
@@ -384,8 +388,16 @@ class _Column:
         if looks_like_ages(facts, cells):
             why = "whole numbers that are spread like ages"
             return Recognised("quasi-identifier", 0.45, why, "an age", "C", "age", unsure=True)
+        if looks_like_birth_years(cells):
+            why = "whole numbers that are spread like birth years"
+            return Recognised(
+                "quasi-identifier", 0.45, why, "a birth year", "C", "birth year", unsure=True
+            )
         if looks_like_amounts(facts, cells):
             return Recognised("sensitive", 0.45, "amounts, spread like money", "money")
+        if self.is_text and facts.classes > FEW and share(cells, "capitalized words") >= 0.8:
+            why = "capitalized words: perhaps names of people or places"
+            return Recognised("quasi-identifier", 0.35, why, unsure=True)
         numeric = facts.kind in ("integer", "float", "decimal")
         if numeric and facts.classes > max(0.1 * (facts.rows - facts.nulls), 100):
             return Recognised("other", 0.4, "a measured number")
@@ -398,6 +410,8 @@ class _Column:
         nearly = "" if facts.is_key else "nearly "
         why = f"different in {nearly}every row"
         if facts.kind == "text":
+            if share(cells, "amounts") >= 0.6:
+                return Recognised("sensitive", 0.4, "amounts as text, as money has them", "money")
             coded = len(cells) >= 30 and share(cells, "codes") >= 0.9
             if coded:
                 return Recognised("identifier", 0.8, why, "a code", "R")
@@ -411,11 +425,14 @@ class _Column:
 
     def doubted(self, found: Recognised) -> Recognised:
         """The same with what must make a person look before Safe Harbor lets it pass."""
-        if found.kind is not None or found.unsure or not self.is_text or found.form is not None:
+        if found.kind is not None or not self.is_text or found.form is not None:
             return found
         inside = dates_inside(self.cells)
         if inside >= 0.5:
-            return replace(found, kind="C", why=f"{found.why}; dates stand inside the cells")
+            why = f"{found.why}; dates stand inside the cells"
+            return replace(found, kind="C", why=why, unsure=False)
+        if found.unsure:
+            return found
         few: Found | None = few_of(self.cells)
         if few is not None:
             return replace(found, unsure=True, why=f"{found.why}; some cells look like {few.what}")
@@ -476,6 +493,7 @@ class _Column:
 
 
 _DEATH = {"death", "died", "dead", "deceased"}
+_NUMBERS = ("D", "G", "J", "R")
 _HALVES = {"first", "last"}
 _NUMBERED = {"id", "ids", "number", "no", "nr", "num", "key", "reference", "uid"}
 _DATED = {"date", "datum", "fecha", "datetime", "timestamp", "dt"}

@@ -337,7 +337,7 @@ MEANINGS = (
         "plaats county district kreis landkreis bezirk precinct parish borough neighborhood "
         "neighbourhood census_tract census_block census_block_group block_group puma fips "
         "birthplace birth_place place_of_birth geburtsort hometown latitude longitude lat lon lng "
-        "long geo geocode geohash location coordinates gps msa city_code residence place_of_work "
+        "long geo geocode geohash location coordinates gps msa city_code place_of_work "
         "address_city addr_city canton comune concelho municipio commune arrondissement "
         "location_id lsoa msoa ward_code zone subregion area_code",
         kind="B",
@@ -352,6 +352,8 @@ MEANINGS = (
         "domicile_state population_density degree_of_urbanisation embarked destination origin "
         "departamento market store_location address_state addr_state address_country address_type",
     ),
+    # behind the states: `state of previous residence` is one
+    Meaning("quasi-identifier", "a residence", "residence residency resid", kind="B"),
     Meaning(
         "quasi-identifier",
         "sex",

@@ -375,9 +375,11 @@ def _format(destination: str, named: str | None, schema: pa.Schema) -> FileForma
         if named is not None:
             raise
         return FileFormat("parquet")
-    if found.kind == "arrow":
+    if found.kind not in ("csv", "tsv", "parquet"):
         raise ParameterError(
-            "Spark does not write Arrow files", where=destination, remedy="Write Parquet or CSV."
+            f"Spark does not write {found.kind} files",
+            where=destination,
+            remedy="Write Parquet or CSV.",
         )
     for field in schema:
         if found.kind != "parquet" and column_of(field.name, field.type).kind == "binary":

@@ -12,6 +12,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from sfumato.engines.foreign import FOREIGN, read_foreign
 from sfumato.engines.protocol import BATCH_ROWS, Column, Engine, Source, column_of
 from sfumato.engines.spool import Spool, text_as_dictionary
 from sfumato.engines.writing import (
@@ -269,7 +270,9 @@ class WrittenFile:
         import pyarrow as pa
 
         names = list(self.arrow_schema.names) if columns is None else list(columns)
-        read = {"parquet": self._parquet, "arrow": self._arrow}.get(self.format.kind, self._text)
+        readers = {"parquet": self._parquet, "arrow": self._arrow}
+        foreign = self.format.kind in FOREIGN
+        read = self._foreign if foreign else readers.get(self.format.kind, self._text)
         try:
             for batch in read(names, rows):
                 for start in range(0, batch.num_rows, rows):
@@ -317,6 +320,18 @@ class WrittenFile:
         with pa.memory_map(str(self.path)) as mapped, pa.ipc.open_file(mapped) as file:
             for index in range(file.num_record_batches):
                 yield file.get_batch(index).select(names)
+
+    def _foreign(self, names: list[str], rows: int) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        table = read_foreign(self.format.kind, self.path, None, self.name)
+        columns = []
+        for name in names:
+            column, declared = table.column(name), self.arrow_schema.field(name).type
+            if pa.types.is_dictionary(column.type):
+                column = column.cast(column.type.value_type)
+            columns.append(column.cast(declared))
+        yield from pa.Table.from_arrays(columns, names=names).to_batches(max_chunksize=rows)
 
     def _text(self, names: list[str], rows: int) -> Iterator[pa.RecordBatch]:
         """Text in blocks that grow when a line does not fit, going on where it stopped."""

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
+from sfumato.engines.foreign import FOREIGN, carried, write_foreign
 from sfumato.engines.protocol import BATCH_ROWS
 from sfumato.errors import EngineError, ParameterError, SourceError, did_you_mean
 
@@ -104,8 +105,8 @@ class Writer:
     destination
         Path of the file to be.
     format
-        ``csv``, ``tsv`` (with ``.gz`` or ``.zst`` behind), ``parquet`` or ``arrow``; None goes by
-        the destination's ending.
+        ``csv``, ``tsv`` (with ``.gz`` or ``.zst`` behind), ``parquet``, ``arrow`` or an ending of
+        another program's files; None goes by the destination's ending.
     inputs
         Files being read, which the output must not replace.
     """
@@ -118,9 +119,11 @@ class Writer:
         *,
         inputs: Sequence[str | Path] = (),
     ) -> None:
-        self.schema = _bare(schema)
         self.destination = destination
         self.format = format_of(destination, format)
+        self.schema = _bare(schema)
+        if self.format.kind in FOREIGN:
+            self.schema = carried(self.format.kind, self.schema, destination)
         check_destination(destination, inputs=inputs)
         self.rows = 0
         self.path = self._temporary()
@@ -140,6 +143,8 @@ class Writer:
 
     def finish(self) -> Path:
         """Bring everything to disk; the temporary file is complete."""
+        if self.format.kind in FOREIGN:
+            self._guarded(self._write_whole)
         self._guarded(self._close)
         return self.path
 
@@ -182,6 +187,8 @@ class Writer:
         import pyarrow as pa
 
         keep = self._open_files.enter_context
+        if self.format.kind in FOREIGN:
+            return
         if self.format.kind == "parquet":
             import pyarrow.parquet as pq
 
@@ -217,7 +224,9 @@ class Writer:
         return pa.RecordBatch.from_arrays(arrays, names=self.schema.names)
 
     def _append(self, batch: pa.RecordBatch) -> None:
-        if self._file is None:
+        if self.format.kind in FOREIGN:
+            self._held.append(batch)
+        elif self._file is None:
             for start in range(0, batch.num_rows, _LINES):
                 self._text += lines(batch.slice(start, _LINES), self.format.delimiter)
                 self._write_text(_TEXT)
@@ -243,6 +252,14 @@ class Writer:
         for start in range(0, whole, size):
             self._file.write_batch(_copied(table.slice(start, size)))
         self._held = table.slice(whole).to_batches()
+
+    def _write_whole(self) -> None:
+        """Other programs' files are written at once."""
+        import pyarrow as pa
+
+        rows = pa.Table.from_batches(self._held, self.schema)
+        self._held.clear()
+        write_foreign(self.format.kind, rows, self.path, self.destination)
 
     def _close(self) -> None:
         if self._text:
@@ -477,6 +494,7 @@ def _quoted(column: pa.Array, name: str, null: str) -> pa.Array:
 _KINDS = {
     "csv": "csv", "txt": "csv", "tsv": "tsv", "tab": "tsv", "parquet": "parquet", "pq": "parquet",
     "arrow": "arrow", "feather": "arrow", "ipc": "arrow",
+    **{end: kind for kind, one in FOREIGN.items() if one.write is not None for end in one.endings},
 }  # fmt: skip
 _COMPRESSIONS = {"gz": "gzip", "gzip": "gzip", "zst": "zstd", "zstd": "zstd"}
 
@@ -485,7 +503,8 @@ _COMPRESSIONS = {"gz": "gzip", "gzip": "gzip", "zst": "zstd", "zstd": "zstd"}
 class FileFormat:
     """A kind of file and its outer compression."""
 
-    kind: Literal["csv", "tsv", "parquet", "arrow"]
+    kind: str
+    """``csv``, ``tsv``, ``parquet``, ``arrow``, or a kind of `FOREIGN`."""
     compression: Literal["gzip", "zstd"] | None = None
 
     @property
@@ -515,7 +534,8 @@ def format_of(path: str, named: str | None = None) -> FileFormat:
         raise ParameterError(
             f"cannot tell the format to write from `{named or PurePath(path).name}`",
             where=path,
-            remedy=f"Use the ending .csv, .tsv, .parquet or .arrow. {did_you_mean(given, _KINDS)}",
+            remedy="Use the ending .csv, .tsv, .parquet, .arrow, or one of another program that is "
+            f"written, such as .xlsx, .sav or .jsonl. {did_you_mean(given, _KINDS)}",
         )
     if named is not None and (said := _said_by(path)) not in (None, kind):
         raise ParameterError(
@@ -523,11 +543,11 @@ def format_of(path: str, named: str | None = None) -> FileFormat:
             where=path,
             remedy="Leave out the format, or change the ending.",
         )
-    if compression is not None and kind in ("parquet", "arrow"):
+    if compression is not None and kind not in ("csv", "tsv"):
         raise ParameterError(
-            f"{kind} files are compressed inside, not as a whole",
+            f"{kind} files are compressed inside or not at all, not as a whole",
             where=path,
-            remedy=f"Leave out the last ending: .{kind} is enough.",
+            remedy=f"Leave out the last ending: .{parts[-1]} is enough.",
         )
     return FileFormat(kind, compression)  # type: ignore[arg-type]
 

@@ -366,6 +366,8 @@ class ColumnScan(Result):
     why: str
     flags: tuple[str, ...]
     """Of ``key``, ``nearly a key``, ``constant``, ``float``, ``free text``."""
+    mostly: str | None = None
+    """What the cells of a text column mostly are, if `parse` would make something better of it."""
 
 
 @dataclass(frozen=True)
@@ -500,6 +502,10 @@ def describe(look: Profile) -> tuple[ColumnScan, ...]:
 
 
 def _described(facts: ColumnFacts, guess: Recognised, cells: pa.Array) -> ColumnScan:
+    from sfumato.tables.parsing import messy
+
+    looked = cells[:LOOKED_AT].to_pylist() if facts.kind == "text" else []
+    mostly = messy(looked) if guess.role != "identifier" or guess.kind is None else None
     return ColumnScan(
         name=facts.name,
         type=facts.kind,
@@ -512,6 +518,7 @@ def _described(facts: ColumnFacts, guess: Recognised, cells: pa.Array) -> Column
         confidence=guess.confidence,
         why=guess.why,
         flags=_flags(facts, guess, cells),
+        mostly=None if mostly is None else mostly.say,
     )
 
 
@@ -539,6 +546,8 @@ def _to_combine(columns: Sequence[ColumnScan], twins: Sequence[Sequence[str]]) -
     return known or [column.name for column in useful if column.role != "identifier"]
 
 
+LOOKED_AT = 1_000
+"""Different cells that are looked at for dates and numbers written by hand."""
 MOST_PROPOSED = 10
 """Quasi-identifiers that are proposed at most: more leave little of a table."""
 
@@ -639,6 +648,12 @@ def _next(
     """Commands that run as they are printed."""
     identifiers = [column.name for column in columns if column.role == "identifier"]
     steps = []
+    parse = [
+        f"{c.name}={'date' if 'are dates' in c.mostly else 'number'}" for c in columns if c.mostly
+    ]
+    if parse:
+        listed = " ".join(f"--parse {quote(one)}" for one in parse)
+        steps.append(f"Read dates and numbers as such: sfumato scan {quote(name)} {listed}")
     if identifiers:
         steps.append(f"Leave out what points at one person: {', '.join(identifiers)}")
     if found.ladder:

@@ -1,7 +1,7 @@
 """A path, folder, pattern or ``-`` becomes a source, by what its first bytes say it is.
 
-A file's name breaks ties between kinds of text, and what is named Parquet or Arrow must be it:
-a damaged file is not taken for text.
+A file's name breaks ties between kinds of text, and what is named after a kind of file must be it:
+neither a damaged file nor one of another program is taken for text.
 """
 
 from __future__ import annotations
@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal
 
+from sfumato.engines.foreign import FOREIGN, json_kind, read_foreign
 from sfumato.engines.spool import PrivateFolder
 from sfumato.errors import SourceError
 from sfumato.files import similar_names, unreadable
 from sfumato.tables.arrow import ArrowFile
+from sfumato.tables.frames import ArrowSource
 from sfumato.tables.parquet import ParquetSource
 from sfumato.tables.source import TemporarySource, kept
 from sfumato.tables.text import TextFile
@@ -27,17 +29,31 @@ if TYPE_CHECKING:
 
 __all__ = ["kind_of", "open_path", "open_standard_input"]
 
-Kind = Literal["text", "parquet", "arrow", "arrow stream"]
+Kind = str
+"""``text``, ``parquet``, ``arrow``, ``arrow stream``, or a kind of `FOREIGN`."""
 Compression = Literal["gzip", "zstd", "bz2", "lz4"]
 
 _ENDINGS = (
     ".csv", ".tsv", ".tab", ".txt", ".parquet", ".pq", ".arrow", ".feather", ".ipc",
-    ".gz", ".zst", ".bz2", ".lz4",
+    ".gz", ".zst", ".bz2", ".lz4", *(f".{end}" for one in FOREIGN.values() for end in one.endings),
 )  # fmt: skip
 _MAGIC: tuple[tuple[bytes, Kind], ...] = (
     (b"PAR1", "parquet"),
     (b"ARROW1", "arrow"),
     (b"\xff\xff\xff\xff", "arrow stream"),
+    (b"PK\x03\x04", "excel"),
+    (b"SQLite format 3", "sqlite"),
+    (b"ORC", "orc"),
+    (b"Obj\x01", "avro"),
+    (b"$FL2", "spss"),
+    (b"$FL3", "spss"),
+    (b"<stata_dta>", "stata"),
+    (b"HEADER RECORD*******LIB", "sas transport"),
+    (bytes(12) + b"\xc2\xea\x81\x60", "sas"),
+)
+_PATTERNS: tuple[tuple[bytes, Kind], ...] = (
+    (rb"[\x6c-\x73][\x01\x02]\x01\x00", "stata"),  # versions 8 to 12
+    (rb"(?:\xef\xbb\xbf)?\s*(?:\{\s*[\"}]|\[\s*(?:\{|\]))", "json"),
 )
 _COMPRESSED: tuple[tuple[bytes, Compression], ...] = (
     (b"\x1f\x8b", "gzip"),
@@ -48,20 +64,37 @@ _COMPRESSED: tuple[tuple[bytes, Compression], ...] = (
 _PROMISED: dict[str, tuple[str, tuple[Kind, ...]]] = {
     **dict.fromkeys((".parquet", ".pq"), ("Parquet", ("parquet",))),
     **dict.fromkeys((".arrow", ".feather", ".ipc"), ("Arrow", ("arrow", "arrow stream"))),
+    **dict.fromkeys((".json", ".jsonl", ".ndjson"), ("JSON", ("json",))),
+    **{
+        f".{end}": (one.title, (kind,))
+        for kind, one in FOREIGN.items()
+        for end in one.endings
+        if not kind.startswith("json") and end != "db"
+    },
 }
 """Endings that promise a kind of file."""
+_EXPORT = "Export the table as CSV or Parquet."
 _KNOWN_OTHERS: tuple[tuple[bytes, str, str], ...] = (
-    (b"PK\x03\x04", "a ZIP archive or Excel workbook", "Unpack it, or save the sheet as CSV."),
-    (b"\xd0\xcf\x11\xe0", "an old Excel workbook", "Save the sheet as CSV."),
-    (b"SQLite format 3", "an SQLite database", "Export the table as CSV or Parquet."),
-    (b"%PDF", "a PDF document", "Export the table as CSV or Parquet."),
-    (b"ORC", "an ORC file", "Convert it to Parquet."),
-    (b"Obj\x01", "an Avro file", "Convert it to Parquet."),
-    (b"\x89HDF", "an HDF5 file", "Export the table as CSV or Parquet."),
-    (b"RDX", "an R data file", "Write it with write.csv or arrow::write_parquet."),
-    (b"<stata_dta>", "a Stata file", "Export the table as CSV or Parquet."),
-    (b"$FL2", "an SPSS file", "Export the table as CSV or Parquet."),
-)
+    (rb"\xd0\xcf\x11\xe0", "an old Excel workbook", "Save it as .xlsx."),
+    (rb"%PDF", "a PDF document", _EXPORT),
+    (rb"\x89HDF", "an HDF5 file", _EXPORT),
+    (rb"RD[AX]\d", "an R data file", "Write it with write.csv or arrow::write_parquet."),
+    (rb"X\n\x00\x00", "an R data file", "Write it with write.csv or arrow::write_parquet."),
+    (rb".{8}DUCK", "a DuckDB database", "Write the table with COPY people TO 'people.parquet'."),
+    (rb"\x80[\x02-\x05][\x8c\x95c}(\]]", "a Python pickle", "Write it with to_parquet."),
+    (rb"\x93NUMPY", "a NumPy array", _EXPORT),
+    (rb"MATLAB ", "a MATLAB file", _EXPORT),
+    (rb"\x89PNG|\xff\xd8\xff|GIF8", "a picture", "Give a table."),
+    (rb"7z\xbc\xaf|Rar!|PK\x05\x06", "an archive", "Unpack it first."),
+    (rb"ASCII SPSS PORT", "an SPSS portable file", "Save it as .sav."),
+    (rb"(?i)(?:\xef\xbb\xbf)?\s*<(?:!doctype html|html|table|body)", "an HTML page",
+     "Save the table itself, as CSV."),
+    (rb"(?:\xef\xbb\xbf)?\s*<(?:\?xml|[A-Za-z][\w:.-]*[\s/>])", "an XML document", _EXPORT),
+    (rb"\{\\rtf", "a text document", _EXPORT),
+)  # fmt: skip
+_CONTROL = re.compile(rb"[\x01-\x08\x0e-\x1a\x1c-\x1f]")
+_MOST_CONTROL = 0.02
+"""Share of control characters from which on bytes are no text."""
 
 
 @dataclass(frozen=True)
@@ -111,9 +144,16 @@ def kind_of(first: bytes, where: str) -> tuple[Kind, Compression | None]:
     for magic, kind in _MAGIC:
         if first.startswith(magic):
             return kind, None
-    for magic, what, remedy in _KNOWN_OTHERS:
-        if first.startswith(magic):
+    for pattern, kind in _PATTERNS:
+        if re.match(pattern, first):
+            return kind, None
+    for pattern, what, remedy in _KNOWN_OTHERS:
+        if re.match(pattern, first, re.DOTALL):
             raise SourceError(f"this is {what}, not a table", where=where, remedy=remedy)
+    if len(_CONTROL.findall(first)) > _MOST_CONTROL * len(first):
+        raise SourceError(
+            "this is binary data of an unknown kind, not a table", where=where, remedy=_EXPORT
+        )
     return "text", None
 
 
@@ -167,7 +207,7 @@ def _missing(path: Path, given: str) -> SourceError:
     )
 
 
-_BEGINNING = 64
+_BEGINNING = 512
 
 
 def open_path(given: str, opening: Opening) -> Source:
@@ -178,8 +218,13 @@ def open_path(given: str, opening: Opening) -> Source:
             f"{scheme[1]}:// addresses cannot be opened",
             remedy="Databases are opened by postgresql://…#table; download files first.",
         )
+    whole, part = given, None
+    if "#" in given and not Path(given).exists():
+        given, _, part = given.rpartition("#")
     found = find_files(given)
     first = found.paths[0]
+    if part is not None and len(found.paths) == 1 and first.is_file():
+        return _open_file(first, whole, opening, part)
     if len(found.paths) == 1 and found.root is None:
         if not first.is_file():  # a pipe can be read only once
             with first.open("rb") as pipe:
@@ -218,10 +263,21 @@ def _open_stream(stream: BinaryIO, name: str, opening: Opening) -> Source:
         raise
 
 
-def _open_file(path: Path, name: str, opening: Opening) -> Source:
-    """One file, by what its first bytes say it is."""
+def _open_file(path: Path, name: str, opening: Opening, part: str | None = None) -> Source:
+    """One file, by what its first bytes say it is; `part` is a sheet or a table in it."""
     kind, compression = kind_of(_beginning(path, name), name)
-    refuse_misnamed(name, kind, compression)
+    refuse_misnamed(name if part is None else name.removesuffix(f"#{part}"), kind, compression)
+    if kind in FOREIGN:
+        opening.refuse_text_options(name, FOREIGN[kind].title)
+        kind = json_kind(path) if kind == "json" else kind
+        rows = read_foreign(kind, path, part, name)
+        return ArrowSource(rows, name, opening.columns, opening.exclude, path)
+    if part is not None:
+        raise SourceError(
+            "a file of this kind has no parts to choose with #",
+            where=name,
+            remedy="Leave out # and what follows.",
+        )
     if compression is not None and _inner_kind(path, name, compression) != "text":
         import pyarrow as pa
 

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfumato.engines.protocol import BATCH_ROWS, Column, column_of
 from sfumato.errors import ColumnError, SourceError
+from sfumato.files import file_fingerprint
 from sfumato.tables.fingerprint import rows_fingerprint
 from sfumato.tables.source import chosen, plain_type, with_plain_types
 
@@ -37,9 +39,9 @@ class ArrowSource:
         How messages call it.
     columns, exclude
         Columns to show, or to leave out.
+    path
+        The file that the rows were read from, if any.
     """
-
-    paths = ()
 
     def __init__(
         self,
@@ -47,8 +49,10 @@ class ArrowSource:
         name: str,
         columns: Sequence[str] | None = None,
         exclude: Sequence[str] | None = None,
+        path: Path | None = None,
     ) -> None:
         self.name = name
+        self.paths = () if path is None else (path,)
         names = chosen(table.schema.names, columns, exclude, name)
         self._table = with_plain_types(table.select(names))
         self._schema = tuple(column_of(f.name, f.type, where=name) for f in self._table.schema)
@@ -77,7 +81,9 @@ class ArrowSource:
         return connection.from_arrow(self._table)
 
     def fingerprint(self) -> str:
-        """Fingerprint of the rows."""
+        """SHA-256 of the file, or fingerprint of the rows."""
+        if self.paths:
+            return file_fingerprint(self.paths[0])
         return rows_fingerprint(self._schema, self.batches())
 
     def close(self) -> None:

@@ -11,7 +11,7 @@ import glob
 import os
 import re
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -24,6 +24,7 @@ from sfumato.tables.table import Table
 
 if TYPE_CHECKING:
     from sfumato.engines.protocol import Engine, Source
+    from sfumato.tables.parsing import Unparsed
     from sfumato.tables.source import StreamSource
 
 __all__ = ["table"]
@@ -43,6 +44,8 @@ class Opening:
     null_values: Sequence[str] | None
     header: bool
     query: str | None
+    parse: Mapping[str, str]
+    unparsed: str
 
     def refuse_text_options(self, name: str, kind: str) -> None:
         """Refuse what is said about text files where the table is something else."""
@@ -62,10 +65,19 @@ class Opening:
 
     def embedded(self, source: Source) -> Table:
         """A table of rows that this process reads; columns were chosen by the source."""
+        if self.parse:
+            from sfumato.tables.parsing import ParsedSource
+
+            source = ParsedSource(source, self.parse, self.unparsed)
         return Table(embedded_engine(source, self.engine, self.memory, self.threads))
 
     def remote(self, engine: Engine) -> Table:
         """A table on an engine that holds its own rows."""
+        if self.parse:
+            raise ParameterError(
+                "columns of a database, of Spark or of a stream cannot be parsed here",
+                remedy="Convert them in the query, or read a file.",
+            )
         opened = Table(engine)
         if self.columns is not None:
             opened = opened.select(self.columns)
@@ -86,13 +98,16 @@ def table(
     null_values: Sequence[str] | None = None,
     header: bool = True,
     query: str | None = None,
+    parse: Mapping[str, str] | None = None,
+    unparsed: Unparsed = "stop",
 ) -> Table:
     """Open anything tabular as a handle; no rows are read that need not be read.
 
     Parameters
     ----------
     source
-        A path (CSV, TSV, Parquet, Arrow; ``.gz`` and ``.zst``), a folder or pattern of Parquet
+        A path (CSV, TSV, Parquet, Arrow; ``.gz`` and ``.zst``; Excel, SPSS, Stata, SAS, SQLite,
+        JSON, ORC and Avro, a sheet or table of it behind ``#``), a folder or pattern of Parquet
         files, ``-`` for standard input, ``postgresql://…#schema.table``, a SQL query over files
         (``SELECT … FROM 'people.parquet'``), or a pandas, polars, pyarrow, duckdb, ibis or Spark
         object, or anything with ``__arrow_c_stream__``, or an iterator of record batches (which
@@ -116,6 +131,13 @@ def table(
         Whether a text file's first line names the columns; else they are ``column_1``, ….
     query
         With the address of a database, the SELECT that gives the rows.
+    parse
+        Columns of text that are to be turned into ``date`` or ``number``, however their cells are
+        written; ``date:dmy``, ``date:mdy``, ``number:comma`` and ``number:point`` say what a column
+        does not tell.
+    unparsed
+        What becomes of cells that are no such thing: ``stop``, or ``null`` with a warning that
+        counts them.
 
     Examples
     --------
@@ -126,6 +148,10 @@ def table(
     """
     check_engine(engine)
     if isinstance(source, Table):
+        if parse:
+            raise ParameterError(
+                "this table is open already", remedy="Say what to parse when it is opened."
+            )
         shown = source if columns is None else source.select(columns)
         return shown if exclude is None else shown.exclude(exclude)
     given = memory_in_bytes(memory)
@@ -140,6 +166,8 @@ def table(
         null_values=null_values,
         header=header,
         query=query,
+        parse=dict(parse or {}),
+        unparsed=unparsed,
     )
     if query is not None and not (isinstance(source, str) and "://" in source):
         raise ParameterError(

@@ -1,0 +1,653 @@
+"""Files of other programs: Excel, SPSS, Stata, SAS, SQLite, JSON, ORC and Avro.
+
+Such a file is read whole and written whole. Each kind has one reader, which gives an Arrow table,
+and one writer where the kind can be written. Cells of one column that have several types become
+text. What other libraries say when they fail may quote cells and is not passed on.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import sqlite3
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+from sfumato.errors import (
+    MissingExtraError,
+    ParameterError,
+    SfumatoError,
+    SourceError,
+    did_you_mean,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["FOREIGN", "Foreign", "carried", "json_kind", "read_foreign", "write_foreign"]
+
+
+@dataclass(frozen=True)
+class Foreign:
+    """A kind of file.
+
+    Attributes
+    ----------
+    title
+        What people call it.
+    endings
+        Of its files' names, without the dot, the usual one first.
+    read
+        Gives the rows of a path; a part (a sheet or a table) may be chosen.
+    write
+        Writes rows to a path; None where the format cannot be written.
+    parts
+        What a file may hold several of.
+    """
+
+    title: str
+    endings: tuple[str, ...]
+    read: Callable[[Path, str | None], pa.Table]
+    write: Callable[[pa.Table, Path], None] | None = None
+    parts: str | None = None
+
+
+def read_foreign(kind: str, path: Path, part: str | None, name: str) -> pa.Table:
+    """The rows of a file of another program.
+
+    Parameters
+    ----------
+    kind
+        A key of `FOREIGN`.
+    part
+        The sheet or table; None where there is only one.
+    name
+        How messages call the file.
+    """
+    foreign = FOREIGN[kind]
+    if part is not None and foreign.parts is None:
+        raise SourceError(
+            f"{foreign.title} has no parts to choose with #",
+            where=name,
+            remedy="Leave out # and what follows.",
+        )
+    with _in_our_words(foreign.title, name):
+        rows = foreign.read(path, part)
+    for at, field in enumerate(rows.schema):
+        rows = rows.set_column(at, field.name, _flat(rows.column(at)))
+    return rows
+
+
+def write_foreign(kind: str, rows: pa.Table, path: Path, name: str) -> None:
+    """Write rows as a file of another program."""
+    foreign = FOREIGN[kind]
+    assert foreign.write is not None
+    try:
+        foreign.write(rows, path)
+    except (SfumatoError, OSError):
+        raise
+    except Exception as error:
+        raise ParameterError(
+            f"{foreign.title} cannot hold this table ({type(error).__name__}): a name of a column "
+            "or a value is not allowed there",
+            where=name,
+            remedy="Write Parquet or CSV, or rename the columns.",
+        ) from None
+
+
+def carried(kind: str, schema: pa.Schema, name: str) -> pa.Schema:
+    """The types in which a kind of file carries columns; what it cannot carry is refused."""
+    import pyarrow as pa
+    import pyarrow.types as t
+
+    def of(field: pa.Field) -> pa.DataType:
+        held = field.type
+        if t.is_binary(held) or t.is_large_binary(held) or t.is_fixed_size_binary(held):
+            if kind in ("sqlite", "avro", "orc"):
+                return pa.binary()
+            raise ParameterError(
+                f"column `{field.name}` holds binary values, which {FOREIGN[kind].title} cannot "
+                "carry",
+                where=name,
+                remedy="Write Parquet, or leave the column out.",
+            )
+        if t.is_floating(held) or t.is_decimal(held):
+            return pa.float64()
+        if t.is_boolean(held):
+            return pa.int64() if kind in ("sqlite", "spss", "stata", "sas transport") else held
+        if t.is_integer(held) or t.is_duration(held):
+            return pa.int64()
+        if t.is_date(held) or t.is_timestamp(held):
+            if kind in ("json", "json lines", "sqlite"):
+                return pa.string()
+            return pa.date32() if t.is_date(held) else pa.timestamp("us")
+        return pa.string()
+
+    return pa.schema([pa.field(field.name, of(field)) for field in schema])
+
+
+@contextmanager
+def _in_our_words(title: str, name: str) -> Iterator[None]:
+    try:
+        yield
+    except SfumatoError as error:
+        if error.where is None:
+            raise type(error)(error.what, where=name, remedy=error.remedy) from None
+        raise
+    except ImportError:
+        raise MissingExtraError("formats", f"reading {title}") from None
+    except Exception as error:
+        raise SourceError(
+            f"{title} is damaged, incomplete or of a version that is not known "
+            f"({type(error).__name__})",
+            where=name,
+            remedy="Export it again, as CSV or Parquet if need be.",
+        ) from None
+
+
+def _flat(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Lists and maps as JSON text, since no engine counts them."""
+    import pyarrow as pa
+    import pyarrow.types as t
+
+    if not t.is_nested(column.type):
+        return column
+    texts = [None if v is None else json.dumps(v, default=str) for v in column.to_pylist()]
+    return pa.chunked_array([pa.array(texts, pa.string())])
+
+
+# Rows as Python values
+
+
+def _table(names: Sequence[Any], rows: Iterable[Sequence[Any]]) -> pa.Table:
+    """A table from rows of Python values, each column of the one type that its cells have."""
+    import pyarrow as pa
+
+    held = list(rows)
+    columns = [
+        _array([row[at] if at < len(row) else None for row in held]) for at in range(len(names))
+    ]
+    return pa.Table.from_arrays(columns, names=[str(name) for name in names])
+
+
+def _array(cells: list[Any]) -> pa.Array:
+    """Cells as one type: numbers, dates or points in time if all are, else text.
+
+    Examples
+    --------
+    >>> _array([1, 2.5, None]).to_pylist(), _array([1, "n/a"]).to_pylist()
+    ([1.0, 2.5, None], ['1', 'n/a'])
+    """
+    import pyarrow as pa
+
+    kinds = {type(cell) for cell in cells if cell is not None}
+    if kinds <= {dt.date, dt.datetime} and dt.datetime in kinds:
+        stamps = [c if c is None or isinstance(c, dt.datetime) else _midnight(c) for c in cells]
+        zone = any(c is not None and c.tzinfo is not None for c in stamps)
+        if not zone and all(c is None or c.time() == dt.time() for c in stamps):
+            return pa.array([None if c is None else c.date() for c in stamps], pa.date32())
+        return pa.array(stamps, pa.timestamp("us", "UTC" if zone else None))
+    if kinds <= {int, float} and float in kinds:
+        return pa.array([None if c is None else float(c) for c in cells], pa.float64())
+    if len(kinds) <= 1:
+        try:
+            return pa.array(cells, from_pandas=False)
+        except (pa.ArrowException, OverflowError):
+            pass
+    return pa.array([None if c is None else _spelled(c) for c in cells], pa.string())
+
+
+def _midnight(day: dt.date) -> dt.datetime:
+    return dt.datetime.combine(day, dt.time())
+
+
+def _spelled(cell: Any) -> str:
+    if isinstance(cell, float) and cell.is_integer():
+        return str(int(cell))
+    if isinstance(cell, dt.datetime) and cell.time() == dt.time():
+        return cell.date().isoformat()
+    return json.dumps(cell, default=str) if isinstance(cell, (dict, list)) else str(cell)
+
+
+def _part(part: str | None, known: Sequence[str], what: str) -> str:
+    """The sheet or table that is meant."""
+    if part is None and len(known) == 1:
+        return known[0]
+    if part in known:
+        assert part is not None
+        return part
+    if not known:
+        raise SourceError(f"the file holds no {what}", remedy=f"Give one that holds a {what}.")
+    if part is None:
+        shown = ", ".join(f"`{name}`" for name in known[:12])
+        raise SourceError(
+            f"the file holds {len(known)} {what}s: {shown}",
+            remedy=f"Name one behind #, e.g. FILE#{known[0]}.",
+        )
+    raise SourceError(f"there is no {what} `{part}`", remedy=did_you_mean(part, known))
+
+
+# Excel
+
+
+def _read_excel(path: Path, part: str | None) -> pa.Table:
+    import zipfile
+
+    with suppress(zipfile.BadZipFile), zipfile.ZipFile(path) as archive:
+        if "xl/workbook.xml" not in archive.namelist():
+            raise SourceError(
+                "this is a ZIP archive, not a table",
+                remedy="Unpack it, or save it as .xlsx or CSV.",
+            )
+    # given a name, the library judges by its ending
+    with path.open("rb") as file, closing(_workbook(file)) as book:
+        filled = [s.title for s in book.worksheets if any(_filled(row) for row in s.values)]
+        sheet = book[_part(part, filled or book.sheetnames, "sheet")]
+        rows = [row for row in sheet.values if _filled(row)]
+    if not rows:
+        raise SourceError("the sheet is empty", remedy="Choose another sheet with #.")
+    width = max(at + 1 for row in rows for at, cell in enumerate(row) if cell is not None)
+    head = [rows[0][at] if at < len(rows[0]) else None for at in range(width)]
+    names = [f"column_{at + 1}" if cell is None else _spelled(cell) for at, cell in enumerate(head)]
+    return _table(names, ([_excel_cell(cell) for cell in row[:width]] for row in rows[1:]))
+
+
+def _workbook(file: BinaryIO) -> Any:
+    import openpyxl
+
+    return openpyxl.load_workbook(file, read_only=True, data_only=True)
+
+
+def _filled(row: Sequence[Any]) -> bool:
+    return any(cell is not None for cell in row)
+
+
+def _excel_cell(cell: Any) -> Any:
+    """Errors such as #N/A are missing values."""
+    return None if isinstance(cell, str) and cell in _EXCEL_ERRORS else cell
+
+
+_EXCEL_ERRORS = {"#N/A", "#REF!", "#VALUE!", "#DIV/0!", "#NAME?", "#NULL!", "#NUM!"}
+_NO_XML = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x{FFFE}\x{FFFF}]"
+_EXCEL_ROWS = 1_048_576
+_EXCEL_FIRST_DAY = dt.date(1900, 3, 1)
+_EXACT = 2**53
+
+
+def _write_excel(rows: pa.Table, path: Path) -> None:
+    try:
+        import openpyxl
+        from openpyxl.cell import WriteOnlyCell
+    except ImportError:
+        raise MissingExtraError("formats", "writing an Excel workbook") from None
+    _check_for_excel(rows)
+    book = openpyxl.Workbook(write_only=True)
+    sheet = book.create_sheet("release")
+
+    def cell(value: Any) -> Any:
+        if not isinstance(value, str):
+            return value
+        made = WriteOnlyCell(sheet, value)
+        made.data_type = "s"  # never a formula
+        return made
+
+    sheet.append([cell(name) for name in rows.schema.names])
+    for batch in rows.to_batches():
+        for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            sheet.append([cell(value) for value in row])
+    book.save(path)
+
+
+def _check_for_excel(rows: pa.Table) -> None:
+    """Refuse what a workbook would lose or change."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    lost = None
+    if rows.num_rows >= _EXCEL_ROWS:
+        lost = f"there are more than {_EXCEL_ROWS - 1:,} rows"
+    empty = pa.array([True] * rows.num_rows)
+    for column in rows.columns:
+        empty = pc.and_(empty, column.combine_chunks().is_null())
+        if pa.types.is_integer(column.type):
+            if pc.any(pc.greater(pc.abs(column), _EXACT)).as_py():
+                lost = "there are numbers of more than 15 digits, which Excel would round"
+        elif pa.types.is_date(column.type) or pa.types.is_timestamp(column.type):
+            first = pa.scalar(_EXCEL_FIRST_DAY, pa.date32()).cast(column.type)
+            if pc.any(pc.less(column, first)).as_py():
+                lost = "there are dates before March 1900, which Excel cannot hold"
+        elif _holds(column, _NO_XML):
+            lost = "there are characters that no workbook can hold"
+    if rows.num_columns and pc.any(empty).as_py():
+        lost = "there are rows without any value, which a workbook would lose"
+    if lost is not None:
+        raise ParameterError(lost, remedy="Write Parquet or CSV.")
+
+
+def _holds(column: pa.ChunkedArray, pattern: str) -> bool:
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    text = pa.types.is_string(column.type)
+    return text and bool(pc.any(pc.match_substring_regex(column, pattern)).as_py())
+
+
+# SPSS, Stata and SAS
+
+
+def _statistics(reader: str) -> Callable[[Path, str | None], pa.Table]:
+    def read(path: Path, part: str | None) -> pa.Table:
+        import pyarrow as pa
+        import pyreadstat
+
+        columns, meta = getattr(pyreadstat, reader)(str(path), output_format="dict")
+        arrays = []
+        for name, cells in columns.items():
+            labels = meta.variable_value_labels.get(name, {})
+            arrays.append(_labelled(_statistics_array(cells), labels))
+        return pa.Table.from_arrays(arrays, names=list(columns))
+
+    return read
+
+
+def _statistics_array(cells: Any) -> pa.Array:
+    """Numbers of these programs are floats; those that are all whole are integers."""
+    import numpy as np
+    import pyarrow as pa
+
+    numbers = np.asarray(cells)
+    if numbers.dtype.kind == "f":
+        missing = np.isnan(numbers)
+        present = numbers[~missing]
+        exact = np.isfinite(present) & (np.abs(present) < _EXACT)
+        if exact.all() and (present == np.floor(present)).all():
+            whole = np.where(missing, 0, numbers).astype(np.int64)
+            return pa.array(whole, pa.int64(), mask=missing)
+        return pa.array(numbers, pa.float64(), mask=missing)
+    values = [None if _missing(cell) else cell for cell in cells]
+    return _array(values)
+
+
+def _missing(cell: Any) -> bool:
+    return cell is None or cell == "" or (isinstance(cell, float) and cell != cell)
+
+
+def _labelled(array: pa.Array, labels: dict[Any, str]) -> pa.Array:
+    """Labels in place of codes where every code has one; `-9 = refused` alone names no category."""
+    import pyarrow as pa
+
+    codes = array.unique().drop_null().to_pylist()
+    if not labels or not codes or not all(code in labels for code in codes):
+        return array
+    named = pa.array([str(labels[code]) for code in codes], pa.string())
+    if len(set(named.to_pylist())) < len(codes):
+        return array
+    import pyarrow.compute as pc
+
+    at = pc.index_in(array, value_set=pa.array(codes, array.type))
+    return pa.DictionaryArray.from_arrays(at, named)
+
+
+def _statistics_writer(writer: str, title: str) -> Callable[[pa.Table, Path], None]:
+    def write(rows: pa.Table, path: Path) -> None:
+        try:
+            import pandas as pd
+            import pyreadstat
+        except ImportError:
+            raise MissingExtraError("formats", f"writing {title}") from None
+        frame = pd.DataFrame(
+            {
+                name: pd.Series(column.to_pylist(), dtype=_pandas_type(column))
+                for name, column in zip(rows.schema.names, rows.columns, strict=True)
+            }
+        )
+        getattr(pyreadstat, writer)(frame, str(path))
+
+    return write
+
+
+def _pandas_type(column: pa.ChunkedArray) -> str:
+    import pyarrow.types as t
+
+    if t.is_integer(column.type):
+        return "float64" if column.null_count else "int64"
+    return "float64" if t.is_floating(column.type) else "object"
+
+
+# SQLite
+
+
+def _read_sqlite(path: Path, part: str | None) -> pa.Table:
+    with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:
+        listed = database.execute(
+            "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') "
+            "AND name NOT LIKE 'sqlite_%' ORDER BY name"
+        )
+        chosen = _part(part, [name for (name,) in listed], "table")
+        quoted = '"' + chosen.replace('"', '""') + '"'
+        found = database.execute(f"SELECT * FROM {quoted}")
+        names = [column[0] for column in found.description]
+        return _table(names, found.fetchall())
+
+
+def _write_sqlite(rows: pa.Table, path: Path) -> None:
+    import pyarrow.types as t
+
+    def declared(type_: pa.DataType) -> str:
+        if t.is_integer(type_):
+            return "INTEGER"
+        return "REAL" if t.is_floating(type_) else "BLOB" if t.is_binary(type_) else "TEXT"
+
+    columns = ", ".join(
+        '"' + field.name.replace('"', '""') + '" ' + declared(field.type) for field in rows.schema
+    )
+    marks = ", ".join("?" * rows.num_columns)
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute(f"CREATE TABLE release ({columns})")
+        for batch in rows.to_batches():
+            values = zip(*(column.to_pylist() for column in batch.columns), strict=True)
+            database.executemany(f"INSERT INTO release VALUES ({marks})", values)
+
+
+# JSON
+
+
+def _read_json(path: Path, part: str | None) -> pa.Table:
+    """A list of objects, or an object whose only list they are."""
+    import pyarrow as pa
+
+    with path.open(encoding="utf-8-sig") as file:
+        read = json.load(file)
+    if isinstance(read, dict):
+        lists = [v for v in read.values() if isinstance(v, list) and v and isinstance(v[0], dict)]
+        read = lists[0] if len(lists) == 1 else [read]
+    if not isinstance(read, list) or not all(isinstance(row, dict) for row in read):
+        raise SourceError(
+            "this JSON is not a list of objects, one for each row",
+            remedy="Write one object a row, with the columns' names as keys.",
+        )
+    names = list(dict.fromkeys(key for row in read for key in _flattened(row)))
+    flat = [_flattened(row) for row in read]
+    if not names:
+        return pa.table({})
+    return _dates_read(_table(names, ([row.get(name) for name in names] for row in flat)))
+
+
+def _flattened(row: dict[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Objects inside objects as columns ``outer.inner``."""
+    flat: dict[str, Any] = {}
+    for key, value in row.items():
+        if isinstance(value, dict) and value:
+            flat |= _flattened(value, f"{prefix}{key}.")
+        else:
+            flat[prefix + key] = value
+    return flat
+
+
+def json_kind(path: Path) -> str:
+    """Whether a file is one JSON document, or one on each of several lines."""
+    with path.open(encoding="utf-8-sig", errors="replace") as file:
+        lines = list(islice((text for text in file if text.strip()), 2))
+    try:
+        several = len(lines) > 1 and isinstance(json.loads(lines[0]), dict)
+    except ValueError:
+        several = False
+    return "json lines" if several else "json"
+
+
+def _read_json_lines(path: Path, part: str | None) -> pa.Table:
+    import pyarrow as pa
+    import pyarrow.json
+
+    try:
+        rows = pa.json.read_json(str(path), pa.json.ReadOptions(block_size=1 << 26))
+    except pa.ArrowInvalid:
+        return _json_lines_by_hand(path)
+    while any(pa.types.is_struct(field.type) for field in rows.schema):
+        rows = rows.flatten()
+    return _dates_read(rows)
+
+
+def _json_lines_by_hand(path: Path) -> pa.Table:
+    """Lines whose cells change their type, which Arrow's reader refuses."""
+    rows = []
+    with path.open(encoding="utf-8-sig") as file:
+        for number, line in enumerate(file, 1):
+            if line.strip():
+                try:
+                    row = json.loads(line)
+                except ValueError:
+                    row = None
+                if not isinstance(row, dict):
+                    raise SourceError(
+                        f"line {number:,} is not a JSON object",
+                        remedy="Write one object a line, with the columns' names as keys.",
+                    )
+                rows.append(_flattened(row))
+    names = list(dict.fromkeys(key for row in rows for key in row))
+    return _dates_read(_table(names, ([row.get(name) for name in names] for row in rows)))
+
+
+def _dates_read(rows: pa.Table) -> pa.Table:
+    """JSON has no dates: text that is an ISO date throughout is one."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    for at, field in enumerate(rows.schema):
+        column = rows.column(at)
+        if pa.types.is_string(field.type) and column.null_count < len(column):
+            fits = pc.all(pc.match_substring_regex(column, r"^\d{4}-\d\d-\d\d$")).as_py()
+            if not fits:
+                continue
+        elif not pa.types.is_timestamp(field.type):
+            continue
+        try:
+            rows = rows.set_column(at, field.name, column.cast(pa.date32()))
+        except pa.ArrowInvalid:
+            continue
+    return rows
+
+
+def _write_json(rows: pa.Table, path: Path) -> None:
+    with path.open("w", encoding="utf-8") as file:
+        file.write("[")
+        for at, text in enumerate(_objects(rows)):
+            file.write(",\n" if at else "\n")
+            file.write(text)
+        file.write("\n]\n")
+
+
+def _write_json_lines(rows: pa.Table, path: Path) -> None:
+    with path.open("w", encoding="utf-8") as file:
+        file.writelines(f"{text}\n" for text in _objects(rows))
+
+
+def _objects(rows: pa.Table) -> Iterator[str]:
+    for batch in rows.to_batches():
+        for row in batch.to_pylist():
+            yield json.dumps(row, ensure_ascii=False)
+
+
+# ORC and Avro
+
+
+def _read_orc(path: Path, part: str | None) -> pa.Table:
+    import pyarrow.orc
+
+    return pyarrow.orc.read_table(str(path))
+
+
+def _write_orc(rows: pa.Table, path: Path) -> None:
+    import pyarrow.orc
+
+    pyarrow.orc.write_table(rows, str(path), compression="zstd")
+
+
+def _read_avro(path: Path, part: str | None) -> pa.Table:
+    import fastavro
+
+    with path.open("rb") as file:
+        reader = fastavro.reader(file)
+        schema: Any = reader.writer_schema
+        names = [field["name"] for field in schema["fields"]]
+        rows = [_flattened(record) for record in reader]
+    inner = list(dict.fromkeys([*(key for row in rows for key in row)] or names))
+    return _table(inner, ([row.get(name) for name in inner] for row in rows))
+
+
+def _write_avro(rows: pa.Table, path: Path) -> None:
+    import pyarrow.types as t
+
+    try:
+        import fastavro
+    except ImportError:
+        raise MissingExtraError("formats", "writing Avro") from None
+
+    def named(type_: pa.DataType) -> Any:
+        if t.is_date(type_):
+            return {"type": "int", "logicalType": "date"}
+        if t.is_timestamp(type_):
+            return {"type": "long", "logicalType": "local-timestamp-micros"}
+        if t.is_boolean(type_):
+            return "boolean"
+        if t.is_integer(type_):
+            return "long"
+        return "double" if t.is_floating(type_) else "bytes" if t.is_binary(type_) else "string"
+
+    fields = [{"name": f.name, "type": ["null", named(f.type)]} for f in rows.schema]
+    schema = fastavro.parse_schema({"type": "record", "name": "release", "fields": fields})
+    with path.open("wb") as file:
+        records = (row for batch in rows.to_batches() for row in batch.to_pylist())
+        fastavro.writer(file, schema, records, codec="deflate")
+
+
+FOREIGN: dict[str, Foreign] = {
+    "excel": Foreign("an Excel workbook", ("xlsx", "xlsm"), _read_excel, _write_excel, "sheet"),
+    "spss": Foreign(
+        "an SPSS file", ("sav", "zsav"), _statistics("read_sav"),
+        _statistics_writer("write_sav", "an SPSS file"),
+    ),
+    "stata": Foreign(
+        "a Stata file", ("dta",), _statistics("read_dta"),
+        _statistics_writer("write_dta", "a Stata file"),
+    ),
+    "sas": Foreign("a SAS table", ("sas7bdat",), _statistics("read_sas7bdat")),
+    "sas transport": Foreign(
+        "a SAS transport file", ("xpt",), _statistics("read_xport"),
+        _statistics_writer("write_xport", "a SAS transport file"),
+    ),
+    "sqlite": Foreign(
+        "an SQLite database", ("sqlite", "sqlite3", "db"), _read_sqlite, _write_sqlite, "table"
+    ),
+    "json": Foreign("a JSON document", ("json",), _read_json, _write_json),
+    "json lines": Foreign(
+        "a file of JSON lines", ("jsonl", "ndjson"), _read_json_lines, _write_json_lines
+    ),
+    "orc": Foreign("an ORC file", ("orc",), _read_orc, _write_orc),
+    "avro": Foreign("an Avro file", ("avro",), _read_avro, _write_avro),
+}  # fmt: skip
+"""Every kind, by the word that the rest of the program uses for it."""

@@ -1,0 +1,439 @@
+"""Columns of text that are mostly dates or numbers: found, and turned into values when asked.
+
+Tables typed by hand hold ``31.12.1999`` beside ``1999-12-31`` and ``48.227,00`` beside ``48227``.
+Such a column is text until somebody says what it is (``parse``). What a cell means is decided from
+the whole column: a 13 in the first place of ``13/02/2020`` says that days come first, two points in
+``1.234.567`` that they are no decimal points. Where a column does not tell, it is asked for.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from sfumato.engines.protocol import BATCH_ROWS, Column, Source, column_of
+from sfumato.engines.spool import Spool
+from sfumato.errors import ColumnError, ParameterError, did_you_mean, spell
+from sfumato.tables.celltypes import MISSING_WORDS
+
+if TYPE_CHECKING:
+    import duckdb
+    import pyarrow as pa
+
+__all__ = ["KINDS", "Messy", "ParsedSource", "Unparsed", "messy"]
+
+Unparsed = Literal["stop", "null"]
+
+KINDS = {
+    "date": "dates",
+    "date:dmy": "dates, the day first",
+    "date:mdy": "dates, the month first",
+    "number": "numbers",
+    "number:comma": "numbers with a decimal comma",
+    "number:point": "numbers with a decimal point",
+}
+"""What a column can be turned into."""
+MOST = 0.6
+"""Share of its different cells from which on a column is mostly dates, or mostly numbers."""
+_NOTHING = frozenset({*MISSING_WORDS, "n/a", "na", "-", "--", "nan", "NaN"})
+_HELD_IN_MEMORY = 1 << 26
+
+_MONTHS = {
+    name: number
+    for number, names in enumerate(
+        (
+            "jan january januar enero janvier gennaio", "feb february februar febrero fevrier",
+            "mar march marz maerz marzo mars mrz", "apr april abril avril aprile abr",
+            "may mai mayo maggio mag", "jun june juni junio juin giugno",
+            "jul july juli julio juillet luglio", "aug august agosto aout ago",
+            "sep sept september septiembre septembre settembre", "oct october oktober okt octubre "
+            "octobre ottobre", "nov november noviembre novembre", "dec december dezember dez "
+            "diciembre decembre dicembre dic",
+        ),
+        1,
+    )
+    for name in names.split()
+}  # fmt: skip
+_TIME = r"(?:[T ]\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z| ?[+-]\d{2}:?\d{2})?)?"
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """A way to write dates: what people call it, and where year, month and day stand."""
+
+    called: str
+    pattern: re.Pattern[str]
+
+    def parts(self, cell: str) -> tuple[str, str, str] | None:
+        found = self.pattern.fullmatch(cell)
+        return None if found is None else (found["y"], found["m"], found["d"])
+
+
+_LAYOUTS = tuple(
+    _Layout(called, re.compile(pattern + _TIME, re.IGNORECASE))
+    for called, pattern in (
+        ("yyyy-mm-dd", r"(?P<y>\d{4})-(?P<m>\d{1,2})-(?P<d>\d{1,2})"),
+        ("yyyy/mm/dd", r"(?P<y>\d{4})[/.](?P<m>\d{1,2})[/.](?P<d>\d{1,2})"),
+        ("yyyymmdd", r"(?P<y>(?:19|20)\d{2})(?P<m>\d{2})(?P<d>\d{2})"),
+        ("dd.mm.yyyy", r"(?P<d>\d{1,2})\.(?P<m>\d{1,2})\.(?P<y>\d{4})"),
+        ("d month yyyy", r"(?P<d>\d{1,2})\.? ?-?(?P<m>[^\W\d]{3,10})\.?,? ?-?(?P<y>\d{4})"),
+        ("month d, yyyy", r"(?P<m>[^\W\d]{3,10})\.? (?P<d>\d{1,2})(?:st|nd|rd|th)?,? (?P<y>\d{4})"),
+    )
+)
+_SLASHED = re.compile(r"(\d{1,2})([/-])(\d{1,2})\2(\d{4})" + _TIME, re.IGNORECASE)
+"""Dates of which only the column tells whether the day or the month comes first."""
+
+
+def _date(cell: str, day_first: bool | None) -> tuple[dt.date, str] | None:
+    """The date in a cell, and how it is written."""
+    slashed = _SLASHED.fullmatch(cell)
+    if slashed is not None:
+        if day_first is None:
+            return None
+        first, second = int(slashed[1]), int(slashed[3])
+        day, month = (first, second) if day_first else (second, first)
+        called = f"dd{slashed[2]}mm{slashed[2]}yyyy" if day_first else "mm/dd/yyyy"
+        return _made(slashed[4], str(month), str(day), called)
+    for layout in _LAYOUTS:
+        parts = layout.parts(cell)
+        if parts is not None:
+            return _made(*parts, layout.called)
+    return None
+
+
+def _made(year: str, month: str, day: str, called: str) -> tuple[dt.date, str] | None:
+    named = _MONTHS.get(_plain(month)) if not month.isdigit() else int(month)
+    try:
+        return dt.date(int(year), named or 0, int(day)), called
+    except ValueError:
+        return None
+
+
+def _plain(word: str) -> str:
+    accents = str.maketrans("äéèûü", "aeeuu")
+    return word.lower().translate(accents)
+
+
+def _day_first(cells: Sequence[str]) -> bool | None:
+    """Whether days come before months; None where no cell or both orders say so."""
+    pairs = [(int(m[1]), int(m[3])) for cell in cells if (m := _SLASHED.fullmatch(cell))]
+    days, months = any(a > 12 for a, _ in pairs), any(b > 12 for _, b in pairs)
+    return days if days != months else None
+
+
+_NUMBER = re.compile(
+    r"[-+−(]?\s*(?:[$€£¥]|[A-Z]{3}\s)?\s*[-+−]?"
+    r"(?P<digits>\d[\d.,'’  _]*)"
+    r"\s*(?:[$€£¥%]|[A-Z]{3})?\)?-?"
+)
+
+
+def _number(cell: str, comma: bool) -> float | None:
+    """The number in a cell, with a decimal comma or a decimal point."""
+    found = _NUMBER.fullmatch(cell)
+    if found is None:
+        return None
+    point, group = (",", ".") if comma else (".", ",")
+    whole, _, rest = found["digits"].strip().partition(point)
+    parts = re.split(rf"[{re.escape(group)}'’  _]", whole)
+    if len(parts) > 1 and not all(len(part) == 3 for part in parts[1:]):
+        return None
+    if not rest.isdigit() and rest:
+        return None
+    negative = (
+        cell.startswith(("-", "−", "(")) or cell.endswith("-") or "-" in cell.split(parts[0])[0]
+    )
+    value = float("".join(parts) + ("." + rest if rest else ""))
+    return -value if negative else value
+
+
+def _decimal_comma(cells: Sequence[str]) -> bool | None:
+    """Whether a comma begins the fraction; None where the column does not tell."""
+    votes: Counter[bool] = Counter()
+    for cell in cells:
+        found = _NUMBER.fullmatch(cell)
+        digits = "" if found is None else found["digits"].strip()
+        commas, points = digits.count(","), digits.count(".")
+        if commas and points:
+            votes[digits.rfind(",") > digits.rfind(".")] += 1
+        elif commas > 1 or points > 1:
+            votes[points > 1] += 1
+        elif commas and len(digits) - digits.find(",") != 4:
+            votes[True] += 1
+        elif points and len(digits) - digits.find(".") != 4:
+            votes[False] += 1
+    if votes:
+        return votes[True] > votes[False]
+    doubtful = any("," in cell or "." in cell for cell in cells if _NUMBER.fullmatch(cell))
+    return None if doubtful else False
+
+
+@dataclass(frozen=True)
+class Messy:
+    """What a column of text mostly is, how that is written, and in which share of its cells."""
+
+    kind: str
+    written: tuple[str, ...]
+    share: float
+
+    @property
+    def say(self) -> str:
+        """In words that quote no cell."""
+        how = f" ({', '.join(self.written)})" if self.written else ""
+        return f"{'all' if self.share == 1 else 'most'} cells are {self.kind}s{how}"
+
+
+def messy(cells: Sequence[str]) -> Messy | None:
+    """What most of some different cells of a text column are, if it is something better than text.
+
+    Examples
+    --------
+    >>> messy(["31.12.1999", "1999-12-30", "unknown", "1.1.2000"]).say
+    'most cells are dates (dd.mm.yyyy, yyyy-mm-dd)'
+    >>> messy(["48.227,00", "1.500,50", "12,00"]).say
+    'all cells are numbers (decimal comma, points between thousands)'
+    """
+    present = [cell.strip() for cell in cells if cell.strip() not in _NOTHING]
+    if len(present) < 3:
+        return None
+    slashed = any(_SLASHED.fullmatch(cell) for cell in present)
+    order = _day_first(present)
+    dates = [
+        found for cell in present if (found := _date(cell, order if order is not None else True))
+    ]
+    if len(dates) >= MOST * len(present):
+        ways = [called for called, _ in Counter(called for _, called in dates).most_common()]
+        if slashed and order is None:
+            ways = [way for way in ways if "/" not in way or way == "yyyy/mm/dd"]
+            ways.append("dd/mm/yyyy or mm/dd/yyyy")
+        return Messy("date", tuple(ways), len(dates) / len(present))
+    codes = sum(cell.isdigit() and cell.startswith("0") and len(cell) > 1 for cell in present)
+    comma = _decimal_comma(present)
+    read = [cell for cell in present if _number(cell, bool(comma)) is not None]
+    if len(read) < MOST * len(present) or codes:  # leading zeros: codes, not numbers
+        return None
+    return Messy("number", _number_ways(read, comma), len(read) / len(present))
+
+
+def _number_ways(cells: Sequence[str], comma: bool | None) -> tuple[str, ...]:
+    point, group = (",", ".") if comma else (".", ",")
+    names = {",": "commas", ".": "points", "'": "apostrophes", " ": "blanks", "’": "apostrophes"}
+    ways = []
+    if comma:
+        ways.append("decimal comma")
+    between = [
+        names[sign]
+        for sign in (group, "'", "’", " ")
+        if any(
+            sign in (m["digits"].strip() if (m := _NUMBER.fullmatch(cell)) else "")
+            for cell in cells
+        )
+    ]
+    if between:
+        ways.append(f"{between[0]} between thousands")
+    if comma is None:
+        ways.append(f"{names[point]} or {names[group]} between thousands")
+    return tuple(dict.fromkeys(ways))
+
+
+class ParsedSource:
+    """A source some of whose text columns are turned into dates or numbers.
+
+    Parameters
+    ----------
+    source
+        The rows.
+    parse
+        What each column is, a key of `KINDS`.
+    unparsed
+        What becomes of cells that are no such thing: ``stop``, or ``null`` with a warning.
+    """
+
+    def __init__(self, source: Source, parse: Mapping[str, str], unparsed: str = "stop") -> None:
+        if unparsed not in ("stop", "null"):
+            raise ParameterError(
+                f"`{unparsed}` is not what cells can become that do not parse",
+                remedy=did_you_mean(unparsed, ("stop", "null")),
+            )
+        self.name = source.name
+        self.paths = source.paths
+        self._source = source
+        self._unparsed = unparsed
+        known = {column.name: column for column in source.schema()}
+        self._readers: dict[str, Callable[[str], Any]] = {}
+        for name, kind in parse.items():
+            self._check(name, kind, known)
+        wanted = [name for name in parse if known[name].kind == "text"]
+        cells = _cells(source, wanted) if wanted else {}
+        for name in wanted:
+            self._readers[name] = self._reader(name, parse[name], cells[name])
+        self._types = {name: _type(parse[name]) for name in wanted}
+        self._spool: Spool | None = None
+
+    def _check(self, name: str, kind: str, known: Mapping[str, Column]) -> None:
+        if name not in known:
+            raise ColumnError(
+                f"there is no column `{name}`", where=self.name, remedy=did_you_mean(name, known)
+            )
+        if kind not in KINDS:
+            raise ParameterError(
+                f"column `{name}` cannot be turned into `{kind}`",
+                where=self.name,
+                remedy=did_you_mean(kind, KINDS),
+            )
+        held = known[name].kind
+        is_it = held in (("date", "timestamp") if kind.startswith("date") else _NUMERIC)
+        if held != "text" and not is_it:
+            raise ColumnError(
+                f"column `{name}` holds a {held} in each cell, not text",
+                where=self.name,
+                remedy="Leave out what it is to be turned into.",
+            )
+
+    def _reader(self, name: str, kind: str, cells: Counter[str]) -> Callable[[str], Any]:
+        """How one column's cells are read; cells that are no such thing stop it, or are counted."""
+        texts = list(cells)
+        read = _date_reader(kind, texts) if kind.startswith("date") else _number_reader(kind, texts)
+        if read is None:
+            order = kind == "date"
+            raise ColumnError(
+                f"column `{name}` does not tell whether "
+                + ("days or months come first" if order else "a comma begins the fraction"),
+                where=self.name,
+                remedy="Say it, e.g. "
+                + spell("parse", {name: "date:dmy" if order else "number:comma"})
+                + ".",
+            )
+        failed = sum(count for text, count in cells.items() if read(text) is None)
+        if failed:
+            said = f"{failed:,} cells of column `{name}` are no {KINDS[kind].split(',')[0]}"
+            if self._unparsed == "stop":
+                raise ColumnError(
+                    said,
+                    where=self.name,
+                    remedy=f"Correct them, or make them missing with {spell('unparsed', 'null')}.",
+                )
+            warnings.warn(f"{said} and became missing", stacklevel=5)
+        return read
+
+    def schema(self) -> tuple[Column, ...]:
+        """Columns and types, as parsed."""
+        return tuple(
+            column_of(c.name, self._types[c.name]) if c.name in self._types else c
+            for c in self._source.schema()
+        )
+
+    def row_count(self) -> int | None:
+        """Number of rows where it is known."""
+        return self._source.row_count()
+
+    def code_bytes(self) -> int:
+        """About how much memory the codes take."""
+        return self._source.code_bytes()
+
+    def batches(
+        self, columns: Sequence[str] | None = None, rows: int = BATCH_ROWS
+    ) -> Iterator[pa.RecordBatch]:
+        """The rows in their own order."""
+        import pyarrow as pa
+
+        for batch in self._source.batches(columns, rows):
+            arrays = [
+                self._parsed(name, array)
+                for name, array in zip(batch.schema.names, batch.columns, strict=True)
+            ]
+            yield pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
+
+    def _parsed(self, name: str, array: pa.Array) -> pa.Array:
+        import pyarrow as pa
+
+        if name not in self._readers:
+            return array
+        if not pa.types.is_dictionary(array.type):
+            array = array.dictionary_encode()
+        read, type_ = self._readers[name], self._types[name]
+        values = [None if text is None else read(text) for text in array.dictionary.to_pylist()]
+        return pa.array(values, type_).take(array.indices)
+
+    def relation(self, connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
+        """The rows as DuckDB scans them, from a copy."""
+        import pyarrow as pa
+
+        if self._spool is None:
+            schema = pa.schema([(column.name, column.type) for column in self.schema()])
+            rows = (batch.cast(schema) for batch in self.batches())
+            self._spool = Spool.of(schema, rows, _HELD_IN_MEMORY)
+        return self._spool.relation(connection)
+
+    def fingerprint(self) -> str:
+        """Of the rows as they came."""
+        return self._source.fingerprint()
+
+    def close(self) -> None:
+        """Remove temporary copies."""
+        if self._spool is not None:
+            self._spool.close()
+            self._spool = None
+        self._source.close()
+
+
+_NUMERIC = ("integer", "float", "decimal")
+
+
+def _cells(source: Source, names: Sequence[str]) -> dict[str, Counter[str]]:
+    """The different cells of some columns, and how often they occur."""
+    import pyarrow as pa
+
+    found: dict[str, Counter[str]] = {name: Counter() for name in names}
+    for batch in source.batches(names):
+        for name in names:
+            column = batch.column(batch.schema.get_field_index(name))
+            if pa.types.is_dictionary(column.type):
+                column = column.cast(column.type.value_type)
+            counted = column.drop_null().value_counts()
+            texts, counts = counted.field("values").to_pylist(), counted.field("counts").to_pylist()
+            for text, count in zip(texts, counts, strict=True):
+                if text.strip() not in _NOTHING:
+                    found[name][text] += count
+    return found
+
+
+def _type(kind: str) -> pa.DataType:
+    import pyarrow as pa
+
+    return pa.date32() if kind.startswith("date") else pa.float64()
+
+
+def _date_reader(kind: str, texts: Sequence[str]) -> Callable[[str], Any] | None:
+    stripped = [text.strip() for text in texts]
+    order: bool | None = {"date:dmy": True, "date:mdy": False}.get(kind)
+    if order is None:
+        order = _day_first(stripped)
+        if order is None and any(_SLASHED.fullmatch(text) for text in stripped):
+            return None
+
+    def read(text: str) -> dt.date | None:
+        found = _date(text.strip(), order)
+        return None if found is None else found[0]
+
+    return read
+
+
+def _number_reader(kind: str, texts: Sequence[str]) -> Callable[[str], Any] | None:
+    stripped = [text.strip() for text in texts]
+    comma: bool | None = {"number:comma": True, "number:point": False}.get(kind)
+    if comma is None:
+        comma = _decimal_comma(stripped)
+    if comma is None:
+        return None
+    decided = comma
+
+    def read(text: str) -> float | None:
+        return _number(text.strip(), decided)
+
+    return read
