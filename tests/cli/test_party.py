@@ -226,6 +226,16 @@ def test_log(keys):
     assert json.loads(out_b)["logarithms"] == pytest.approx([np.log(1000), np.log(42)], abs=3e-5)
 
 
+def test_log_by_dual_execution(keys):
+    (code, out, err), (other, out_b, err_b) = both(
+        keys, "log", ["--number", 600, "--dual", "--json"], ["--number", 400, "--dual", "--json"]
+    )
+    assert (code, other) == (0, 0), (err, err_b)
+    alice, bob = json.loads(out), json.loads(out_b)
+    assert alice["logarithms"] == bob["logarithms"] == pytest.approx([np.log(1000)], abs=2e-5)
+    assert alice["session"]["confirmed"] == bob["session"]["confirmed"] is not None
+
+
 def test_keys(tmp_path):
     told = sfumato("party", "keys", "alice", "--folder", tmp_path, "--json").json
     assert Path(told["certificate"]).read_text().startswith("-----BEGIN CERTIFICATE")

@@ -251,6 +251,14 @@ def log(
         list[int], option(None, "--number", metavar="N", help="My part of a sum, at least 1.")
     ],
     written: Written,
+    dual: Annotated[
+        bool,
+        typer.Option(
+            "--dual",
+            help="Compute everything twice with exchanged roles: a party that does not follow the "
+            "protocol is caught, and learns at most one bit.",
+        ),
+    ] = False,
 ) -> None:
     """Natural logarithms of sums of which each side knows one part.
 
@@ -259,7 +267,7 @@ def log(
     from sfumato.secure import log_of_sums
 
     peer = meeting.meeting(run)
-    outcome = written.after(run, peer, lambda: log_of_sums(number, peer=peer))
+    outcome = written.after(run, peer, lambda: log_of_sums(number, peer=peer, dual=dual))
     run.show(outcome, view_logarithms)
 
 

@@ -11,6 +11,7 @@ two (each output bit is the exclusive or of Alice's and Bob's bit) unless it is 
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -23,7 +24,16 @@ from sfumato.secure.oblivious_transfer import AHEAD, ROWS_A_KEY, hashed
 if TYPE_CHECKING:
     from sfumato.secure.session import Session
 
-__all__ = ["CompiledEngine", "Engine", "PortableEngine", "choose", "run_circuit"]
+__all__ = [
+    "CompiledEngine",
+    "Engine",
+    "Outputs",
+    "PortableEngine",
+    "choose",
+    "evaluate_circuit",
+    "garble_circuit",
+    "run_circuit",
+]
 
 Bits = NDArray[np.uint8]
 Words = NDArray[np.uint64]
@@ -250,11 +260,8 @@ def run_circuit(
     session.begin("circuit", digest=circuit.digest, n=n, reveal=reveal)
     session.and_gates += circuit.and_gates * n
     with session.overlapping(len(circuit.bob_slots) * n):
-        outputs = (
-            _garble(session, circuit, mine, n)
-            if session.is_alice
-            else _evaluate(session, circuit, mine, n)
-        )
+        run = garble_circuit if session.is_alice else evaluate_circuit
+        outputs = run(session, circuit, mine, n).colours
     if reveal is None:
         return outputs
     packed = np.packbits(outputs.reshape(-1))
@@ -269,10 +276,44 @@ def run_circuit(
     return opened
 
 
-def _garble(session: Session, circuit: Circuit, mine: Bits, n: int) -> Bits:
+@dataclass(frozen=True)
+class Outputs:
+    """What one side holds of a circuit's outputs.
+
+    Parameters
+    ----------
+    colours
+        Shares of the output bits, uint8[outputs, n].
+    labels
+        Labels, uint64[outputs, n, 2]: of zero for who garbled, the active ones for who evaluated.
+        Constant outputs have none.
+    delta
+        What a label of one differs by; None for who evaluated.
+    """
+
+    colours: Bits
+    labels: Words
+    delta: Words | None = None
+
+    @classmethod
+    def empty(cls, circuit: Circuit, n: int, delta: Words | None = None) -> Outputs:
+        """Room for all instances."""
+        wires = len(circuit.output_slots)
+        return cls(np.empty((wires, n), np.uint8), np.empty((wires, n, 2), np.uint64), delta)
+
+    def take(self, circuit: Circuit, part: slice, wires: Words, *, one: int) -> None:
+        """What some instances ended with; `one` is the share of a constant one."""
+        self.labels[:, part] = wires[np.maximum(circuit.output_slots, 0)]
+        self.labels[circuit.output_slots < 0, part] = 0
+        colours = (wires[:, :, 0] & np.uint64(1)).astype(np.uint8)
+        self.colours[:, part] = circuit.pick(colours, one=one)
+
+
+def garble_circuit(session: Session, circuit: Circuit, mine: Bits, n: int) -> Outputs:
+    """Alice's side of a circuit."""
     delta = np.frombuffer(os.urandom(16), np.uint64).copy()
     delta[0] |= np.uint64(1)  # the lowest bit of a label is its colour
-    outputs = np.empty((len(circuit.output_slots), n), np.uint8)
+    outputs = Outputs.empty(circuit, n, delta)
     his = len(circuit.bob_slots)
     for asked in _parts(n, his):
         start = asked[0].start
@@ -292,14 +333,14 @@ def _garble(session: Session, circuit: Circuit, mine: Bits, n: int) -> Bits:
             )
             session.channel.send("circuit: labels", seed + correction.tobytes())
             session.channel.send("circuit: tables", tables)
-            colours = (wires[:, :, 0] & np.uint64(1)).astype(np.uint8)
-            outputs[:, part] = circuit.pick(colours)
+            outputs.take(circuit, part, wires, one=1)
         session.progress("circuits", asked[-1].stop / n)
     return outputs
 
 
-def _evaluate(session: Session, circuit: Circuit, mine: Bits, n: int) -> Bits:
-    outputs = np.empty((len(circuit.output_slots), n), np.uint8)
+def evaluate_circuit(session: Session, circuit: Circuit, mine: Bits, n: int) -> Outputs:
+    """Bob's side of a circuit."""
+    outputs = Outputs.empty(circuit, n)
     his = len(mine)
     plan = _parts(n, his)
     # Bob's choices run one group ahead: Alice garbles while Bob evaluates.
@@ -327,8 +368,7 @@ def _evaluate(session: Session, circuit: Circuit, mine: Bits, n: int) -> Bits:
             session.engine.evaluate(
                 circuit, wires, tables.reshape(circuit.and_gates, 2, count, 2), key
             )
-            colours = (wires[:, :, 0] & np.uint64(1)).astype(np.uint8)
-            outputs[:, part] = circuit.pick(colours, one=0)
+            outputs.take(circuit, part, wires, one=0)
         session.progress("circuits", asked[-1].stop / n)
     return outputs
 

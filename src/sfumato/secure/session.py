@@ -9,6 +9,7 @@ and opened (`Session.finish`).
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import secrets
@@ -123,6 +124,7 @@ class Session:
         self._next_hash_key = 0
         self._ot_sender: OTSender | None = None
         self._ot_receiver: OTReceiver | None = None
+        self._mirrored: Session | None = None
         self._operations = 0
         self._opened = hashlib.sha256()
         self._confirmed: str | None = None
@@ -152,8 +154,12 @@ class Session:
         agreed = hashlib.sha256((_canonical(first) + _canonical(second)).encode()).digest()
         self.channel.rebind(agreed)
         # Public, but fresh in every session: nobody could prepare attacks on the hash for it.
-        seed = hashlib.sha256(b"hash keys" + agreed).digest()
-        self._hash_key_base = int.from_bytes(seed[:16], "little")
+        self._agreed = agreed
+        self._hash_key_base = self._first_hash_key(b"hash keys")
+
+    def _first_hash_key(self, purpose: bytes) -> int:
+        seed = hashlib.sha256(purpose + self._agreed).digest()
+        return int.from_bytes(seed[:16], "little")
 
     def begin(self, operation: str, /, **public: Any) -> None:
         """Bind an operation and its public parameters to all later messages."""
@@ -175,6 +181,19 @@ class Session:
             return json.loads(answer)
         except (ValueError, RecursionError):
             self.refuse("sent a message that is not JSON", step)
+
+    def sealed_exchange(self, step: str, payload: bytes) -> bytes:
+        """Exchange as many bytes as the other side; each commits to its own before it sees those.
+
+        So nobody can send back what it hears.
+        """
+        shown = self.role.encode().ljust(8) + secrets.token_bytes(32) + payload
+        seal = self.exchange(f"{step}: sealed", hashlib.sha256(shown).digest(), limit=32)
+        self.channel.send(f"{step}: shown", shown)
+        answer = bytes(self.channel.receive(f"{step}: shown", len(shown)))
+        if hashlib.sha256(answer).digest() != seal or answer[:8] != self.peer.encode().ljust(8):
+            self.refuse("did not show what it had sealed", step)
+        return answer[40:]
 
     def refuse(self, what: str, step: str) -> NoReturn:
         """Stop because of what the other party did, and tell it so."""
@@ -226,6 +245,24 @@ class Session:
             self._ot_receiver = OTReceiver(self)
         return self._ot_receiver
 
+    def mirrored(self) -> Session:
+        """This session with the roles exchanged: on the same line, with transfers and keys of its
+        own. There is one for the whole session."""
+        if self._mirrored is None:
+            other = copy.copy(self)
+            other.role, other.peer, other.is_alice = self.peer, self.role, not self.is_alice
+            other._ot_sender = other._ot_receiver = None
+            other._hash_key_base = self._first_hash_key(b"hash keys, roles exchanged")
+            other._next_hash_key = 0
+            other.and_gates = other.oblivious_transfers = 0
+            self._mirrored = other
+        return self._mirrored
+
+    def absorb(self, other: Session) -> None:
+        """Count what was done in the mirrored session as done in this one."""
+        self.oblivious_transfers += other.oblivious_transfers
+        other.oblivious_transfers = 0
+
     @property
     def transfers(self) -> OTSender | OTReceiver:
         """This side's end of the oblivious transfers."""
@@ -276,23 +313,11 @@ class Session:
         self._opened.update(len(value).to_bytes(8, "big") + value)
 
     def finish(self) -> None:
-        """Compare transcript and result with the other side's, then close.
-
-        Each side first commits to what it has, then shows it: nobody can repeat what it hears.
-        """
+        """Compare transcript and result with the other side's, then close."""
         sent, received = self.channel.transcript
-        mine = {"sent": sent, "received": received, "opened": self._opened.hexdigest()}
-        shown = _canonical({**mine, "role": self.role, "nonce": secrets.token_hex(32)}).encode()
-        sealed = self.exchange("end: sealed", hashlib.sha256(shown).digest(), limit=32)
-        answer = self.exchange("end: shown", shown, limit=_LARGEST_GREETING)
-        try:
-            theirs = json.loads(answer)
-        except (ValueError, RecursionError):
-            theirs = None
-        honest = hashlib.sha256(answer).digest() == sealed
-        if not honest or not isinstance(theirs, dict) or theirs.get("role") != self.peer:
-            self.refuse("did not show what it had sealed", "end")
-        different = _endings(mine, theirs)
+        opened = self._opened.digest()
+        mine = bytes.fromhex(sent + received) + opened
+        different = _endings(mine, self.sealed_exchange("end", mine))
         self.channel.close()
         if different:
             raise PeerError(
@@ -302,7 +327,7 @@ class Session:
                 "line, or a party that does not follow the protocol.",
             )
         alice, bob = (sent, received) if self.is_alice else (received, sent)
-        self._confirmed = _digest([alice, bob, mine["opened"]])
+        self._confirmed = _digest([alice, bob, opened.hex()])
 
     def __enter__(self) -> Self:
         return self
@@ -416,13 +441,11 @@ def _met(
         raise
 
 
-def _endings(mine: dict[str, str], theirs: dict[str, Any]) -> str:
-    """How two ends of a session differ."""
-    if mine["sent"] != theirs.get("received") or mine["received"] != theirs.get("sent"):
+def _endings(mine: bytes, theirs: bytes) -> str:
+    """How two ends of a session differ: digests of what was sent, received and opened."""
+    if mine[:64] != theirs[32:64] + theirs[:32]:
         return "what one side sent is not what the other received"
-    if mine["opened"] != theirs.get("opened"):
-        return "the results differ"
-    return ""
+    return "the results differ" if mine[64:] != theirs[64:] else ""
 
 
 def _peer(error: BaseException) -> bool:
