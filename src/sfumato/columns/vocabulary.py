@@ -114,7 +114,7 @@ MEANINGS = (
         "anaemia malaria hepatitis covid wheelchair medikation blutdruck raucher glu serum hdl "
         "ldl wbc rbc egfr psa crp tsh chol ecg ekg metformin histology cell_type celltype "
         "injury_severity vitals hospital_stay prescription prescriptions sepsis ventilation "
-        "oxygen seizure dementia",
+        "oxygen seizure dementia rx surg node histol relapse remission lymph",
     ),
     Meaning(
         "sensitive",

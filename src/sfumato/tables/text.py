@@ -18,9 +18,16 @@ from sfumato.engines.spool import Spool
 from sfumato.engines.writing import ONE_COLUMN_NULL
 from sfumato.errors import SourceError
 from sfumato.files import file_fingerprint
-from sfumato.tables import text_problems
 from sfumato.tables.celltypes import ColumnReading
-from sfumato.tables.dialect import Layout, checked_encoding, guessed_encoding, layout_of
+from sfumato.tables.dialect import (
+    Layout,
+    checked_encoding,
+    guessed_encoding,
+    layout_of,
+    ragged_line,
+    unclosed_quote,
+    undecodable_bytes,
+)
 from sfumato.tables.source import chosen
 
 if TYPE_CHECKING:
@@ -194,7 +201,7 @@ class TextFile:
         """A quote that is never closed swallows all lines below it into one cell."""
         if cell is not None and ("\n" in cell or "\r" in cell):
             with self._bytes() as file:
-                problem = text_problems.unclosed_quote(file, self.name, self.encoding, self.layout)
+                problem = unclosed_quote(file, self.name, self.encoding, self.layout)
             if problem is not None:
                 raise problem
 
@@ -246,7 +253,7 @@ class TextFile:
         if "straddling" in complaint and self._block < _LARGEST_BLOCK:
             return _BlockTooSmall(complaint)
         self._refuse_undecodable()
-        for look_for in (text_problems.ragged_line, text_problems.unclosed_quote):
+        for look_for in (ragged_line, unclosed_quote):
             with self._bytes() as file:
                 problem = look_for(file, self.name, self.encoding, self.layout)
             if problem is not None:
@@ -256,7 +263,7 @@ class TextFile:
     def _refuse_undecodable(self) -> None:
         packed = self._compression is not None
         with self._bytes() as file:
-            problem = text_problems.undecodable_bytes(file, self.name, self.encoding, packed)
+            problem = undecodable_bytes(file, self.name, self.encoding, packed)
         if problem is not None:
             raise problem
 
