@@ -6,8 +6,9 @@ of ten million rows has a million groups at most, and a few hundred values a col
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections import Counter
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ import numpy.typing as npt
 from sfumato.anonymization.persons import group_persons
 from sfumato.anonymization.problem import Solution, piece_view
 from sfumato.anonymization.workload import QueryLog
+from sfumato.engines.results import ClassSizes
 from sfumato.risks import Risk, risk_of_classes, risk_of_persons
 from sfumato.utility import (
     answer_workload,
@@ -30,7 +32,16 @@ from sfumato.utility import (
     weighted_discernibility,
 )
 
-__all__ = ["risks", "utility"]
+__all__ = [
+    "PartCosts",
+    "WholeCosts",
+    "costs_of_parts",
+    "in_words",
+    "risks",
+    "suppressed_cells",
+    "touched_rows",
+    "utility",
+]
 
 Array = npt.NDArray[Any]
 
@@ -130,14 +141,19 @@ def _risk_before(part: Solution, names: tuple[str, ...]) -> Risk:
         ids, _ = class_ids(chosen.arrays, chosen.cardinalities, entries=histories.entries)
         who = histories.column(person)
         return risk_of_persons(np.asarray(ids), who, qi=names, rows=histories.rows)
+    return risk_of_classes(_sizes_before(part, names), qi=names)
+
+
+def _sizes_before(part: Solution, names: tuple[str, ...]) -> Array:
+    from sfumato.kernels import class_ids
+
     entries = part.problem.source
     assert entries.counts is not None
     if set(names) == set(entries.columns):
-        return risk_of_classes(entries.counts, qi=names)
+        return entries.counts
     chosen = entries.select(names)
     ids, number = class_ids(chosen.arrays, chosen.cardinalities, entries=entries.entries)
-    sizes = np.bincount(ids, weights=entries.counts, minlength=number)
-    return risk_of_classes(sizes.astype(np.int64), qi=names)
+    return np.bincount(ids, weights=entries.counts, minlength=number).astype(np.int64)
 
 
 def _risk_after(part: Solution, names: tuple[str, ...]) -> Risk:
@@ -145,3 +161,174 @@ def _risk_after(part: Solution, names: tuple[str, ...]) -> Risk:
         pairs = group_persons(part.problem, part, names)
         return risk_of_persons(*pairs, qi=names, rows=int(part.sizes.sum()))
     return risk_of_classes(part.view_of(names).class_sizes, qi=names)
+
+
+def suppressed_cells(part: Solution) -> int:
+    """Starred cells among the rows that remain."""
+    return sum(int(part.sizes[mask[: len(part.sizes)]].sum()) for mask in part.starred.values())
+
+
+def touched_rows(part: Solution) -> dict[str, tuple[str, int]]:
+    """By quasi-identifier what was done to it, and in how many rows."""
+    groups = len(part.sizes)
+    found = {}
+    for column in part.problem.qi:
+        touched, verb = np.zeros(groups, dtype=bool), "kept"
+        if column in part.published:
+            shown = part.published[column]
+            touched, verb = shown.leaf_count[shown.codes[:groups]] > 1, "blurred"
+        elif column in part.starred:
+            touched, verb = part.starred[column][:groups], "starred"
+        found[column] = (verb, int(part.sizes[touched].sum()))
+    return found
+
+
+def in_words(verb: str, rows: int, total: int) -> str:
+    """What was done to a column, and in which share of the rows.
+
+    Examples
+    --------
+    >>> in_words("blurred", 5, 50), in_words("starred", 0, 50)
+    ('blurred in 10.0% of rows', 'kept')
+    """
+    share = rows / max(total, 1)
+    told = f"{share:.1%}" if share >= 0.001 else "fewer than 0.1%"
+    return f"{verb} in {told} of rows" if share else "kept"
+
+
+@dataclass(frozen=True, eq=False)
+class PartCosts:
+    """What one part of a table cost, in sums that add up over parts.
+
+    Attributes
+    ----------
+    released, suppressed_cells
+        Rows of the part that are released, and cells starred in them.
+    lost
+        For each quasi-identifier three sums over all rows of the part: of the certainty penalty,
+        of heights over the heights of trees, and of the loss among all values of a tree.
+    bits
+        For each of them the bits that cells leave open, summed over rows; open columns have none.
+    touched
+        By column what was done to it, and in how many rows.
+    before, after
+        For each set of quasi-identifiers the sizes of its classes.
+    """
+
+    released: int
+    suppressed_cells: int
+    lost: Mapping[str, Array]
+    bits: Mapping[str, float]
+    touched: Mapping[str, tuple[str, int]]
+    before: Mapping[tuple[str, ...], Mapping[int, int]]
+    after: Mapping[tuple[str, ...], Mapping[int, int]]
+
+    @classmethod
+    def of(
+        cls,
+        parts: Sequence[Solution],
+        held: Mapping[str, Array],
+        rows: int,
+        unknown: Container[str],
+    ) -> PartCosts:
+        """From the solutions of one part, given what the whole table holds of each column."""
+        lost, bits, before, after = {}, {}, {}, {}
+        touched: dict[str, tuple[str, int]] = {}
+        for part in parts:
+            view = part.view
+            for name, shown in view.published.items():
+                weight, codes = view.weight[view.kept], shown.codes[view.kept]
+                losses = (shown.loss, shown.height_loss, shown.domain_loss)
+                lost[name] = np.array([(weight * one[codes]).sum() for one in losses])
+                lost[name] += view.suppressed_rows
+                if name not in unknown:
+                    inside = np.maximum(shown.weight(held[name])[codes], 1.0)
+                    bits[name] = float((weight * np.log2(inside)).sum())
+                    bits[name] += view.suppressed_rows * float(np.log2(max(rows, 1)))
+            touched |= touched_rows(part)
+            for names in part.problem.sets:
+                before[names] = ClassSizes.of_counts(_sizes_before(part, names)).to_dict()
+                after[names] = ClassSizes.of_counts(part.view_of(names).class_sizes).to_dict()
+        cells = sum(suppressed_cells(part) for part in parts)
+        return cls(int(parts[0].sizes.sum()), cells, lost, bits, touched, before, after)
+
+
+@dataclass(frozen=True, eq=False)
+class WholeCosts:
+    """What all parts cost together."""
+
+    released: int
+    suppressed_cells: int
+    k: int | None
+    classes: int
+    utility: dict[str, Any]
+    actions: dict[str, str]
+    risks: tuple[Risk, ...]
+
+
+def costs_of_parts(
+    parts: Sequence[PartCosts], held: Mapping[str, Array], rows: int, unknown: Container[str]
+) -> WholeCosts:
+    """Costs of a table from those of its parts.
+
+    Classes that two parts make alike count twice in discernibility and in the average size; the
+    distribution of columns is not known.
+    """
+    names = list(parts[0].lost)
+    lost = {name: np.sum([part.lost[name] for part in parts], axis=0) for name in names}
+    released = sum(part.released for part in parts)
+    before, after = (_added([getattr(p, of) for p in parts]) for of in ("before", "after"))
+    first = ClassSizes.of(next(iter(after.values())))
+    cells = max(rows * len(names), 1)
+    sums = np.sum([lost[name] for name in names], axis=0)
+    left = possible = 0.0
+    for name in names:
+        if name in unknown:
+            continue
+        own = held[name][held[name] > 0]
+        known = float((own * np.log2(own)).sum())
+        left += sum(part.bits[name] for part in parts) - known
+        possible += rows * float(np.log2(max(rows, 1))) - known
+    squares = sum(size * size * many for size, many in first.to_dict().items())
+    return WholeCosts(
+        released=released,
+        suppressed_cells=sum(part.suppressed_cells for part in parts),
+        k=min((ClassSizes.of(sizes).k or rows for sizes in after.values()), default=None),
+        classes=first.classes,
+        utility={
+            "ncp": float(sums[0]) / cells,
+            "columns": {name: float(lost[name][0]) / max(rows, 1) for name in names},
+            "information_loss": float(sums[1]),
+            "granularity": 1.0 - float(sums[2]) / cells,
+            "non_uniform_entropy": max(0.0, left) / possible if possible > 0 else 0.0,
+            "discernibility": squares + (rows - released) * rows,
+            "average_class_size": released / first.classes if first.classes else 0.0,
+        },
+        actions={
+            name: in_words(
+                max(part.touched[name][0] for part in parts),
+                sum(part.touched[name][1] for part in parts),
+                released,
+            )
+            for name in names
+        },
+        risks=tuple(
+            replace(_risk_of(before[qi], qi), after=_risk_of(after[qi], qi)) for qi in before
+        ),
+    )
+
+
+def _added(
+    histograms: Sequence[Mapping[tuple[str, ...], Mapping[int, int]]],
+) -> dict[tuple[str, ...], Counter[int]]:
+    """Histograms of several parts as one, set by set."""
+    whole: dict[tuple[str, ...], Counter[int]] = {}
+    for part in histograms:
+        for names, sizes in part.items():
+            whole.setdefault(names, Counter()).update(sizes)
+    return whole
+
+
+def _risk_of(sizes: Mapping[int, int], qi: tuple[str, ...]) -> Risk:
+    histogram = ClassSizes.of(sizes)
+    return risk_of_classes(histogram.sizes, times=histogram.classes_of_size, qi=qi)

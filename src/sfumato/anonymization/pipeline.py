@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.anonymization.actions import Merged
+from sfumato.anonymization.axes import grouped
 from sfumato.anonymization.k_map import in_common_codes, with_people, without_people
 from sfumato.anonymization.persons import Persons
 from sfumato.anonymization.persons import read as read_persons
@@ -27,16 +28,19 @@ from sfumato.anonymization.several_sets import largest_sets, shared_columns, sol
 from sfumato.anonymization.suppression import lifted, nothing_left, only, releasable
 from sfumato.budget import Budget
 from sfumato.errors import ParameterError, PromiseError, spell
-from sfumato.hierarchy import Ranges, ValueSets, infer
+from sfumato.hierarchy import Limit, Ranges, ValueSets, infer
 from sfumato.privacy import SensitiveColumn, compares, compile_rules, require_reachable
 from sfumato.tables import Table
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from sfumato.anonymization.parts import Whole
     from sfumato.engines.results import Codes
 
-__all__ = ["components", "prepare", "solve"]
+__all__ = ["components", "prepare", "released", "shape_of", "solve", "stay_within"]
+
+Array = npt.NDArray[Any]
 
 Sets = tuple[tuple[str, ...], ...]
 AGAIN = 20
@@ -61,34 +65,44 @@ def components(sets: Sets) -> list[Sets]:
     return [tuple(group) for group in groups]
 
 
-def solve(table: Table, request: Request, budget: Budget) -> list[Solution]:
+def solve(
+    table: Table, request: Request, budget: Budget, whole: Whole | None = None
+) -> list[Solution]:
     """Solve an opened request, set by set where that is possible.
 
     A row is released only if no solution suppresses it. Where rows are suppressed for one set, the
-    classes of another would lose rows, so then all sets are solved as one.
+    classes of another would lose rows, so then all sets are solved as one. With `whole` the table
+    is one part of a larger one.
     """
     parts = components(request.qi)
-    solved = [_solved(table, request, sets, budget) for sets in parts]
+    solved = [_solved(table, request, sets, budget, whole) for sets in parts]
     if len(parts) > 1 and any((part.groups < 0).any() for part in solved):
-        solved = [_solved(table, request, request.qi, budget)]
+        solved = [_solved(table, request, request.qi, budget, whole)]
     return solved
 
 
-def _solved(table: Table, request: Request, sets: Sets, budget: Budget) -> Solution:
+def _solved(
+    table: Table, request: Request, sets: Sets, budget: Budget, whole: Whole | None
+) -> Solution:
     about = request.about(sets)
-    problem = prepare(table, about, budget)
+    problem = prepare(table, about, budget, whole)
     budget.progress(f"anonymizing {', '.join(about.qi_columns)}")
-    solution = _released(problem, about)
-    _stay_within(problem, solution, request.method)
+    solution = released(problem, about)
+    stay_within(problem, solution, request.method)
     return replace(solution, solves=replace(problem, sets=sets))
 
 
-def prepare(table: Table, request: Request, budget: Budget) -> Problem:
-    """The problem to solve; only distinct combinations with their counts leave the engine."""
+def prepare(table: Table, request: Request, budget: Budget, whole: Whole | None = None) -> Problem:
+    """The problem to solve; only distinct combinations with their counts leave the engine.
+
+    With `whole` it is the problem of a part, in the codes, shapes and rules of the whole.
+    """
     budget.progress("counting combinations")
     names = dict.fromkeys((*request.qi_columns, *request.sensitive))
     if request.target is not None:
         names[request.target] = None  # a target that is kept as it is still steers the cuts
+    if whole is not None:
+        return _part(table.classes(tuple(names), budget=budget), whole, request, budget)
     persons = _persons(table, request, tuple(names), budget)
     if persons is None:
         original = entries = table.classes(tuple(names), budget=budget)
@@ -123,10 +137,6 @@ def prepare(table: Table, request: Request, budget: Budget) -> Problem:
         for name in request.qi_columns
     }
     shapes, reasons = _shapes(request, entries, held, max(rules.k, request.k_map or 0))
-    limits = {} if request.boundaries is None else request.boundaries.limits(shapes)
-    for limit in limits.values():
-        if isinstance(limit.shape, Ranges) and limit.max_width is not None:
-            limit.shape.widest = limit.max_width
     return Problem(
         entries=entries,
         qi=request.qi_columns,
@@ -134,7 +144,7 @@ def prepare(table: Table, request: Request, budget: Budget) -> Problem:
         shapes=shapes,
         rules=rules,
         weights=_weights(request),
-        limits=limits,
+        limits=_limits(request, shapes),
         options=_options(request, shapes),
         budget=budget,
         seed=request.seed,
@@ -161,6 +171,45 @@ def _persons(
     parts = request.chosen.parts or bool(request.options.get("relaxed"))
     parts = parts or len(largest_sets(request.qi)) > 1
     return read_persons(wide, person, request.sensitive, request.actions, parts=parts)
+
+
+def _part(original: Codes, whole: Whole, request: Request, budget: Budget) -> Problem:
+    """The problem of a part; its rows were changed by actions before."""
+    entries = whole.coded(original)
+    held = {
+        name: _rows_of_values(entries, name) if name in whole.open else whole.counts[name]
+        for name in request.qi_columns
+    }
+    k = whole.rules.k
+    shapes = {
+        name: whole.shapes.get(name)
+        or shape_of(request, name, entries.values_of(name), held[name], k)[0]
+        for name in request.qi_columns
+    }
+    return Problem(
+        entries=entries,
+        qi=request.qi_columns,
+        sensitive=request.sensitive,
+        shapes=shapes,
+        rules=whole.rules,
+        weights=_weights(request),
+        limits=_limits(request, shapes),
+        options=_options(request, shapes),
+        budget=budget,
+        seed=request.seed,
+        original=original,
+        held=held,
+        part=True,
+    )
+
+
+def _limits(request: Request, shapes: Mapping[str, Shape]) -> Mapping[str, Limit]:
+    """How far columns may be blurred at most."""
+    limits = {} if request.boundaries is None else request.boundaries.limits(shapes)
+    for limit in limits.values():
+        if isinstance(limit.shape, Ranges) and limit.max_width is not None:
+            limit.shape.widest = limit.max_width
+    return limits
 
 
 def _people(request: Request, budget: Budget) -> Codes:
@@ -210,17 +259,25 @@ def _shapes(
     reasons: dict[str, str] = {}
     for name in request.qi_columns:
         values = entries.values_of(name)
-        codes = name in request.categorical
-        if name in request.trees:
-            shapes[name] = request.trees[name].bind(values, name)
-        elif request.infers_trees:
-            hierarchy, reasons[name] = infer(name, values, held[name], categorical=codes, k=k)
-            shapes[name] = hierarchy.bind(values, name)
-        elif _ordered(values) and not codes:
-            shapes[name] = Ranges(values, name, None if request.exact_ends else held[name], k)
-        else:
-            shapes[name] = ValueSets(values, name)
+        shapes[name], why = shape_of(request, name, values, held[name], k)
+        if why is not None:
+            reasons[name] = why
     return shapes, reasons
+
+
+def shape_of(
+    request: Request, name: str, values: pa.Array, held: Array, k: int
+) -> tuple[Shape, str | None]:
+    """How a column may be blurred, given the rows of each value; why, where a tree is inferred."""
+    codes = name in request.categorical
+    if name in request.trees:
+        return request.trees[name].bind(values, name), None
+    if request.infers_trees:
+        hierarchy, why = infer(name, values, held, categorical=codes, k=k)
+        return hierarchy.bind(values, name), why
+    if _ordered(values) and not codes:
+        return Ranges(values, name, None if request.exact_ends else held, k), None
+    return ValueSets(values, name), None
 
 
 def _ordered(values: pa.Array) -> bool:
@@ -229,7 +286,7 @@ def _ordered(values: pa.Array) -> bool:
     return column_of("", values.type).ordered
 
 
-def _released(problem: Problem, request: Request) -> Solution:
+def released(problem: Problem, request: Request) -> Solution:
     """The method's solution, held against the distribution of the rows that it releases."""
     rows = problem.entries.entries
     if problem.crowd is not None:
@@ -237,10 +294,13 @@ def _released(problem: Problem, request: Request) -> Solution:
     kept = releasable(problem)
     for _ in range(AGAIN):
         if rows and not kept[:rows].any():
+            if problem.part:
+                return grouped(problem, np.full(rows, -1, dtype=np.int32))
             raise nothing_left(problem, request.models)
         solution = _of_sets(only(problem, kept), request)
         out = solution.groups < 0
-        if not out.any() or not compares(problem.rules) or request.chosen.judges_sets:
+        fixed = problem.part or not compares(problem.rules) or request.chosen.judges_sets
+        if fixed or not out.any():
             break
         # t-closeness is measured on what is released: what was left out must not count
         entry = np.arange(len(out)) if solution.entry is None else solution.entry
@@ -248,7 +308,7 @@ def _released(problem: Problem, request: Request) -> Solution:
     solution = lifted(solution, kept, problem)
     if problem.people is not None:
         solution = without_people(solution, rows)
-    if rows and not (solution.groups >= 0).any():
+    if rows and not problem.part and not (solution.groups >= 0).any():
         raise nothing_left(problem, request.models)
     return solution
 
@@ -274,7 +334,7 @@ def _of_sets(problem: Problem, request: Request) -> Solution:
     return replace(solution, details={**solution.details, "several_sets": told})
 
 
-def _stay_within(problem: Problem, solution: Solution, name: str) -> None:
+def stay_within(problem: Problem, solution: Solution, name: str) -> None:
     """Refuse a solution that blurs cells beyond the boundaries, whatever method made it."""
     entry = np.arange(len(solution.groups)) if solution.entry is None else solution.entry
     rows = problem.counts if solution.rows is None else solution.rows

@@ -77,6 +77,9 @@ class Problem:
         For each column whose tree was inferred, why it looks as it does.
     held
         By quasi-identifier, how many rows (or persons, where those count) hold each value.
+    part
+        Whether the entries are part of a table that is solved in parts: rules compare with the
+        distribution of the whole, and columns are written in the types that other parts write.
     """
 
     entries: Codes
@@ -99,6 +102,7 @@ class Problem:
     histories: Codes | None = None
     inferred: Mapping[str, str] = field(default_factory=dict)
     held: Mapping[str, npt.NDArray[np.int64]] = field(default_factory=dict)
+    part: bool = False
 
     @property
     def source(self) -> Codes:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.anonymization.actions import alone, described, pseudonym_step
-from sfumato.anonymization.costs import risks, utility
+from sfumato.anonymization.costs import in_words, risks, suppressed_cells, touched_rows, utility
 from sfumato.anonymization.numbers_as import WORDS, bound_names, number_columns
 from sfumato.anonymization.persons import group_persons
 from sfumato.anonymization.problem import Problem, Shape, Solution
@@ -30,7 +30,17 @@ from sfumato.tables import Table
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["STAR", "column_actions", "release_of", "step_of"]
+__all__ = [
+    "STAR",
+    "all_actions",
+    "as_released",
+    "column_actions",
+    "label_warnings",
+    "promises_of",
+    "release_of",
+    "require_new_names",
+    "step_of",
+]
 
 STAR = "*"
 """How a suppressed cell reads in a text column."""
@@ -40,12 +50,8 @@ def release_of(table: Table, request: Request, parts: Sequence[Solution]) -> Rel
     """The release that carries solutions out and promises what was asked, not yet written."""
     steps = [step_of(part, request) for part in parts]
     written = {name for step in steps for name in step.cells}
-    parted = [
-        name for name, how in request.shows.items() if how == "bounds" and name not in written
-    ]
-    parted = [name for name in parted if bound_names(name)[0] in written]
-    qi = tuple(_released_names(names, parted) for names in request.qi)
-    _require_new_names(written - set(request.qi_columns), table)
+    parted, qi = as_released(request, written)
+    require_new_names(written - set(request.qi_columns), table)
     steps += [
         alone(table, name, actions)
         for name, actions in request.actions.items()
@@ -55,9 +61,6 @@ def release_of(table: Table, request: Request, parts: Sequence[Solution]) -> Rel
         steps += [pseudonym_step(table, name, request.key) for name in request.replaced]
     hidden = [c.name for c in table.engine.schema() if c.name not in table.columns]
     drop = (*request.dropped, *hidden)
-    promises = _promises(request, qi)
-    if drop:
-        promises.append(WithoutColumns(drop))
     release = Release.planned(
         table,
         Recoding(tuple(steps), (*drop, *parted)),
@@ -65,10 +68,14 @@ def release_of(table: Table, request: Request, parts: Sequence[Solution]) -> Rel
         method=request.method,
         asked=request.asked,
         qi=qi,
-        promises=tuple(promises),
+        promises=promises_of(request, qi, drop),
         suppressed_rows=max(part.problem.rows - int(part.sizes.sum()) for part in parts),
-        suppressed_cells=sum(_suppressed_cells(part) for part in parts),
-        column_actions=_all_actions(table, request, parts),
+        suppressed_cells=sum(suppressed_cells(part) for part in parts),
+        column_actions=all_actions(
+            table.columns,
+            request,
+            {n: a for part in parts for n, a in column_actions(part).items()},
+        ),
         lower_bound=parts[0].lower_bound if len(parts) == 1 else None,
         utility=utility(parts, request.workload),
         details=_details(parts, request.person),
@@ -78,13 +85,13 @@ def release_of(table: Table, request: Request, parts: Sequence[Solution]) -> Rel
     told = (
         *_warnings(table, request, release),
         *_identifying(table, request),
-        *_label_warnings(parts),
+        *label_warnings(parts),
         *dict.fromkeys(warning for part in parts for warning in part.warnings),
     )
     return replace(release, warnings=told)
 
 
-def _require_new_names(added: set[str], table: Table) -> None:
+def require_new_names(added: set[str], table: Table) -> None:
     """Columns that mark stars must not take the place of columns that are there."""
     taken = sorted(added & set(table.columns))
     if taken:
@@ -95,14 +102,29 @@ def _require_new_names(added: set[str], table: Table) -> None:
         )
 
 
+def as_released(
+    request: Request, written: Container[str]
+) -> tuple[list[str], tuple[tuple[str, ...], ...]]:
+    """Columns that two others stand for in a release, and the sets as the release names them."""
+    parted = [
+        name
+        for name, how in request.shows.items()
+        if how == "bounds" and name not in written and bound_names(name)[0] in written
+    ]
+    return parted, tuple(_released_names(names, parted) for names in request.qi)
+
+
 def _released_names(names: Sequence[str], parted: Sequence[str]) -> tuple[str, ...]:
     """The columns of a set as the release names them."""
     pairs = (bound_names(name) if name in parted else (name,) for name in names)
     return tuple(name for pair in pairs for name in pair)
 
 
-def _promises(request: Request, qi: tuple[tuple[str, ...], ...]) -> list[Promise]:
-    """What must hold of the output: the models of each set, and k-map in the population."""
+def promises_of(
+    request: Request, qi: tuple[tuple[str, ...], ...], drop: Sequence[str]
+) -> tuple[Promise, ...]:
+    """What must hold of the output: the models of each set, k-map in the population, no column
+    that was to be left out."""
     promises: list[Promise] = []
     models = tuple(model for model in request.models if not model.asks_people)
     if models:
@@ -119,7 +141,9 @@ def _promises(request: Request, qi: tuple[tuple[str, ...], ...]) -> list[Promise
                 request.population,
             )
         )
-    return promises
+    if drop:
+        promises.append(WithoutColumns(tuple(drop)))
+    return tuple(promises)
 
 
 def _foreseen(part: Solution) -> ClassSizes:
@@ -134,10 +158,11 @@ def _foreseen(part: Solution) -> ClassSizes:
     )
 
 
-def _all_actions(table: Table, request: Request, parts: Sequence[Solution]) -> dict[str, str]:
-    actions = dict.fromkeys(table.columns, "kept")
-    for part in parts:
-        actions |= column_actions(part)
+def all_actions(
+    columns: Sequence[str], request: Request, blurred: Mapping[str, str]
+) -> dict[str, str]:
+    """What happened to each column, given what happened to quasi-identifiers."""
+    actions = {**dict.fromkeys(columns, "kept"), **blurred}
     for name, how in request.shows.items():
         if how in WORDS and actions[name].startswith("blurred"):
             actions[name] += f", {WORDS[how]}"
@@ -197,7 +222,7 @@ def step_of(solution: Solution, request: Request) -> Step:
                 cells[name] = _cells(codes[groups], values)
         elif column in solution.starred:
             starred = (groups >= 0) & solution.starred[column][groups]
-            if starred.any():
+            if starred.any() or problem.part:
                 cells |= _starred(problem, column, source, starred, request.suppressed_as == "text")
     match = original if names == original.columns else original.select(names)
     if len(entry) != original.entries or rows is not None:
@@ -288,34 +313,13 @@ def _cells(codes: CodeArray, values: pa.Array) -> Cells:
     return Cells(codes.astype(smallest_dtype(len(values))), values)
 
 
-def _suppressed_cells(part: Solution) -> int:
-    """Starred cells among the rows that remain."""
-    return sum(int(part.sizes[mask[: len(part.sizes)]].sum()) for mask in part.starred.values())
-
-
 def column_actions(part: Solution) -> Mapping[str, str]:
     """What happened to each quasi-identifier, in a few words."""
-    total = max(1, int(part.sizes.sum()))
-    groups = len(part.sizes)
-    actions = {}
-    for column in part.problem.qi:
-        if column in part.published:
-            shown = part.published[column]
-            touched = shown.leaf_count[shown.codes[:groups]] > 1
-            verb = "blurred"
-        elif column in part.starred:
-            touched = part.starred[column][:groups]
-            verb = "starred"
-        else:
-            actions[column] = "kept"
-            continue
-        share = int(part.sizes[touched].sum()) / total
-        told = f"{share:.1%}" if share >= 0.001 else "fewer than 0.1%"
-        actions[column] = f"{verb} in {told} of rows" if share else "kept"
-    return actions
+    total = int(part.sizes.sum())
+    return {name: in_words(verb, rows, total) for name, (verb, rows) in touched_rows(part).items()}
 
 
-def _label_warnings(parts: Sequence[Solution]) -> list[str]:
+def label_warnings(parts: Sequence[Solution]) -> list[str]:
     """Sentences about columns whose values look like labels.
 
     Sets and stars of our own making step aside, which must be said; the labels of a tree are the

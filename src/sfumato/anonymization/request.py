@@ -152,6 +152,16 @@ class RequestFields(PromiseFields, MethodFields, total=False):
             file=True,
         ),
     ]
+    parts: Annotated[
+        int | None,
+        Field(
+            "Solve the table in about so many parts, each by itself; where memory does not hold "
+            "all combinations, that is done without being asked.",
+            BLURRING,
+            "--parts",
+            "N",
+        ),
+    ]
     numbers_as: Annotated[
         NumbersAs | Mapping[str, NumbersAs],
         Field(

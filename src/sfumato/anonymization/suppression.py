@@ -99,7 +99,7 @@ def releasable(problem: Problem) -> Mask:
         there = np.where(kept, blocks, -1)
         good = groups_hold(there, count, problem.counts, sensitive, rules)
         remaining: Mask = kept & good[blocks]
-        if remaining.sum() == kept.sum() or not compares(rules):
+        if remaining.sum() == kept.sum() or not compares(rules) or problem.part:
             return remaining
         kept = remaining
         rules = recounted(rules, _held(problem, kept))
@@ -115,13 +115,17 @@ def _held(problem: Problem, kept: Mask | None = None) -> npt.NDArray[np.int64]:
 
 
 def only(problem: Problem, kept: Mask) -> Problem:
-    """The problem of some of the entries, measured against their own distribution."""
+    """The problem of some of the entries, measured against their own distribution.
+
+    Those of a part stay measured against the distribution of the whole table.
+    """
     if kept.all():
         return problem
+    rules = problem.rules if problem.part else recounted(problem.rules, _held(problem, kept))
     return replace(
         problem,
         entries=problem.entries.take(kept),
-        rules=recounted(problem.rules, _held(problem, kept)),
+        rules=rules,
         apart=None if problem.apart is None else problem.apart[kept],
         people=None if problem.people is None else problem.people[kept],
     )

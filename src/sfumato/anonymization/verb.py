@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Unpack
 
+from sfumato.anonymization.parts import parts_for, release_in_parts, solve_in_parts
 from sfumato.anonymization.pipeline import solve
 from sfumato.anonymization.releasing import release_of
 from sfumato.anonymization.request import Request, RequestFields
@@ -67,7 +68,13 @@ def anonymize(
     opened = table(source, budget=budget)
     request = request.opened(opened)
     check_place(opened, output, format=format, force=force, sign=sign)
-    release = release_of(opened, request, solve(opened, request, budget))
+    parts = parts_for(opened, request, budget)
+    if parts is None:
+        release = release_of(opened, request, solve(opened, request, budget))
+    elif opened.engine.capabilities.coded:
+        release = release_of(opened, request, solve_in_parts(opened, request, parts, budget))
+    else:
+        release = release_in_parts(opened, request, parts, budget)
     if is_pandas(source):
         release = replace(release, frame=source)
     if output is None:

@@ -127,6 +127,16 @@ def _figures(release: Release) -> RenderableType:
     return _pairs(figures)
 
 
+def _parts(planned: Mapping[str, Any]) -> str:
+    """How many parts there were, and what their borders cost where that is known."""
+    least, most = planned["rows"]
+    told = f"{planned['parts']:,}, of {least:,} to {most:,} rows"
+    if "sample_loss_in_parts" in planned:
+        as_one, cut = planned["sample_loss_as_one"], planned["sample_loss_in_parts"]
+        told += f"; a sample loses {cut:.4f} within them, {as_one:.4f} as one"
+    return told
+
+
 def _of_the_method(release: Release) -> dict[str, str]:
     """What only some methods can say."""
     told, details = {}, release.details
@@ -138,6 +148,8 @@ def _of_the_method(release: Release) -> dict[str, str]:
         )
     if release.lower_bound is not None and "loss_after" in details:
         told["proven"] = f"no recoding with these trees loses less than {release.lower_bound:.4f}"
+    if "in_parts" in details:
+        told["solved in parts"] = _parts(details["in_parts"])
     if "several_sets" in details:
         told["sets that share columns"] = _several_sets(details["several_sets"])
     if "levels" in details:

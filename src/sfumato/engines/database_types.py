@@ -142,11 +142,11 @@ def csv_batches(
         yield _parsed(held.getbuffer(), columns, where)
 
 
-def csv_lines(table: pa.Table) -> Iterator[Any]:
+def csv_lines(table: pa.Table | pa.RecordBatch) -> Iterator[Any]:
     """A table of at least two columns as text that COPY reads."""
     import pyarrow as pa
 
-    for batch in table.to_batches():
+    for batch in [table] if isinstance(table, pa.RecordBatch) else table.to_batches():
         arrays = [_hexadecimal(array) for array in batch.columns]
         yield lines(pa.RecordBatch.from_arrays(arrays, names=batch.schema.names), ",")
 

@@ -185,6 +185,8 @@ class DuckDB:
 class _Session:
     """Statements to one DuckDB (see `Session`)."""
 
+    runs_work = False
+
     def __init__(self, database: DuckDB, *, sparing: bool) -> None:
         self._database = database
         self._sparing = sparing and database.memory is not None
@@ -217,6 +219,9 @@ class _Session:
         """Let statements see a table; nothing is copied."""
         self._database.opened().register(name, table)
         self._uploaded.append(name)
+
+    def apply(self, *_: object) -> None:
+        """None: parts are worked on here."""
 
     def seed(self, seed: int) -> None:
         """Nothing: rows have positions."""

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from sfumato.engines.parts import Parted
+
 __all__ = ["MemoryEngine"]
 
 _REMEMBERED = 256
@@ -173,7 +175,7 @@ class MemoryEngine:
 
     def stage(
         self,
-        recoding: Recoding,
+        recoding: Recoding | Parted,
         destination: str,
         *,
         format: str | None = None,
@@ -183,6 +185,7 @@ class MemoryEngine:
         from sfumato.engines.recoding import output_schema
         from sfumato.engines.staging import stage_batches
 
+        assert isinstance(recoding, Recoding), "rows in memory are not made part by part"
         schema = output_schema(self.schema(), recoding)
         return stage_batches(
             self._recoded(recoding, schema, budget),
@@ -192,6 +195,25 @@ class MemoryEngine:
             reopen=self._reopened,
             inputs=self.paths,
         )
+
+    def recoded(self, recoding: Recoding) -> tuple[pa.Table, npt.NDArray[np.bool_] | None]:
+        """New cells of all rows, in their order, and which rows stay; None if all do."""
+        import pyarrow as pa
+
+        from sfumato.engines.recoding import unmatched
+
+        cells: dict[str, pa.Array] = {}
+        keep: npt.NDArray[np.bool_] | None = None
+        for step in recoding.steps:
+            found = self._finder(step, None)(slice(0, self.row_count()))
+            if (found < 0).any():
+                raise unmatched(self.name)
+            if step.keep is not None:
+                kept = step.keep[found]
+                keep = kept if keep is None else keep & kept
+            for name, made in step.cells.items():
+                cells[name] = made.values.take(as_arrow(made.codes[found]))
+        return pa.table(cells), keep
 
     def fingerprint(self) -> str:
         """Identity of the source's content."""

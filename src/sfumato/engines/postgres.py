@@ -9,7 +9,7 @@ batches at a time; no Python object is made for a cell. No message tells a passw
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Container, Generator, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -29,7 +29,7 @@ from sfumato.engines.database_types import (
 )
 from sfumato.engines.protocol import BATCH_ROWS, Capabilities, Column, Source, column_of
 from sfumato.engines.sql_engine import Connection, Session, SQLEngine, temporary_name
-from sfumato.engines.writing import format_of
+from sfumato.engines.writing import ONE_COLUMN_NULL, format_of
 from sfumato.errors import (
     ColumnError,
     EngineError,
@@ -107,6 +107,13 @@ class _Dialect(sql.Dialect):
             expression=exp.Coalesce(this=right.copy(), expressions=[filler.copy()]),
         )
         return exp.And(this=absent, expression=present)
+
+    def class_hash(self, keys: Sequence[sql.Node]) -> sql.Node:
+        row = exp.Anonymous(this="ROW", expressions=[key.copy() for key in keys])
+        seed = exp.cast(exp.Literal.number(0), "bigint")
+        hashed = exp.Anonymous(this="HASH_RECORD_EXTENDED", expressions=[row, seed])
+        largest = exp.Literal.number((1 << 63) - 1)
+        return exp.BitwiseAnd(this=hashed, expression=largest)
 
     def hexadecimal(self, cell: sql.Node) -> sql.Node:
         return exp.Anonymous(this="ENCODE", expressions=[cell, exp.Literal.string("hex")])
@@ -363,6 +370,8 @@ class Postgres:
 class _Session:
     """Statements of one transaction (see `Session`)."""
 
+    runs_work = False
+
     def __init__(self, database: Postgres, *, apart: bool, writing: bool) -> None:
         self._database = database
         self._opening = database.apart(writing=writing) if apart else database.asking()
@@ -406,6 +415,9 @@ class _Session:
                 copy.write(text)
         self.run(sql.about(sql.table(name), "ANALYZE t"))
 
+    def apply(self, *_: object) -> None:
+        """None: the server does not run what we do."""
+
     def seed(self, seed: int) -> None:
         """Make random numbers repeatable, as long as rows do not move."""
         # Workers would hand rows to the random numbers in an order of their own.
@@ -430,6 +442,7 @@ class _Target:
     """A table of the same database, renamed in one transaction (see `Target`)."""
 
     def __init__(self, origin: Postgres, destination: str, target: exp.Table) -> None:
+        self._origin = origin
         self._server = origin.server
         self._destination = destination
         self._target = target
@@ -439,6 +452,20 @@ class _Target:
     def fill(self, session: Session, statement: sql.Node) -> None:
         """Make the table under its temporary name."""
         session.run(sql.table_of(self._partial, statement))
+
+    def fill_rows(
+        self, schema: pa.Schema, written: Container[str], batches: Iterable[pa.RecordBatch]
+    ) -> None:
+        """Make the table, and send it rows as text."""
+        types = {f.name: postgres_type(f.type) for f in schema if f.name in written}
+        empty = sql.nothing_of(self._origin.rows(), schema.names, types)
+        filling = _copy(self._partial, "STDIN", ONE_COLUMN_NULL if len(schema) == 1 else None)
+        with self._connected() as connection:
+            connection.execute(sql.text(sql.table_of(self._partial, empty), _DIALECT))
+            with connection.cursor() as cursor, cursor.copy(sql.text(filling, _DIALECT)) as copy:
+                for batch in batches:
+                    for text in csv_lines(batch):
+                        copy.write(text)
 
     def engine(self) -> SQLEngine:
         """Reads the table."""
@@ -635,11 +662,12 @@ def _digits(rows: sql.Rows, names: Sequence[str]) -> sql.Node:
     return exp.select(*figures).from_(rows.relation())
 
 
-def _copy(what: sql.Node, where: str) -> sql.Node:
+def _copy(what: sql.Node, where: str, null: str | None = None) -> sql.Node:
     """Rows out of a query or into a table, as CSV lines."""
+    params = [exp.CopyParameter(this=exp.var("FORMAT"), expression=exp.var("csv"))]
+    if null is not None:
+        literal = exp.Literal.string(null)
+        params.append(exp.CopyParameter(this=exp.var("NULL"), expression=literal))
     return exp.Copy(
-        this=what,
-        kind=where == "STDIN",
-        files=[exp.to_identifier(where)],
-        params=[exp.CopyParameter(this=exp.var("FORMAT"), expression=exp.var("csv"))],
+        this=what, kind=where == "STDIN", files=[exp.to_identifier(where)], params=params
     )

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from sfumato.budget import Budget
+    from sfumato.engines.parts import Parted
     from sfumato.engines.recoding import Recoding
     from sfumato.engines.results import ClassSizes, Codes
 
@@ -167,7 +168,7 @@ class Engine(Protocol):
 
     def stage(
         self,
-        recoding: Recoding,
+        recoding: Recoding | Parted,
         destination: str,
         *,
         format: str | None = None,

@@ -26,6 +26,8 @@ from sfumato.errors import EngineError
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from sfumato.engines.parts import Parted
+
 __all__ = [
     "Cells",
     "Combinations",
@@ -245,20 +247,17 @@ def mapping_table(step: Step) -> pa.Table:
     )
 
 
-def output_schema(columns: Sequence[Column], recoding: Recoding) -> pa.Schema:
+def output_schema(columns: Sequence[Column], recoding: Recoding | Parted) -> pa.Schema:
     """Columns and types of what a recoding writes."""
     import pyarrow as pa
 
-    written = {name: cells for step in recoding.steps for name, cells in step.cells.items()}
-    fields = [
-        pa.field(c.name, written[c.name].values.type if c.name in written else c.type)
-        for c in columns
-    ]
-    known = {column.name for column in columns}
-    fields += [
-        pa.field(name, cells.values.type) for name, cells in written.items() if name not in known
-    ]
-    return pa.schema([field for field in fields if field.name not in recoding.drop])
+    if isinstance(recoding, Recoding):
+        cells = {name: cells for step in recoding.steps for name, cells in step.cells.items()}
+        written = {name: made.values.type for name, made in cells.items()}
+    else:
+        written = dict(recoding.written)
+    types = {column.name: column.type for column in columns} | written
+    return pa.schema([pa.field(n, type_) for n, type_ in types.items() if n not in recoding.drop])
 
 
 def recoded_batch(

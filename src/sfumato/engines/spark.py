@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from sqlglot import exp
 
+from sfumato._version import __version__
 from sfumato.engines import statements as sql
 from sfumato.engines.database_types import by_position, columns_of, uploadable
 from sfumato.engines.protocol import BATCH_ROWS, Capabilities, Column, Source, column_of
 from sfumato.engines.results import as_declared
-from sfumato.engines.sql_engine import Connection, Session, SQLEngine
+from sfumato.engines.sql_engine import Connection, Session, SQLEngine, temporary_name
 from sfumato.engines.writing import ONE_COLUMN_NULL, FileFormat, format_of
 from sfumato.errors import EngineError, ParameterError
 
@@ -37,6 +38,10 @@ _EMPTY = "\0sfumato: the empty string\0"
 class _Dialect(sql.Dialect):
     def random(self, seed: int) -> sql.Node:
         return exp.Anonymous(this="RAND", expressions=[exp.Literal.number(seed)])
+
+    def class_hash(self, keys: Sequence[sql.Node]) -> sql.Node:
+        hashed = exp.Anonymous(this="XXHASH64", expressions=[key.copy() for key in keys])
+        return exp.BitwiseAnd(this=hashed, expression=exp.Literal.number((1 << 63) - 1))
 
     def hex_number(self, digits: sql.Node) -> sql.Node:
         bases = [exp.Literal.number(16), exp.Literal.number(10)]
@@ -68,6 +73,7 @@ class Spark:
         self.spark: SparkSession = frame.sparkSession
         self._view: str | None = None
         self._columns: tuple[Column, ...] = ()
+        self._checked = False
 
     def rows(self) -> sql.Rows:
         """The frame as a temporary view."""
@@ -136,6 +142,38 @@ class Spark:
         context = self.spark.sparkContext
         return context.addJobTag, context.removeJobTag, context.cancelJobsWithTag
 
+    def require_own_version(self) -> None:
+        """Refuse executors that do not have Sfumato, or another version of it."""
+        if self._checked:
+            return
+        frame = self.spark.range(0, 64, 1, self.spark.sparkContext.defaultParallelism)
+        found = {row.version for row in frame.mapInArrow(_versions(), "version string").collect()}
+        if found - {__version__}:
+            others = ", ".join(sorted(found - {__version__}))
+            raise EngineError(
+                f"executors need sfumato {__version__} to work on parts, and have {others}",
+                where=self.name,
+                remedy="Install the same version there, or set PYSPARK_PYTHON to a Python that "
+                "has it.",
+            )
+        self._checked = True
+
+    def accumulated(self, reports: dict[int, bytes]) -> Any:
+        """An accumulator that gathers reports by part into a mapping of ours."""
+        from pyspark.accumulators import AccumulatorParam
+
+        class Gathered(AccumulatorParam):  # type: ignore[misc]
+            def zero(self, value: dict[int, bytes]) -> dict[int, bytes]:
+                return {}
+
+            def addInPlace(
+                self, value1: dict[int, bytes], value2: dict[int, bytes]
+            ) -> dict[int, bytes]:
+                value1.update(value2)
+                return value1
+
+        return self.spark.sparkContext.accumulator(reports, Gathered())
+
     def _lost(self) -> EngineError:
         return EngineError(
             "the connection to Spark was lost",
@@ -169,6 +207,8 @@ class Spark:
 
 class _Session:
     """Statements whose jobs bear one tag (see `Session`)."""
+
+    runs_work = True
 
     def __init__(self, database: Spark) -> None:
         self._database = database
@@ -217,6 +257,30 @@ class _Session:
             self._database.spark.createDataFrame(cells, types).createOrReplaceTempView(name)
         self._uploaded.append(name)
 
+    def apply(
+        self,
+        statement: sql.Node,
+        act: Callable[[pa.Table], tuple[pa.Table, bytes]],
+        schema: pa.Schema,
+        reports: dict[int, bytes],
+    ) -> sql.Node:
+        """Work on each part on the executors, which must have this version of Sfumato.
+
+        Reports come back as an accumulator by part, so that a part that was worked on twice,
+        because an executor was lost, is reported once.
+        """
+        with self._database.guarded():
+            self._database.require_own_version()
+            _, types = uploadable(schema.empty_table())
+            told = self._database.accumulated(reports)
+            rows = self._database.answer(statement)
+            made = rows.groupBy(rows.columns[0]).applyInArrow(_one_part(act, told), types)
+            name = temporary_name()
+            by_position(made).createOrReplaceTempView(name)
+        self._uploaded.append(name)
+        cells = [sql.named(sql.field(f"c{at}"), name) for at, name in enumerate(schema.names)]
+        return exp.select(*cells).from_(sql.table(name))
+
     def seed(self, seed: int) -> None:
         """Nothing: a statement carries its seed, which decides while partitions stay."""
 
@@ -260,6 +324,10 @@ class _Target:
             writer = frame.write.format(self._format).options(**self._options)
             writer.option("emptyValue", '""').save(self._partial)
             self._require_marker()
+
+    def fill_rows(self, *_: object) -> None:
+        """Never asked for: executors write what they make."""
+        raise NotImplementedError("Spark writes where the rows are")
 
     def engine(self) -> SQLEngine:
         """Reads the folder."""
@@ -430,6 +498,36 @@ def _packing() -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]
             yield pa.RecordBatch.from_arrays([data], names=["rows"])
 
     return packed
+
+
+def _versions() -> Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]]:
+    """The version of Sfumato on the executors; travels by value, since there may be none."""
+
+    def told(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        import pyarrow as pa
+
+        try:
+            from sfumato import __version__ as version
+        except ImportError:
+            version = "none"
+        for _ in batches:
+            yield pa.record_batch({"version": [version]})
+
+    return told
+
+
+def _one_part(
+    act: Callable[[pa.Table], tuple[pa.Table, bytes]], told: Any
+) -> Callable[[pa.Table], pa.Table]:
+    """What an executor does with the rows of one part, whose number comes first."""
+
+    def done(rows: pa.Table) -> pa.Table:
+        part = int(rows.column(0)[0].as_py())
+        made, report = act(rows.drop_columns([rows.column_names[0]]))
+        told.add({part: report})
+        return uploadable(made)[0]
+
+    return done
 
 
 def _java_class(error: Any) -> str:

@@ -12,11 +12,21 @@ import uuid
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
 from sfumato.engines import statements as sql
+from sfumato.engines.parts import (
+    InOrder,
+    Parted,
+    Parting,
+    Recoder,
+    Worked,
+    in_turn,
+    tables_of_parts,
+)
 from sfumato.engines.protocol import (
     BATCH_ROWS,
     Capabilities,
@@ -39,7 +49,8 @@ from sfumato.engines.recoding import (
     recoded_batch,
     unmatched,
 )
-from sfumato.engines.results import ClassSizes, Codes, codes_of, rows_identity
+from sfumato.engines.results import ClassSizes, Codes, as_declared, codes_of, rows_identity
+from sfumato.engines.spool import PrivateFolder
 from sfumato.engines.staging import Target, TargetStaged, stage_batches
 from sfumato.errors import BudgetError, EngineMemoryError
 
@@ -60,6 +71,9 @@ _SECONDS_BETWEEN_LOOKS = 0.05
 class Session(AbstractContextManager["Session"], Protocol):
     """Some statements that belong together; what was uploaded goes when it ends."""
 
+    runs_work: bool
+    """Whether `apply` does our work where the rows are."""
+
     def execute(self, statement: sql.Node, columns: Sequence[Column]) -> pa.Table:
         """The answer to a statement, under these names and in these types."""
 
@@ -73,6 +87,19 @@ class Session(AbstractContextManager["Session"], Protocol):
 
     def upload(self, name: str, table: pa.Table) -> None:
         """Make a table that statements of this session can name."""
+
+    def apply(
+        self,
+        statement: sql.Node,
+        act: Callable[[pa.Table], tuple[pa.Table, bytes]],
+        schema: pa.Schema,
+        reports: dict[int, bytes],
+    ) -> sql.Node | None:
+        """Do something with each part where the rows are: a statement that asks for the outcome.
+
+        The first column of the given statement numbers the parts. Reports are there once the
+        outcome was asked for. None where the database does not run what we do.
+        """
 
     def seed(self, seed: int) -> None:
         """Make random numbers repeatable where the statement's text cannot."""
@@ -223,14 +250,19 @@ class SQLEngine:
 
     def stage(
         self,
-        recoding: Recoding,
+        recoding: Recoding | Parted,
         destination: str,
         *,
         format: str | None = None,
         budget: Budget | None = None,
     ) -> Staged:
-        """Write a release: as a file row by row in order, or in the database by joins."""
+        """Write a release: as a file row by row in order, or in the database by joins.
+
+        One that is made part by part is written as parts are done, without any join.
+        """
         schema = output_schema(self.schema(), recoding)
+        if isinstance(recoding, Parted):
+            return self._stage_parts(recoding, schema, destination, format, budget)
         if self.capabilities.ordered:
             batches = self._recoded_in_order(recoding, schema, budget)
             return stage_batches(
@@ -239,7 +271,7 @@ class SQLEngine:
         target = self.connection.target(destination, format, schema)
         with self._joined(recoding, budget) as (session, statement):
             if target is not None:
-                return TargetStaged(target, destination, session, statement)
+                return TargetStaged(target, destination, lambda: target.fill(session, statement))
             columns = [column_of(field.name, field.type) for field in schema]
             streamed = session.stream(statement, columns)
             return stage_batches(streamed, schema, destination, format, reopen=self._reopened)
@@ -365,8 +397,221 @@ class SQLEngine:
             with closing(numbered):
                 yield Combinations(numbered, len(mappings), self.name)
 
+    def ends(self, column: str) -> pa.Array:
+        """The smallest and the largest value of a column, and null if it occurs."""
+        import pyarrow as pa
+
+        (declared,) = columns_named(self.schema(), [column])
+        low, high = (replace(declared, name=name) for name in ("low", "high"))
+        statement = sql.ends(self.connection.rows(), column)
+        found = self._ask(statement, [low, high, whole_number("nulls")])
+        nulls = pa.nulls(1 if found.column(2)[0].as_py() else 0, declared.type)
+        both = (found.column(at).combine_chunks() for at in range(2))
+        return pa.concat_arrays([*both, nulls])
+
+    def part_counts(
+        self, parting: Parting, columns: Sequence[str] = (), budget: Budget | None = None
+    ) -> pa.Table:
+        """Rows of each part, for each combination of some columns; the part comes first."""
+        rows = self.connection.rows()
+        found = [whole_number(sql.PART), *columns_named(self.schema(), columns)]
+        with self._cutting(parting, budget) as (session, thresholds):
+            statement = sql.part_counts(rows, columns, parting, thresholds)
+            return session.execute(statement, [*found, whole_number("\0rows")])
+
+    def over_classes(
+        self,
+        columns: Sequence[str],
+        by: Sequence[str],
+        parts: int,
+        act: Callable[[pa.Table], pa.Table],
+        schema: pa.Schema,
+        budget: Budget | None = None,
+    ) -> pa.Table:
+        """Do something with the classes of some columns, part by part, and collect what it gives.
+
+        Classes that agree on `by` are in one part. They come with their counts in the last column,
+        to where the rows are if the database can run what is done, else here one part at a time.
+        """
+        import pyarrow as pa
+
+        rows = self.connection.rows()
+        parts = parts if rows.dialect.class_hash(rows.keys(by)) is not None else 1
+        statement = sql.classes_in_parts(rows, columns, by, parts)
+        sent = (*columns_named(self.schema(), columns), whole_number("\0count"))
+        session = self.connection.session()
+        with interrupting(budget, session.cancel, "counting classes", self.name), session:
+            whole = Recoder(Answer(act), sent, tuple(c.name for c in sent), schema)
+            answer = session.apply(statement, whole, schema, {})
+            if answer is not None:
+                found = [column_of(field.name, field.type) for field in schema]
+                return session.execute(answer, found)
+            ordered = sql.sorted_by_part(statement) if parts > 1 else statement
+            stream = session.stream(ordered, [whole_number(sql.PART), *sent])
+            with closing(stream):
+                answers = [act(as_declared(t, sent)) for _, t in tables_of_parts(stream)]
+        return pa.concat_tables(answers) if answers else schema.empty_table()
+
+    def try_parts(self, parted: Parted, budget: Budget | None = None) -> None:
+        """Make a release part by part and keep nothing of it but the reports."""
+        schema = output_schema(self.schema(), parted)
+        with self._in_parts(parted, schema, budget) as (session, statement, recoder):
+            answer = session.apply(statement, recoder, schema, parted.reports)
+            if answer is not None:
+                session.run(sql.counted(answer))
+                return
+            for _ in self._worked(parted, session, statement, recoder, budget):
+                pass
+
+    def _stage_parts(
+        self,
+        parted: Parted,
+        schema: pa.Schema,
+        destination: str,
+        format: str | None,
+        budget: Budget | None,
+    ) -> Staged:
+        parted.reports.clear()
+        if self.capabilities.ordered:
+            batches = self._parts_in_order(parted, schema, budget)
+            return stage_batches(
+                batches, schema, destination, format, reopen=self._reopened, inputs=self.paths
+            )
+        target = self.connection.target(destination, format, schema)
+        # What passes by to a table of the same database passes as text: nothing is lost on the way.
+        passing = [] if target is None else [n for n in schema.names if n not in parted.written]
+        with self._in_parts(parted, schema, budget, passing) as (session, statement, recoder):
+            if target is not None:
+                answer = session.apply(statement, recoder, schema, parted.reports)
+                if answer is not None:
+                    return TargetStaged(target, destination, lambda: target.fill(session, answer))
+            made = self._worked(parted, session, statement, recoder, budget)
+            batches = (batch for table in made for batch in table.to_batches())
+            if target is None:
+                return stage_batches(batches, schema, destination, format, reopen=self._reopened)
+            return TargetStaged(
+                target, destination, lambda: target.fill_rows(schema, parted.written, batches)
+            )
+
+    @contextmanager
+    def _cutting(self, parting: Parting, budget: Budget | None) -> Iterator[tuple[Session, str]]:
+        """A session that knows the values at which rows are cut, and where they are."""
+        rows = self.connection.rows()
+        session = self.connection.session(writing=True)
+        with interrupting(budget, session.cancel, "parting rows", self.name), session:
+            name = temporary_name()
+            if parting.cuts:
+                types = {column.name: column.type for column in rows.columns}
+                session.upload(name, parting.thresholds(types))
+            yield session, name
+
+    @contextmanager
+    def _in_parts(
+        self,
+        parted: Parted,
+        schema: pa.Schema,
+        budget: Budget | None,
+        passing: Sequence[str] = (),
+    ) -> Iterator[tuple[Session, sql.Node, Recoder]]:
+        """A session, the statement that gives rows part by part, and what is done with them."""
+        import pyarrow as pa
+
+        rows = self.connection.rows()
+        names = [n for n in rows.names if n in parted.reads or n in schema.names]
+        with self._cutting(parted.parting, budget) as (session, thresholds):
+            far = session.runs_work
+            text = [] if far else [n for n in passing if n not in parted.reads]
+            sent = tuple(
+                column_of(column.name, pa.string()) if column.name in text else column
+                for column in columns_named(self.schema(), names)
+            )
+            fields = [
+                pa.field(f.name, pa.string()) if f.name in passing and not far else f
+                for f in schema
+            ]
+            recoder = Recoder(parted.work, sent, parted.reads, pa.schema(fields))
+            statement = sql.in_parts(
+                rows, names, parted.parting, thresholds, sort=not far, text=text
+            )
+            yield session, statement, recoder
+
+    def _worked(
+        self,
+        parted: Parted,
+        session: Session,
+        statement: sql.Node,
+        recoder: Recoder,
+        budget: Budget | None,
+    ) -> Iterator[pa.Table]:
+        """The rows of each part after the work, which is done here."""
+        streamed = session.stream(statement, [whole_number(sql.PART), *recoder.sent])
+        with closing(streamed):
+            parts = tables_of_parts(streamed)
+            for part, (made, report) in in_turn(recoder, parts, parted.workers):
+                parted.reports[part] = report
+                if budget is not None:
+                    budget.progress("solving parts", len(parted.reports) / parted.parting.parts)
+                yield made
+
+    def _parts_in_order(
+        self, parted: Parted, schema: pa.Schema, budget: Budget | None
+    ) -> Iterator[pa.RecordBatch]:
+        """Parts are solved and laid aside one after the other, then read in the order of rows."""
+        import pyarrow as pa
+
+        rows = self.connection.rows()
+        names = [name for name in rows.names if name in parted.reads]
+        place = max((*names, ""), key=len) + "\0position"
+        sent = (whole_number(place), *columns_named(self.schema(), names))
+        written = [field for field in schema if field.name in parted.written]
+        given = pa.schema([pa.field(place, pa.int64()), *written])
+        folder = PrivateFolder()
+        try:
+            aside = InOrder(folder.path, place)
+            with self._cutting(parted.parting, budget) as (session, thresholds):
+                statement = sql.in_parts(rows, names, parted.parting, thresholds, numbered=True)
+                recoder = Recoder(parted.work, sent, parted.reads, given)
+                for made in self._worked(parted, session, statement, recoder, budget):
+                    aside.add(made)
+            yield from self._beside(aside, parted, schema, place, budget)
+        finally:
+            folder.close()
+
+    def _beside(
+        self, aside: InOrder, parted: Parted, schema: pa.Schema, place: str, budget: Budget | None
+    ) -> Iterator[pa.RecordBatch]:
+        """Rows of the source in order, with the cells that were laid aside."""
+        import pyarrow as pa
+
+        read = [name for name in schema.names if name not in parted.written]
+        total, done = self.row_count(), 0
+        # A reading of no column might lose the number of rows.
+        for batch in self.batches(read or names_in(self.schema(), None)[:1]):
+            cells = aside.before(done + batch.num_rows)
+            if cells is not None:
+                at = cells.column(place).to_numpy() - done
+                kept = batch.take(pa.array(at)) if cells.num_rows < batch.num_rows else batch
+                arrays = [
+                    (cells if name in parted.written else kept).column(name)
+                    for name in schema.names
+                ]
+                yield pa.RecordBatch.from_arrays(arrays, names=schema.names)
+            done += batch.num_rows
+            if budget is not None:
+                budget.progress("writing", done / total if total else None)
+
     def _reopened(self, source: Source) -> Engine:
         return SQLEngine(self.connection.over(source))
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What is done with the classes of a part, as work that leaves out no row."""
+
+    act: Callable[[pa.Table], pa.Table]
+
+    def __call__(self, rows: pa.Table) -> Worked:
+        return Worked(self.act(rows), None, b"")
 
 
 @contextmanager

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import weakref
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -165,6 +165,11 @@ class Target(Protocol):
     def fill(self, session: Session, statement: sql.Node) -> None:
         """Write the rows of a statement under the temporary name."""
 
+    def fill_rows(
+        self, schema: pa.Schema, written: Container[str], batches: Iterable[pa.RecordBatch]
+    ) -> None:
+        """Write rows that come from here; what was not written keeps the type it has there."""
+
     def engine(self) -> Engine:
         """Reads what was written, under whichever name it has now."""
 
@@ -178,15 +183,13 @@ class Target(Protocol):
 class TargetStaged:
     """A release in the database that does not have its final name yet (see `Staged`)."""
 
-    def __init__(
-        self, target: Target, destination: str, session: Session, statement: sql.Node
-    ) -> None:
+    def __init__(self, target: Target, destination: str, fill: Callable[[], None]) -> None:
         self.destination = destination
         self._target = target
         self._waits = True
         self._engine: Engine | None = None
         try:
-            target.fill(session, statement)
+            fill()
         except BaseException:
             with suppress(SfumatoError):
                 target.remove()

@@ -11,6 +11,7 @@ is compared byte for byte whatever collation the database would use.
 
 from __future__ import annotations
 
+from collections.abc import Mapping as Map
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -22,14 +23,16 @@ from sqlglot import exp
 from sfumato.errors import SourceError
 
 if TYPE_CHECKING:
+    from sfumato.engines.parts import Parting
     from sfumato.engines.protocol import Column, Kind
 
 __all__ = [
-    "ORIGIN", "POSITION", "TUPLE", "Dialect", "Mapping", "Node", "Rows", "about", "all_rows",
-    "at_positions", "at_random", "class_sizes", "classes", "count_rows", "dropped", "entries",
-    "field", "fingerprint", "matched", "named", "new_table", "no_rows", "null_counts",
-    "parsed_name", "parsed_query", "quoted", "recoded", "renamed", "row_count", "row_number",
-    "table", "table_of", "text",
+    "ORIGIN", "PART", "POSITION", "TUPLE", "Dialect", "Mapping", "Node", "Rows", "about",
+    "all_rows", "at_positions", "at_random", "bucket", "class_sizes", "classes",
+    "classes_in_parts", "count_rows", "counted", "dropped", "entries", "field", "fingerprint",
+    "in_parts", "matched", "named", "new_table", "no_rows", "nothing_of", "null_counts",
+    "parsed_name", "parsed_query", "part_counts", "quoted", "recoded", "renamed", "row_count",
+    "row_number", "sorted_by_part", "table", "table_of", "text",
 ]  # fmt: skip
 
 Node = exp.Expression
@@ -70,7 +73,7 @@ class Dialect:
         return exp.Anonymous(this="RANDOM")
 
     def class_hash(self, keys: Sequence[Node]) -> Node | None:
-        """A number that equal keys share, to count classes in parts; None if there is none."""
+        """A number that equal keys share, not negative; None if there is none."""
         return None
 
     def hexadecimal(self, cell: Node) -> Node:
@@ -248,6 +251,13 @@ def null_counts(rows: Rows, names: Sequence[str]) -> Node:
     return exp.select(*counts).from_(rows.relation())
 
 
+def ends(rows: Rows, name: str) -> Node:
+    """The smallest and the largest value of a column, and how many cells are null."""
+    nulls = exp.Sub(this=count_rows(), expression=exp.Count(this=rows.cell(name)))
+    figures = (exp.Min(this=rows.key(name)), exp.Max(this=rows.key(name)), nulls)
+    return exp.select(*figures).from_(rows.relation())
+
+
 def class_sizes(rows: Rows, names: Sequence[str], part: int = 0, parts: int = 1) -> Node:
     """Histogram of class sizes: a group-by over a group-by.
 
@@ -255,8 +265,7 @@ def class_sizes(rows: Rows, names: Sequence[str], part: int = 0, parts: int = 1)
     """
     sized = exp.select(named(count_rows(), "size")).from_(rows.relation())
     if parts > 1:
-        hashed = rows.dialect.class_hash(rows.keys(names))
-        remainder = exp.Mod(this=hashed, expression=exp.Literal.number(parts))
+        remainder = bucket(rows, names, parts)
         sized = sized.where(exp.EQ(this=remainder, expression=exp.Literal.number(part)))
     return (
         exp.select(field("size"), named(count_rows(), "classes"))
@@ -273,6 +282,110 @@ def classes(rows: Rows, names: Sequence[str], limit: int | None = None) -> Node:
     found = exp.select(*cells, named(count_rows(), "count")).from_(rows.relation())
     found = _by_class(found, rows, names)
     return found if limit is None else found.limit(limit + 1)
+
+
+PART = "part"
+
+
+def bucket(rows: Rows, names: Sequence[str], parts: int) -> Node:
+    """One of so many numbers, the same for rows that agree on some columns."""
+    hashed = rows.dialect.class_hash(rows.keys(names))
+    if parts < 2 or not names or hashed is None:
+        return exp.Literal.number(0)
+    return exp.cast(
+        exp.paren(exp.Mod(this=exp.paren(hashed), expression=exp.Literal.number(parts))), "int"
+    )
+
+
+def part_of(rows: Rows, parting: Parting, thresholds: str) -> Node:
+    """The part of a row, given the relation that holds the values of all cuts."""
+
+    def leads_to(at: int) -> Node:
+        if at < 0:
+            return exp.Literal.number(-1 - at)
+        cut = parting.cuts[at]
+        values = [field(f"t{at}_{nth}", thresholds) for nth in range(len(cut.values))]
+        key = rows.key(cut.column)
+        goes = key.isin(*values) if cut.among else exp.LT(this=key, expression=values[0])
+        return exp.Case().when(goes, leads_to(cut.yes)).else_(leads_to(cut.no))
+
+    return leads_to(0) if parting.cuts else exp.Literal.number(0)
+
+
+def in_parts(
+    rows: Rows,
+    names: Sequence[str],
+    parting: Parting,
+    thresholds: str,
+    *,
+    numbered: bool = False,
+    sort: bool = True,
+    text: Sequence[str] = (),
+) -> Node:
+    """All rows with the number of their part in front, the rows of a part one after the other.
+
+    With `numbered` the position of each row comes next; columns in `text` travel as text.
+    """
+    needed = [name for name in rows.names if name in names or name in parting.columns]
+    part = named(exp.cast(part_of(rows, parting, thresholds), "int"), PART)
+    cells: list[Node] = []
+    for name in names:
+        cell = _as_published(rows, name)
+        cells.append(named(exp.cast(cell, "text") if name in text else cell, f"c{rows.at(name)}"))
+    position: list[Node] = [field(POSITION, ORIGIN)] if numbered else []
+    source = rows.numbered(needed).subquery(quoted(ORIGIN)) if numbered else rows.relation()
+    found = exp.select(part, *position, *cells).from_(source)
+    if parting.cuts:
+        found = found.join(table(thresholds), join_type="cross")
+    order = [field(name) for name in (PART, *([POSITION] if numbered else []))]
+    return found.order_by(*order) if sort and (parting.cuts or numbered) else found
+
+
+def part_counts(rows: Rows, names: Sequence[str], parting: Parting, thresholds: str) -> Node:
+    """How many rows each part has, for each combination of some columns."""
+    part = exp.cast(part_of(rows, parting, thresholds), "int")
+    keys = rows.keys(names)
+    cells = [named(key, f"c{rows.at(name)}") for name, key in zip(names, keys, strict=True)]
+    found = exp.select(named(part, PART), *cells, named(count_rows(), "count")).from_(
+        rows.relation()
+    )
+    if parting.cuts:
+        found = found.join(table(thresholds), join_type="cross")
+    return found.group_by(part.copy(), *keys) if parting.cuts or keys else found
+
+
+def classes_in_parts(rows: Rows, names: Sequence[str], by: Sequence[str], parts: int) -> Node:
+    """The classes of some columns with their counts, those that agree on `by` in one part."""
+    part = bucket(rows, by, parts)
+    keys = rows.keys(names)
+    cells = [named(key, f"c{rows.at(name)}") for name, key in zip(names, keys, strict=True)]
+    found = exp.select(named(part, PART), *cells, named(count_rows(), "count"))
+    found = found.from_(rows.relation()).group_by(*keys)
+    return found
+
+
+def sorted_by_part(statement: Node) -> Node:
+    """The same, the rows of a part one after the other."""
+    assert isinstance(statement, exp.Select)
+    return statement.order_by(field(PART))
+
+
+def counted(statement: Node) -> Node:
+    """How many rows a statement gives."""
+    assert isinstance(statement, exp.Select)
+    return exp.select(named(count_rows(), "rows")).from_(statement.subquery(quoted("counted")))
+
+
+def nothing_of(rows: Rows, names: Sequence[str], types: Map[str, str]) -> Node:
+    """No rows of some columns, in the types the database has unless others are named."""
+    cells = [
+        exp.cast(exp.null(), exp.DataType.build(types[name], dialect=rows.dialect.name))
+        if name in types
+        else rows.cell(name)
+        for name in names
+    ]
+    shown = [named(cell, name) for cell, name in zip(cells, names, strict=True)]
+    return exp.select(*shown).from_(rows.relation()).where(exp.false())
 
 
 def at_positions(rows: Rows, names: Sequence[str], wanted: str) -> Node:

@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from sfumato.budget import Budget
 from sfumato.engines import statements as sql
+from sfumato.engines.parts import Parted
 from sfumato.engines.protocol import (
     BATCH_ROWS,
     Capabilities,
@@ -148,7 +149,7 @@ class StreamEngine:
 
     def stage(
         self,
-        recoding: Recoding,
+        recoding: Recoding | Parted,
         destination: str,
         *,
         format: str | None = None,

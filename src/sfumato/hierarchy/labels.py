@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -215,6 +215,50 @@ class Published:
         kept = groups >= 0
         codes[kept] = self.codes[groups[kept]]
         return replace(self, codes=codes)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Published]) -> Published:
+        """What several parts of a table publish, one after the other; equal cells become one.
+
+        Examples
+        --------
+        >>> from sfumato.hierarchy import Ranges
+        >>> age = Ranges(pa.array([21, 25, 34]), "age")
+        >>> both = Published.joined([age.published([0], [1]), age.published([0, 2], [1, 2])])
+        >>> both.codes.tolist(), both.labels.to_pylist()
+        ([0, 0, 1], ['[21, 26)', '34'])
+        """
+        alike = all(part.order is parts[0].order for part in parts)
+        starts = np.cumsum([0, *(0 if alike else len(part.order) for part in parts[:-1])])
+        sizes = np.cumsum([0, *(len(part.labels) for part in parts[:-1])])
+        labels = pa.concat_arrays([part.labels for part in parts])
+        text = np.asarray(labels.dictionary_encode(null_encoding="encode").indices)
+        order = parts[0].order if alike else np.concatenate([part.order for part in parts])
+        low, high = (
+            np.concatenate([getattr(p, end) + at for p, at in zip(parts, starts, strict=True)])
+            for end in ("low", "high")
+        )
+        # Sets of values are listed once for each part: there the text alone tells cells apart.
+        keys = (text, low, high) if alike else (text, high - low)
+        _, first, inverse = np.unique(
+            np.stack(keys, axis=1), axis=0, return_index=True, return_inverse=True
+        )
+        codes = [
+            np.where(part.codes < 0, -1, inverse.ravel()[np.maximum(part.codes, 0) + at])
+            if len(part.labels)
+            else part.codes
+            for part, at in zip(parts, sizes, strict=True)
+        ]
+        return cls(
+            codes=np.concatenate(codes).astype(np.int32),
+            labels=labels.take(pa.array(first)),
+            loss=np.concatenate([part.loss for part in parts])[first],
+            height_loss=np.concatenate([part.height_loss for part in parts])[first],
+            domain_loss=np.concatenate([part.domain_loss for part in parts])[first],
+            low=low[first],
+            high=high[first],
+            order=order,
+        )
 
     def array(self) -> pa.Array:
         """The column as text, suppressed rows left out."""

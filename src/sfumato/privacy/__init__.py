@@ -2,7 +2,14 @@
 
 from sfumato.privacy.alpha_k import AlphaK, Sensitivity
 from sfumato.privacy.base import Counted, Model, Reach, SensitiveColumn
-from sfumato.privacy.check import Check, ModelFinding, Population, check, require_reachable
+from sfumato.privacy.check import (
+    Check,
+    ModelFinding,
+    Population,
+    check,
+    merged_checks,
+    require_reachable,
+)
 from sfumato.privacy.closeness import Closeness
 from sfumato.privacy.diversity import DistinctDiversity, EntropyDiversity, RecursiveDiversity
 from sfumato.privacy.histogram import ClassHistogram
@@ -46,6 +53,7 @@ __all__ = [
     "column_sets",
     "compares",
     "compile_rules",
+    "merged_checks",
     "minimum_rows",
     "model_from_dict",
     "models_of",

@@ -7,7 +7,7 @@ whole table does not satisfy as one class, no release of its rows satisfies.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,14 @@ from sfumato.privacy.histogram import ClassHistogram
 from sfumato.privacy.wildcards import Cells, matching_rows
 from sfumato.results import Result
 
-__all__ = ["Check", "ModelFinding", "Population", "check", "require_reachable"]
+__all__ = [
+    "Check",
+    "ModelFinding",
+    "Population",
+    "check",
+    "merged_checks",
+    "require_reachable",
+]
 
 
 @dataclass(frozen=True)
@@ -94,6 +101,7 @@ def check(
     wildcards: Mapping[str, Sequence[int]] | None = None,
     population: Population | None = None,
     person: Any = None,
+    totals: Mapping[str, Array] | None = None,
 ) -> Check:
     """Measure a table against privacy models.
 
@@ -116,6 +124,9 @@ def check(
         Needed for k-map.
     person
         Who each entry belongs to, as numbers: persons are counted, not rows.
+    totals
+        Rows of the whole table that hold each sensitive value, where only some of its classes are
+        given; put the outcomes together with `merged_checks`.
 
     Examples
     --------
@@ -161,7 +172,9 @@ def check(
         for names in sets
     ]
     findings = tuple(
-        _finding(model, classes, values, population) for classes in counted for model in models
+        _finding(model, classes, values, population, totals or {})
+        for classes in counted
+        for model in models
     )
     first = counted[0]
     return Check(
@@ -219,10 +232,13 @@ def _finding(
     classes: Classes,
     values: Mapping[str, pa.Array],
     population: Population | None,
+    totals: Mapping[str, Array],
 ) -> ModelFinding:
     histogram = column = None
     if model.about is not None:
         histogram = classes.histograms[model.about]
+        if model.about in totals:
+            histogram = replace(histogram, table=totals[model.about])
         column = SensitiveColumn(histogram.total, values.get(model.about))
     sizes = _people(classes, population) if model.asks_people else classes.sizes
     fine, worst = model.measure(Counted(sizes, histogram, column))
@@ -235,6 +251,49 @@ def _finding(
         holds=bool(fine.all()),
         failing_classes=int((~fine).sum()),
         failing_rows=int(classes.own_sizes[~fine].sum()),
+    )
+
+
+_WORST_IS_LEAST = ("k", "l", "p")
+"""What is worst where it is smallest; other figures are worst where they are largest."""
+
+
+def merged_checks(checks: Sequence[Check]) -> Check:
+    """The outcome for a table from those for parts of its classes, by the same models and sets.
+
+    Examples
+    --------
+    >>> from sfumato.privacy import KAnonymity
+    >>> parts = [check([KAnonymity(2)], {"age": ages}, ["age"]) for ages in ([0, 0], [1])]
+    >>> whole = merged_checks(parts)
+    >>> whole.k, whole.classes, whole.findings[0].failing_rows
+    (1, 2, 1)
+    """
+    return Check(
+        holds=all(one.holds for one in checks),
+        findings=tuple(
+            _merged(found) for found in zip(*(one.findings for one in checks), strict=True)
+        ),
+        rows=sum(one.rows for one in checks),
+        classes=sum(one.classes for one in checks),
+        k=min((one.k for one in checks if one.k is not None), default=None),
+        wildcards=False,
+    )
+
+
+def _merged(found: Sequence[ModelFinding]) -> ModelFinding:
+    """One model on one set, from several parts of its classes."""
+    worst: dict[str, Any] = {}
+    for name in found[0].measured:
+        told = [one.measured[name] for one in found if one.measured[name] is not None]
+        choose = min if name in _WORST_IS_LEAST else max
+        worst[name] = choose(told, default=None)
+    return replace(
+        found[0],
+        measured=worst,
+        holds=all(one.holds for one in found),
+        failing_classes=sum(one.failing_classes for one in found),
+        failing_rows=sum(one.failing_rows for one in found),
     )
 
 

@@ -37,6 +37,8 @@ class ClassHistogram:
     unmerged
         What this was before classes took in rows of one another, or the whole table as one class
         where a person may be in several; None where every row is in one class.
+    table
+        Rows of the whole table that hold each value, where these are not all of its classes.
 
     Examples
     --------
@@ -52,6 +54,7 @@ class ClassHistogram:
     count: Array
     cardinality: int
     unmerged: ClassHistogram | None = None
+    table: Array | None = None
 
     @classmethod
     def of(
@@ -130,6 +133,8 @@ class ClassHistogram:
     @cached_property
     def total(self) -> Array:
         """Rows of the whole table that hold each value."""
+        if self.table is not None:
+            return self.table
         whole = self.unmerged or self
         rows = np.bincount(whole.value, weights=whole.count, minlength=self.cardinality)
         return rows.astype(np.int64)

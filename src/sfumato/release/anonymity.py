@@ -7,6 +7,7 @@ of the cells (`combined`), so that is what a promise about all of them must hold
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Self
@@ -17,11 +18,16 @@ import pyarrow as pa
 from sfumato.budget import Budget
 from sfumato.engines.results import Codes
 from sfumato.errors import ColumnError, EngineError, InputError, did_you_mean
-from sfumato.privacy import Check, Model, ModelFinding, check, model_from_dict
+from sfumato.privacy import Check, Model, ModelFinding, check, merged_checks, model_from_dict
 from sfumato.release.promise import Finding
 from sfumato.tables import Table, table
 
 __all__ = ["Anonymity", "combined"]
+
+CLASS_BYTES = 64
+"""What a cell of a class takes while it is checked, at most."""
+ENOUGH_BYTES = 1 << 30
+"""Memory for classes where nobody named a limit; they are checked in parts of a quarter of it."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,6 +139,13 @@ class Anonymity:
         return {"t_reference": "released rows"} if asked else {}
 
     def _measure(self, table: Table, names: tuple[str, ...], budget: Budget | None) -> Check:
+        able = table.engine.capabilities
+        if not able.coded and able.replayable and not self.wildcards and self.person is None:
+            each = CLASS_BYTES * (len(names) + len(self.sensitive) + 1)
+            memory = (budget and budget.memory) or ENOUGH_BYTES
+            parts = -(-table.rows * each * 4 // memory)
+            if parts > 1:
+                return self._measure_parts(table, names, parts, budget)
         who = () if self.person is None else (self.person,)
         entries = table.classes((*names, *self.sensitive, *who), budget=budget)
         return check(
@@ -145,6 +158,56 @@ class Anonymity:
             if self.wildcards
             else None,
             person=None if self.person is None else entries.column(self.person),
+        )
+
+    def _measure_parts(
+        self, table: Table, names: tuple[str, ...], parts: int, budget: Budget | None
+    ) -> Check:
+        """The same from some classes at a time, counted where the rows are if that is possible."""
+        from sfumato.engines.sql_engine import SQLEngine
+
+        assert isinstance(table.engine, SQLEngine)
+        values, totals = {}, {}
+        for name in self.sensitive:
+            column = table.values(name)
+            assert column.counts is not None
+            values[name] = column.values[0]
+            totals[name] = column.counts[np.argsort(column.arrays[0])]
+        counting = _ClassesCheck(self.models, names, values, totals)
+        columns = (*names, *self.sensitive)
+        schema = pa.schema([("check", pa.binary())])
+        found = table.engine.over_classes(columns, names, parts, counting, schema, budget)
+        checks = [pickle.loads(cell) for cell in found.column("check").to_pylist()]
+        return merged_checks(checks)
+
+
+@dataclass(frozen=True, eq=False)
+class _ClassesCheck:
+    """Checks some of the classes of a table, wherever it is called."""
+
+    models: tuple[Model, ...]
+    qi: tuple[str, ...]
+    values: Mapping[str, pa.Array]
+    totals: Mapping[str, Any]
+
+    def __call__(self, classes: pa.Table) -> pa.Table:
+        return pa.table({"check": pa.array([pickle.dumps(self.of(classes))], pa.binary())})
+
+    def of(self, classes: pa.Table) -> Check:
+        """The outcome for classes whose counts are in the last column."""
+        from sfumato.engines.encoding import codes_among, codes_from_arrow
+
+        entries = codes_from_arrow(classes, classes.column_names[-1])
+        codes = {name: entries.column(name) for name in entries.columns}
+        for name, values in self.values.items():
+            codes[name] = codes_among(entries.values_of(name), values)[codes[name]]
+        return check(
+            self.models,
+            codes,
+            self.qi,
+            counts=entries.counts,
+            values=self.values,
+            totals=self.totals,
         )
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.addresses import shown
 from sfumato.budget import Budget
+from sfumato.engines.parts import Parted
 from sfumato.engines.protocol import Staged
 from sfumato.engines.recoding import Recoding
 from sfumato.engines.results import ClassSizes
@@ -94,7 +95,7 @@ class Release(Result, Frames):
     table: Table | None = field(default=None, metadata=_PRIVATE)
     frame: Any = field(default=None, metadata=_PRIVATE, repr=False)
     source: Table | None = field(default=None, metadata=_PRIVATE, repr=False)
-    recoding: Recoding | None = field(default=None, metadata=_PRIVATE, repr=False)
+    recoding: Recoding | Parted | None = field(default=None, metadata=_PRIVATE, repr=False)
     promises: tuple[Promise, ...] = field(default=(), metadata=_PRIVATE, repr=False)
 
     @classmethod
@@ -233,6 +234,7 @@ def publish(
     source, recoding = _made_of(plan)
     staged = source.engine.stage(recoding, target, format=format, budget=budget)
     try:
+        plan = _as_staged(plan)
         with Table(staged.engine()) as written:
             remote = target if source.engine.capabilities.remote else None
             with _witnessed(plan, remote, budget) as promised:
@@ -264,7 +266,12 @@ def rehearse(plan: Release, *, budget: Budget | None = None) -> Release:
     source, recoding = _made_of(plan)
     able = source.engine.capabilities
     if able.remote or not able.replayable:
-        return plan
+        if isinstance(recoding, Parted):
+            from sfumato.engines.sql_engine import SQLEngine
+
+            assert isinstance(source.engine, SQLEngine)
+            source.engine.try_parts(recoding, budget)
+        return _as_staged(plan)
     budget = None if budget is None else budget.unhurried()
     folder = tempfile.TemporaryDirectory(prefix="sfumato-")
     try:
@@ -273,7 +280,7 @@ def rehearse(plan: Release, *, budget: Budget | None = None) -> Release:
         )
         written = Table(staged.engine())
         with _witnessed(plan, None, budget) as promised:
-            release = _measured(promised, written, budget)
+            release = _measured(_as_staged(promised), written, budget)
         release = replace(release, promises=plan.promises)
     except BaseException:
         folder.cleanup()
@@ -282,12 +289,20 @@ def rehearse(plan: Release, *, budget: Budget | None = None) -> Release:
     return replace(release, table=written)
 
 
+def _as_staged(plan: Release) -> Release:
+    """The release with what became known while it was written part by part."""
+    if not isinstance(plan.recoding, Parted):
+        return plan
+    told = dict(plan.recoding.outcome())
+    return replace(plan, **told | {"warnings": (*plan.warnings, *told.get("warnings", ()))})
+
+
 def _forget(staged: Staged, folder: tempfile.TemporaryDirectory[str]) -> None:
     staged.discard()
     folder.cleanup()
 
 
-def _made_of(plan: Release) -> tuple[Table, Recoding]:
+def _made_of(plan: Release) -> tuple[Table, Recoding | Parted]:
     """What a release is made of; one that was read from its certificate knows neither."""
     if plan.source is None or plan.recoding is None:
         raise ParameterError(

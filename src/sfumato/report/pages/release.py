@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from sfumato.addresses import shown
 from sfumato.budget import Budget
+from sfumato.engines.parts import Parted
 from sfumato.engines.recoding import Recoding, Step
 from sfumato.engines.results import ClassSizes
 from sfumato.errors import HierarchyError, ParameterError
@@ -67,7 +68,7 @@ class Compared:
     known: tuple[str, ...]
     """Columns others may know; some of them may have been left out of the release."""
     sizes: Mapping[str, ClassSizes]
-    recoding: Recoding | None = None
+    recoding: Recoding | Parted | None = None
     _moves: dict[str, Moves | None] = field(default_factory=dict)
 
     @property

@@ -1,0 +1,614 @@
+"""Anonymize a table part by part, where its combinations do not fit one machine.
+
+1. **Plan.** A seeded sample and the values of each column give a coarse tree of cuts, Mondrian's
+   first levels: each part expects so many rows that a worker can hold them, and far more than k.
+2. **Count.** One pass counts the rows of each part, and what each holds of the sensitive columns.
+   Parts that do not satisfy the rules by themselves are merged with their neighbours.
+3. **Solve.** The rows of a part go to one worker, any method solves them in the codes, shapes and
+   rules of the whole table, and its new cells are written at once.
+4. **Verify** by other code, as ever: what holds in every part holds in the whole, because all
+   models are monotone; what compares classes with the released rows is measured on those.
+
+The same seed gives the same parts and the same release, whatever the number of workers.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.anonymization.actions import new_values, pseudonym_step, ranked
+from sfumato.anonymization.costs import PartCosts, costs_of_parts
+from sfumato.anonymization.parting import (
+    indices,
+    joined,
+    merged,
+    merged_into,
+    parts_of,
+    plan_parts,
+)
+from sfumato.anonymization.pipeline import (
+    components,
+    prepare,
+    released,
+    shape_of,
+    solve,
+    stay_within,
+)
+from sfumato.anonymization.problem import Problem, Solution
+from sfumato.anonymization.releasing import (
+    all_actions,
+    as_released,
+    label_warnings,
+    promises_of,
+    require_new_names,
+    step_of,
+)
+from sfumato.anonymization.request import Request
+from sfumato.anonymization.suppression import nothing_left
+from sfumato.budget import Budget
+from sfumato.engines.parts import Parted, Parting, Worked
+from sfumato.engines.recoding import Recoding
+from sfumato.engines.results import ClassSizes, Codes, smallest_dtype
+from sfumato.errors import EngineError, ParameterError, TooManyClassesError, spell
+from sfumato.hierarchy import Published
+from sfumato.privacy import SensitiveColumn, compile_rules, require_reachable
+from sfumato.release import Release
+from sfumato.tables import Table
+from sfumato.utility import certainty_penalty
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sfumato.anonymization.problem import Shape
+    from sfumato.engines.sql_engine import SQLEngine
+    from sfumato.privacy import Rules
+
+__all__ = ["PartSolver", "Whole", "parts_for", "release_in_parts", "solve_in_parts"]
+
+Array = npt.NDArray[Any]
+
+CELL_BYTES = 64
+"""What a cell of a combination takes, at most, until the problem it is part of is solved."""
+ENOUGH_BYTES = 1 << 30
+"""Memory for combinations where nobody named a limit."""
+PART_ROWS = 500_000
+"""Rows of a part at most, whatever the memory."""
+SAMPLE_ROWS = 100_000
+"""Rows that the cuts are planned from."""
+MOST_VALUES = 1 << 20
+"""Values of a column that are held; of a column of numbers with more, only the ends are."""
+WORTH_JOINING = 0.25
+"""Share of combinations among rows up to which joining a recoding beats moving rows."""
+LEAST_ROWS = 4
+"""A part expects at least so many times k rows."""
+
+
+def parts_for(table: Table, request: Request, budget: Budget) -> int | None:
+    """In how many parts a request is to be solved; None where it is solved as a whole.
+
+    A database would join rows with their combinations. Once nearly every row is a combination of
+    its own, rows are moved instead: as one part if they fit.
+    """
+    if request.parts is not None:
+        _refuse_what_is_whole(request)
+        return int(request.parts)
+    able = table.engine.capabilities
+    if _whole_because(request) is not None or able.coded or not able.replayable:
+        return None
+    rows, each = table.rows, _bytes_a_row(request)
+    memory = budget.memory or ENOUGH_BYTES
+    if rows * each <= memory // 8:
+        return None
+    combinations = _combinations(table, request)
+    fits = combinations * each <= memory
+    if fits and (combinations <= WORTH_JOINING * rows or not able.remote):
+        return None
+    return max(1, -(-rows // _most_rows(request, budget)))
+
+
+def _bytes_a_row(request: Request) -> int:
+    return CELL_BYTES * (len(request.qi_columns) + len(request.sensitive) + 1)
+
+
+def _workers(budget: Budget) -> int:
+    return max(1, budget.threads or os.cpu_count() or 1)
+
+
+def _most_rows(request: Request, budget: Budget) -> int:
+    """Rows that a worker can hold; half of the memory is for what brings them."""
+    memory = (budget.memory or ENOUGH_BYTES) // 2 // _workers(budget)
+    return min(PART_ROWS, max(1000, memory // _bytes_a_row(request)))
+
+
+def _whole_because(request: Request) -> str | None:
+    """Why a request is solved as a whole; None where it can be solved in parts."""
+    if request.population is not None:
+        return "k-map looks people up for the whole table"
+    if request.person is not None:
+        return "persons have rows in several parts"
+    if request.chosen.judges_sets:
+        return f"method `{request.method}` treats the whole table alike"
+    if request.wildcards:
+        return "stars that match anything also match rows of other parts"
+    return None
+
+
+def _refuse_what_is_whole(request: Request) -> None:
+    if request.parts < 1:
+        raise ParameterError(f"parts = {request.parts} is not possible", remedy="Give 1 or more.")
+    reason = _whole_because(request)
+    if reason is not None:
+        raise ParameterError(
+            f"this cannot be solved in parts: {reason}",
+            remedy=f"Leave out {spell('parts', request.parts)}.",
+        )
+
+
+def _combinations(table: Table, request: Request) -> int:
+    """About how many combinations there are, from a sample.
+
+    The share of a sample's rows that are alone in it is the chance that the next row shows a
+    combination not seen yet (Good 1953); the more rows were seen, the smaller that chance.
+    """
+    from sfumato import kernels
+    from sfumato.engines.encoding import codes_of_table
+
+    columns = tuple(dict.fromkeys((*request.qi_columns, *request.sensitive)))
+    sample = codes_of_table(table.sample(20_000, columns, request.seed))
+    sizes = ClassSizes(
+        *kernels.size_histogram(sample.arrays, sample.cardinalities, entries=sample.entries)
+    )
+    return int(sizes.classes + (table.rows - sample.rows) * sizes.unique)
+
+
+@dataclass(frozen=True, eq=False)
+class Whole:
+    """What a part must know of the table it is part of.
+
+    Attributes
+    ----------
+    rows
+        Rows of the table.
+    values, counts
+        For each quasi-identifier and sensitive column its distinct values in the order of codes,
+        and the rows that hold them; of an open column, its ends.
+    open
+        Columns of numbers with too many values to be held: each part adds its own.
+    changed
+        Values before and after the actions on a column.
+    shapes, inferred
+        How columns may be blurred, and why inferred trees look as they do.
+    rules
+        What must hold, measured against the distribution of the whole table.
+    """
+
+    rows: int
+    values: Mapping[str, pa.Array]
+    counts: Mapping[str, Array]
+    open: frozenset[str]
+    changed: Mapping[str, tuple[pa.Array, pa.Array]]
+    shapes: Mapping[str, Shape]
+    inferred: Mapping[str, str]
+    rules: Rules
+
+    @classmethod
+    def of(cls, table: Table, request: Request, budget: Budget) -> Whole:
+        """Ask for the values of each column, one after the other."""
+        values: dict[str, pa.Array] = {}
+        counts: dict[str, Array] = {}
+        changed: dict[str, tuple[pa.Array, pa.Array]] = {}
+        left_open = set()
+        target = () if request.target is None else (request.target,)
+        names = dict.fromkeys((*request.qi_columns, *request.sensitive, *target, *request.actions))
+        for name in names:
+            budget.progress(f"counting the values of {name}")
+            found = _values(table, name, request)
+            if found is None:
+                left_open.add(name)
+                values[name], counts[name] = _ends(table, name), np.zeros(0, np.int64)
+                continue
+            held, codes = found.values[0], found.arrays[0]
+            assert found.counts is not None
+            if name in request.actions:
+                made = new_values(held, request.actions[name], name)
+                changed[name] = (held, made)
+                held, renumbered = ranked(made)
+                codes = renumbered[codes]
+            values[name] = held
+            counts[name] = np.bincount(codes, found.counts, len(held)).astype(np.int64)
+        rows = table.rows
+        columns = {name: SensitiveColumn(counts[name], values[name]) for name in request.sensitive}
+        require_reachable(request.models, columns, rows)
+        rules = compile_rules(request.models, columns)
+        shapes: dict[str, Shape] = {}
+        inferred: dict[str, str] = {}
+        for name in request.qi_columns:
+            if name not in left_open:
+                shapes[name], why = shape_of(request, name, values[name], counts[name], rules.k)
+                inferred |= {name: why} if why else {}
+        return cls(rows, values, counts, frozenset(left_open), changed, shapes, inferred, rules)
+
+    def coded(self, entries: Codes) -> Codes:
+        """Entries of a part in the codes of the whole."""
+        from sfumato.engines.encoding import codes_among
+
+        arrays, values = [], []
+        for name, array, own in zip(entries.columns, entries.arrays, entries.values, strict=True):
+            known = self.values[name]
+            if name in self.open:
+                known, _ = ranked(joined(known, own))
+            code = codes_among(own, known)
+            if len(code) and code.min() < 0:
+                raise EngineError(
+                    "rows changed while the release was being made",
+                    remedy="Run it again on a table that does not change.",
+                )
+            arrays.append(code.astype(smallest_dtype(len(known)))[array])
+            values.append(known)
+        return Codes(entries.columns, tuple(arrays), tuple(values), entries.counts, entries.entries)
+
+
+def _values(table: Table, name: str, request: Request) -> Codes | None:
+    """A column's values with their counts; None of numbers of which there are too many."""
+    needed = name not in request.qi_columns or name in request.actions
+    try:
+        return table.values(name, None if needed else MOST_VALUES)
+    except TooManyClassesError:
+        if table.column(name).ordered and name not in request.trees and not request.infers_trees:
+            return None
+        raise ParameterError(
+            f"column `{name}` has more than {MOST_VALUES:,} distinct values, too many to be held "
+            "while the table is solved in parts",
+            where=table.name,
+            remedy="Leave it out, or make it coarser first.",
+        ) from None
+
+
+def _ends(table: Table, name: str) -> pa.Array:
+    """The smallest and the largest value of a column, and null if it occurs."""
+    return ranked(_database(table).ends(name))[0]
+
+
+def _database(table: Table) -> SQLEngine:
+    from sfumato.engines.sql_engine import SQLEngine
+
+    assert isinstance(table.engine, SQLEngine)
+    return table.engine
+
+
+@dataclass(frozen=True, eq=False)
+class PartSolver:
+    """Solves the rows of one part, wherever it is called; see `Parted.work`."""
+
+    request: Request
+    whole: Whole
+    seconds: float | None = None
+
+    def __call__(self, rows: pa.Table) -> Worked:
+        """New cells of the rows, in their order."""
+        from sfumato.engines.memory import MemoryEngine
+        from sfumato.tables.frames import ArrowSource
+
+        budget = Budget(seconds=self.seconds, threads=1)
+        rows = self._changed(rows)
+        engine = MemoryEngine(ArrowSource(rows, "a part of the table"), threads=1)
+        table = Table(engine)
+        request = self.request
+        solutions = solve(table, request, budget, self.whole)
+        steps = [step_of(solution, request) for solution in solutions]
+        written = {name for step in steps for name in step.cells}
+        if request.key is not None:
+            steps += [pseudonym_step(table, name, request.key) for name in request.replaced]
+        cells, keep = engine.recoded(Recoding(tuple(steps)))
+        for name in self.whole.changed:
+            if name not in written:
+                cells = cells.append_column(name, rows.column(name))
+        costs = PartCosts.of(solutions, self.whole.counts, self.whole.rows, self.whole.open)
+        told = {
+            "costs": costs,
+            "rows": rows.num_rows,
+            "stopped_by": next((s.stopped_by for s in solutions if s.stopped_by), None),
+            "warnings": [*label_warnings(solutions), *(w for s in solutions for w in s.warnings)],
+        }
+        return Worked(cells, keep, pickle.dumps(told))
+
+    def _changed(self, rows: pa.Table) -> pa.Table:
+        """The rows with the values that actions give them."""
+        from sfumato.engines.encoding import codes_among
+        from sfumato.engines.encoding import codes_of_table as coded
+
+        for name, (old, new) in self.whole.changed.items():
+            own = coded(rows.select([name]))
+            taken = codes_among(own.values[0], old)[own.arrays[0]]
+            at = rows.column_names.index(name)
+            rows = rows.set_column(at, name, new.take(indices(taken)))
+        return rows
+
+
+def release_in_parts(table: Table, request: Request, parts: int, budget: Budget) -> Release:
+    """The release of a table that is solved part by part while it is written, not yet written."""
+    whole = Whole.of(table, request, budget)
+    budget.progress("planning parts")
+    drawn = min(SAMPLE_ROWS, _most_rows(request, budget))
+    sample = table.sample(drawn, request.qi_columns, request.seed)
+    share = sample.num_rows / max(whole.rows, 1)
+    least = int(np.ceil(LEAST_ROWS * whole.rules.k * share))
+    parting = plan_parts(sample, whole, request, parts, least)
+    parting = _checked(_database(table), parting, request, whole, budget)
+    workers = min(_workers(budget), parting.parts)
+    seconds = None
+    if budget.seconds is not None:
+        seconds = budget.remaining * workers / parting.parts
+    reads = _reads(table, request)
+    own = replace(request, asked={})
+    solver = PartSolver(own, whole, seconds)
+    written = _written(table, solver, reads)
+    hidden = [c.name for c in table.engine.schema() if c.name not in table.columns]
+    drop = (*request.dropped, *hidden)
+    parted, qi = as_released(request, written)
+    require_new_names(set(written) - set(request.qi_columns), table)
+    planned = {
+        "parts": parting.parts,
+        "parts_asked": parts,
+        "sample": sample.num_rows,
+        **_cut_cost(sample, parting, request, whole),
+    }
+    told = _Told(request, whole, planned, tuple(table.columns), whole.inferred)
+    recoding = Parted(parting, reads, written, solver, (*drop, *parted), workers, told)
+    return Release(
+        method=request.method,
+        asked=request.asked,
+        qi=qi,
+        rows=whole.rows,
+        promises=promises_of(request, qi, drop),
+        seed=request.seed,
+        source=table,
+        recoding=recoding,
+    )
+
+
+def solve_in_parts(table: Table, request: Request, parts: int, budget: Budget) -> list[Solution]:
+    """Solve a request on rows that are held here, part by part on all cores."""
+    whole = Whole.of(table, request, budget)
+    sample = table.sample(SAMPLE_ROWS, request.qi_columns, request.seed)
+    least = int(np.ceil(LEAST_ROWS * whole.rules.k * sample.num_rows / max(whole.rows, 1)))
+    parting = plan_parts(sample, whole, request, parts, least)
+    sets = components(request.qi)
+    solved = [_in_parts(table, request, one, parting, parts, budget) for one in sets]
+    if len(sets) > 1 and any((one.groups < 0).any() for one in solved):
+        solved = [_in_parts(table, request, request.qi, parting, parts, budget)]
+    return solved
+
+
+def _in_parts(
+    table: Table,
+    request: Request,
+    sets: tuple[tuple[str, ...], ...],
+    parting: Parting,
+    asked: int,
+    budget: Budget,
+) -> Solution:
+    """The solution of some sets of quasi-identifiers, put together from those of parts."""
+    about = request.about(sets)
+    problem = prepare(table, about, budget)
+    part, number = _satisfying(problem, parting)
+    entries = [np.flatnonzero(part == at) for at in range(number)]
+    budget.progress("solving parts")
+
+    def solved(chosen: Array) -> Solution:
+        inside = replace(
+            problem,
+            entries=problem.entries.take(chosen),
+            apart=None if problem.apart is None else problem.apart[chosen],
+            part=True,
+        )
+        return released(inside, about)
+
+    with ThreadPoolExecutor(min(_workers(budget), number), "sfumato-part") as pool:
+        solutions = list(pool.map(solved, entries))
+    whole = _together(problem, solutions, entries)
+    sizes = np.bincount(part, weights=problem.counts, minlength=number)
+    told = {
+        "parts": number,
+        "parts_asked": asked,
+        "rows": [int(sizes.min()), int(sizes.max())],
+    }
+    stay_within(problem, whole, request.method)
+    if problem.rows and not (whole.groups >= 0).any():
+        raise nothing_left(problem, request.models)
+    return replace(whole, details={"in_parts": told}, solves=replace(problem, sets=sets))
+
+
+def _satisfying(problem: Problem, parting: Parting) -> tuple[Array, int]:
+    """The part of each entry, and how many parts there are; all of them satisfy the rules."""
+    from sfumato.privacy._kernels import holds
+
+    first = problem.source
+    part = parts_of(first, parting)
+    if problem.merged is not None:
+        merged = np.zeros(problem.entries.entries, dtype=np.int64)
+        merged[problem.merged.into[::-1]] = part[::-1]
+        part = merged
+    counts = np.zeros((parting.parts, 1 + int(problem.rules.offsets[-1])), dtype=np.int64)
+    np.add.at(counts[:, 0], part, problem.counts)
+    for name, offset in zip(problem.sensitive, problem.rules.offsets, strict=False):
+        np.add.at(counts, (part, 1 + offset + problem.entries.column(name)), problem.counts)
+
+    def satisfied(held: Array) -> bool:
+        return bool(held[0] >= problem.rules.k) and bool(
+            holds(int(held[0]), held[1:], problem.rules)
+        )
+
+    into = merged_into(parting, [satisfied(held) for held in counts], counts, satisfied)
+    return into[part], int(into.max()) + 1
+
+
+def _together(
+    problem: Problem, solutions: Sequence[Solution], entries: Sequence[Array]
+) -> Solution:
+    """One solution from those of parts, each of which is about some of the entries."""
+    groups, entry, rows, begin = [], [], [], 0
+    for solution, chosen in zip(solutions, entries, strict=True):
+        groups.append(np.where(solution.groups < 0, -1, solution.groups + begin))
+        entry.append(chosen if solution.entry is None else chosen[solution.entry])
+        rows.append(problem.counts[chosen] if solution.rows is None else solution.rows)
+        begin += int(solution.groups.max(initial=-1)) + 1
+    order = np.argsort(np.concatenate(entry), kind="stable")
+    pieces = any(solution.entry is not None for solution in solutions)
+    published = {
+        name: Published.joined([_shown(s.published[name], s) for s in solutions])
+        for name in problem.qi
+        if all(name in s.published for s in solutions)
+    }
+    starred = {
+        name: np.concatenate([_of_groups(s.starred[name], s) for s in solutions])
+        for name in problem.qi
+        if all(name in s.starred for s in solutions)
+    }
+    return Solution(
+        np.concatenate(groups)[order].astype(np.int32),
+        published,
+        starred,
+        np.concatenate(entry)[order].astype(np.int64) if pieces else None,
+        np.concatenate(rows)[order].astype(np.int64) if pieces else None,
+        stopped_by=next((s.stopped_by for s in solutions if s.stopped_by), None),
+        warnings=tuple(dict.fromkeys(w for s in solutions for w in s.warnings)),
+    )
+
+
+def _of_groups(per_group: Array, solution: Solution) -> Array:
+    return per_group[: int(solution.groups.max(initial=-1)) + 1]
+
+
+def _shown(published: Published, solution: Solution) -> Published:
+    return replace(published, codes=_of_groups(published.codes, solution))
+
+
+def _reads(table: Table, request: Request) -> tuple[str, ...]:
+    target = () if request.target is None else (request.target,)
+    read = {
+        *request.qi_columns, *request.sensitive, *target, *request.actions, *request.replaced,
+    }  # fmt: skip
+    return tuple(column.name for column in table.engine.schema() if column.name in read)
+
+
+def _written(table: Table, solver: PartSolver, reads: tuple[str, ...]) -> Mapping[str, pa.DataType]:
+    """Columns that parts write and their types: those of a few rows of which nothing is asked."""
+    rules = solver.whole.rules
+    none = np.zeros(0)
+    free = rules._replace(
+        k=1, kinds=none.astype(np.int64), columns=none.astype(np.int64), values=none, extras=none
+    )
+    few = table.sample(200, reads, solver.request.seed)
+    solver = replace(solver, whole=replace(solver.whole, rules=free), seconds=1.0)
+    return {field.name: field.type for field in solver(few).cells.schema}
+
+
+def _checked(
+    engine: SQLEngine, parting: Parting, request: Request, whole: Whole, budget: Budget
+) -> Parting:
+    """The same without parts that do not satisfy the rules; one pass for each sensitive column."""
+    from sfumato.engines.encoding import codes_among
+    from sfumato.privacy._kernels import holds
+
+    if parting.parts < 2:
+        return parting
+    budget.progress("counting parts")
+    rules = whole.rules
+    width = int(rules.offsets[-1])
+    counts = np.zeros((parting.parts, 1 + width), dtype=np.int64)
+    for at, name in enumerate(request.sensitive or (None,)):
+        found = engine.part_counts(parting, () if name is None else (name,), budget)
+        part = found.column(0).to_numpy()
+        rows = found.column(found.num_columns - 1).to_numpy()
+        if at == 0:
+            np.add.at(counts[:, 0], part, rows)
+        if name is not None:
+            own = found.column(1).combine_chunks()
+            values = _as_changed(own, whole, name)
+            code = codes_among(values, whole.values[name])
+            np.add.at(counts, (part, 1 + int(rules.offsets[at]) + code), rows)
+
+    def satisfied(held: Array) -> bool:
+        return bool(holds(int(held[0]), held[1:], rules)) and bool(held[0] >= rules.k)
+
+    fine = [satisfied(held) for held in counts]
+    return merged(parting, merged_into(parting, fine, counts, satisfied))
+
+
+def _as_changed(values: pa.Array, whole: Whole, name: str) -> pa.Array:
+    from sfumato.engines.encoding import codes_among
+
+    if name not in whole.changed:
+        return values
+    old, new = whole.changed[name]
+    return new.take(indices(codes_among(values, old)))
+
+
+def _cut_cost(sample: pa.Table, parting: Parting, request: Request, whole: Whole) -> dict[str, Any]:
+    """What the cuts cost: a sample's loss by Mondrian, as one and without groups across cuts."""
+    from sfumato.anonymization.methods import mondrian
+    from sfumato.engines.memory import MemoryEngine
+    from sfumato.tables.frames import ArrowSource
+
+    if parting.parts < 2 or request.sensitive or whole.changed or len(request.qi) > 1:
+        return {}
+    if sample.num_rows < 2 * LEAST_ROWS * parting.parts * whole.rules.k:
+        return {}
+    table = Table(MemoryEngine(ArrowSource(sample, "the sample"), threads=1))
+    plain = replace(request, values={n: v for n, v in request.values.items() if n != "target"})
+    problem = replace(prepare(table, plain, Budget(threads=1), whole), options={}, limits={})
+    as_one = mondrian.solve(problem)
+    apart = mondrian.solve(replace(problem, apart=parts_of(problem.entries, parting)))
+    losses = [certainty_penalty(replace(s, solves=problem).view) for s in (as_one, apart)]
+    return {"sample_loss_as_one": losses[0], "sample_loss_in_parts": losses[1]}
+
+
+@dataclass(frozen=True, eq=False)
+class _Told:
+    """Turns the reports of parts into what is known of the release."""
+
+    request: Request
+    whole: Whole
+    planned: Mapping[str, Any]
+    columns: tuple[str, ...]
+    inferred: Mapping[str, str] = field(default_factory=dict)
+
+    def __call__(self, reports: Sequence[bytes]) -> Mapping[str, Any]:
+        told = [pickle.loads(report) for report in reports]
+        costs = costs_of_parts(
+            [one["costs"] for one in told], self.whole.counts, self.whole.rows, self.whole.open
+        )
+        sizes = [one["rows"] for one in told]
+        if not costs.released:
+            raise ParameterError(
+                "the privacy models cannot be met: every row of every part would be left out",
+                remedy="Ask for less, or allow more blurring.",
+            )
+        details: dict[str, Any] = {
+            "in_parts": {**self.planned, "rows": [min(sizes), max(sizes)]},
+            "risk": costs.risks,
+        }
+        if self.inferred:
+            details["inferred_hierarchies"] = dict(self.inferred)
+        warned = dict.fromkeys(warning for one in told for warning in one["warnings"])
+        return {
+            "suppressed_rows": self.whole.rows - costs.released,
+            "suppressed_cells": costs.suppressed_cells,
+            "column_actions": all_actions(self.columns, self.request, costs.actions),
+            "utility": costs.utility,
+            "details": details,
+            "rows": costs.released,
+            "k": costs.k,
+            "classes": costs.classes,
+            "stopped_by": next((one["stopped_by"] for one in told if one["stopped_by"]), None),
+            "warnings": tuple(warned),
+        }

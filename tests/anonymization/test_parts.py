@@ -1,0 +1,189 @@
+"""Tables solved in parts: the promise holds, and workers and engines do not change the release."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import sfumato as sf
+from sfumato.anonymization import parts as solving
+from sfumato.anonymization.parting import merged, merged_into, parts_of, plan_parts
+from sfumato.anonymization.parts import Whole
+from sfumato.anonymization.request import Request
+from sfumato.budget import Budget
+from sfumato.engines.parts import Cut, Parting
+from sfumato.errors import ParameterError
+
+QI = ["age", "height", "city"]
+
+
+def people(rows: int = 1200) -> pa.Table:
+    """Rows that are nearly all different, with nulls."""
+    random = np.random.default_rng(3)
+    return pa.table(
+        {
+            "id": np.arange(rows),
+            "age": pa.array([None if a == 30 else int(a) for a in random.integers(20, 80, rows)]),
+            "height": np.round(random.normal(170, 10, rows), 1),
+            "city": random.choice(["Rome", "Oslo", "Köln", "Bern", "Łódź"], rows),
+            "illness": random.choice(["flu", "cold", "gout", "none"], rows),
+        }
+    )
+
+
+def classes(table: pa.Table, names: list[str]) -> Counter[Any]:
+    return Counter(tuple(row.values()) for row in table.select(names).to_pylist())
+
+
+@pytest.mark.parametrize("method", ["mondrian", "kmember", "lattice", "cells", "best"])
+@pytest.mark.parametrize("engine", ["memory", "duckdb"])
+def test_every_method_keeps_its_promise_in_parts(method: str, engine: Any) -> None:
+    source = sf.table(people(400), engine=engine)
+    release = sf.anonymize(source, qi=QI, sensitive=["illness"], k=4, l=2, parts=3, method=method)
+    assert release.details["in_parts"]["parts"] == 3
+    assert release.verified
+    made = release.to_arrow()
+    assert made.num_rows == 400 - release.suppressed_rows
+    illnesses: dict[Any, set[str]] = {}
+    for row in made.to_pylist():
+        illnesses.setdefault(tuple(row[name] for name in QI), set()).add(row["illness"])
+    assert min(classes(made, QI).values()) >= 4
+    assert min(map(len, illnesses.values())) >= 2
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"k": 5},
+        {"k": 5, "relaxed": True},
+        {"k": 4, "sensitive": ["illness"], "t": 0.3},
+        {"k": 4, "columns": {"age": {"round": 5}, "illness": {"recode": {"flu": "cold"}}}},
+        {"k": 4, "boundaries": {"age": {"max_width": 15}}},
+        {"k": 4, "method": "cells", "suppressed_as": "text"},
+    ],
+)
+def test_engines_and_workers_make_the_same_release(asked: dict[str, Any]) -> None:
+    made = [
+        sf.anonymize(
+            sf.table(people(), engine=engine),
+            qi=QI,
+            parts=4,
+            budget=Budget(threads=threads),
+            **asked,
+        )
+        for engine, threads in (("memory", 1), ("memory", 2), ("duckdb", 1), ("duckdb", 2))
+    ]
+    first = made[0]
+    assert first.details["in_parts"]["parts"] > 1
+    for other in made[1:]:
+        assert other.to_arrow().equals(first.to_arrow())
+        assert other.suppressed_rows == first.suppressed_rows
+        assert other.suppressed_cells == first.suppressed_cells
+        assert other.column_actions == first.column_actions
+        assert other.utility["ncp"] == pytest.approx(first.utility["ncp"])
+        entropy = first.utility["non_uniform_entropy"]
+        assert other.utility["non_uniform_entropy"] == pytest.approx(entropy)
+        assert other.utility["granularity"] == pytest.approx(first.utility["granularity"])
+
+
+def test_one_part_is_the_release_of_the_whole() -> None:
+    whole = sf.anonymize(people(), qi=QI, k=5)
+    part = sf.anonymize(sf.table(people(), engine="duckdb"), qi=QI, k=5, parts=1)
+    assert part.to_arrow().equals(whole.to_arrow())
+    for name, cost in part.utility.items():
+        assert cost == pytest.approx(whole.utility[name])
+    assert part.details["risk"] == whole.details["risk"]
+
+
+def test_rows_keep_their_order_and_what_is_not_blurred(tmp_path: Path) -> None:
+    table = people()
+    out = tmp_path / "out.parquet"
+    key = tmp_path / "key"
+    key.write_text("a" * 64)
+    sf.anonymize(
+        sf.table(table, engine="duckdb"),
+        qi=["age", "height"],
+        k=5,
+        parts=4,
+        pseudonyms=["id"],
+        key_file=key,
+        identifiers=["illness"],
+        output=out,
+    )
+    made = pq.read_table(out)
+    assert made.column_names == ["id", "age", "height", "city"]
+    assert made.column("city").equals(table.column("city"))
+    assert len(set(made.column("id").to_pylist())) == table.num_rows
+
+
+def test_what_needs_the_whole_table_is_refused() -> None:
+    with pytest.raises(ParameterError, match="treats the whole table alike"):
+        sf.anonymize(people(), qi=QI, k=5, method="full-domain", parts=2)
+    with pytest.raises(ParameterError, match="looks people up"):
+        sf.anonymize(people(), qi=QI, k_map=5, population=people(), parts=2)
+    with pytest.raises(ParameterError, match="parts"):
+        sf.anonymize(people(), qi=QI, k=5, parts=0)
+
+
+def test_parts_are_chosen_when_combinations_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:
+    source = sf.table(people(), engine="duckdb")
+    assert "in_parts" not in sf.anonymize(source, qi=QI, k=5).details
+    monkeypatch.setattr(solving, "ENOUGH_BYTES", 200_000)
+    monkeypatch.setattr(solving, "PART_ROWS", 300)
+    assert sf.anonymize(source, qi=QI, k=5).details["in_parts"]["parts"] == 4
+    repeated = sf.table(pa.concat_tables([people(100)] * 12), engine="duckdb")
+    assert "in_parts" not in sf.anonymize(repeated, qi=QI, k=5).details
+
+
+def test_numbers_with_too_many_values_are_cut_all_the_same(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(solving, "MOST_VALUES", 100)
+    source = sf.table(people(), engine="duckdb")
+    release = sf.anonymize(source, qi=["age", "height"], k=5, parts=4)
+    assert release.verified
+    whole = sf.anonymize(people(), qi=["age", "height"], k=5)
+    assert release.utility["ncp"] == pytest.approx(whole.utility["ncp"], rel=0.1)
+    names = pa.table(
+        {"name": [f"n{at}" for at in range(500)], "age": [at % 9 for at in range(500)]}
+    )
+    with pytest.raises(ParameterError, match="more than 100 distinct values"):
+        sf.anonymize(sf.table(names, engine="duckdb"), qi=["name", "age"], k=5, parts=2)
+
+
+def test_cuts_say_the_same_here_and_in_the_database() -> None:
+    table = sf.table(people(), engine="duckdb")
+    request = Request.of({"qi": QI, "k": 5}).opened(table)
+    whole = Whole.of(table, request, Budget())
+    sample = table.sample(1200, QI, 0)
+    parting = plan_parts(sample, whole, request, 7)
+    assert parting.parts == 7
+    entries = sf.table(people()).classes(QI)
+    here = np.bincount(parts_of(entries, parting), weights=entries.counts, minlength=7)
+    there = table.engine.part_counts(parting)  # type: ignore[attr-defined]
+    assert dict(zip(*(c.to_pylist() for c in there.columns), strict=True)) == dict(
+        enumerate(here.astype(int).tolist())
+    )
+    assert here.min() > 0.5 * 1200 / 7
+
+
+def test_failing_parts_are_merged_with_their_neighbours() -> None:
+    age = pa.array([40])
+    parting = Parting(
+        (Cut("age", age, False, 1, 2), Cut("a", age, False, -1, -2), Cut("b", age, False, -3, -4)),
+        4,
+    )
+    counts = np.array([[9], [1], [8], [7]])
+    into = merged_into(parting, [True, False, True, True], counts, lambda held: held[0] >= 5)
+    assert into.tolist() == [0, 0, 1, 2]
+    again = merged(parting, into)
+    assert again.parts == 3
+    assert [(cut.yes, cut.no) for cut in again.cuts] == [(1, 2), (-1, -1), (-2, -3)]
+    nothing = merged_into(parting, [False] * 4, counts, lambda held: held[0] >= 25)
+    assert merged(parting, nothing).cuts == ()
