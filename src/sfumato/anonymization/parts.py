@@ -354,7 +354,7 @@ def release_in_parts(table: Table, request: Request, parts: int, budget: Budget)
     hidden = [c.name for c in table.engine.schema() if c.name not in table.columns]
     drop = (*request.dropped, *hidden)
     parted, qi = as_released(request, written)
-    require_new_names(set(written) - set(request.qi_columns), table)
+    require_new_names(set(written) - set(reads), table)
     planned = {
         "parts": parting.parts,
         "parts_asked": parts,
