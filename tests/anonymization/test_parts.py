@@ -106,6 +106,7 @@ def test_rows_keep_their_order_and_what_is_not_blurred(tmp_path: Path) -> None:
     out = tmp_path / "out.parquet"
     key = tmp_path / "key"
     key.write_text("a" * 64)
+    key.chmod(0o600)
     sf.anonymize(
         sf.table(table, engine="duckdb"),
         qi=["age", "height"],

@@ -87,6 +87,11 @@ class Recoding:
     steps: tuple[Step, ...] = ()
     drop: tuple[str, ...] = ()
 
+    @property
+    def written(self) -> dict[str, pa.DataType]:
+        """The columns that steps write, and their types."""
+        return {n: cells.values.type for step in self.steps for n, cells in step.cells.items()}
+
 
 Entries = npt.NDArray[np.int64]
 
@@ -251,12 +256,7 @@ def output_schema(columns: Sequence[Column], recoding: Recoding | Parted) -> pa.
     """Columns and types of what a recoding writes."""
     import pyarrow as pa
 
-    if isinstance(recoding, Recoding):
-        cells = {name: cells for step in recoding.steps for name, cells in step.cells.items()}
-        written = {name: made.values.type for name, made in cells.items()}
-    else:
-        written = dict(recoding.written)
-    types = {column.name: column.type for column in columns} | written
+    types = {column.name: column.type for column in columns} | dict(recoding.written)
     return pa.schema([pa.field(n, type_) for n, type_ in types.items() if n not in recoding.drop])
 
 

@@ -447,14 +447,15 @@ def _passed_on(asked: Mapping[str, Any]) -> dict[str, Any]:
     return told
 
 
-def _passed_on_actions(source: Table, written: Table, recoding: Recoding) -> dict[str, str]:
+def _passed_on_actions(
+    source: Table, written: Table, recoding: Recoding | Parted
+) -> dict[str, str]:
     """What was done to each column, as far as the released table and the request tell."""
-    recoded = {name for step in recoding.steps for name in step.cells}
     return {
         name: "left out"
         if name not in written.columns
         else "recoded"
-        if name in recoded
+        if name in recoding.written
         else "kept"
         for name in dict.fromkeys((*source.columns, *written.columns))
     }
