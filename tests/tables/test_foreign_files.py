@@ -137,6 +137,22 @@ def test_sheets_are_chosen_behind_the_hash(tmp_path):
         sf.table(f"{path}#2025")
 
 
+def test_titles_stand_above_names_and_values_are_no_names(tmp_path):
+    book = openpyxl.Workbook()
+    for row in (["Created 2024-01-01"], [], ["name", "age"], ["Ann", 30], ["Bo", 31]):
+        book.active.append(row)
+    path = tmp_path / "people.xlsx"
+    book.save(path)
+    assert read(path).to_pydict() == {"name": ["Ann", "Bo"], "age": [30, 31]}
+    book = openpyxl.Workbook()
+    for row in ([30, dt.date(1990, 1, 2), "Ann"], [31, dt.date(1991, 1, 2), "Bo"]):
+        book.active.append(row)
+    book.save(path)
+    with pytest.raises(SourceError, match="holds values, not names") as caught:
+        sf.table(path)
+    assert "Ann" not in str(caught.value)
+
+
 def test_tables_of_a_database_are_chosen_behind_the_hash(tmp_path):
     path = tmp_path / "clinic.db"
     with sqlite3.connect(path) as database:
@@ -183,6 +199,14 @@ def test_json_of_all_shapes(tmp_path):
     for name, text in shapes.items():
         (tmp_path / name).write_text(text, encoding="utf-8")
         assert read(tmp_path / name).to_pydict() == expected, name
+    (tmp_path / "columns.json").write_text('{"age": [30, 31], "sex": ["f", null]}')
+    assert read(tmp_path / "columns.json").to_pydict() == {"age": [30, 31], "sex": ["f", None]}
+    for text in ("[[1, 2], [3, 4]]", '"Ann"'):
+        (tmp_path / "other.json").write_text(text)
+        with pytest.raises(SourceError, match="not a list of objects"):
+            sf.table(tmp_path / "other.json")
+    (tmp_path / "wide.json").write_text(json.dumps(rows), encoding="utf-16")
+    assert read(tmp_path / "wide.json").to_pydict() == expected
 
 
 def test_nobody_is_named_by_a_file_that_was_taken_for_text(tmp_path):

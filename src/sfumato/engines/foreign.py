@@ -251,9 +251,26 @@ def _read_excel(path: Path, part: str | None) -> pa.Table:
     if not rows:
         raise SourceError("the sheet is empty", remedy="Choose another sheet with #.")
     width = max(at + 1 for row in rows for at, cell in enumerate(row) if cell is not None)
-    head = [rows[0][at] if at < len(rows[0]) else None for at in range(width)]
+    at = _header(rows)
+    head = [*rows[at], *[None] * width][:width]
     names = [f"column_{at + 1}" if cell is None else _spelled(cell) for at, cell in enumerate(head)]
-    return _table(names, ([_excel_cell(cell) for cell in row[:width]] for row in rows[1:]))
+    return _table(names, ([_excel_cell(cell) for cell in row[:width]] for row in rows[at + 1 :]))
+
+
+def _header(rows: Sequence[Sequence[Any]]) -> int:
+    """Which row names the columns: the first that is more than half as wide as the widest.
+
+    Rows above it are titles. A row of numbers names nothing: it would print somebody's cells.
+    """
+    filled = [sum(cell is not None for cell in row) for row in rows[:_TITLES]]
+    at = next(at for at, cells in enumerate(filled) if 2 * cells > max(filled))
+    cells = [cell for cell in rows[at] if cell is not None]
+    if 2 * sum(isinstance(cell, str) for cell in cells) <= len(cells) and len(rows) > at + 1:
+        raise SourceError(
+            "the first row holds values, not names of columns",
+            remedy="Put a row with names above it.",
+        )
+    return at
 
 
 def _workbook(file: BinaryIO) -> Any:
@@ -273,6 +290,8 @@ def _excel_cell(cell: Any) -> Any:
 
 _EXCEL_ERRORS = {"#N/A", "#REF!", "#VALUE!", "#DIV/0!", "#NAME?", "#NULL!", "#NUM!"}
 _NO_XML = r"[\x00-\x08\x0b\x0c\x0e-\x1f\x{FFFE}\x{FFFF}]"
+_TITLES = 50
+"""Rows among which the names of columns are looked for."""
 _EXCEL_ROWS = 1_048_576
 _EXCEL_FIRST_DAY = dt.date(1900, 3, 1)
 _EXACT = 2**53
@@ -460,9 +479,14 @@ def _read_json(path: Path, part: str | None) -> pa.Table:
     """A list of objects, or an object whose only list they are."""
     import pyarrow as pa
 
-    with path.open(encoding="utf-8-sig") as file:
-        read = json.load(file)
+    read = json.loads(path.read_bytes())
     if isinstance(read, dict):
+        if len({len(v) if isinstance(v, list) else None for v in read.values()} | {None}) == 2:
+            columns = [v for v in read.values() if isinstance(v, list)]
+            if len(columns) == len(read) and not any(
+                isinstance(c, dict) for v in columns for c in v
+            ):
+                return _dates_read(_table(list(read), zip(*columns, strict=True)))
         lists = [v for v in read.values() if isinstance(v, list) and v and isinstance(v[0], dict)]
         read = lists[0] if len(lists) == 1 else [read]
     if not isinstance(read, list) or not all(isinstance(row, dict) for row in read):

@@ -265,7 +265,10 @@ def _open_stream(stream: BinaryIO, name: str, opening: Opening) -> Source:
 
 def _open_file(path: Path, name: str, opening: Opening, part: str | None = None) -> Source:
     """One file, by what its first bytes say it is; `part` is a sheet or a table in it."""
-    kind, compression = kind_of(_beginning(path, name), name)
+    first = _beginning(path, name)
+    kind, compression = kind_of(first, name)
+    if kind == "text" and _is_json(name, first):
+        kind = "json"
     refuse_misnamed(name if part is None else name.removesuffix(f"#{part}"), kind, compression)
     if kind in FOREIGN:
         opening.refuse_text_options(name, FOREIGN[kind].title)
@@ -306,6 +309,12 @@ def _open_file(path: Path, name: str, opening: Opening, part: str | None = None)
         columns=opening.columns,
         exclude=opening.exclude,
     )
+
+
+def _is_json(name: str, first: bytes) -> bool:
+    """Whether a file is named JSON and begins like some: a list of lists, or in UTF-16."""
+    named = Path(name).suffix.lower() in (".json", ".jsonl", ".ndjson")
+    return named and first.lstrip(b"\xef\xbb\xbf\xff\xfe\x00 \t\r\n")[:1] in (b"[", b"{", b'"')
 
 
 def _beginning(path: Path, name: str) -> bytes:
