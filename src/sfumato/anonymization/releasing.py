@@ -215,7 +215,11 @@ def step_of(solution: Solution, request: Request) -> Step:
     groups, entry, rows, source = _pieces(solution)
     cells: dict[str, Cells] = {}
     for column in problem.qi:
-        if column in solution.published:
+        if column in solution.published and _is_kept(solution, column):
+            if problem.merged is not None and column in request.actions:
+                codes = problem.entries.column(column)[source]
+                cells[column] = _cells(codes, problem.entries.values_of(column))
+        elif column in solution.published:
             how = request.shows.get(column, "range")
             for name, (codes, values) in _shown(solution, column, how).items():
                 codes = np.append(codes, 0)  # -1, a row left out, takes the last
@@ -232,6 +236,13 @@ def step_of(solution: Solution, request: Request) -> Step:
         first, last = _ordinals(entry, rows)
     keep = None if bool((groups >= 0).all()) else groups >= 0
     return Step(match, cells, keep, first, last)
+
+
+def _is_kept(solution: Solution, column: str) -> bool:
+    """Whether every group shows one value of a column, so that nothing is to be written anew."""
+    shown = solution.published[column]
+    used = shown.codes[: len(solution.sizes)][solution.sizes > 0]
+    return bool((shown.leaf_count[used] == 1).all())
 
 
 def _shown(solution: Solution, column: str, how: str) -> Mapping[str, tuple[CodeArray, pa.Array]]:

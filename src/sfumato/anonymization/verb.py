@@ -18,7 +18,7 @@ from sfumato.release import Release, publish, rehearse
 from sfumato.release.certificate import certificate_path
 from sfumato.release.place import check_place
 from sfumato.tables import Table, table
-from sfumato.tables.frames import is_pandas
+from sfumato.tables.frames import is_pandas, is_polars
 
 __all__ = ["anonymize", "earlier_releases"]
 
@@ -75,7 +75,7 @@ def anonymize(
         release = release_of(opened, request, solve_in_parts(opened, request, parts, budget))
     else:
         release = release_in_parts(opened, request, parts, budget)
-    if is_pandas(source):
+    if is_pandas(source) or is_polars(source):
         release = replace(release, frame=source)
     if output is None:
         return rehearse(release, budget=budget)

@@ -14,7 +14,15 @@ from sfumato import kernels
 from sfumato.budget import Budget
 from sfumato.engines.arrow_buffers import as_arrow
 from sfumato.engines.encoding import codes_among, encode_batches
-from sfumato.engines.protocol import BATCH_ROWS, Capabilities, Column, Source, Staged, names_in
+from sfumato.engines.protocol import (
+    BATCH_ROWS,
+    Capabilities,
+    Column,
+    KeepsText,
+    Source,
+    Staged,
+    names_in,
+)
 from sfumato.engines.recoding import Recoding, Step
 from sfumato.engines.results import ClassSizes, CodeArray, Codes, too_many_classes
 from sfumato.errors import BudgetError
@@ -182,18 +190,20 @@ class MemoryEngine:
         budget: Budget | None = None,
     ) -> Staged:
         """Apply a recoding batch by batch and write the result beside its final place."""
-        from sfumato.engines.recoding import output_schema
-        from sfumato.engines.staging import stage_batches
+        from sfumato.engines.recoding import copied, output_schema
+        from sfumato.engines.staging import kept_form, stage_batches
 
         assert isinstance(recoding, Recoding), "rows in memory are not made part by part"
         schema = output_schema(self.schema(), recoding)
+        form = copied(kept_form(self.source, destination, format), schema, recoding)
         return stage_batches(
-            self._recoded(recoding, schema, budget),
+            self.recoded(recoding, schema, budget, as_text=form is not None and bool(form.readers)),
             schema,
             destination,
             format,
             reopen=self._reopened,
             inputs=self.paths,
+            form=form,
         )
 
     def recoded(self, recoding: Recoding) -> tuple[pa.Table, npt.NDArray[np.bool_] | None]:
@@ -235,10 +245,15 @@ class MemoryEngine:
     def _reopened(self, source: Source) -> MemoryEngine:
         return MemoryEngine(source, self.threads, self.memory)
 
-    def _recoded(
-        self, recoding: Recoding, schema: pa.Schema, budget: Budget | None
+    def recoded(
+        self,
+        recoding: Recoding,
+        schema: pa.Schema,
+        budget: Budget | None = None,
+        *,
+        as_text: bool = False,
     ) -> Iterator[pa.RecordBatch]:
-        """The output of a recoding, batch by batch."""
+        """The output of a recoding, batch by batch; cells that stay, as they stand in the file."""
         from sfumato.engines.recoding import recoded_batch, unmatched
 
         finders = [self._finder(step, budget) for step in recoding.steps]
@@ -248,7 +263,8 @@ class MemoryEngine:
         read = [name for name in untouched if name not in written]
         read = read or [column.name for column in self.schema()[:1]]
         done = 0
-        for batch in self.source.batches(read):
+        keeps = self.source if as_text and isinstance(self.source, KeepsText) else None
+        for batch in self.source.batches(read) if keeps is None else keeps.texts(read):
             if budget is not None:
                 if budget.spent():
                     raise BudgetError(

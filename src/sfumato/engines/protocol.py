@@ -11,9 +11,9 @@ Values compare alike everywhere: null equals null and nothing else; NaN is one v
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 from sfumato.errors import ColumnError
 
@@ -33,9 +33,11 @@ __all__ = [
     "Capabilities",
     "Column",
     "Engine",
+    "KeepsText",
     "Kind",
     "Source",
     "Staged",
+    "TextForm",
     "column_of",
     "columns_named",
     "names_in",
@@ -107,6 +109,34 @@ class Source(Protocol):
 
     def close(self) -> None:
         """Remove temporary files."""
+
+
+@dataclass(frozen=True, eq=False)
+class TextForm:
+    """How a text file is written: what is copied from one to another stays as it stands.
+
+    Attributes
+    ----------
+    delimiter, encoding
+        Those of the file.
+    readers
+        By column, how its cells become values: whoever reads them back reads them so.
+    """
+
+    delimiter: str
+    encoding: str
+    readers: Mapping[str, Callable[[pa.Array], pa.Array]]
+
+
+@runtime_checkable
+class KeepsText(Protocol):
+    """A source whose cells are text, which a release in text repeats as it is."""
+
+    def text_form(self) -> TextForm:
+        """How the file is written."""
+
+    def texts(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """The cells of some columns as they stand in the file, null where there is nothing."""
 
 
 class Staged(Protocol):

@@ -13,13 +13,13 @@ where rows come out in order, the ordinal range and the new cells are found here
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.engines.protocol import Column
+from sfumato.engines.protocol import Column, TextForm
 from sfumato.engines.results import CodeArray, Codes
 from sfumato.errors import EngineError
 
@@ -34,6 +34,7 @@ __all__ = [
     "Lookup",
     "Recoding",
     "Step",
+    "copied",
     "mapping_table",
     "output_schema",
     "recoded_batch",
@@ -258,6 +259,15 @@ def output_schema(columns: Sequence[Column], recoding: Recoding | Parted) -> pa.
 
     types = {column.name: column.type for column in columns} | dict(recoding.written)
     return pa.schema([pa.field(n, type_) for n, type_ in types.items() if n not in recoding.drop])
+
+
+def copied(form: TextForm | None, schema: pa.Schema, recoding: Recoding) -> TextForm | None:
+    """How text is written where only columns that no step writes keep their cells."""
+    if form is None:
+        return None
+    written = {name for step in recoding.steps for name in step.cells}
+    kept = {n: read for n, read in form.readers.items() if n in schema.names and n not in written}
+    return replace(form, readers=kept)
 
 
 def recoded_batch(

@@ -32,6 +32,7 @@ from sfumato.engines.protocol import (
     Capabilities,
     Column,
     Engine,
+    KeepsText,
     Source,
     Staged,
     column_of,
@@ -44,6 +45,7 @@ from sfumato.engines.recoding import (
     Combinations,
     Lookup,
     Recoding,
+    copied,
     mapping_table,
     output_schema,
     recoded_batch,
@@ -51,7 +53,7 @@ from sfumato.engines.recoding import (
 )
 from sfumato.engines.results import ClassSizes, Codes, as_declared, codes_of, rows_identity
 from sfumato.engines.spool import PrivateFolder
-from sfumato.engines.staging import Target, TargetStaged, stage_batches
+from sfumato.engines.staging import Target, TargetStaged, kept_form, stage_batches
 from sfumato.errors import BudgetError, EngineMemoryError
 
 if TYPE_CHECKING:
@@ -264,9 +266,17 @@ class SQLEngine:
         if isinstance(recoding, Parted):
             return self._stage_parts(recoding, schema, destination, format, budget)
         if self.capabilities.ordered:
-            batches = self._recoded_in_order(recoding, schema, budget)
+            form = copied(kept_form(self.source, destination, format), schema, recoding)
             return stage_batches(
-                batches, schema, destination, format, reopen=self._reopened, inputs=self.paths
+                self._recoded_in_order(
+                    recoding, schema, budget, as_text=form is not None and bool(form.readers)
+                ),
+                schema,
+                destination,
+                format,
+                reopen=self._reopened,
+                inputs=self.paths,
+                form=form,
             )
         target = self.connection.target(destination, format, schema)
         with self._joined(recoding, budget) as (session, statement):
@@ -347,7 +357,7 @@ class SQLEngine:
             yield session, sql.recoded(rows, mappings, recoding.drop)
 
     def _recoded_in_order(
-        self, recoding: Recoding, schema: pa.Schema, budget: Budget | None
+        self, recoding: Recoding, schema: pa.Schema, budget: Budget | None, *, as_text: bool
     ) -> Iterator[pa.RecordBatch]:
         """Every row is looked up in the database, and recoded here batch by batch."""
         lookups = [Lookup(step, self.name) for step in recoding.steps]
@@ -355,7 +365,9 @@ class SQLEngine:
         written = {name for step in recoding.steps for name in step.cells}
         read = [name for name in schema.names if name not in written]
         # A reading of no column might lose the number of rows.
-        batches = self.batches(read or names_in(self.schema(), None)[:1])
+        read = read or [*names_in(self.schema(), None)[:1]]
+        keeps = self.source if as_text and isinstance(self.source, KeepsText) else None
+        batches = self.batches(read) if keeps is None else keeps.texts(read)
         with self._combinations(lookups, budget) as met:
             for batch in batches:
                 entries = [

@@ -9,17 +9,27 @@ import os
 import weakref
 from collections.abc import Callable, Container, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from sfumato.engines.foreign import FOREIGN, read_foreign
-from sfumato.engines.protocol import BATCH_ROWS, Column, Engine, Source, column_of
+from sfumato.engines.protocol import (
+    BATCH_ROWS,
+    Column,
+    Engine,
+    KeepsText,
+    Source,
+    TextForm,
+    column_of,
+)
 from sfumato.engines.spool import Spool, text_as_dictionary
 from sfumato.engines.writing import (
     ONE_COLUMN_NULL,
     FileFormat,
     Writer,
     check_destination,
+    format_of,
     header_line,
     parsed,
     removed,
@@ -35,7 +45,7 @@ if TYPE_CHECKING:
     from sfumato.engines import statements as sql
     from sfumato.engines.sql_engine import Session
 
-__all__ = ["Target", "TargetStaged", "WrittenFile", "stage_batches"]
+__all__ = ["Target", "TargetStaged", "WrittenFile", "kept_form", "stage_batches"]
 
 
 class FileStaged:
@@ -54,6 +64,7 @@ class FileStaged:
         self.rows = writer.rows
         self.format: FileFormat = writer.format
         self.schema = writer.schema
+        self.form = writer.form
         writer.finish()
         self.path = writer.release()
         self._reopen = reopen
@@ -63,7 +74,7 @@ class FileStaged:
     def engine(self) -> Engine:
         """Reads back what was written, with explicit settings."""
         if self._engine is None:
-            written = WrittenFile(self.path, self.format, self.schema, self.destination)
+            written = WrittenFile(self.path, self.format, self.schema, self.destination, self.form)
             self._engine = self._reopen(written)
         return self._engine
 
@@ -107,6 +118,7 @@ def stage_batches(
     *,
     reopen: Callable[[Source], Engine],
     inputs: Sequence[str | Path] = (),
+    form: TextForm | None = None,
 ) -> FileStaged:
     """Write record batches beside their final place.
 
@@ -116,7 +128,7 @@ def stage_batches(
         The rows of the output; each batch is cast to `schema` where it differs.
     schema
         Columns of the output.
-    destination, format, inputs
+    destination, format, inputs, form
         As for `Writer`. Engines give their source's files: ``getattr(source, "paths", ())``.
     reopen
         Makes the engine that reads back what was written: an engine's own class will do.
@@ -139,10 +151,25 @@ def stage_batches(
         if isinstance(batches, Generator):
             # If writing fails, it lets go of its engine now and not whenever it is collected.
             stack.callback(batches.close)
-        writer = stack.enter_context(Writer(schema, destination, format, inputs=inputs))
+        writer = stack.enter_context(Writer(schema, destination, format, inputs=inputs, form=form))
         for batch in batches:
             writer.write(batch)
         return FileStaged(writer, reopen)
+
+
+def kept_form(source: Source | None, destination: str, format: str | None) -> TextForm | None:
+    """How a release is written whose kept cells stay as they stand in a text file.
+
+    None where the table or the release is no text. The delimiter stays too, unless the ending says
+    another one.
+    """
+    kind = format_of(destination, format).kind
+    if not isinstance(source, KeepsText) or kind not in ("csv", "tsv"):
+        return None
+    form = source.text_form()
+    if kind == "csv" and form.delimiter != "\t" and form.delimiter.isprintable():
+        return form
+    return replace(form, delimiter="\t" if kind == "tsv" else ",")
 
 
 def _rename_without_replacing(path: Path, destination: str) -> None:
@@ -238,9 +265,19 @@ class WrittenFile:
         What its columns are.
     name
         How messages call it.
+    form
+        How a text file is written.
     """
 
-    def __init__(self, path: Path, format: FileFormat, schema: pa.Schema, name: str) -> None:
+    def __init__(
+        self,
+        path: Path,
+        format: FileFormat,
+        schema: pa.Schema,
+        name: str,
+        form: TextForm | None = None,
+    ) -> None:
+        self.form = TextForm(format.delimiter, "utf-8", {}) if form is None else form
         self.name = name
         self.path = path
         self.paths = (path,)
@@ -360,9 +397,11 @@ class WrittenFile:
         import pyarrow as pa
         import pyarrow.csv
 
-        head = header_line(self.arrow_schema.names, self.format.delimiter)
+        head = header_line(self.arrow_schema.names, self.form.delimiter)
         null = ONE_COLUMN_NULL if len(self.arrow_schema) == 1 else ""
         with pa.input_stream(str(self.path), compression=self.format.compression) as stream:
+            if self.form.encoding != "utf-8":
+                stream = pa.transcoding_input_stream(stream, self.form.encoding, "utf-8")
             # The line end stays: it reads as a blank line, and keeps a byte order mark in the first
             # cell from being taken for the file's.
             if stream.read(len(head) - 1) != head[:-1]:
@@ -372,7 +411,7 @@ class WrittenFile:
                     stream,
                     pa.csv.ReadOptions(column_names=self.arrow_schema.names, block_size=block),
                     pa.csv.ParseOptions(
-                        delimiter=self.format.delimiter, quote_char='"', double_quote=True,
+                        delimiter=self.form.delimiter, quote_char='"', double_quote=True,
                         escape_char=False, newlines_in_values=True, ignore_empty_lines=True,
                     ),
                     pa.csv.ConvertOptions(
@@ -387,5 +426,10 @@ class WrittenFile:
                 raise
             fields = [self.arrow_schema.field(name) for name in names]
             for batch in reader:
-                arrays = [parsed(batch.column(f.name), f.type) for f in fields]
+                arrays = [self._values(batch.column(f.name), f) for f in fields]
                 yield pa.RecordBatch.from_arrays(arrays, names=names)
+
+    def _values(self, cells: pa.Array, field: pa.Field) -> pa.Array:
+        """Cells of a text file as values."""
+        reader = self.form.readers.get(field.name)
+        return parsed(cells, field.type) if reader is None else reader(cells)

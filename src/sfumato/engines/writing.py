@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from sfumato.engines.foreign import FOREIGN, carried, write_foreign
-from sfumato.engines.protocol import BATCH_ROWS
+from sfumato.engines.protocol import BATCH_ROWS, TextForm
 from sfumato.errors import EngineError, ParameterError, SourceError, did_you_mean
 
 if TYPE_CHECKING:
@@ -109,6 +109,8 @@ class Writer:
         another program's files; None goes by the destination's ending.
     inputs
         Files being read, which the output must not replace.
+    form
+        How a text file is written; batches hold the text of the columns that it reads.
     """
 
     def __init__(
@@ -118,12 +120,15 @@ class Writer:
         format: str | None = None,
         *,
         inputs: Sequence[str | Path] = (),
+        form: TextForm | None = None,
     ) -> None:
         self.destination = destination
         self.format = format_of(destination, format)
         self.schema = _bare(schema)
         if self.format.kind in FOREIGN:
             self.schema = carried(self.format.kind, self.schema, destination)
+        self.form = TextForm(self.format.delimiter, "utf-8", {}) if form is None else form
+        self._stored = _as_text(self.schema, self.form)
         check_destination(destination, inputs=inputs)
         self.rows = 0
         self.path = self._temporary()
@@ -204,7 +209,8 @@ class Writer:
             options = pa.ipc.IpcWriteOptions(compression="zstd")
             self._file = keep(pa.ipc.new_file(self._sink, self.schema, options=options))
         else:
-            self._sink.write(header_line(self.schema.names, self.format.delimiter))
+            head = header_line(self.schema.names, self.form.delimiter)
+            self._sink.write(self._encoded(head))
 
     def _fitted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The batch in the writer's types; text is written from dictionaries as they are.
@@ -215,7 +221,7 @@ class Writer:
 
         text = self.format.kind in ("csv", "tsv")
         arrays = []
-        for field, array in zip(self.schema, batch.columns, strict=True):
+        for field, array in zip(self._stored, batch.columns, strict=True):
             held = array.type
             if text and pa.types.is_dictionary(held) and not pa.types.is_floating(field.type):
                 held = held.value_type
@@ -228,11 +234,26 @@ class Writer:
             self._held.append(batch)
         elif self._file is None:
             for start in range(0, batch.num_rows, _LINES):
-                self._text += lines(batch.slice(start, _LINES), self.format.delimiter)
+                cells = lines(batch.slice(start, _LINES), self.form.delimiter)
+                self._text += self._encoded(cells)
                 self._write_text(_TEXT)
         else:
             self._held.append(batch)
             self._write_held(_GROUP)
+
+    def _encoded(self, text: Any) -> Any:
+        """Text in UTF-8 as the file encodes it."""
+        if self.form.encoding == "utf-8":
+            return text
+        try:
+            return bytes(text).decode().encode(self.form.encoding)
+        except UnicodeEncodeError:
+            raise ParameterError(
+                f"labels of the release have letters that {self.form.encoding}, the encoding of "
+                "the table, does not have",
+                where=self.destination,
+                remedy="Convert the table to UTF-8 first, or write Parquet.",
+            ) from None
 
     def _write_text(self, size: int) -> None:
         """Write text in pieces of one size, so that compressed bytes depend on nothing else."""
@@ -301,6 +322,15 @@ def _bare(schema: pa.Schema) -> pa.Schema:
                 f"the output would have two columns named `{name}`", remedy="Rename one of them."
             )
     return pa.schema([pa.field(field.name, plain(field.type)) for field in schema])
+
+
+def _as_text(schema: pa.Schema, form: TextForm) -> pa.Schema:
+    """The schema with text for columns whose cells stay as they stand."""
+    import pyarrow as pa
+
+    return pa.schema(
+        [pa.field(f.name, pa.string() if f.name in form.readers else f.type) for f in schema]
+    )
 
 
 def _unsigned_zeros(array: pa.Array) -> pa.Array:
@@ -442,7 +472,7 @@ def lines(batch: pa.RecordBatch, delimiter: str) -> pa.Buffer:
 
     null = ONE_COLUMN_NULL if batch.num_columns == 1 else ""
     cells = [
-        _quoted(column, name, null)
+        _quoted(column, name, null, delimiter)
         for name, column in zip(batch.schema.names, batch.columns, strict=True)
     ]
     rows = pc.binary_join_element_wise(
@@ -459,7 +489,7 @@ def lines(batch: pa.RecordBatch, delimiter: str) -> pa.Buffer:
 
 def header_line(names: list[str], delimiter: str) -> bytes:
     """The line of column names; ``sep=x`` bare would declare a delimiter."""
-    special = (*DELIMITERS, '"', "\r", "\n", "\ufeff", "sep=")
+    special = (*DELIMITERS, delimiter, '"', "\r", "\n", "\ufeff", "sep=")
     cells = [
         '"' + name.replace('"', '""') + '"' if not name or any(s in name for s in special) else name
         for name in names
@@ -467,7 +497,7 @@ def header_line(names: list[str], delimiter: str) -> bytes:
     return (delimiter.join(cells) + "\n").encode()
 
 
-def _quoted(column: pa.Array, name: str, null: str) -> pa.Array:
+def _quoted(column: pa.Array, name: str, null: str, delimiter: str) -> pa.Array:
     """One column's cells as they stand in the file, null where the cell is null."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -475,14 +505,14 @@ def _quoted(column: pa.Array, name: str, null: str) -> pa.Array:
 
     type_ = column.type
     if t.is_run_end_encoded(type_):
-        return _quoted(pc.run_end_decode(column), name, null)
+        return _quoted(pc.run_end_decode(column), name, null, delimiter)
     if t.is_dictionary(type_):
-        return _quoted(column.dictionary, name, null).take(column.indices)
+        return _quoted(column.dictionary, name, null, delimiter).take(column.indices)
     text = written(column, name)
     if not (t.is_string(type_) or t.is_large_string(type_) or t.is_string_view(type_)):
         return text
     needs = pc.or_(pc.equal(text, ""), pc.equal(text, null))
-    for special in (*DELIMITERS, '"', "\r", "\n"):
+    for special in (*DELIMITERS, delimiter, '"', "\r", "\n"):
         needs = pc.or_(needs, pc.match_substring(text, special))
     if not pc.any(needs).as_py():
         return text

@@ -11,6 +11,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+import numpy.typing as npt
+
 from sfumato.addresses import shown
 from sfumato.budget import Budget
 from sfumato.engines.parts import Parted
@@ -25,9 +28,11 @@ from sfumato.release.place import check_certificate_place
 from sfumato.release.promise import MEASURED_ELSEWHERE, Finding, Promise
 from sfumato.results import Frames, Result, plain
 from sfumato.tables import Table, table
+from sfumato.tables.frames import is_pandas, is_polars
 
 if TYPE_CHECKING:
     import pandas as pd
+    import polars as pl
     import pyarrow as pa
 
 __all__ = ["Release", "publish", "rehearse"]
@@ -67,7 +72,7 @@ class Release(Result, Frames):
     table
         The output; None where rows live in a remote engine and nothing was written yet.
     frame
-        The pandas data frame that it was made of, if it was.
+        The pandas or polars data frame that it was made of, if it was.
     source, recoding, promises
         The input, how it becomes the output, and what must then hold.
     """
@@ -140,8 +145,8 @@ class Release(Result, Frames):
     def to_pandas(self) -> pd.DataFrame:
         """The released rows as a pandas data frame.
 
-        Where the input was one, columns that were not touched keep their types, and the rows their
-        index unless some were left out.
+        Where the input was one, rows keep their index, and columns that were not touched their
+        cells and types: categories and their order, booleans, time differences, missing values.
 
         Examples
         --------
@@ -153,13 +158,46 @@ class Release(Result, Frames):
         b  [20, 23)   M
         """
         made = self.to_arrow().to_pandas()
-        if self.frame is None or self.suppressed_rows:
+        if not is_pandas(self.frame):
             return made
-        made.index = self.frame.index
+        frame = self.frame if not self.suppressed_rows else self.frame.iloc[self._kept_rows()]
+        made.index = frame.index
+        labels = {str(label): label for label in frame.columns}
         for name, action in self.column_actions.items():
-            if action == "kept" and name in made.columns and name in self.frame.columns:
-                made[name] = self.frame[name]
-        return made
+            if action == "kept" and name in made.columns and name in labels:
+                made[name] = frame[labels[name]]
+        return made.rename(columns=labels)
+
+    def to_polars(self) -> pl.DataFrame:
+        """The released rows as a polars data frame.
+
+        Where the input was one, columns that were not touched keep their types.
+        """
+        made = super().to_polars()
+        if not is_polars(self.frame):
+            return made
+        frame = self.frame if not self.suppressed_rows else self.frame[self._kept_rows()]
+        kept = [n for n, action in self.column_actions.items() if action == "kept"]
+        return made.with_columns(*(frame[n] for n in kept if n in made.columns))
+
+    def _kept_rows(self) -> npt.NDArray[np.int64]:
+        """Positions of the frame's rows that are in the release."""
+        from sfumato.engines.memory import MemoryEngine
+        from sfumato.engines.recoding import output_schema
+        from sfumato.tables.frames import ArrowSource, from_pandas, from_polars
+
+        _, recoding = _made_of(self)
+        made_of = from_pandas if is_pandas(self.frame) else from_polars
+        rows = made_of(self.frame, "the frame")
+        mark = "\0row"
+        numbered = rows.append_column(mark, [np.arange(len(self.frame))])
+        engine = MemoryEngine(ArrowSource(numbered, "the frame"))
+        only = Recoding(
+            tuple(replace(step, cells={}) for step in recoding.steps), tuple(rows.column_names)
+        )
+        batches = engine.recoded(only, output_schema(engine.schema(), only))
+        kept = [np.asarray(batch.column(mark)) for batch in batches]
+        return np.concatenate([np.empty(0, np.int64), *kept])
 
     def __len__(self) -> int:
         return self.rows

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
-from sfumato.engines.protocol import BATCH_ROWS, Column, column_of
+from sfumato.engines.protocol import BATCH_ROWS, Column, TextForm, column_of
 from sfumato.engines.spool import Spool
 from sfumato.engines.writing import ONE_COLUMN_NULL
 from sfumato.errors import SourceError
@@ -133,6 +133,23 @@ class TextFile:
         for batch in self._typed(names):
             for start in range(0, batch.num_rows, rows):
                 yield batch.slice(start, rows)
+
+    def text_form(self) -> TextForm:
+        """How the file is written; cells that only the user calls missing are written anew."""
+        plain = "a,b\n".encode(self.encoding) == b"a,b\n"
+        readings = dict(zip(self._names, self._decided(), strict=True))
+        return TextForm(
+            self.layout.delimiter,
+            self.encoding if plain else "utf-8",
+            {} if self._null_words else {n: reading.convert for n, reading in readings.items()},
+        )
+
+    def texts(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """The cells of some columns as they stand in the file, null where there is nothing."""
+        names = list(columns)
+        self._decided()
+        for batch in self._read(names, typed=False):
+            yield batch.rename_columns(names)
 
     def relation(self, connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
         """The rows as DuckDB scans them: a temporary copy in Parquet unless they are few."""
