@@ -239,7 +239,12 @@ def step_of(solution: Solution, request: Request) -> Step:
 
 
 def _is_kept(solution: Solution, column: str) -> bool:
-    """Whether every group shows one value of a column, so that nothing is to be written anew."""
+    """Whether every group shows one value of a column, so that nothing is to be written anew.
+
+    Of a part nobody knows: others may blur the column, and all parts must write the same columns.
+    """
+    if solution.problem.part:
+        return False
     shown = solution.published[column]
     used = shown.codes[: len(solution.sizes)][solution.sizes > 0]
     return bool((shown.leaf_count[used] == 1).all())

@@ -197,7 +197,9 @@ class MemoryEngine:
         schema = output_schema(self.schema(), recoding)
         form = copied(kept_form(self.source, destination, format), schema, recoding)
         return stage_batches(
-            self.recoded(recoding, schema, budget, as_text=form is not None and bool(form.readers)),
+            self._recoded(
+                recoding, schema, budget, as_text=form is not None and bool(form.readers)
+            ),
             schema,
             destination,
             format,
@@ -245,7 +247,7 @@ class MemoryEngine:
     def _reopened(self, source: Source) -> MemoryEngine:
         return MemoryEngine(source, self.threads, self.memory)
 
-    def recoded(
+    def _recoded(
         self,
         recoding: Recoding,
         schema: pa.Schema,

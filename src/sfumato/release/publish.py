@@ -158,9 +158,10 @@ class Release(Result, Frames):
         b  [20, 23)   M
         """
         made = self.to_arrow().to_pandas()
-        if not is_pandas(self.frame):
+        rows = self._kept_rows()
+        if rows is None or not is_pandas(self.frame):
             return made
-        frame = self.frame if not self.suppressed_rows else self.frame.iloc[self._kept_rows()]
+        frame = self.frame.iloc[rows]
         made.index = frame.index
         labels = {str(label): label for label in frame.columns}
         for name, action in self.column_actions.items():
@@ -174,30 +175,25 @@ class Release(Result, Frames):
         Where the input was one, columns that were not touched keep their types.
         """
         made = super().to_polars()
-        if not is_polars(self.frame):
+        rows = self._kept_rows()
+        if rows is None or not is_polars(self.frame):
             return made
-        frame = self.frame if not self.suppressed_rows else self.frame[self._kept_rows()]
+        frame = self.frame[rows]
         kept = [n for n, action in self.column_actions.items() if action == "kept"]
         return made.with_columns(*(frame[n] for n in kept if n in made.columns))
 
-    def _kept_rows(self) -> npt.NDArray[np.int64]:
-        """Positions of the frame's rows that are in the release."""
+    def _kept_rows(self) -> slice | npt.NDArray[np.int64] | None:
+        """Which of the frame's rows are in the release; None where that is not known any more."""
         from sfumato.engines.memory import MemoryEngine
-        from sfumato.engines.recoding import output_schema
         from sfumato.tables.frames import ArrowSource, from_pandas, from_polars
 
-        _, recoding = _made_of(self)
-        made_of = from_pandas if is_pandas(self.frame) else from_polars
-        rows = made_of(self.frame, "the frame")
-        mark = "\0row"
-        numbered = rows.append_column(mark, [np.arange(len(self.frame))])
-        engine = MemoryEngine(ArrowSource(numbered, "the frame"))
-        only = Recoding(
-            tuple(replace(step, cells={}) for step in recoding.steps), tuple(rows.column_names)
-        )
-        batches = engine.recoded(only, output_schema(engine.schema(), only))
-        kept = [np.asarray(batch.column(mark)) for batch in batches]
-        return np.concatenate([np.empty(0, np.int64), *kept])
+        if self.frame is None or not self.suppressed_rows:
+            return slice(None)
+        if not isinstance(self.recoding, Recoding):
+            return None  # made part by part
+        rows = (from_pandas if is_pandas(self.frame) else from_polars)(self.frame, "the frame")
+        _, keep = MemoryEngine(ArrowSource(rows, "the frame")).recoded(self.recoding)
+        return slice(None) if keep is None else np.flatnonzero(keep)
 
     def __len__(self) -> int:
         return self.rows
