@@ -409,6 +409,27 @@ class SQLEngine:
             with closing(numbered):
                 yield Combinations(numbered, len(mappings), self.name)
 
+    def collisions(
+        self,
+        sets: Sequence[Sequence[str]],
+        columns: Sequence[str],
+        limit: int,
+        budget: Budget | None = None,
+    ) -> list[list[list[bool]]]:
+        """For each column set, in which columns the rows of a class differ, for some classes.
+
+        A set of which all classes hold equal rows has none.
+        """
+        import pyarrow as pa
+
+        flags = [column_of(f"d{at}", pa.bool_()) for at in range(len(columns))]
+        statement = sql.collisions(self.connection.rows(), sets, columns, limit)
+        found = self._ask(statement, [whole_number("nth"), *flags], budget, "looking for rows")
+        answers: list[list[list[bool]]] = [[] for _ in sets]
+        for nth, *differ in zip(*(column.to_pylist() for column in found.columns), strict=True):
+            answers[nth].append(differ)
+        return answers
+
     def ends(self, column: str) -> pa.Array:
         """The smallest and the largest value of a column, and null if it occurs."""
         import pyarrow as pa

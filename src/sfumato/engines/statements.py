@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 __all__ = [
     "ORIGIN", "PART", "POSITION", "TUPLE", "Dialect", "Mapping", "Node", "Rows", "about",
     "all_rows", "at_positions", "at_random", "bucket", "class_sizes", "classes",
-    "classes_in_parts", "count_rows", "counted", "dropped", "entries", "field", "fingerprint",
-    "in_parts", "matched", "named", "new_table", "no_rows", "nothing_of", "null_counts",
-    "parsed_name", "parsed_query", "part_counts", "quoted", "recoded", "renamed", "row_count",
-    "row_number", "sorted_by_part", "table", "table_of", "text",
+    "classes_in_parts", "collisions", "count_rows", "counted", "dropped", "entries",
+    "field", "fingerprint", "in_parts", "matched", "named", "new_table", "no_rows",
+    "nothing_of", "null_counts", "parsed_name", "parsed_query", "part_counts", "quoted",
+    "recoded", "renamed", "row_count", "row_number", "sorted_by_part", "table", "table_of", "text",
 ]  # fmt: skip
 
 Node = exp.Expression
@@ -386,6 +386,50 @@ def nothing_of(rows: Rows, names: Sequence[str], types: Map[str, str]) -> Node:
     ]
     shown = [named(cell, name) for cell, name in zip(cells, names, strict=True)]
     return exp.select(*shown).from_(rows.relation()).where(exp.false())
+
+
+def collisions(rows: Rows, sets: Sequence[Sequence[str]], names: Sequence[str], limit: int) -> Node:
+    """For each of some column sets, classes whose rows differ elsewhere, the smallest first.
+
+    Of each class come the number of its set and, for each of `names`, whether its rows differ.
+    """
+    asked: list[exp.Select] = []
+    for at, chosen in enumerate(sets):
+        flags = [
+            named(exp.false() if n in chosen else _varies(rows, n), f"d{nth}")
+            for nth, n in enumerate(names)
+        ]
+        inside = exp.select(*flags, named(count_rows(), "size")).from_(rows.relation())
+        if chosen:
+            inside = inside.group_by(*rows.keys(chosen))
+        inside = inside.having(exp.GT(this=count_rows(), expression=exp.Literal.number(1)))
+        shown = [field(f"d{nth}") for nth in range(len(names))]
+        some = exp.select(named(exp.Literal.number(at), "nth"), *shown)
+        some = some.from_(inside.subquery(quoted("classes"))).where(exp.or_(*shown))
+        some = some.order_by(field("size")).limit(limit)
+        asked.append(exp.select(exp.Star()).from_(some.subquery(quoted(f"set{at}"))))
+    whole: Node = asked[0]
+    for one in asked[1:]:
+        whole = exp.Union(this=whole, expression=one, distinct=False)
+    return whole
+
+
+def _varies(rows: Rows, name: str) -> Node:
+    """Whether the cells of a class differ in a column; some being null is a difference, too."""
+    cell = rows.cell(name)
+    key = rows.dialect.comparable(cell, rows.kind(name))
+    if rows.kind(name) == "boolean":
+        key = exp.cast(key, "int")
+    elif rows.kind(name) == "binary":
+        key = rows.dialect.hexadecimal(key)
+    apart = exp.NEQ(this=exp.Min(this=key), expression=exp.Max(this=key.copy()))
+    filled = exp.Count(this=cell.copy())
+    mixed = exp.and_(
+        exp.GT(this=filled, expression=exp.Literal.number(0)),
+        exp.LT(this=filled.copy(), expression=count_rows()),
+    )
+    # Nothing is known of nulls alone, which are equal.
+    return exp.Coalesce(this=exp.paren(exp.or_(apart, mixed)), expressions=[exp.false()])
 
 
 def at_positions(rows: Rows, names: Sequence[str], wanted: str) -> Node:

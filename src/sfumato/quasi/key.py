@@ -19,6 +19,7 @@ import numpy.typing as npt
 from sfumato.budget import Budget
 from sfumato.errors import ParameterError, did_you_mean, spell
 from sfumato.quasi import sampling
+from sfumato.quasi.counterexamples import Collisions, proven_there, stay_there
 from sfumato.quasi.greedy import Goal, Path, column_weights, greedy, without_redundant
 from sfumato.quasi.measure import Measures, measures_of
 from sfumato.quasi.proof import proven_minimum
@@ -164,6 +165,8 @@ class Key(Result):
 
 def exact_key(opened: Table, costs: list[float], question: KeyQuery, budget: Budget) -> Key:
     """Greedy on exact counts, redundancy dropped, and proven minimal where asked."""
+    if question.beta in (None, 1) and question.max_size is None and stay_there(opened, budget):
+        return _key_there(opened, costs, question, budget)
     budget.progress("reading the table")
     codes = all_combinations(opened, budget)
     rows = codes.rows
@@ -212,6 +215,30 @@ def exact_key(opened: Table, costs: list[float], question: KeyQuery, budget: Bud
         steps=_steps(opened.columns, found),
         stopped_by=stopped,
         notes=(*_notes(question, reached, duplicates, stopped), *pulled(opened, codes)),
+    )
+
+
+def _key_there(opened: Table, costs: list[float], question: KeyQuery, budget: Budget) -> Key:
+    """The same where the rows are: by counterexamples, of which no cell travels."""
+    asks = Collisions(opened, budget, question.seed)
+    proof = proven_there(asks, costs, prove=question.proven, budget=budget)
+    names = tuple(opened.columns[c] for c in proof.columns)
+    measures = measures_of(names, asks.class_sizes(proof.columns))
+    duplicates = None if proof.stopped_by else measures.rows - measures.classes
+    return Key(
+        columns=names,
+        size=len(names),
+        weight=proof.cost,
+        goal={"measure": "key", "at_least": 1.0},
+        is_key=measures.classes == measures.rows,
+        duplicate_rows=duplicates,
+        measures=measures,
+        proven_minimum=question.proven and proof.proven,
+        lower_bound=proof.lower_bound if question.proven else None,
+        sample=None,
+        verified=True,
+        stopped_by=proof.stopped_by,
+        notes=(*_notes(question, True, duplicates, proof.stopped_by), asks.told()),
     )
 
 

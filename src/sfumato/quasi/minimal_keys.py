@@ -19,6 +19,7 @@ from sfumato.budget import Budget
 from sfumato.columns.equivalent import equivalents, expanded
 from sfumato.engines.results import Codes
 from sfumato.errors import ParameterError, did_you_mean
+from sfumato.quasi.counterexamples import Collisions, minimal_sets_there, stay_there
 from sfumato.quasi.greedy import Goal, histogram
 from sfumato.quasi.hitting_sets import SetFamily, differences_within_classes
 from sfumato.quasi.key import KeyQuery, goal_of
@@ -34,7 +35,7 @@ from sfumato.quasi.lattice import (
 )
 from sfumato.quasi.sampling import all_combinations, pair_indices, prune_below, pulled
 from sfumato.results import Result
-from sfumato.tables import table
+from sfumato.tables import Table, table
 
 __all__ = [
     "METHODS",
@@ -152,6 +153,8 @@ def minimal_keys(
     opened = table(source, budget=budget)
     if columns is not None:
         opened = opened.select(columns)
+    if question.beta is None and method in ("auto", "hitting-set") and stay_there(opened, budget):
+        return _keys_there(opened, question, budget)
     budget.progress("reading the table")
     everything = all_combinations(opened, budget)
     twins = equivalents(everything)
@@ -186,6 +189,40 @@ def minimal_keys(
     )
 
 
+def _keys_there(opened: Table, question: KeyQuery, budget: Budget) -> MinimalKeys:
+    """All minimal keys, found where the rows are; columns that say the same are all named."""
+    asks = Collisions(opened, budget, question.seed)
+    found = minimal_sets_there(asks, question.max_size, budget)
+    names = opened.columns
+    duplicates = None
+    if found.sets and found.complete:
+        sizes = asks.class_sizes(found.sets[0])
+        duplicates = sizes.rows - sizes.classes
+    notes = [asks.told()]
+    if duplicates:
+        notes.insert(0, _no_key(duplicates))
+    return MinimalKeys(
+        keys=tuple(tuple(names[c] for c in s) for s in found.sets),
+        equivalents={},
+        represents=len(found.sets),
+        complete=found.complete,
+        method="hitting-set",
+        goal={"measure": "key", "at_least": 1.0},
+        max_size=question.max_size,
+        duplicate_rows=duplicates,
+        delta=None,
+        stopped_by=found.stopped_by,
+        notes=tuple(notes),
+    )
+
+
+def _no_key(duplicates: int) -> str:
+    return (
+        f"{duplicates:,} rows equal an earlier row in all columns, so there is no key; these sets "
+        "tell rows apart as well as all columns do"
+    )
+
+
 class _Search:
     """One search with its goal; remembers what there is to say about it."""
 
@@ -207,10 +244,7 @@ class _Search:
         everything = histogram(codes, range(len(codes.columns)))
         self.duplicates = codes.rows - everything.classes
         if self.duplicates:
-            self.notes.append(
-                f"{self.duplicates:,} rows equal an earlier row in all columns, so there is no "
-                "key; these sets tell rows apart as well as all columns do"
-            )
+            self.notes.append(_no_key(self.duplicates))
         return Goal(pairs=everything.unseparated_pairs)
 
     def suited(self) -> str:

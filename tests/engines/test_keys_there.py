@@ -1,0 +1,97 @@
+"""Keys found where the rows are: the same sets as from all combinations, and no rows travel."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import sfumato as sf
+from sfumato.engines.protocol import Engine
+from sfumato.quasi import counterexamples
+from sfumato.tables import Table
+
+Opener = Callable[[pa.Table], Engine]
+CASES = [
+    ("duckdb", False),
+    ("duckdb", True),
+    pytest.param("postgres", True, marks=pytest.mark.postgres),
+    pytest.param("spark", True, marks=pytest.mark.spark),
+]
+
+
+@pytest.fixture
+def kind(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(autouse=True)
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every table is too large to be pulled over, and samples are too small to know all."""
+    monkeypatch.setattr(counterexamples, "PULLED_BYTES", 1)
+    monkeypatch.setattr(counterexamples, "SAMPLE_ROWS", 12)
+
+
+def people(rows: int = 400, seed: int = 0, *, twice: bool = False) -> pa.Table:
+    """A table with nulls, zeros of both signs, not-a-number and equal rows."""
+    random = np.random.default_rng(seed)
+    heights = random.choice([-0.0, 0.0, np.nan, 1.5, 2.5, 3.5], rows)
+    table = pa.table(
+        {
+            "age": pa.array([None if a == 3 else int(a) for a in random.integers(0, 9, rows)]),
+            "height": pa.array(heights),
+            "smokes": pa.array([None if a == 2 else bool(a) for a in random.integers(0, 3, rows)]),
+            "city": pa.array(random.choice(["a", "A", "", "ä", None], rows).tolist(), pa.string()),
+            "day": pa.array(random.integers(0, 30, rows).astype("datetime64[D]")),
+            "visit": pa.array(random.integers(0, 60, rows)),
+        }
+    )
+    return pa.concat_tables([table, table.slice(0, 50)]) if twice else table
+
+
+@pytest.mark.parametrize(("kind", "twice"), CASES, indirect=["kind"])
+def test_keys_are_those_of_all_combinations(kind: str, opened: Opener, twice: bool) -> None:
+    table = people(twice=twice)
+    there = Table(opened(table))
+    here = sf.table(table, engine="memory")
+    asked = sf.minimal_keys(there)
+    expected = sf.minimal_keys(here)
+    assert asked.keys == expected.keys
+    assert asked.complete
+    assert asked.duplicate_rows == expected.duplicate_rows
+    assert "statements were answered where the rows are" in asked.notes[-1]
+    weights = {"visit": 3, "day": 2}
+    proven = sf.minimum_key(there, proven=True, weights=weights)
+    best = sf.minimum_key(here, proven=True, weights=weights)
+    assert proven.weight == best.weight
+    assert proven.proven_minimum
+    assert proven.is_key == best.is_key
+    assert proven.measures.classes == best.measures.classes  # type: ignore[union-attr]
+    quick = sf.minimum_key(there)
+    assert set(quick.columns) in [set(key) for key in expected.keys]
+
+
+def test_statements_and_rows_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    there = sf.table(people(), engine="duckdb")
+    sent: list[Any] = []
+    execute = type(there.engine.connection.session()).execute  # type: ignore[attr-defined]
+
+    def counted(session: Any, statement: Any, columns: Any) -> pa.Table:
+        answer = execute(session, statement, columns)
+        sent.append(answer.num_rows)
+        return answer
+
+    monkeypatch.setattr("sfumato.engines.duckdb._Session.execute", counted)
+    told = sf.minimum_key(there, proven=True).notes[-1]
+    assert told.startswith(f"{len(sent):,} statements")
+    assert f"; {sum(sent):,} rows came back" in told
+    assert sum(sent) < 12 + 1000 * len(sent)
+
+
+def test_small_tables_are_pulled_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(counterexamples, "PULLED_BYTES", 1 << 30)
+    there = sf.table(people(), engine="duckdb")
+    assert sf.minimum_key(there).steps
