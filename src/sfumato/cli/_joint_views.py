@@ -181,6 +181,12 @@ def view_fit(fitted: Any) -> RenderableType:
         f"{found.iterations} Newton steps, penalty {found.penalty:g}."
     ]
     lines += ["; ".join(quality)] if quality else []
+    if found.leakage is not None:
+        leak = found.leakage
+        lines.append(
+            f"Of your {leak.rows:,} rows a fit opens about {leak.opened_bits:,.0f} bits at most; "
+            f"tables with the same outcomes are told apart by {leak.table_bits:,.0f}."
+        )
     lines += [f"Note: {note}." for note in found.notes]
     return "\n".join([*lines, f"Written to {fitted.path}."])
 

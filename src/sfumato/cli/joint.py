@@ -328,6 +328,14 @@ class PartyOptions:
             help="How far coefficients may be off; no digit beyond is shown to anybody.",
         ),
     ] = 1e-6
+    open_anyway: Annotated[
+        bool,
+        typer.Option(
+            "--open-anyway",
+            rich_help_panel=EXACT,
+            help="Take part even if what is opened tells too much about my rows.",
+        ),
+    ] = False
     stratified: Annotated[
         bool,
         typer.Option(
@@ -345,7 +353,9 @@ class PartyOptions:
         from sfumato.joint import Parties
 
         given = {
-            k: v for k, v in vars(self).items() if k not in ("party", "precision", "stratified")
+            k: v
+            for k, v in vars(self).items()
+            if k not in ("party", "precision", "open_anyway", "stratified")
         }
         others = parse_pairs(self.party, "--party", "B=B.crt")
         return Parties(**given, others=others, progress=run.budget.progress)
@@ -421,6 +431,7 @@ def fit(
             parties=parties,
             weight=weighed.get(party.name or "", 1.0),
             precision=party.precision,
+            open_anyway=party.open_anyway,
             stratified=party.stratified,
             where=sources[0],
             **settings,

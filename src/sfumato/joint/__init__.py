@@ -21,7 +21,11 @@ if TYPE_CHECKING:
         Agreement as Agreement, Category as Category, Number as Number, Outcome as Outcome,
         Projection as Projection, read_agreement as read_agreement,
     )
-    from sfumato.joint.attack import grid_attack as grid_attack
+    from sfumato.joint.attack import (
+        equal_tables as equal_tables, grid_attack as grid_attack,
+        lattice_attack as lattice_attack,
+    )
+    from sfumato.joint.opened_report import ExactLeakage as ExactLeakage
     from sfumato.joint.cox import CoxFit as CoxFit, fit_cox as fit_cox
     from sfumato.joint.evaluation import Evaluation as Evaluation, evaluate as evaluate
     from sfumato.joint.distributed_cox import (
@@ -63,7 +67,8 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "agreement": "Agreement Category Number Outcome Projection read_agreement",
-    "attack": "grid_attack",
+    "attack": "equal_tables grid_attack lattice_attack",
+    "opened_report": "ExactLeakage",
     "cox": "CoxFit fit_cox",
     "evaluation": "Evaluation evaluate",
     "distributed_cox": "exact_cox exact_stratified_cox",

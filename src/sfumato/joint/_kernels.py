@@ -338,3 +338,54 @@ def _note_differences(chosen, truth, differs):  # type: ignore[no-untyped-def]
             differs[s] = True
             new += 1
     return new
+
+
+@njit(cache=True)
+def reduce_lattice(basis, moves, most):  # type: ignore[no-untyped-def]
+    """Lenstra, Lenstra & Lovász's reduction of the rows of `basis`, in place, in floating point.
+
+    The same is done to the rows of `moves`, which keeps them exact if they are whole numbers. Ends
+    after `most` steps at the latest; returns how many it took.
+    """
+    count = basis.shape[0]
+    mu = np.zeros((count, count))
+    norms = np.zeros(count)
+    norms[0] = basis[0] @ basis[0]
+    k, steps = 1, 0
+    while k < count and steps < most:
+        steps += 1
+        for _ in range(20):  # until rounding moves nothing: then the coefficients are accurate
+            moved = False
+            for j in range(k):
+                dot = basis[k] @ basis[j]
+                for i in range(j):
+                    dot -= mu[j, i] * mu[k, i] * norms[i]
+                mu[k, j] = dot / norms[j]
+            for j in range(k - 1, -1, -1):
+                if abs(mu[k, j]) > 0.51:
+                    times = np.rint(mu[k, j])
+                    moved = True
+                    basis[k] -= times * basis[j]
+                    moves[k] -= times * moves[j]
+                    for i in range(j):
+                        mu[k, i] -= times * mu[j, i]
+                    mu[k, j] -= times
+            if not moved:
+                break
+        norms[k] = basis[k] @ basis[k]
+        for j in range(k):
+            norms[k] -= mu[k, j] * mu[k, j] * norms[j]
+        norms[k] = max(norms[k], 1e-12)
+        if norms[k] < (0.99 - mu[k, k - 1] * mu[k, k - 1]) * norms[k - 1]:
+            held, moved_too = basis[k].copy(), moves[k].copy()
+            basis[k], moves[k] = basis[k - 1], moves[k - 1]
+            basis[k - 1], moves[k - 1] = held, moved_too
+            # Both rows are computed again.
+            norms[k - 1] = basis[k - 1] @ basis[k - 1]
+            for j in range(k - 1):
+                mu[k - 1, j], mu[k, j] = mu[k, j], mu[k - 1, j]
+                norms[k - 1] -= mu[k - 1, j] * mu[k - 1, j] * norms[j]
+            k = max(k - 1, 1)
+        else:
+            k += 1
+    return steps

@@ -1,10 +1,19 @@
-"""The grid attack: which rows of the agreed grid could have led to a published row?
+"""Attacks on what is published: on each row of a share, and on the numbers of an exact fit.
+
+*The grid attack*: which rows of the agreed grid could have led to a published row?
 
 The attacker knows the agreement, so B, the bounds, and the grid of values of every column; the
 published numbers are known to half a rounding step. Each column contributes additively to them
 (to their logarithm with the Gaussian kernel), so the consistent rows are found by depth-first
 search with sphere-decoder pruning. With m̄ = n-1 and full precision one column is free and all
 others follow; that is why Proposition 4.2's "infinitely many solutions" protects nobody.
+
+*The lattice attack*: how many people have each combination of values? A sum over people is linear
+in these counts, and counts are whole numbers. Few sums with many digits determine many counts: the
+vectors of counts that agree with them are points of a lattice, and lattice reduction (Lenstra,
+Lenstra & Lovász 1982) finds the short ones. Of totals of gradients and Hessians they are the truth;
+this is why an exact fit must not open such totals. Short vectors that change no number lead from
+the true table to others that cannot be told from it (`equal_tables`).
 """
 
 from __future__ import annotations
@@ -17,13 +26,14 @@ from numpy.typing import NDArray
 from sfumato.joint.agreement import Agreement
 from sfumato.joint.local_data import random_matrix
 
-__all__ = ["GridAttack", "grid_attack"]
+__all__ = ["GridAttack", "equal_tables", "grid_attack", "lattice_attack"]
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 
 _SLACK = 1e-12  # rounding of the floating point sums themselves
 _ENOUGH, _MOST = 100, 1_000
+_MOST_SWAPS = 200_000
 _MOST_CELLS = 5_000  # of which it is asked one by one whether they are certain
 
 
@@ -213,3 +223,71 @@ def _remaining(values: Floats, begin: Ints, end: Ints) -> tuple[Floats, Floats]:
         low[s] = low[s + 1] + after.min(axis=0)
         high[s] = high[s + 1] + after.max(axis=0)
     return low, high
+
+
+def lattice_attack(effects: Floats, totals: Floats, expected: float) -> Ints | None:
+    """Counts that agree with totals, as lattice reduction finds them; None if it finds none.
+
+    Parameters
+    ----------
+    effects
+        What one person of each combination adds to each total, in units of its uncertainty.
+    totals
+        The totals, in the same units.
+    expected
+        About how many people a combination has; the search starts there.
+
+    Examples
+    --------
+    Three counts from one number: 7·√2 + 1·√3 + 4·√5, to six decimals.
+
+    >>> roots = np.sqrt([[2.0], [3.0], [5.0]]) * 1e6
+    >>> lattice_attack(roots, np.array([7, 1, 4]) @ roots, expected=4.0)
+    array([7, 1, 4])
+    """
+    count = len(effects)
+    start = np.rint(expected)
+    # The last row is what the totals leave; a short vector with it once is the answer.
+    rows = np.concatenate((effects, (start * effects.sum(axis=0) - totals)[None, :]))
+    lengths = np.eye(count + 1)
+    lengths[-1, -1] = max(1.0, expected)
+    for move in _short_moves(rows, lengths):
+        counts = move[:-1] * move[-1] + start
+        fits = abs(move[-1]) == 1 and (counts >= 0).all()
+        if fits and np.abs(counts @ effects - totals).max() <= 1.0:
+            return np.asarray(counts, dtype=np.int64)
+    return None
+
+
+def equal_tables(effects: Floats, counts: Ints) -> Ints:
+    """Other counts, one row each, that change every total by less than half its uncertainty.
+
+    Parameters
+    ----------
+    effects
+        As in `lattice_attack`.
+    counts
+        The true counts.
+
+    Examples
+    --------
+    >>> equal_tables(np.array([[1.0], [2.0], [3.0]]), np.array([1, 1, 1])).tolist()
+    [[0, 0, 2], [2, 2, 0], [3, 0, 1]]
+    """
+    moves = _short_moves(effects, np.eye(len(effects)))
+    others = counts + np.concatenate((moves, -moves))
+    unseen = np.abs((others - counts) @ effects).max(axis=1) < 0.5
+    return np.asarray(others[unseen & (others >= 0).all(axis=1)], dtype=np.int64)
+
+
+def _short_moves(rows: Floats, lengths: Floats) -> Floats:
+    """Whole-number combinations of rows that are short and lead to little, by lattice reduction."""
+    from sfumato.joint._kernels import reduce_lattice
+
+    moves = np.eye(len(rows))
+    digits = max(0, int(np.ceil(np.log2(np.abs(rows).max(initial=1.0)))))
+    # In floating point only numbers of few digits can be reduced: rows count for little at first.
+    for coarse in (*range(digits - 8, 0, -8), 0, -2):
+        basis = np.concatenate((moves @ lengths, moves @ rows * 2.0**-coarse), axis=1)
+        reduce_lattice(np.ascontiguousarray(basis), moves, _MOST_SWAPS)
+    return moves

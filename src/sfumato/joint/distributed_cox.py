@@ -234,7 +234,8 @@ def exact_stratified_cox(
 def revealed(arithmetic: Arithmetic) -> dict[str, float]:
     """How many numbers were opened so far, and how many bits they have together."""
     opened = arithmetic.opened
-    return {"numbers": float(sum(opened.numbers.values())), "bits": float(round(opened.bits))}
+    numbers, bits = sum(opened.numbers.values()), sum(opened.bits.values())
+    return {"numbers": float(numbers), "bits": float(round(bits))}
 
 
 def check_rows(x: Floats, weight: float, penalty: float) -> None:

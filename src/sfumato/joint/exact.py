@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.errors import InputError, ParameterError
+from sfumato.errors import InputError, ParameterError, UnfinishedError
 from sfumato.files import require_file
 from sfumato.joint.agreement import Agreement
 from sfumato.joint.cox import Ties
@@ -31,14 +31,23 @@ from sfumato.joint.hidden_newton import HEAVIEST, check_precision, check_weight,
 from sfumato.joint.linear_classifiers import Loss, loss_sums
 from sfumato.joint.local_data import LocalRows, local_rows, rows_to_fit
 from sfumato.joint.model import JointModel
+from sfumato.joint.opened_report import (
+    ExactLeakage,
+    check_opened,
+    exact_leakage,
+    opened_guess,
+)
 from sfumato.joint.parties import Certificates, Exchange, gather, join
-from sfumato.joint.secret_sharing import Arithmetic, Secret, Shamir
+from sfumato.joint.secret_sharing import Arithmetic, LocalArithmetic, Secret, Shamir
 from sfumato.secure.tls import Address, parse_address
 
 __all__ = ["Parties", "exact_classifier", "fit_exact"]
 
 Floats = NDArray[np.float64]
 Kind = Literal["cox", "svm", "logistic"]
+
+_COARSER = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
+"""Precisions that are tried when one tells too much."""
 
 
 @dataclass(frozen=True)
@@ -131,6 +140,7 @@ def fit_exact(
     horizon: float | None = None,
     stratified: bool = False,
     precision: float = PRECISION,
+    open_anyway: bool = False,
     where: str = "table",
 ) -> JointModel:
     """Fit a model of everybody's rows under secret sharing; all parties run this at once.
@@ -151,6 +161,9 @@ def fit_exact(
         Let every institution keep its own baseline hazard: nothing is opened by time (Cox).
     precision
         How far coefficients may lie from those of the pooled rows; no digit beyond is opened.
+    open_anyway
+        Take part even if this party's rehearsal finds that the opened numbers tell too much about
+        its rows (`exact_leakage`).
 
     Examples
     --------
@@ -187,6 +200,13 @@ def fit_exact(
 
     if not isinstance(parties, Parties):
         return fitted(parties)
+    leak = rehearsed(own, agreement, kind, ties, stratified, precision)
+    if not open_anyway and not leak.holds():
+        coarser = (rehearsed(own, agreement, kind, ties, stratified, p) for p in _COARSER)
+        safe = [
+            found.precision for found in coarser if found.precision > precision and found.holds()
+        ]
+        check_opened(leak, min(safe, default=None), where)
     common = {
         "agreement": agreement.hash, "model": kind, "penalty": penalty, "ties": ties,
         "horizon": horizon, "stratified": stratified, "precision": precision,
@@ -195,7 +215,27 @@ def fit_exact(
         parties.tell("fitting together")
         arithmetic = Shamir(exchange)
         model = fitted(arithmetic)
-    return replace(model, session=exchange.report(arithmetic.opened.numbers))
+    return replace(model, session=exchange.report(arithmetic.opened.numbers), leakage=leak)
+
+
+def rehearsed(
+    own: LocalRows,
+    agreement: Agreement,
+    kind: Kind,
+    ties: Ties,
+    stratified: bool,
+    precision: float,
+) -> ExactLeakage:
+    """Fit this party's rows alone, and attack what that opens."""
+    alone = LocalArithmetic()
+    columns = own.x.shape[1] + (kind != "cox")
+    try:
+        fit = _fitted(alone, own, agreement, kind, 1.0, ties, stratified, precision)
+    except (InputError, UnfinishedError):  # no model of these rows alone exists
+        bits = opened_guess(columns, precision)
+        return exact_leakage(own, agreement, kind, precision, bits, None)
+    bits = sum(alone.opened.bits.get(step, 0.0) for step in ("step", "hazard"))
+    return exact_leakage(own, agreement, kind, precision, bits, fit.climb)
 
 
 def _fitted(

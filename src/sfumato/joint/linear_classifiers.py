@@ -107,18 +107,8 @@ def loss_sums(
     loss: Loss, x: Floats, sign: Floats, weights: Floats, z: Floats
 ) -> tuple[float, Floats, Floats]:
     """Value, gradient and Hessian at z = (w, γ) of the summed loss, without ν and penalty."""
-    margin = sign * (x @ z[:-1] - z[-1])
-    if loss == "svm":
-        slack = np.maximum(1.0 - margin, 0.0)
-        value = 0.5 * float(weights @ (slack * slack))
-        slope = -weights * slack
-        bend = np.where(slack > 0, weights, 0.0)
-    else:
-        value = float(weights @ np.logaddexp(0.0, -margin))
-        chance = np.exp(-np.logaddexp(0.0, margin))
-        slope = -weights * chance
-        bend = weights * chance * (1.0 - chance)
-    turned = slope * sign
+    losses, slope, bend = row_losses(loss, sign * (x @ z[:-1] - z[-1]))
+    value, turned, bend = float(weights @ losses), weights * slope * sign, weights * bend
     gradient = np.append(turned @ x, -turned.sum())
     cross = bend @ x
     hessian = np.empty((len(z), len(z)))
@@ -126,6 +116,15 @@ def loss_sums(
     hessian[:-1, -1] = hessian[-1, :-1] = -cross
     hessian[-1, -1] = bend.sum()
     return value, gradient, hessian
+
+
+def row_losses(loss: Loss, margin: Floats) -> tuple[Floats, Floats, Floats]:
+    """Each row's loss, and its first and second derivative by the margin."""
+    if loss == "svm":
+        slack = np.maximum(1.0 - margin, 0.0)
+        return 0.5 * slack * slack, -slack, (slack > 0).astype(np.float64)
+    chance = np.exp(-np.logaddexp(0.0, margin))
+    return np.logaddexp(0.0, -margin), -chance, chance * (1.0 - chance)
 
 
 def _fit(

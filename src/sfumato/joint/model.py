@@ -18,6 +18,7 @@ from sfumato.joint.agreement import Agreement
 from sfumato.joint.cox import CoxFit, Ties, fit_cox
 from sfumato.joint.linear_classifiers import ClassifierFit, fit_logistic, fit_svm
 from sfumato.joint.local_data import encode, local_rows, project, require_rows, survived
+from sfumato.joint.opened_report import ExactLeakage
 from sfumato.joint.parties import FitSession
 from sfumato.joint.share import Share, Stacked, stack
 from sfumato.joint.validation import auc, choose_penalty, concordance
@@ -63,6 +64,8 @@ class JointModel(Result):
         What an exact fit revealed to all parties (`ExactFit.revealed`).
     session
         What an exact fit cost this party; not kept in the model's file.
+    leakage
+        What an exact fit told about this party's rows, as rehearsed; not kept in the model's file.
     """
 
     kind: Kind
@@ -83,6 +86,7 @@ class JointModel(Result):
     notes: tuple[str, ...] = ()
     revealed: Mapping[str, float] | None = None
     session: FitSession | None = field(default=None, compare=False, metadata={"private": True})
+    leakage: ExactLeakage | None = field(default=None, compare=False, metadata={"private": True})
 
     def to_dict(self) -> dict[str, Any]:
         """The model as plain values."""
@@ -145,8 +149,10 @@ class Fitted(Result):
         plain = self.model.to_dict()
         for name in ("threshold", "times", "hazard", "hash"):
             plain.pop(name)
-        session = self.model.session
-        told = {"path": self.path, "session": None if session is None else session.to_dict()}
+        told: dict[str, Any] = {"path": self.path}
+        for name in ("session", "leakage"):
+            found = getattr(self.model, name)
+            told[name] = None if found is None else found.to_dict()
         return {**plain, "agreement": self.model.agreement.hash, **told}
 
 

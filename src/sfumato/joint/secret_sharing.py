@@ -23,7 +23,7 @@ true one, s being the number of sets (3 for three parties), with chance deciding
 from __future__ import annotations
 
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import combinations
 from math import ceil, comb, log2
 from typing import Any, Protocol
@@ -55,15 +55,16 @@ _PART = 1 << 17
 
 @dataclass
 class Opened:
-    """What was shown to everybody: how many numbers at each step, and how many bits they have."""
+    """What was shown to everybody at each step: how many numbers, and of how many bits in all."""
 
-    numbers: dict[str, int]
-    bits: float = 0.0
+    numbers: dict[str, int] = field(default_factory=dict)
+    bits: dict[str, float] = field(default_factory=dict)
 
     def note(self, step: str, units: NDArray[Any]) -> None:
         """Note numbers that were opened, in units of their grid."""
+        bits = sum(log2(2 * abs(float(unit)) + 1) for unit in units)
         self.numbers[step] = self.numbers.get(step, 0) + len(units)
-        self.bits += sum(log2(2 * abs(float(unit)) + 1) for unit in units)
+        self.bits[step] = self.bits.get(step, 0.0) + bits
 
 
 class Arithmetic(Protocol):
@@ -87,7 +88,7 @@ class LocalArithmetic:
     parties = ("alone",)
 
     def __init__(self) -> None:
-        self.opened = Opened({})
+        self.opened = Opened()
 
     def places(self, precision: float) -> int:
         """Binary places that a number must be opened to."""
@@ -131,7 +132,7 @@ class Shamir:
             raise ParameterError(
                 f"secrets are shared among three to {_MOST_PARTIES} parties, not {len(names)}"
             )
-        self.opened = Opened({})
+        self.opened = Opened()
         self._exchange = exchange
         self._degree = (len(names) - 1) // 2
         self._points = range(1, len(names) + 1)

@@ -1,0 +1,169 @@
+"""The lattice attack: on totals it recovers everybody; what an exact fit opens withstands it."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from numpy.typing import NDArray
+
+from joint_studies import study
+from sfumato.errors import PromiseError
+from sfumato.joint import (
+    Agreement,
+    LocalArithmetic,
+    Number,
+    Outcome,
+    Parties,
+    Projection,
+    equal_tables,
+    fit_exact,
+    lattice_attack,
+)
+from sfumato.joint.exact import exact_classifier, rehearsed
+from sfumato.joint.linear_classifiers import loss_sums
+from sfumato.joint.local_data import LocalRows, rows_to_fit
+from sfumato.joint.opened_report import step_effects
+from sfumato.secure import make_keys
+
+FEW = ((0, 1), (0, 0.5, 1), (0, 1))
+MORE = ((0, 1), (0, 1), (0, 0.5, 1), (0, 0.5, 1))
+
+
+class People:
+    """How many people have each combination of values, with either label."""
+
+    def __init__(self, levels: Any, mean: float) -> None:
+        self.grid = np.array(list(itertools.product(*levels)), dtype=np.float64)
+        self.x = np.tile(self.grid, (2, 1))
+        self.sign = np.repeat([1.0, -1.0], len(self.grid))
+        self.counts = np.random.default_rng(0).poisson(mean, 2 * len(self.grid))
+        self.mean = mean
+
+    @property
+    def rows(self) -> tuple[NDArray[Any], NDArray[Any]]:
+        return np.repeat(self.x, self.counts, axis=0), np.repeat(self.sign > 0, self.counts)
+
+    def found(self, counts: NDArray[Any] | None) -> int:
+        """People of the combinations whose number was found, or 0 if any number is wrong."""
+        if counts is None:
+            return 0
+        truth, guess = (both.reshape(2, -1).sum(axis=0) for both in (self.counts, counts))
+        return int(truth.sum()) if (truth == guess).all() else 0
+
+    def agreement(self) -> Agreement:
+        steps = [1.0 / (len(np.unique(column)) - 1) for column in self.grid.T]
+        columns = tuple(Number(f"c{k}", 0, 1, step) for k, step in enumerate(steps))
+        label = Outcome(label="y", positive="1")
+        return Agreement("s", columns, label, Projection("seed", 1))
+
+    def table(self) -> pa.Table:
+        x, positive = self.rows
+        named = {f"c{k}": column for k, column in enumerate(x.T)}
+        return pa.table({**named, "y": positive.astype(int)})
+
+
+def old_totals(people: People, path: tuple[NDArray[Any], ...]) -> NDArray[Any]:
+    """What one person adds to value, gradient and Hessian, which fits opened to ten decimals."""
+    upper = np.triu_indices(people.grid.shape[1] + 1)
+    sums = [
+        [loss_sums("logistic", x[None], np.array([s]), np.ones(1), z) for z in path]
+        for x, s in zip(people.x, people.sign, strict=True)
+    ]
+    flat = [np.concatenate([np.r_[v, g, h[upper]] for v, g, h in row]) for row in sums]
+    return np.array(flat) / 1e-10
+
+
+@pytest.mark.parametrize("levels", [FEW, MORE])
+def test_totals_of_two_iterations_give_everybody_away(levels: Any) -> None:
+    """Why gradients and Hessians stay secret: hundreds of people in a tenth of a second."""
+    people = People(levels, 5.0)
+    fit = exact_classifier(LocalArithmetic(), "logistic", *people.rows)
+    effects = old_totals(people, fit.climb.path[:2])
+    found = lattice_attack(effects, people.counts @ effects, people.mean)
+    assert people.found(found) == people.counts.sum() > 100
+
+
+@pytest.mark.parametrize("loss", ["svm", "logistic"])
+def test_what_is_opened_now_fits_other_tables_too(loss: Any) -> None:
+    people = People(MORE, 5.0)
+    fit = exact_classifier(LocalArithmetic(), loss, *people.rows)
+    effects, totals = step_effects(loss, people.x, people.sign, people.counts, 1.0, fit.climb)
+    assert np.abs(people.counts @ effects - totals).max() <= 0.51  # the attacker's equations hold
+    assert people.found(lattice_attack(effects, totals, people.mean)) == 0
+    # Others, with which a fit opens the same numbers: everybody's combination may be rarer.
+    others = equal_tables(effects, people.counts)
+    both = others.reshape(len(others), 2, -1).sum(axis=1)
+    assert (both != people.counts.reshape(2, -1).sum(axis=0)).any(axis=0).all()
+    for counts in others[:3]:
+        again = People(MORE, 5.0)
+        again.counts = counts
+        same = exact_classifier(LocalArithmetic(), loss, *again.rows)
+        for mine, theirs, places in zip(
+            fit.climb.path[1:], same.climb.path[1:], fit.climb.places, strict=True
+        ):
+            assert np.abs(mine - theirs).max() <= 1.5 * 2.0**-places
+
+
+def test_few_combinations_need_coarser_numbers_and_the_rehearsal_says_so() -> None:
+    """Here even the opened steps determine the table: the fit is refused at 1e-6."""
+    people = People(FEW, 5.0)
+    x, positive = people.rows
+    fit = exact_classifier(LocalArithmetic(), "logistic", x, positive)
+    effects, totals = step_effects("logistic", people.x, people.sign, people.counts, 1.0, fit.climb)
+    assert people.found(lattice_attack(effects, totals, people.mean)) == people.counts.sum()
+    own = LocalRows(x, np.empty(0), positive, 1.0, None)
+    fine = rehearsed(own, people.agreement(), "logistic", "efron", False, 1e-6)
+    assert fine.attacked
+    assert fine.certain == len(x)
+    assert not fine.holds()
+    coarse = rehearsed(own, people.agreement(), "logistic", "efron", False, 1e-1)
+    assert (coarse.certain, coarse.other_tables > 10) == (0, True)
+    assert coarse.opened_bits < fine.opened_bits
+
+
+def test_a_fit_that_tells_too_much_is_refused_before_anybody_is_met(tmp_path: Path) -> None:
+    people = People(FEW, 5.0)
+    keys = {name: make_keys(tmp_path, name) for name in "abc"}
+    parties = Parties(
+        "b",
+        "a",
+        connect="127.0.0.1:9",
+        certificate=keys["b"].certificate,
+        key=keys["b"].key,
+        others={name: keys[name].certificate for name in "ac"},
+        timeout=0.1,
+    )
+    with pytest.raises(PromiseError, match=r"lattice attack|bits") as refused:
+        fit_exact(people.table(), people.agreement(), "logistic", parties=parties)
+    assert "--precision" in str(refused.value)
+
+
+@pytest.mark.parametrize("kind", ["cox", "svm", "logistic"])
+def test_real_studies_open_far_fewer_bits_than_tell_tables_apart(kind: Any) -> None:
+    lung = study("lung")
+    own = rows_to_fit(lung.part("D"), lung.agreement, kind)
+    leak = rehearsed(own, lung.agreement, kind, "efron", False, 1e-6)
+    assert leak.holds()
+    assert not leak.attacked  # a million and a half combinations
+    assert leak.opened_bits < leak.table_bits / 4
+    few = rows_to_fit(lung.part("D").slice(0, 3), lung.agreement, kind)
+    assert not rehearsed(few, lung.agreement, kind, "efron", False, 1e-6).holds()
+
+
+def test_reduced_lattices_have_the_shortest_vectors() -> None:
+    """Against brute force over small coefficients."""
+    rng = np.random.default_rng(2)
+    for _ in range(20):
+        effects = rng.integers(-9, 10, (5, 2)) * 1.0
+        moves = np.array(list(itertools.product(range(-4, 5), repeat=5)))
+        zero = moves[(moves @ effects == 0).all(axis=1) & moves.any(axis=1)]
+        shortest = np.sqrt((zero**2).sum(axis=1).min())
+        counts = np.full(5, 50)
+        found = equal_tables(effects, counts) - counts
+        assert len(found)
+        assert np.sqrt((found**2).sum(axis=1).min()) <= 1.5 * shortest
