@@ -70,7 +70,7 @@ def test_an_address_is_shown_without_its_password(password: str) -> None:
 
 def test_an_address_stays_recognisable() -> None:
     assert shown("postgresql://ada:x@db:5432/clinic?sslmode=require#a.b") == (
-        "postgresql://ada@db:5432/clinic#a.b"
+        "postgresql://ada@db:5432/clinic?sslmode=require#a.b"
     )
     assert shown("postgresql://db:5432/clinic#people") == "postgresql://db:5432/clinic#people"
     assert shown("people@home.csv") == "people@home.csv"

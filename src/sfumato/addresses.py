@@ -2,7 +2,7 @@
 
 A password may hold any character, also those that end it in an address (``@ / ? #``) and that its
 owner forgot to write as ``%40 %2F %3F %23``. So nothing is shown that could be part of one: of the
-credentials only the name before the first colon, and no parameters.
+credentials only the name before the first colon, and parameters only if all are harmless.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 __all__ = ["Address", "shown"]
 
+_HARMLESS = frozenset({"host", "hostaddr", "port", "sslmode", "connect_timeout"})
 _SCHEME = re.compile(r"\s*([A-Za-z][A-Za-z0-9+.-]*)://")
 
 
@@ -25,7 +26,7 @@ class Address:
     Examples
     --------
     >>> print(Address("postgresql://ada:s3/c@r#t@db.example/census?sslmode=require#people"))
-    postgresql://ada@db.example/census#people
+    postgresql://ada@db.example/census?sslmode=require#people
     >>> Address("mysql://db.example/census?PASSWORD=secret").shown
     'mysql://db.example/census'
     """
@@ -59,11 +60,14 @@ class Address:
 
 
 def _without_parameters(place: str) -> str:
-    """Host, database and table; what stands between ``?`` and the last ``#`` is left out."""
+    """Host, database and table; parameters stay only if all of them say where and how."""
     base, question, rest = place.partition("?")
     if not question or "#" in base:
         return place
-    return base + (f"#{rest.rpartition('#')[2]}" if "#" in rest else "")
+    parameters, sign, table = rest.rpartition("#") if "#" in rest else (rest, "", "")
+    names = [one.partition("=")[0] for one in parameters.split("&")]
+    kept = question + parameters if _HARMLESS.issuperset(names) else ""
+    return base + kept + sign + table
 
 
 def _without_port(place: str) -> str:

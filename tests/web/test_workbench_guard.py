@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import http.client
+import os
 import re
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.web.server import Guard
+from sfumato.web.server import Guard, entrance
 from workbench import Running, answered, running
 
 TABLE = "age,sex,town\n" + "".join(
@@ -43,12 +45,50 @@ def test_the_link_works_once(bench: Running) -> None:
     assert ask(bench, "/").status == 403
     assert ask(bench, "/?token=guess").status == 403
     first = ask(bench, bench.path)
-    assert first.status == 303
+    assert first.status == 200
     cookie = first.headers["set-cookie"]
     assert "HttpOnly" in cookie
     assert "samesite=strict" in cookie.lower()
     assert ask(bench, bench.path).status == 403
     assert ask(bench, "/", cookie=cookie.partition(";")[0]).status == 200
+
+
+def test_the_link_is_followed_from_a_private_file(bench: Running) -> None:
+    link = bench.server.guard.link
+    with entrance(link) as address:
+        assert "token" not in address, "everybody sees the browser's command line"
+        page = Path(unquote(urlsplit(address).path))
+        assert page.stat().st_mode & 0o077 == 0
+        assert page.parent.stat().st_mode & 0o077 == 0
+        assert f'url={link}"' in page.read_text()
+    assert not page.exists()
+    # a browser says that it comes from elsewhere, and the answer leads on from our own page
+    entered = ask(bench, bench.path, sec_fetch_site="cross-site")
+    assert entered.status == 200
+    cookie = entered.headers["set-cookie"].partition(";")[0]
+    assert ask(bench, "/", cookie=cookie, sec_fetch_site="cross-site").status == 403
+    assert ask(bench, "/", cookie=cookie, sec_fetch_site="same-origin").status == 200
+
+
+@pytest.mark.skipif(
+    not Path("/proc/net/tcp").exists() or os.geteuid() != 0,
+    reason="only root can become another user",
+)
+def test_another_user_gets_in_with_no_cookie(bench: Running) -> None:
+    """Whoever runs a server on another port of this machine is sent our cookie by the browser."""
+    stolen = bench.enter()
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        with suppress(BaseException):
+            os.setuid(65534)
+            os.write(writing, str(ask(bench, "/", cookie=stolen).status).encode())
+        os._exit(0)
+    os.close(writing)
+    os.waitpid(child, 0)
+    with os.fdopen(reading) as told:
+        assert told.read() == "403"
+    assert ask(bench, "/", cookie=stolen).status == 200
 
 
 def test_other_names_of_this_machine_are_refused(bench: Running) -> None:

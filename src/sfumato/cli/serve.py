@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Annotated
 
@@ -62,18 +63,22 @@ def _upload_limit(text: str) -> int:
 def _serve(places: list[Path], port: int, upload_limit: int, browser: bool) -> None:
     try:
         from sfumato.web.app import Workbench
-        from sfumato.web.server import Server
+        from sfumato.web.server import Server, entrance
     except ImportError as error:
         raise MissingExtraError("web", "the workbench") from error
     from sfumato.web.sources import TableFolders, Uploads
 
     server = Server(Workbench(TableFolders(places), uploads=Uploads(upload_limit)), port)
 
-    def ready(link: str) -> None:
-        typer.echo(f"The workbench is at {link}\nCtrl-C ends it.", err=True)
-        if browser:
-            import webbrowser
+    with ExitStack() as kept:
 
-            webbrowser.open(link)
+        def ready(link: str) -> None:
+            typer.echo(f"The workbench is at {link}\nCtrl-C ends it.", err=True)
+            if browser:
+                import webbrowser
 
-    server.run(ready)
+                # Everybody on this machine sees the browser's command line, which the link is
+                # not part of.
+                webbrowser.open(kept.enter_context(entrance(link)))
+
+        server.run(ready)

@@ -10,10 +10,9 @@ each is locked down to the files it was opened for before the first question (`l
 from __future__ import annotations
 
 import re
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import duckdb
@@ -56,9 +55,8 @@ def connect(folder: PrivateFolder, **limits: str | int) -> duckdb.DuckDBPyConnec
     )
 
 
-def lock_down(connection: duckdb.DuckDBPyConnection, paths: Iterable[str | Path]) -> None:
-    """From now on, no file can be reached but these, and no extension; there is no way back."""
-    connection.execute("SET allowed_paths = ?", [[str(path) for path in paths]])
+def lock_down(connection: duckdb.DuckDBPyConnection) -> None:
+    """From now on, no file can be reached but those allowed; there is no way back."""
     connection.execute("SET enable_external_access = false")
 
 
@@ -113,7 +111,7 @@ class DuckDB:
                 else:
                     relation = self._converted(stored).relation(connection)
                 relation.create_view(_ROWS, replace=True)
-                lock_down(connection, self._source.paths)
+                lock_down(connection)
             self._stored = sql.Rows(sql.table(_ROWS), stored, _DIALECT)
         return self._stored
 

@@ -514,7 +514,7 @@ class Server:
     Examples
     --------
     >>> Server("postgresql://ann:secret@db.example/census?sslmode=require").shown
-    'postgresql://ann@db.example/census'
+    'postgresql://ann@db.example/census?sslmode=require'
     """
 
     def __init__(self, url: str) -> None:

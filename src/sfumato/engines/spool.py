@@ -10,7 +10,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,10 +22,18 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-__all__ = ["PrivateFolder", "Spool", "text_as_dictionary"]
+__all__ = ["PrivateFolder", "Spool", "allow", "text_as_dictionary"]
 
 _ROW_GROUP = 8 * BATCH_ROWS
 _ROW_GROUP_BYTES = 1 << 26
+
+
+def allow(connection: duckdb.DuckDBPyConnection, paths: Iterable[str | Path]) -> None:
+    """Let a connection read files also after it is locked down, which must come later."""
+    more = [str(path) for path in paths]
+    found = connection.execute("SELECT current_setting('allowed_paths')").fetchone()
+    before = [] if found is None or not found[0] else list(found[0])
+    connection.execute("SET allowed_paths = ?", [[*before, *more]])
 
 
 class PrivateFolder:
@@ -144,10 +152,7 @@ class Spool:
         self._check_open()
         if self.path is None:
             return connection.from_arrow(self.table())
-        connection.execute(  # before it is locked down
-            "SET allowed_directories = list_append(current_setting('allowed_directories'), ?)",
-            [f"{self.path.parent}/"],
-        )
+        allow(connection, [self.path])
         return connection.read_parquet(str(self.path))
 
     def close(self) -> None:

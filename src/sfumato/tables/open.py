@@ -419,13 +419,14 @@ def open_query(
     import duckdb
 
     from sfumato.engines.duckdb import connect, lock_down
-    from sfumato.engines.spool import PrivateFolder
+    from sfumato.engines.spool import PrivateFolder, allow
 
     text = query.removeprefix(_PREFIX)
     folder = PrivateFolder()
     connection = connect(folder, **({"memory_limit": f"{memory}B"} if memory else {}))
     try:
-        lock_down(connection, _named_files(text))
+        allow(connection, _named_files(text))
+        lock_down(connection)
         connection.execute("SET lock_configuration = true")
         statements = connection.extract_statements(text)
         if len(statements) != 1 or statements[0].type != duckdb.StatementType.SELECT:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 from sfumato.engines.protocol import BATCH_ROWS, Column, column_of
-from sfumato.engines.spool import PrivateFolder, Spool, text_as_dictionary
+from sfumato.engines.spool import PrivateFolder, Spool, allow, text_as_dictionary
 from sfumato.errors import ColumnError, SourceError
 from sfumato.files import file_fingerprint
 from sfumato.tables.fingerprint import rows_fingerprint
@@ -127,6 +127,7 @@ class ParquetSource:
         def folder_of(index: int) -> tuple[str | None, ...]:
             return tuple(values[index] for values in self._folders.values())
 
+        allow(connection, self.paths)
         parts = []
         for folder, indices in groupby(range(len(self.paths)), folder_of):
             files = connection.read_parquet(

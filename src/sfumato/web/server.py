@@ -1,23 +1,31 @@
 """Who may talk to the workbench: the browser that opened the link, and no other page in it.
 
-The link carries a token that works once; it is exchanged for a cookie. Requests must name this
-machine as their host (a page that resolves its own name to 127.0.0.1 is refused) and, where they
-change something, come from the workbench's own pages. Answers forbid the browser to load or to run
-anything from elsewhere.
+The link carries a token that works once; it is exchanged for a cookie. The browser gets the link
+from a file that only its user can read (`entrance`), since everybody sees the command lines of
+others. Browsers send a cookie to every port of a host, so another user's server may come to know
+it: where the system tells whose a connection is, those of other users are refused. Requests must
+name this machine as their host (a page that resolves its own name to 127.0.0.1 is refused) and,
+where they change something, come from the workbench's own pages. Answers forbid the browser to load
+or to run anything from elsewhere.
 """
 
 from __future__ import annotations
 
 import hmac
+import os
 import secrets
 import socket
-from collections.abc import Callable
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from html import escape
 from http.cookies import CookieError, SimpleCookie
+from pathlib import Path
 from urllib.parse import parse_qs
 
 import uvicorn
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from sfumato.errors import EngineError
@@ -26,6 +34,7 @@ from sfumato.web.app import Workbench
 __all__ = [
     "Guard",
     "Server",
+    "entrance",
 ]
 
 
@@ -66,7 +75,7 @@ class Guard:
             return
         if scope["type"] != "http":
             return  # there is nothing but HTTP here
-        answer = self._refusal(scope)
+        answer = self._stranger(scope) or self._refusal(scope)
 
         async def guarded(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -76,6 +85,14 @@ class Guard:
             await send(message)
 
         await (answer or self.app)(scope, receive, guarded)
+
+    def _stranger(self, scope: Scope) -> Response | None:
+        """The answer to other users of this machine, where the system tells who asks."""
+        client = scope.get("client")
+        owner = None if client is None else _owner(int(client[1]), self.port)
+        if owner is None or owner == os.geteuid():
+            return None
+        return PlainTextResponse("This workbench belongs to another user.", 403)
 
     def _refusal(self, scope: Scope) -> Response | None:
         """The answer to a request that goes no further; None lets it through."""
@@ -90,16 +107,18 @@ class Guard:
         origin = headers.get("origin")
         if (method == "POST" and origin != own) or (origin is not None and origin != own):
             return PlainTextResponse("Requests from other pages are refused.", 403)
+        offered = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
+        if method == "GET" and self.token and _same(offered, self.token):
+            self.token = None  # it works once
+            # Not a redirect: the browser would follow it for the page that led here, and keep a
+            # strict cookie back.
+            answer = HTMLResponse(_led("/"))
+            answer.set_cookie(self._cookie, self._session, httponly=True, samesite="strict")
+            return answer
         if headers.get("sec-fetch-site", "none") not in ("none", "same-origin"):
             return PlainTextResponse("Requests from other pages are refused.", 403)
         if self._has_session(headers):
             return None
-        offered = parse_qs(scope["query_string"].decode("latin-1")).get("token", [""])[0]
-        if method == "GET" and self.token and _same(offered, self.token):
-            self.token = None  # it works once
-            answer = RedirectResponse("/", 303)
-            answer.set_cookie(self._cookie, self._session, httponly=True, samesite="strict")
-            return answer
         return PlainTextResponse(
             "Open the link that `sfumato serve` printed; it works once, in one browser.", 403
         )
@@ -115,6 +134,37 @@ class Guard:
 def _same(offered: str, kept: str) -> bool:
     """Whether a secret was given, in a time that does not tell how much of it was right."""
     return hmac.compare_digest(offered.encode("utf-8", "surrogateescape"), kept.encode())
+
+
+def _led(place: str) -> str:
+    """A page that leads on to another place at once."""
+    return (
+        '<!doctype html><meta charset="utf-8"><title>Sfumato</title>'
+        f'<meta http-equiv="refresh" content="0; url={escape(place)}">'
+        f'<p><a href="{escape(place)}">To the workbench</a></p>'
+    )
+
+
+@contextmanager
+def entrance(link: str) -> Iterator[str]:
+    """The address of a file that leads to the link, and that nobody else can read."""
+    with tempfile.TemporaryDirectory(prefix="sfumato-") as folder:  # of mode 0700
+        page = Path(folder, "workbench.html")
+        page.touch(mode=0o600, exist_ok=False)
+        page.write_text(_led(link), encoding="utf-8")
+        yield page.as_uri()
+
+
+def _owner(port: int, ours: int) -> int | None:
+    """The user whose connection from a port of this machine leads to ours; None if unknown."""
+    ends = (f":{port:04X}", f":{ours:04X}")
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):  # Linux
+        with suppress(OSError, ValueError, IndexError):
+            for line in Path(table).read_text(encoding="ascii").splitlines()[1:]:
+                fields = line.split()
+                if fields[1].endswith(ends[0]) and fields[2].endswith(ends[1]):
+                    return int(fields[7])
+    return None
 
 
 class Server:
