@@ -9,9 +9,10 @@ from __future__ import annotations
 import difflib
 import errno
 import hashlib
+import itertools
 import os
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,8 +21,11 @@ from sfumato.errors import EngineError, InputError, SourceError, did_you_mean
 __all__ = [
     "appearing",
     "file_fingerprint",
+    "keep_only",
+    "make_folder",
     "read_bytes",
     "read_text",
+    "refuse_link",
     "require_file",
     "require_folder",
     "similar_names",
@@ -188,6 +192,57 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
     """Write a text file in one atomic step."""
     with appearing(path) as unfinished:
         unfinished.write_text(text, encoding="utf-8")
+
+
+_MADE: set[tuple[int, int]] = set()
+"""Folders that this process made, by device and number."""
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder where there is none; what is there must be a folder, and no link to one."""
+    try:
+        path.mkdir(parents=True)
+        _MADE.add(_identity(path))
+    except FileExistsError:
+        refuse_link(path)
+        if not path.is_dir():
+            raise SourceError(
+                "this is no folder", where=str(path), remedy="Move it away."
+            ) from None
+
+
+def refuse_link(path: Path) -> None:
+    """Refuse to go through a link: it leads out of a folder that somebody handed over."""
+    if path.is_symlink():
+        raise SourceError(
+            "this is a link, and nothing is read or written through it",
+            where=str(path),
+            remedy="Remove it, or put what it leads to in its place.",
+        )
+
+
+def keep_only(folder: Path, names: Collection[str], ending: str) -> None:
+    """See that a folder holds no files of an ending but those named.
+
+    Only files of a folder that this process made are removed. Another one, which an earlier process
+    made or somebody handed over, is moved aside with all it holds, and a new one takes its place.
+    """
+    make_folder(folder)
+    others = [n for n in os.listdir(folder) if n.endswith(ending) and n not in names]
+    if not others:
+        return
+    if _identity(folder) not in _MADE:
+        aside = (folder.with_name(f"{folder.name}.earlier-{n}") for n in itertools.count(1))
+        folder.rename(next(place for place in aside if not os.path.lexists(place)))
+        make_folder(folder)
+        return
+    for name in others:
+        (folder / name).unlink()  # a link itself, never what it leads to
+
+
+def _identity(folder: Path) -> tuple[int, int]:
+    found = folder.lstat()
+    return found.st_dev, found.st_ino
 
 
 def usual_mode() -> int:

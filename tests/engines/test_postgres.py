@@ -186,8 +186,8 @@ def test_passwords_stay_out_of_every_text() -> None:
     server = Server("postgresql://ann:p%40ss@db/census?password=p2&sslpassword=p3&port=1")
     assert server.shown == "postgresql://ann@db/census"
     assert "p%40ss" not in repr(server)
-    with pytest.raises(EngineError) as caught:
-        Server("postgresql://ann:p%40ss@db:notaport/p@ss").connect()
+    with pytest.raises(SourceError) as caught:
+        Server("postgresql://ann:p%40ss@db:notaport/p@ss")
     assert "p%40ss" not in str(caught.value)
 
 

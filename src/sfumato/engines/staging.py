@@ -23,7 +23,7 @@ from sfumato.engines.protocol import (
     TextForm,
     column_of,
 )
-from sfumato.engines.spool import Spool, text_as_dictionary
+from sfumato.engines.spool import Spool, allow, text_as_dictionary
 from sfumato.engines.writing import (
     ONE_COLUMN_NULL,
     FileFormat,
@@ -328,6 +328,7 @@ class WrittenFile:
     def relation(self, connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
         """The rows as DuckDB scans them: Parquet directly, the others after one reading."""
         if self.format.kind == "parquet":
+            allow(connection, [self.path])
             return connection.read_parquet(str(self.path))
         if self._spool is None:
             self._spool = Spool.of(self.arrow_schema, map(self._declared, self.batches()))

@@ -7,6 +7,7 @@ They are kept as TOML, with one file in ARX's form for each tree.
 from __future__ import annotations
 
 import math
+import os
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, make_dataclass, replace
@@ -19,7 +20,7 @@ from sfumato.anonymization.registry import METHODS
 from sfumato.anonymization.request import Request
 from sfumato.errors import ParameterError, SfumatoError, SourceError
 from sfumato.fields import parameters
-from sfumato.files import write_text
+from sfumato.files import keep_only, refuse_link, write_text
 from sfumato.hierarchy import read_arx, write_arx
 from sfumato.privacy.closeness import Distance
 from sfumato.privacy.models import ModelFields
@@ -315,14 +316,10 @@ def write_choices(choices: Choices, folder: Path, source: str) -> None:
 
 
 def write_trees(trees: Mapping[str, EditableHierarchy], folder: Path) -> None:
-    """Write trees as ``<column>.csv`` into a folder that then holds nothing else."""
+    """Write trees as ``<column>.csv`` into a folder that then holds no others."""
     wanted = {_place(folder, name): tree for name, tree in trees.items()}
-    if folder.is_dir():
-        for old in folder.glob("*.csv"):
-            if old not in wanted:
-                old.unlink()
-    if wanted:
-        folder.mkdir(parents=True, exist_ok=True)
+    if wanted or os.path.lexists(folder):
+        keep_only(folder, [place.name for place in wanted], ".csv")
     for place, tree in wanted.items():
         write_arx(tree.hierarchy, place)
 
@@ -330,13 +327,15 @@ def write_trees(trees: Mapping[str, EditableHierarchy], folder: Path) -> None:
 def read_choices(folder: Path) -> Choices | None:
     """Decisions of an earlier day; None where there are none."""
     place = folder / "project.toml"
+    for part in (folder, place, folder / TREES):
+        refuse_link(part)
     if not place.exists():
         return None
     try:
         body = tomllib.loads(place.read_text(encoding="utf-8"))
         trees = {
             str(name): EditableHierarchy.of(
-                read_arx(_place(folder / TREES, str(name))), str(tree["said"]), tree["marks"]
+                read_arx(_real(_place(folder / TREES, str(name)))), str(tree["said"]), tree["marks"]
             )
             for name, tree in body.pop("trees", {}).items()
         }
@@ -350,6 +349,11 @@ def read_choices(folder: Path) -> Choices | None:
             where=str(place),
             remedy="Mend the file, or remove it to begin anew.",
         ) from error
+
+
+def _real(place: Path) -> Path:
+    refuse_link(place)
+    return place
 
 
 def _place(folder: Path, column: str) -> Path:

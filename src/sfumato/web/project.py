@@ -6,6 +6,7 @@ release is written there too, with its certificate and the settings that repeat 
 
 from __future__ import annotations
 
+import os
 import secrets
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -19,7 +20,7 @@ from sfumato.columns.profile import Profile, profile
 from sfumato.columns.vocabulary import Role
 from sfumato.engines.results import ClassSizes, Codes
 from sfumato.errors import BudgetError, ParameterError, SourceError
-from sfumato.files import write_text
+from sfumato.files import appearing, keep_only, make_folder, refuse_link, write_text
 from sfumato.keyfiles import write_secret
 from sfumato.privacy import Check, check
 from sfumato.quasi.scan import ColumnScan, Scan, combine, describe
@@ -339,7 +340,7 @@ class Project:
         names = [output, f"{output}.certificate.json", "release.toml", "release.html"]
         places = [self.folder / name for name in names]
         places += sorted((self.folder / RELEASE_TREES).glob("*.csv"))
-        return [place for place in places if place.is_file()]
+        return [place for place in places if place.is_file() and not place.is_symlink()]
 
     def close(self) -> None:
         """Let go of the table, as soon as nothing is asked of it any more.
@@ -371,7 +372,7 @@ class Project:
 
     def _make_folder(self) -> None:
         try:
-            self.folder.mkdir(exist_ok=True)
+            make_folder(self.folder)
         except OSError as error:
             raise SourceError(
                 f"the folder for decisions cannot be made ({error.strerror})",
@@ -391,22 +392,25 @@ def _ending(source: Path) -> str:
 
 def _make_key(place: Path) -> None:
     """Make a key that only its owner can read, where there is none."""
-    if not place.is_symlink() and not place.exists():
+    refuse_link(place)
+    if not place.exists():
         write_secret(place, f"{secrets.token_hex(32)}\n".encode())
 
 
 @contextmanager
 def _replacing(folder: Path) -> Iterator[Path]:
     """A folder whose files are replaced; where nothing comes of it they are as they were."""
-    before = {place: place.read_bytes() for place in folder.glob("*.csv")}
+    refuse_link(folder)
+    kept = [place for place in folder.glob("*.csv") if not place.is_symlink()]
+    before = {place: place.read_bytes() for place in kept}
     try:
         yield folder
     except BaseException:
-        for place in folder.glob("*.csv"):
-            if place not in before:
-                place.unlink()
+        if os.path.lexists(folder):
+            keep_only(folder, [place.name for place in before], ".csv")
         for place, content in before.items():
-            place.write_bytes(content)
+            with appearing(place) as unfinished:
+                unfinished.write_bytes(content)
         raise
 
 

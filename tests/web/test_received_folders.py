@@ -1,0 +1,91 @@
+"""A project folder that somebody handed over leads nowhere else, and loses nothing."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sfumato as sf
+from sfumato.budget import Budget
+from sfumato.errors import SourceError
+from sfumato.web.hierarchies import inferred
+from sfumato.web.project import Project
+from workbench import PEOPLE
+
+
+@pytest.fixture
+def treasure(tmp_path: Path) -> Path:
+    """A folder with files that somebody needs."""
+    place = tmp_path / "treasure"
+    place.mkdir()
+    (place / "thesis.csv").write_text("years,of\nwork,1\n")
+    return place
+
+
+def opened(tmp_path: Path) -> Project:
+    source = tmp_path / "people.csv"
+    source.write_text(PEOPLE)
+    return Project(source, sf.table(str(source)))
+
+
+def with_tree(project: Project) -> None:
+    project.look(Budget())
+    trees = {"town": inferred(project.held("town"))}
+    roles = {**project.choices.roles, "town": "quasi-identifier"}
+    project.decide(replace(project.choices, roles=roles, trees=trees, k=5))
+
+
+def released(project: Project, **more: Any) -> None:
+    with_tree(project)
+    project.decide(replace(project.choices, **more))
+    project.release(Budget())
+
+
+@pytest.mark.parametrize("name", ["hierarchies", "release.hierarchies"])
+def test_nothing_is_deleted_through_a_link(tmp_path: Path, treasure: Path, name: str) -> None:
+    folder = tmp_path / "people.csv.sfumato"
+    folder.mkdir()
+    (folder / name).symlink_to(treasure)
+    project = opened(tmp_path)
+    with pytest.raises(SourceError, match="this is a link"):
+        released(project)
+    project.close()
+    assert [place.name for place in treasure.iterdir()] == ["thesis.csv"]
+
+
+def test_the_whole_folder_may_be_no_link(tmp_path: Path, treasure: Path) -> None:
+    (tmp_path / "people.csv.sfumato").symlink_to(treasure)
+    project = opened(tmp_path)
+    with pytest.raises(SourceError, match="this is a link"):
+        with_tree(project)
+    project.close()
+    assert [place.name for place in treasure.iterdir()] == ["thesis.csv"]
+
+
+@pytest.mark.parametrize("name", ["project.toml", "pseudonyms.key"])
+def test_files_are_not_read_through_links(tmp_path: Path, treasure: Path, name: str) -> None:
+    folder = tmp_path / "people.csv.sfumato"
+    folder.mkdir()
+    (folder / name).symlink_to(treasure / "thesis.csv")
+    project = opened(tmp_path)
+    with pytest.raises(SourceError, match="this is a link"):
+        released(project, pseudonyms=("name",))
+    project.close()
+    assert (treasure / "thesis.csv").read_text() == "years,of\nwork,1\n"
+
+
+def test_what_another_process_left_is_moved_aside(tmp_path: Path) -> None:
+    trees = tmp_path / "people.csv.sfumato" / "hierarchies"
+    trees.mkdir(parents=True)
+    (trees / "mine.csv").write_text("by;hand\n")
+    project = opened(tmp_path)
+    with_tree(project)
+    assert [place.name for place in trees.iterdir()] == ["town.csv"]
+    aside = trees.with_name("hierarchies.earlier-1")
+    assert (aside / "mine.csv").read_text() == "by;hand\n"
+    project.decide(replace(project.choices, trees={}))
+    assert list(trees.iterdir()) == [], "this process made it, and tidies up"
+    project.close()
