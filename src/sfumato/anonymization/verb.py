@@ -32,6 +32,7 @@ def anonymize(
     format: str | None = None,
     force: bool = False,
     sign: str | Path | None = None,
+    spreadsheet_safe: bool = False,
     budget: Budget | None = None,
     **asked: Unpack[RequestFields],
 ) -> Release:
@@ -49,6 +50,8 @@ def anonymize(
         only rehearsed.
     sign
         The key file that signs the certificate, as `sfumato keygen` made it.
+    spreadsheet_safe
+        Put an apostrophe before cells that a spreadsheet would run.
     budget
         Time, memory and cores the search may take.
 
@@ -86,6 +89,7 @@ def anonymize(
         format=format,
         force=force,
         sign=sign,
+        spreadsheet_safe=spreadsheet_safe,
         budget=budget,
     )
 

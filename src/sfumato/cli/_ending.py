@@ -10,6 +10,7 @@ import _thread
 import errno
 import json
 import os
+import re
 import signal
 import sys
 import threading
@@ -23,7 +24,7 @@ import typer
 from sfumato.errors import EngineError, SfumatoError, SourceError
 from sfumato.files import unreadable
 
-__all__ = ["guarded"]
+__all__ = ["guarded", "visible", "visible_json"]
 
 _UNREADABLE = (errno.ENOENT, errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOTDIR)
 _READER_GONE = 128 + 13
@@ -173,6 +174,28 @@ def _unexpected(error: BaseException) -> SfumatoError:
     )
 
 
+_UNSEEN = re.compile(
+    "[\x00-\x09\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+"""Characters that steer a terminal or turn the direction of writing; line ends are none of them."""
+
+
+def visible(text: str) -> str:
+    """A text whose control characters are written out, so that no terminal obeys them.
+
+    Examples
+    --------
+    >>> visible("age\x1b[2J")
+    'age\\\\x1b[2J'
+    """
+    return _UNSEEN.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
+def visible_json(text: str) -> str:
+    """The same for JSON, which stays what it was."""
+    return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
+
+
 def _explain(error: SfumatoError, *, as_json: bool) -> None:
     if not as_json:
         _say(str(error))
@@ -184,7 +207,7 @@ def _explain(error: SfumatoError, *, as_json: bool) -> None:
         "remedy": error.remedy,
         "exit_code": error.exit_code,
     }
-    sys.stderr.write(json.dumps({"error": story}, ensure_ascii=False) + "\n")
+    sys.stderr.write(visible_json(json.dumps({"error": story}, ensure_ascii=False)) + "\n")
 
 
 def _say(message: str) -> None:
@@ -192,4 +215,4 @@ def _say(message: str) -> None:
     from rich.text import Text
 
     console = Console(stderr=True, soft_wrap=True, highlight=False)
-    console.print(Text.assemble(("sfumato: ", "bold red"), message))
+    console.print(Text.assemble(("sfumato: ", "bold red"), visible(message)))

@@ -7,7 +7,6 @@ used, so a verb costs nothing to those who use another.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, Any
 
@@ -15,7 +14,6 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from sfumato._version import __version__
-from sfumato.addresses import shown
 
 __all__ = [
     "VERBS",
@@ -78,28 +76,18 @@ class VerbGroup(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Run a verb; complaints about its arguments quote no password of an address."""
-        given = [*ctx._protected_args, *ctx.args]
         try:
             return super().invoke(ctx)
         except Exception as error:
-            if isinstance(getattr(error, "message", None), str):  # a complaint about arguments
-                error.message = _without_passwords(error.message, given)  # type: ignore[attr-defined]
+            said = getattr(error, "message", None)  # of a complaint about arguments
+            if isinstance(said, str) and "://" in said:
+                error.message = said.partition("://")[0] + "://…"  # type: ignore[attr-defined]
             raise
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
         """The verb itself, in place of the line that stands for it in the list."""
         name, found, rest = super().resolve_command(ctx, args)
         return name, load(self.verbs[name]) if name in self.verbs else found, rest
-
-
-def _without_passwords(message: str, given: Sequence[str]) -> str:
-    """A message in which addresses among the arguments are shown without passwords."""
-    rests = [text[text.index("://") :] for text in given if "://" in text]
-    for rest in sorted(rests, key=len, reverse=True):
-        harmless = shown(f"x{rest}")[1:]
-        for quoted in (rest, repr(rest)[1:-1]):
-            message = message.replace(quoted, harmless)
-    return message
 
 
 def load(verb: Verb) -> Any:

@@ -37,6 +37,7 @@ __all__ = [
     "Seed",
     "Sign",
     "Source",
+    "SpreadsheetSafe",
     "Threads",
     "Time",
     "Unparsed",
@@ -250,6 +251,13 @@ Sign = Annotated[
         metavar="KEY",
         show_default=False,
         help="Sign the certificate with this key (see sfumato keygen).",
+    ),
+]
+SpreadsheetSafe = Annotated[
+    bool,
+    typer.Option(
+        "--spreadsheet-safe",
+        help="Put an apostrophe before cells that a spreadsheet would take for formulas and run.",
     ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace the output if it exists.")]

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, get_type_hints
 
 from sfumato.budget import Budget, parse_memory, parse_time
 from sfumato.cli import _options
-from sfumato.cli._ending import guarded
+from sfumato.cli._ending import guarded, visible, visible_json
 from sfumato.errors import EngineError, ParameterError, spelling
 from sfumato.results import Result
 
@@ -104,7 +104,7 @@ class ProgressLine:
             return
         self._said = time.monotonic()
         share = "" if self._share is None else f" ({self._share:.0%})"
-        sys.stderr.write(f"sfumato: {self._doing}{share}\n")
+        sys.stderr.write(f"sfumato: {visible(self._doing)}{share}\n")
         sys.stderr.flush()
 
     def _move(self) -> None:
@@ -115,7 +115,7 @@ class ProgressLine:
         (task,) = self._live.tasks
         # `update` cannot take a total back, and work of unknown size has none
         task.total = None if self._share is None else 1.0
-        doing = self._doing or "working"
+        doing = visible(self._doing or "working")
         self._live.update(task.id, description=doing, completed=self._share or 0.0)
 
 
@@ -208,15 +208,32 @@ class Run:
                 remedy="Send it to a file, e.g. > answer.txt.",
             )
         if self.as_json:
-            sys.stdout.write(result.to_json() + "\n")
+            sys.stdout.write(visible_json(result.to_json()) + "\n")
         else:
-            self.console.print(view(result), crop=False)  # paths and commands stay whole
+            # paths and commands stay whole
+            self.console.print(_Visible(view(result)), crop=False)
         sys.stdout.flush()
 
     def close(self) -> None:
         """Close every table this run opened."""
         while self._opened:
             self._opened.pop().close()
+
+
+class _Visible:
+    """Whatever a verb draws, with control characters of names and values written out."""
+
+    def __init__(self, drawn: RenderableType) -> None:
+        self._drawn = drawn
+
+    def __rich_console__(self, console: Console, options: Any) -> Iterator[Any]:
+        from rich.segment import Segment
+
+        for segment in console.render(self._drawn, options):
+            if segment.control:
+                yield segment
+            else:
+                yield Segment(visible(segment.text), segment.style)
 
 
 def _may_be_text(source: str) -> bool:

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sfumato.cli._options import Force, Output, Sign, examples, new_app, new_file, option
+from sfumato.cli._options import (
+    Force,
+    Output,
+    Sign,
+    SpreadsheetSafe,
+    examples,
+    new_app,
+    new_file,
+    option,
+)
 from sfumato.cli._request import Requested
 from sfumato.cli._running import Run, table_verb
 from sfumato.errors import ParameterError
@@ -37,6 +46,7 @@ class Writing:
     output: Output = None
     force: Force = False
     sign: Sign = None
+    spreadsheet_safe: SpreadsheetSafe = False
     format: Annotated[
         str | None,
         option(
@@ -118,6 +128,7 @@ def anonymize(
         format=writing.format,
         force=writing.force,
         sign=writing.sign,
+        spreadsheet_safe=writing.spreadsheet_safe,
         budget=run.budget,
     )
     if repeating.write_config is not None:

@@ -12,6 +12,7 @@ from sfumato.cli._options import (
     Output,
     Seed,
     Sign,
+    SpreadsheetSafe,
     Weights,
     examples,
     new_app,
@@ -81,6 +82,7 @@ def mask(
     output: Output = None,
     force: Force = False,
     sign: Sign = None,
+    spreadsheet_safe: SpreadsheetSafe = False,
 ) -> None:
     """Publish as many columns as possible without publishing a quasi-identifier.
 
@@ -106,6 +108,7 @@ def mask(
         output=output,
         force=force,
         sign=sign,
+        spreadsheet_safe=spreadsheet_safe,
         budget=run.budget,
     )
     run.show(release, view)

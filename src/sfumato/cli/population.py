@@ -13,6 +13,7 @@ from sfumato.cli._options import (
     Output,
     Seed,
     Sign,
+    SpreadsheetSafe,
     Weights,
     examples,
     new_app,
@@ -134,6 +135,7 @@ def population(
     output: Output = None,
     force: Force = False,
     sign: Sign = None,
+    spreadsheet_safe: SpreadsheetSafe = False,
     seed: Seed = 0,
 ) -> None:
     """Who is unique among all people, not only among these rows?
@@ -165,6 +167,7 @@ def population(
         output=output,
         force=force,
         sign=sign,
+        spreadsheet_safe=spreadsheet_safe,
         budget=run.budget,
     )
     if report.release is not None:

@@ -7,7 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sfumato.cli._options import Force, Output, Seed, Sign, examples, new_app, new_file
+from sfumato.cli._options import (
+    Force,
+    Output,
+    Seed,
+    Sign,
+    SpreadsheetSafe,
+    examples,
+    new_app,
+    new_file,
+)
 from sfumato.cli._running import Run, table_verb
 from sfumato.errors import ParameterError
 from sfumato.files import read_text
@@ -61,6 +70,7 @@ def safe_harbor(
     output: Output = None,
     force: Force = False,
     sign: Sign = None,
+    spreadsheet_safe: SpreadsheetSafe = False,
     seed: Seed = 0,
 ) -> None:
     """Remove or coarsen the eighteen identifiers that HIPAA's Safe Harbor lists.
@@ -88,6 +98,7 @@ def safe_harbor(
         output=output,
         force=force,
         sign=sign,
+        spreadsheet_safe=spreadsheet_safe,
         budget=run.budget,
     )
     run.show(release, view)

@@ -143,6 +143,8 @@ class Staged(Protocol):
     """Output that has been written but is not yet visible under its final name."""
 
     destination: str
+    formulas: int | None
+    """Cells of a text file that a spreadsheet would run; None where it is no text file."""
 
     def engine(self) -> Engine:
         """Reads back what was written."""

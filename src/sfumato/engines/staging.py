@@ -62,6 +62,7 @@ class FileStaged:
     def __init__(self, writer: Writer, reopen: Callable[[Source], Engine]) -> None:
         self.destination = writer.destination
         self.rows = writer.rows
+        self.formulas = writer.formulas
         self.format: FileFormat = writer.format
         self.schema = writer.schema
         self.form = writer.form
@@ -212,6 +213,7 @@ class TargetStaged:
 
     def __init__(self, target: Target, destination: str, fill: Callable[[], None]) -> None:
         self.destination = destination
+        self.formulas: int | None = None
         self._target = target
         self._waits = True
         self._engine: Engine | None = None

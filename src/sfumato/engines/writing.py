@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import re
 import sys
 import tempfile
 import weakref
@@ -33,7 +34,9 @@ __all__ = [
     "FileFormat",
     "Writer",
     "check_destination",
+    "count_formulas",
     "format_of",
+    "harmless",
     "header_line",
     "lines",
     "parsed",
@@ -131,6 +134,9 @@ class Writer:
         self._stored = _as_text(self.schema, self.form)
         check_destination(destination, inputs=inputs)
         self.rows = 0
+        text = self.format.kind in ("csv", "tsv")
+        self.formulas = sum(map(_is_formula, schema.names)) if text else None
+        """Cells of a text file that a spreadsheet would run; None in files of other formats."""
         self.path = self._temporary()
         self._remove = weakref.finalize(self, removed, self.path)
         self._held: list[pa.RecordBatch] = []
@@ -233,6 +239,8 @@ class Writer:
         if self.format.kind in FOREIGN:
             self._held.append(batch)
         elif self._file is None:
+            assert self.formulas is not None
+            self.formulas += sum(count_formulas(column) for column in batch.columns)
             for start in range(0, batch.num_rows, _LINES):
                 cells = lines(batch.slice(start, _LINES), self.form.delimiter)
                 self._text += self._encoded(cells)
@@ -427,6 +435,71 @@ def _refuse_far_years(array: pa.Array, name: str) -> None:
             f"column `{name}` holds dates outside the years 0 to 9999, which CSV cannot carry",
             remedy="Write Parquet, correct the dates, or leave the column out.",
         )
+
+
+_FORMULA = r"^[=+\-@\t\r]"
+_NUMBER = r"^[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?$"
+
+
+def _formulas(text: pa.Array) -> pa.Array:
+    """Which cells a spreadsheet takes for formulas; negative numbers are none."""
+    import pyarrow.compute as pc
+
+    begins = pc.match_substring_regex(text, _FORMULA)
+    return pc.and_not(begins, pc.match_substring_regex(text, _NUMBER)).fill_null(False)
+
+
+def _is_formula(name: str) -> bool:
+    return re.match(_FORMULA, name) is not None and re.match(_NUMBER, name) is None
+
+
+def count_formulas(column: pa.Array) -> int:
+    """Cells of a column that a spreadsheet would run.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> count_formulas(pa.array(["=HYPERLINK(...)", "-5", "@SUM(A1)", "a=b", None]))
+    2
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    import pyarrow.types as t
+
+    if t.is_dictionary(column.type):
+        if not _is_text(column.type.value_type):
+            return 0
+        return pc.sum(_formulas(column.dictionary).take(column.indices)).as_py() or 0
+    if not _is_text(column.type):
+        return 0
+    return pc.sum(_formulas(column.cast(pa.large_string()))).as_py() or 0
+
+
+def harmless(column: pa.Array) -> pa.Array:
+    """The same cells with an apostrophe before those that a spreadsheet would run.
+
+    Cells that already have apostrophes before such a sign get one more: different cells stay
+    different.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> harmless(pa.array(["=1+1", "'=1+1", "-5", "a=b"])).to_pylist()
+    ["'=1+1", "''=1+1", '-5', 'a=b']
+    """
+    import pyarrow.compute as pc
+
+    if not _is_text(column.type):
+        return column
+    bare = pc.utf8_ltrim(column, "'")
+    quoted = pc.binary_join_element_wise("'", column, "")
+    return pc.if_else(_formulas(bare), quoted, column).cast(column.type)
+
+
+def _is_text(type_: pa.DataType) -> bool:
+    import pyarrow.types as t
+
+    return bool(t.is_string(type_) or t.is_large_string(type_) or t.is_string_view(type_))
 
 
 def parsed(text: pa.Array, type_: pa.DataType) -> pa.Array:

@@ -345,6 +345,7 @@ def safe_harbor(
     format: str | None = None,
     force: bool = False,
     sign: str | Path | None = None,
+    spreadsheet_safe: bool = False,
     budget: Budget | None = None,
 ) -> Release:
     """De-identify a table by HIPAA's Safe Harbor method.
@@ -366,6 +367,8 @@ def safe_harbor(
         Write the release there; else it is only rehearsed.
     sign
         The key file that signs the certificate, as `sfumato keygen` made it.
+    spreadsheet_safe
+        Put an apostrophe before cells that a spreadsheet would run.
 
     Returns
     -------
@@ -401,7 +404,15 @@ def safe_harbor(
     if output is None:
         return rehearse(plan, budget=budget)
     _require_decided(plan, opened.name)
-    return publish(plan, output, format=format, force=force, sign=sign, budget=budget)
+    return publish(
+        plan,
+        output,
+        format=format,
+        force=force,
+        sign=sign,
+        spreadsheet_safe=spreadsheet_safe,
+        budget=budget,
+    )
 
 
 def _require_decided(plan: Release, where: str) -> None:

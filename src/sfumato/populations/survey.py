@@ -342,6 +342,7 @@ def population(
     format: str | None = None,
     force: bool = False,
     sign: str | Path | None = None,
+    spreadsheet_safe: bool = False,
     budget: Budget | None = None,
 ) -> PopulationReport:
     """Judge a table as a sample of a population, and plan how far to blur it.
@@ -382,6 +383,8 @@ def population(
         Write the planned release there, with its certificate.
     sign
         The key file that signs the certificate, as `sfumato keygen` made it.
+    spreadsheet_safe
+        Put an apostrophe before cells that a spreadsheet would run.
 
     Examples
     --------
@@ -456,7 +459,15 @@ def population(
         warnings=report.warnings,
         seed=seed,
     )
-    written = publish(planned, output, format=format, force=force, sign=sign, budget=budget)
+    written = publish(
+        planned,
+        output,
+        format=format,
+        force=force,
+        sign=sign,
+        spreadsheet_safe=spreadsheet_safe,
+        budget=budget,
+    )
     return replace(report, release=written)
 
 

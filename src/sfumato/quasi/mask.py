@@ -314,6 +314,7 @@ def mask(
     output: str | None = None,
     force: bool = False,
     sign: str | Path | None = None,
+    spreadsheet_safe: bool = False,
     budget: Budget | None = None,
 ) -> Release:
     """Publish the most columns whose ratio does not exceed β.
@@ -341,6 +342,8 @@ def mask(
         Write the release there; else it is only rehearsed.
     sign
         The key file that signs the certificate, as `sfumato keygen` made it.
+    spreadsheet_safe
+        Put an apostrophe before cells that a spreadsheet would run.
 
     Examples
     --------
@@ -368,7 +371,9 @@ def mask(
     )
     if output is None:
         return rehearse(plan, budget=budget)
-    return publish(plan, output, force=force, sign=sign, budget=budget)
+    return publish(
+        plan, output, force=force, sign=sign, spreadsheet_safe=spreadsheet_safe, budget=budget
+    )
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,10 @@ from sfumato.addresses import shown
 from sfumato.budget import Budget
 from sfumato.engines.parts import Parted
 from sfumato.engines.protocol import Staged
-from sfumato.engines.recoding import Recoding
+from sfumato.engines.recoding import Cells, Recoding, Step
 from sfumato.engines.results import ClassSizes
-from sfumato.errors import ParameterError, PromiseError
+from sfumato.engines.writing import harmless
+from sfumato.errors import ParameterError, PromiseError, spell
 from sfumato.keyfiles import keyed_digest
 from sfumato.release.anonymity import Anonymity
 from sfumato.release.certificate import FIELDS, Certificate, certificate_path
@@ -63,6 +64,8 @@ class Release(Result, Frames):
         Proven lower bound of the method's cost, where it has one.
     utility, column_actions
         What it cost, and what happened to each column, in a few words.
+    formulas
+        Cells that a spreadsheet would run, where the output is a text file.
     findings, verified
         What was checked on the output, and whether it was.
     output, destination
@@ -93,6 +96,7 @@ class Release(Result, Frames):
     output: str | None = None
     seed: int | None = None
     stopped_by: str | None = None
+    formulas: int | None = None
     warnings: tuple[str, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
     destination: str | None = field(default=None, metadata=_PRIVATE, repr=False)
@@ -213,7 +217,7 @@ class Release(Result, Frames):
         fields = super().to_dict()
         details = fields.pop("details")
         told = {**fields, **details}
-        passed_on = {*FIELDS, "verified", "output"} - {"asked", "column_actions"}
+        passed_on = {*FIELDS, "verified", "output", "formulas"} - {"asked", "column_actions"}
         return {**told, "stays_at_home": [name for name in told if name not in passed_on]}
 
     def write(
@@ -223,10 +227,19 @@ class Release(Result, Frames):
         format: str | None = None,
         force: bool = False,
         sign: str | os.PathLike[str] | None = None,
+        spreadsheet_safe: bool = False,
         budget: Budget | None = None,
     ) -> Release:
         """Write the release and its certificate; see `publish`."""
-        return publish(self, path, format=format, force=force, sign=sign, budget=budget)
+        return publish(
+            self,
+            path,
+            format=format,
+            force=force,
+            sign=sign,
+            spreadsheet_safe=spreadsheet_safe,
+            budget=budget,
+        )
 
 
 def publish(
@@ -236,6 +249,7 @@ def publish(
     format: str | None = None,
     force: bool = False,
     sign: str | os.PathLike[str] | None = None,
+    spreadsheet_safe: bool = False,
     certificate: str | os.PathLike[str] | None = None,
     budget: Budget | None = None,
 ) -> Release:
@@ -258,6 +272,9 @@ def publish(
         Replace what is there.
     sign
         The file of the key that signs the certificate (see `sfumato.keyfiles.make_pair`).
+    spreadsheet_safe
+        Put an apostrophe before cells that a spreadsheet would take for formulas and run. Without
+        it there is a warning that counts them, where a text file is written.
     certificate
         Where the certificate goes; ``<destination>.certificate.json`` where None.
     """
@@ -265,8 +282,11 @@ def publish(
     target = os.fspath(destination)
     beside = certificate_path(target) if certificate is None else Path(certificate)
     check_certificate_place(beside, force=force, sign=sign)
+    if spreadsheet_safe:
+        plan = replace(plan, recoding=_without_formulas(plan))
     source, recoding = _made_of(plan)
     staged = source.engine.stage(recoding, target, format=format, budget=budget)
+    plan = replace(plan, formulas=staged.formulas, warnings=(*plan.warnings, *_run_by(staged)))
     try:
         plan = _as_staged(plan)
         with Table(staged.engine()) as written:
@@ -344,6 +364,39 @@ def _made_of(plan: Release) -> tuple[Table, Recoding | Parted]:
             remedy="Copy the file it was read from, with its certificate.",
         )
     return plan.source, plan.recoding
+
+
+def _run_by(staged: Staged) -> tuple[str, ...]:
+    """A warning about cells that a spreadsheet would run."""
+    if not staged.formulas:
+        return ()
+    return (
+        f"{staged.formulas:,} cells or headings begin like formulas (= + - @), which spreadsheets "
+        f"run; {spell('spreadsheet_safe', True)} makes text of cells",
+    )
+
+
+def _without_formulas(plan: Release) -> Recoding:
+    """The recoding with an apostrophe before each cell that a spreadsheet would run."""
+    source, recoding = _made_of(plan)
+    steps = [
+        replace(
+            step,
+            cells={
+                n: Cells(cells.codes, harmless(cells.values)) for n, cells in step.cells.items()
+            },
+        )
+        for step in recoding.steps
+    ]
+    recoded = {name for step in steps for name in step.cells}
+    for column in source.schema:
+        if column.kind != "text" or column.name in recoded or column.name in recoding.drop:
+            continue
+        values = source.values(column.name)
+        shown = harmless(values.values[0])
+        if not shown.equals(values.values[0]):
+            steps.append(Step(values, {column.name: Cells(values.arrays[0], shown)}))
+    return Recoding(tuple(steps), recoding.drop)
 
 
 @contextmanager
