@@ -106,3 +106,22 @@ def test_control_characters_are_written_out(tmp_path: Path) -> None:
     shown = sfumato("measure", place, "--json")
     assert json.loads(shown.out)["columns"] == names
     assert r"\x1b]0;owned" in sfumato("measure", place, "-c", names[0]).out
+
+
+def test_endless_lines_and_rows_and_too_many_columns_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    long = tmp_path / "long.csv"
+    long.write_text("a,b\n1," + "x" * (20 << 20) + "\n2,y\n")
+    assert sf.table(long).rows == 2
+    monkeypatch.setattr("sfumato.tables.text._LARGEST_BLOCK", 1 << 23)
+    done = sfumato("measure", long, "-c", "a")
+    assert (done.code, "a row is longer than 8 MB" in done.err) == (2, True)
+    names = ",".join(f"column{at}" for at in range(200_000))
+    (tmp_path / "wide.csv").write_text(f"{names}\n")
+    done = sfumato("measure", tmp_path / "wide.csv")
+    assert (done.code, "the first line is longer than 1 MB" in done.err) == (2, True)
+    names = ",".join(f"c{at}" for at in range(20_000))
+    (tmp_path / "wide.csv").write_text(f"{names}\n{names}\n")
+    done = sfumato("measure", tmp_path / "wide.csv")
+    assert (done.code, "20,000 columns, more than 10,000" in done.err) == (2, True)

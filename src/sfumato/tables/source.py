@@ -235,6 +235,12 @@ def chosen(
     ['age', 'sex']
     """
     known = list(names)
+    if len(known) > MOST_COLUMNS:
+        raise ColumnError(
+            f"the table has {len(known):,} columns, more than {MOST_COLUMNS:,}",
+            where=where,
+            remedy="Choose columns in the program that makes it, or check the delimiter.",
+        )
     if columns is not None and exclude is not None:
         raise ParameterError(
             "columns to show and columns to exclude were both given",
@@ -254,6 +260,10 @@ def chosen(
     for name in shown:
         _check_name(name, known if asked is None else [*known, *shown], shown, where)
     return shown
+
+
+MOST_COLUMNS = 10_000
+"""Columns that a table may have; methods compare columns in pairs."""
 
 
 def _check_name(name: str, known: list[str], shown: list[str], where: str) -> None:

@@ -39,7 +39,7 @@ __all__ = ["TextFile", "joined", "read_fully", "text_batches"]
 
 _SAMPLE = 1 << 20
 _BLOCK = 1 << 22
-_LARGEST_BLOCK = 1 << 30
+_LARGEST_BLOCK = 1 << 28
 _PACKED_RATIO = 5
 """How much larger a compressed text file usually is than its file."""
 _HELD_IN_MEMORY = 1 << 26
@@ -85,6 +85,12 @@ class TextFile:
         self._compression = compression
         with self._bytes() as file:
             sample = file.read(_SAMPLE)
+        if len(sample) == _SAMPLE and not any(end in sample for end in (b"\n", b"\r")):
+            raise SourceError(
+                f"the first line is longer than {_SAMPLE >> 20} MB",
+                where=name,
+                remedy="Check that this is a table: a line of column names, then a line a row.",
+            )
         tabs = ".tsv" in path.name or ".tab" in path.name
         self.encoding, self.layout = _reading_of(sample, name, delimiter, encoding, header, tabs)
         if any("\ufffd" in column for column in self.layout.names):
@@ -195,7 +201,7 @@ class TextFile:
                 self._rows = self._look_once(fresh)
                 return fresh
             except _BlockTooSmall:
-                self._block *= 8
+                self._block = min(8 * self._block, _LARGEST_BLOCK)
 
     def _look_once(self, readings: dict[str, ColumnReading]) -> int:
         rows, last = 0, None
@@ -269,6 +275,13 @@ class TextFile:
         """The reader's complaint in words that help and quote nothing."""
         if "straddling" in complaint and self._block < _LARGEST_BLOCK:
             return _BlockTooSmall(complaint)
+        if "straddling" in complaint:
+            return SourceError(
+                f"a row is longer than {_LARGEST_BLOCK >> 20:,} MB",
+                where=self.name,
+                remedy="Look for a quote that is never closed, or leave the long column out where "
+                "the file is made.",
+            )
         self._refuse_undecodable()
         for look_for in (ragged_line, unclosed_quote):
             with self._bytes() as file:
