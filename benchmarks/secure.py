@@ -36,6 +36,7 @@ from benchmarks.runner import (
 )
 from sfumato import secure
 from sfumato.secure import logarithm
+from sfumato.secure.dual_execution import log_opened, log_opened_error
 from sfumato.secure.garbling import Engine, choose
 from sfumato.secure.shares import Ring, Shares
 
@@ -101,6 +102,17 @@ def logarithms(session: secure.Session, count: int, below: int, backend: str = "
     return {**clock.result, "error": worst}
 
 
+def dual(session: secure.Session) -> Any:
+    """Time logarithms by dual execution, which opens them, and check them."""
+    values = numbers(FEW, 1 << 14)
+    parts = values - values // 3 if session.is_alice else values // 3
+    with Clock(session) as clock:
+        opened = log_opened(session, parts.tolist(), bits=40)
+    worst = float(np.abs(opened - np.log(values)).max())
+    assert worst <= log_opened_error(40)
+    return {**clock.result, "error": worst}
+
+
 def scalar_product(session: secure.Session) -> Any:
     """Time a binary scalar product, then check it."""
     rng = np.random.default_rng(3)
@@ -130,12 +142,16 @@ def party(role: str, port: int, keys: str, everything: bool) -> None:
     other = "bob" if role == "alice" else "alice"
     folder = Path(keys)
     tls = secure.TLS(folder / f"{role}.crt", folder / f"{role}.key", folder / f"{other}.crt")
-    found: dict[str, Any] = {"new": [], "same": [], "transfers": [], "scalar": []}
+    tasks = ("new", "same", "same, 40 bits", "dual, new", "dual", "transfers", "scalar")
+    found: dict[str, Any] = {task: [] for task in tasks}
     for number in range(SESSIONS):
         meet = secure.listen if role == "alice" else secure.connect
         with meet(role, ("127.0.0.1", port), program="benchmark", tls=tls) as session:
             found["new"].append(logarithms(session, FEW, 1 << 14))
             found["same"].append(logarithms(session, FEW, 1 << 14))
+            found["same, 40 bits"].append(logarithms(session, FEW, 1 << 40))
+            found["dual, new"].append(dual(session))
+            found["dual"].append(dual(session))
             found["transfers"].append(transfers(session))
             found["scalar"].append(scalar_product(session))
             if everything and number == 0:
@@ -277,6 +293,9 @@ def main() -> dict[str, Any]:
     for task, title in (
         ("new", f"{FEW} logarithms, new session"),
         ("same", f"{FEW} logarithms, same session"),
+        ("same, 40 bits", f"{FEW} logarithms below 2^40, same session"),
+        ("dual, new", f"{FEW} logarithms below 2^40, dual execution, first time"),
+        ("dual", f"{FEW} logarithms below 2^40, dual execution, again"),
         ("many", f"{MANY} logarithms below 2^{BITS}"),
         ("widest", f"{MANY // 5} logarithms below 2^40"),
         ("scalar", f"scalar product of {RECORDS} bits"),

@@ -31,6 +31,11 @@ def log(session: Session) -> Any:
     return secure.log_of_sums([600, 7] if session.is_alice else [400, 8], peer=session).found
 
 
+def dual(session: Session) -> Any:
+    mine = [600, 7] if session.is_alice else [400, 8]
+    return secure.log_of_sums(mine, peer=session, dual=True).found
+
+
 def told(session: Session) -> Schema:
     """The schema as `--share-categories` agrees on it."""
     categories = dict(zip(SCHEMA.columns, SCHEMA.values, strict=True))
@@ -56,6 +61,7 @@ def net(held: Callable[[Session], Any]) -> Callable[[Session], Any]:
 
 PROTOCOLS: dict[str, Callable[[Session], Any]] = {
     "log": log,
+    "log, dual": dual,
     "id3 of rows": tree(rows),
     "id3 of cells": tree(cells),
     "bayes of rows": net(rows),

@@ -9,7 +9,7 @@ import pytest
 from sfumato import secure
 from sfumato.errors import ParameterError, PeerError
 from sfumato.secure import Ring, Shares, polynomial
-from sfumato.secure.paillier import KEY_BITS, PrivateKey, PublicKey
+from sfumato.secure.polynomial import KEY_BITS, PrivateKey, PublicKey
 from two_parties import P60, RINGS, agree, residues, split
 
 KEY = PrivateKey.generate(1024)

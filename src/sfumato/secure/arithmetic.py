@@ -278,6 +278,7 @@ def _exact(session: Session, x: Shares, rest: Fraction) -> Limbs:
     shift = ring.modulus // 2
     mine = ring.add(x.values, ring.encode([shift])) if session.is_alice else x.values
     circuit = _wrap_circuit(ring)
+    session.transfers.reserve(n * (len(circuit.bob_slots) + 1))
     wrapped = run_circuit(session, circuit, ring.to_bits(mine).T, n=n)
     excess = _rounded(rest * ring.modulus)
     (correction,) = shares_of_bits(session, ring, wrapped, [[-excess]])

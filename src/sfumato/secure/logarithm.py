@@ -463,6 +463,7 @@ def log2_quick(
     session.begin("log2", ring=ring, bits=width, n=len(x), centred=centred)
     used = width if ring.is_power_of_two else ring.bits
     circuit = _quick_circuit(ring, width)
+    session.transfers.reserve(len(x) * (len(circuit.bob_slots) + len(circuit.output_slots)))
     shared = run_circuit(session, circuit, ring.to_bits(x.values, used).T, n=len(x))
     places, counted = _places(width)
     mantissa = [_QUICK_SCALE >> (_MANTISSA - i) for i in range(_MANTISSA)]

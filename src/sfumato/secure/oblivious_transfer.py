@@ -187,7 +187,8 @@ class _Stock:
         if count > len(self._keys):
             need = max(count, min(_LOT, self._wanted)) - len(self._keys)
             self._session.begin("transfers", count=need)
-            self._keys = np.concatenate([self._keys, self._make(_rounded(need))])
+            made = self._make(_rounded(need))
+            self._keys = np.concatenate([self._keys, made]) if len(self._keys) else made
             self.lots += 1
         self._wanted = max(0, self._wanted - count)
         self._session.oblivious_transfers += count
@@ -231,8 +232,8 @@ class OTSender(_Stock):
         if not count:
             return q
         raw = self._session.channel.receive("transfers: choices", (count + 7) // 8)
-        flipped = np.unpackbits(np.frombuffer(raw, np.uint8), count=count, bitorder="little")
-        return q ^ (np.uint64(0) - flipped.astype(np.uint64))[:, None] & self.delta
+        flip(q, np.frombuffer(raw, np.uint8), self.delta[0], self.delta[1])
+        return q
 
     def _make(self, count: int) -> Words:
         """Receive Bob's matrix, check it, and turn it on its side."""
@@ -361,6 +362,16 @@ def _rounded(count: int) -> int:
 
 def _chunks(total: int) -> list[tuple[int, int]]:
     return [(start, min(_CHUNK, total - start)) for start in range(0, total, _CHUNK)]
+
+
+@njit(cache=True, nogil=True)
+def flip(q, flipped, low, high):  # type: ignore[no-untyped-def]
+    """Add Δ = (low, high) to the rows of q whose bit in `flipped` (uint8, lowest first) is one."""
+    for i in range(len(q)):
+        bit = np.uint64(flipped[i >> 3] >> np.uint8(i & 7)) & np.uint64(1)
+        chosen = np.uint64(0) - bit
+        q[i, 0] ^= low & chosen
+        q[i, 1] ^= high & chosen
 
 
 # A matrix of bits turned on its side: what makes transfers out of AES streams

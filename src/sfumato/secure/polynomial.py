@@ -4,7 +4,9 @@ With shares α (Alice's) and y (Bob's), p(α + y) = Σ_j D_j(α) · y^j, where A
 and Bob every y^j. What remains are k - 1 products of a number of Alice's by one of Bob's: D_0 is
 Alice's alone, and D_k, the highest coefficient, is public. All in one round.
 
-Two backends make the products: oblivious transfers (`ot`), or Bob's encrypted powers (`paillier`).
+Two backends make the products: oblivious transfers (`ot`), or Bob's powers under Paillier's
+homomorphic encryption (1999), where ciphertexts can be added, and multiplied by known numbers,
+without the key. That is the described system; transfers do the same work hundreds of times faster.
 
 Two polynomials stand for ln(1 + ε) on -1/4 <= ε < 1/2: the paper's truncated Taylor series, exact
 in integers at the scale σ = 2^(N k) · lcm(2, …, k) (§3, formula 3.7), and a near-minimax one at the
@@ -16,15 +18,15 @@ from __future__ import annotations
 import math
 import secrets
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.errors import ParameterError
+from sfumato.errors import MissingExtraError, ParameterError, PeerError
 from sfumato.secure.arithmetic import cross_products
-from sfumato.secure.paillier import KEY_BITS, PrivateKey, PublicKey
 from sfumato.secure.shares import Limbs, Ring
 
 if TYPE_CHECKING:
@@ -32,6 +34,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BACKENDS",
+    "KEY_BITS",
+    "PrivateKey",
+    "PublicKey",
     "evaluate",
     "minimax",
     "minimax_error",
@@ -39,6 +44,7 @@ __all__ = [
     "taylor_error",
     "taylor_scale",
 ]
+
 
 BACKENDS = ("ot", "paillier")
 _HIDING = 80
@@ -238,3 +244,128 @@ def _check(precision: int, terms: int) -> None:
         raise ParameterError(f"{terms} terms are impossible", remedy=f"Use 2 to {_LARGEST_TERMS}.")
     if not 3 <= precision <= 64:
         raise ParameterError(f"{precision} bits of precision are impossible", remedy="Use 3 to 64.")
+
+
+KEY_BITS = 3072
+_SMALLEST = 512
+
+
+@dataclass(frozen=True)
+class PublicKey:
+    """What the other side may know: encrypt, add, multiply by known numbers."""
+
+    n: int
+
+    @property
+    def size(self) -> int:
+        """Bytes of a ciphertext."""
+        return (self.n.bit_length() * 2 + 7) // 8
+
+    def is_weak(self, bits: int = KEY_BITS) -> bool:
+        """Whether the modulus is plainly not a product of two large primes."""
+        gmp = _gmpy2()
+        return bool(
+            self.n.bit_length() != bits
+            or self.n % 2 == 0
+            or gmp.is_prime(self.n)
+            or gmp.is_square(self.n)
+            or gmp.gcd(self.n, gmp.primorial(10000)) != 1
+        )
+
+    def blinding(self) -> Any:
+        """A fresh random n-th power modulo n²: what makes equal numbers look different."""
+        gmp = _gmpy2()
+        while True:
+            r = secrets.randbelow(self.n - 1) + 1
+            if gmp.gcd(r, self.n) == 1:
+                return gmp.powmod(r, self.n, self.n * self.n)
+
+    def combine(self, ciphertexts: list[int], factors: list[int], constant: int) -> int:
+        """Encrypt Σ number · factor + constant, freshly blinded."""
+        gmp = _gmpy2()
+        square = gmp.mpz(self.n) ** 2
+        total = (1 + gmp.mpz(constant) * self.n) * self.blinding() % square
+        for ciphertext, factor in zip(ciphertexts, factors, strict=True):
+            if not 0 < ciphertext < square or gmp.gcd(ciphertext, self.n) != 1:
+                raise PeerError(
+                    "the other party sent something that is not a ciphertext",
+                    where="step `Paillier powers`",
+                    remedy="Run the same version on both sides.",
+                )
+            total = total * gmp.powmod(ciphertext, factor, square) % square
+        return int(total)
+
+
+@dataclass(frozen=True)
+class PrivateKey:
+    """The key pair.
+
+    Examples
+    --------
+    >>> key = PrivateKey.generate(512)  # far too short for use
+    >>> key.decrypt(key.public.combine([key.encrypt(20), key.encrypt(1)], [2, 1], 1))
+    42
+    """
+
+    p: int = field(repr=False)
+    q: int = field(repr=False)
+
+    @classmethod
+    def generate(cls, bits: int = KEY_BITS) -> PrivateKey:
+        """Two random primes of half the length each, from the operating system's randomness."""
+        if bits < _SMALLEST or bits % 2:
+            raise ParameterError(f"a key of {bits} bits is not possible", remedy="Use 3072.")
+        while True:
+            p, q = _prime(bits // 2), _prime(bits // 2)
+            if p != q and (p * q).bit_length() == bits:
+                return cls(p, q)
+
+    @property
+    def public(self) -> PublicKey:
+        """What the other side may know."""
+        return PublicKey(self.p * self.q)
+
+    def encrypt(self, number: int) -> int:
+        """Encrypt under one's own key: the blinding is computed modulo p² and q² apart."""
+        gmp = _gmpy2()
+        n = self.p * self.q
+        r = secrets.randbelow(n - 1) + 1
+        parts = []
+        for prime in (self.p, self.q):
+            square = gmp.mpz(prime) ** 2
+            parts.append((gmp.powmod(r % square, n % (prime * (prime - 1)), square), square))
+        blinding = _crt(parts)
+        return int((1 + gmp.mpz(number) * n) * blinding % (gmp.mpz(n) ** 2))
+
+    def decrypt(self, ciphertext: int) -> int:
+        """The number in [0, n), again modulo p² and q² apart."""
+        gmp = _gmpy2()
+        n = gmp.mpz(self.p * self.q)
+        parts = []
+        for prime in (self.p, self.q):
+            square = gmp.mpz(prime) ** 2
+            raised = gmp.powmod(ciphertext % square, prime - 1, square)
+            factor = gmp.invert((gmp.powmod(1 + n, prime - 1, square) - 1) // prime, prime)
+            parts.append(((raised - 1) // prime * factor % prime, gmp.mpz(prime)))
+        return int(_crt(parts))
+
+
+def _crt(parts: list[tuple[Any, Any]]) -> Any:
+    (a, m), (b, k) = parts
+    return a + m * ((b - a) * _gmpy2().invert(m, k) % k)
+
+
+def _prime(bits: int) -> int:
+    gmp = _gmpy2()
+    while True:
+        candidate = secrets.randbits(bits) | (3 << (bits - 2)) | 1
+        if gmp.is_prime(candidate, 40):
+            return candidate
+
+
+def _gmpy2() -> Any:
+    try:
+        import gmpy2
+    except ImportError as error:
+        raise MissingExtraError("secure", "the Paillier backend") from error
+    return gmpy2

@@ -43,7 +43,7 @@ from sfumato.secure.tls import TLS, Address, accept, dial
 if TYPE_CHECKING:
     from sfumato.secure.garbling import Engine
     from sfumato.secure.oblivious_transfer import OTReceiver, OTSender
-    from sfumato.secure.paillier import PrivateKey, PublicKey
+    from sfumato.secure.polynomial import PrivateKey, PublicKey
 
 __all__ = ["PROTOCOL_VERSION", "Session", "SessionReport", "connect", "listen", "together"]
 
