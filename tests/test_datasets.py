@@ -232,7 +232,7 @@ def test_the_verb_writes_a_file_and_trees(tmp_path: Path) -> None:
         (["crx", "--hierarchies", "trees"], "no file to write"),
         (["crx", "-o", "a.csv", "--hierarchies", "trees"], "without hierarchies"),
         (["adlt"], "Did you mean `adult`"),
-        (["crx", "-o", "a.xlsx"], "a.xlsx"),
+        (["crx", "-o", "a.docx"], "a.docx"),
     ],
 )
 def test_bad_usage(

@@ -236,7 +236,7 @@ def test_several_releases_are_verified_together(hospital, tmp_path):
         (["-k", "5", "--qi", "zip", "--key-file", __file__], "e.g. --pseudonyms patient_id"),
         (["-k", "5", "--qi", "zip", "--suppressed-as", "x"], "cannot be `x`"),
         (["-k", "5", "--qi", "zip", "--weights", "age=2"], "no quasi-identifier"),
-        (["-k", "5", "--qi", "zip", "--format", "xlsx", "-o", "x"], "xlsx"),
+        (["-k", "5", "--qi", "zip", "--format", "docx", "-o", "x"], "docx"),
     ],
 )
 def test_bad_input_is_explained_and_nothing_written(

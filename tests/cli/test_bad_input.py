@@ -107,7 +107,7 @@ def test_demo_data_refuses_to_replace_a_file(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [
-        (["-o", "people.xlsx"], 2),
+        (["-o", "people.docx"], 2),
         (["-o", "nowhere/people.csv"], 2),
         (["-o", "people.csv", "--rows", "-1"], 2),
         (["-o", "people.csv", "--rows", "50000001"], 2),

@@ -52,7 +52,7 @@ class Writing:
         option(
             WRITING,
             "--format",
-            metavar="csv|tsv|parquet|arrow",
+            metavar="csv|parquet|xlsx|sav|…",
             help="Format of the output, if its ending does not say it.",
         ),
     ] = None
