@@ -364,6 +364,11 @@ def test_bad_input_is_refused() -> None:
         exact_cox(alone, x, time, event, weight=1000.0, **GRID)
     with pytest.raises(ParameterError, match="precision"):
         exact_cox(alone, x, time, event, precision=1e-12, **GRID)
+    two = LocalArithmetic()
+    two.parties = ("a", "b")  # type: ignore[assignment]
+    many = np.ones(600, bool)
+    with pytest.raises(InputError, match="gigabytes"):
+        exact_cox(two, np.tile(x, (12, 1)), np.tile(time, 12), many, **GRID)
     with pytest.raises(InputError, match="one class"):
         exact_classifier(alone, "svm", x, np.ones(50, bool))
     with pytest.raises(ParameterError, match="positive"):

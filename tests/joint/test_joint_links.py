@@ -14,7 +14,15 @@ import pytest
 from joint_studies import study
 from ports import free_port
 from sfumato.errors import ParameterError, PeerError
-from sfumato.joint import Exchange, Parties, Shamir, fit_cox, fit_exact
+from sfumato.joint import (
+    Exchange,
+    Parties,
+    Shamir,
+    fit_cox,
+    fit_exact,
+    fit_logistic,
+    survived,
+)
 from sfumato.joint.parties import Certificates, gather, join
 from sfumato.secure import make_keys
 
@@ -140,11 +148,10 @@ def test_bad_settings_are_refused(tmp_path: Path) -> None:
             gather(("127.0.0.1", taken.getsockname()[1]), trusts["a"], 1.0)
 
 
-def test_an_exact_fit_from_python(tmp_path: Path) -> None:
-    """Each party calls `fit_exact` with its own table; all get the model of the pooled rows."""
+def fitted(folder: Path, sites: dict[str, list[str]], *what: Any, **settings: Any) -> Any:
+    """Lung, fitted by parties that hold some of its sites each; and the rows of all of them."""
     lung = study("lung")
-    keys = {name: make_keys(tmp_path, name) for name in "abc"}
-    sites = dict(zip("abc", (["A", "B"], ["C"], ["D"]), strict=True))
+    keys = {name: make_keys(folder, name) for name in sites}
     address = f"127.0.0.1:{free_port()}"
     done: dict[str, Any] = {}
 
@@ -158,27 +165,52 @@ def test_an_exact_fit_from_python(tmp_path: Path) -> None:
             others={other: own.certificate for other, own in keys.items() if other != name},
         )
         rows = lung.table.filter(pa.array(np.isin(lung.institution, sites[name])))
-        done[name] = fit_exact(rows.to_pandas(), lung.agreement, "cox", parties=parties)
+        try:
+            done[name] = fit_exact(
+                rows.to_pandas(), lung.agreement, *what, parties=parties, **settings
+            )
+        except BaseException as error:
+            done[name] = error
 
-    threads = [threading.Thread(target=party, args=(name,)) for name in "abc"]
+    threads = [threading.Thread(target=party, args=(name,)) for name in sites]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join(120)
+    for model in done.values():
+        if isinstance(model, BaseException):
+            raise model
+    return lung, done
+
+
+def test_an_exact_fit_from_python(tmp_path: Path) -> None:
+    """Each party calls `fit_exact` with its own table; all get the model of the pooled rows."""
+    lung, done = fitted(tmp_path, {"a": ["A", "B"], "b": ["C"], "c": ["D"]}, "cox")
     pooled = fit_cox(lung.encoded.matrix, *lung.outcome)
     for model in done.values():
         np.testing.assert_allclose(model.coefficients, pooled.coefficients, rtol=0, atol=1e-6)
         assert model.session.parties == ("a", "b", "c")
         assert model.session.encrypted
+        assert model.leakage.holds()
     assert len(done) == 3
+
+
+def test_two_parties_fit_by_oblivious_transfer(tmp_path: Path) -> None:
+    lung, done = fitted(tmp_path, {"a": ["A", "B"], "b": ["C", "D"]}, "logistic", precision=1e-3)
+    lived, known = survived(*lung.outcome, 365)
+    pooled = fit_logistic(lung.encoded.matrix[known], lived[known])
+    for model in done.values():
+        np.testing.assert_allclose(model.coefficients, pooled.coefficients, rtol=0, atol=1e-3)
+        assert set(model.session.opened) == {"classes", "rank", "step"}
+        assert model.session.bytes_sent > 10_000_000  # nothing is as cheap as three parties
+    assert done["a"].coefficients.tolist() == done["b"].coefficients.tolist()
 
 
 def test_parties_that_cannot_meet(tmp_path: Path) -> None:
     own = make_keys(tmp_path, "a")
     given: dict[str, Any] = {"certificate": own.certificate, "key": own.key}
-    two = {"others": {"b": own.certificate}}
-    with pytest.raises(ParameterError, match="at least three parties"):
-        Parties("a", "a", listen="127.0.0.1:9", **given, **two)
+    with pytest.raises(ParameterError, match="--party for each of the others"):
+        Parties("a", "a", listen="127.0.0.1:9", **given)
     given["others"] = dict.fromkeys("bc", own.certificate)
     with pytest.raises(ParameterError, match="--connect"):
         Parties("a", "a", connect="127.0.0.1:9", **given)

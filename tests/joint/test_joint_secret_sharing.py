@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 from sfumato.errors import ParameterError, PeerError, UnfinishedError
 from sfumato.joint import Exchange, Shamir
 from sfumato.joint.parties import PairKeys, key_stream
-from sfumato.joint.secret_sharing import FRACTION, MODULUS, random_numbers, to_fixed
+from sfumato.joint.secret_sharing import FRACTION, MODULUS, Pair, random_numbers, to_fixed
+from sfumato.secure import Session
+from sfumato.secure import together as both
 from sfumato.secure.channel import Channel
 
 Meddle = Callable[[str, str, int, bytes], bytes]
@@ -248,3 +250,27 @@ def test_random_numbers_are_fresh() -> None:
     numbers = random_numbers(key_stream(bytes(32), 1, 16 * 20_000), 16)
     tenths = np.bincount([int(number) * 10 >> 128 for number in numbers], minlength=10) / 20_000
     assert np.abs(tenths - 0.1).max() < 0.01
+
+
+def test_two_parties_add_multiply_and_open() -> None:
+    rng = np.random.default_rng(5)
+    brought = {"alice": rng.normal(size=(2, 6)) * 100, "bob": rng.normal(size=(2, 6)) * 100}
+
+    def party(session: Session) -> Any:
+        shared = Pair(session, ("a", "b"))
+        a, b = (shared.total("x", values) for values in brought[session.role])
+        product = shared.multiply(a, b - shared.public(np.full(6, 3.0)))
+        square = shared.matmul(a.reshape(2, 3), b.reshape(3, 2))
+        coarse = shared.open("x", a, 3)
+        return [shared.open("x", s, 30) for s in (a, product, square)], coarse, a
+
+    (found, coarse, mine), (theirs, _, others) = both(party, party)
+    a, b = brought["alice"] + brought["bob"]
+    for here, there, expected in zip(
+        found, theirs, (a, a * (b - 3), a.reshape(2, 3) @ b.reshape(3, 2)), strict=True
+    ):
+        np.testing.assert_allclose(here, expected, rtol=1e-7)
+        np.testing.assert_array_equal(here, there)
+    np.testing.assert_array_equal(coarse * 8, np.rint(coarse * 8))
+    assert np.abs(coarse - a).max() < 1 / 8
+    assert all(share > 2**200 for share in (*mine, *others))  # masked, whatever was brought

@@ -406,7 +406,7 @@ def fit(
     Cox models give relative hazards and survival curves; the support vector machine and logistic
     regression tell two classes apart. With --exact no projection is used: every party runs the
     same command on its own table, and the result equals the fit of the pooled rows up to
-    --precision. At least three parties take part; if one leaves, the fit ends for all.
+    --precision. It is fast with three parties or more; if one leaves, the fit ends for all.
     """
     from sfumato.joint import fit_exact, read_agreement, write_model
     from sfumato.joint.model import Fitted

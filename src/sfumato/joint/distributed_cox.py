@@ -57,6 +57,7 @@ PRECISION = 1e-6
 _MOST_CELLS = 100_000
 _CENTRE = 0.5
 """Columns lie between 0 and 1. Centred on one half, exp(w'x) stays in range."""
+_MOST_DEATHS_OF_TWO = 500
 _MOMENTS, _TOGETHER = 32, 10
 _HAZARD_UNITS, _FINEST_HAZARD = 1 << 10, 60
 
@@ -140,6 +141,12 @@ def exact_cox(
     count = int(np.ceil(round(time_max / time_step, 9))) + 1
     rows, deaths = _outcomes(arithmetic, cells, event, count)
     happened = np.flatnonzero(deaths)
+    if len(arithmetic.parties) == 2 and deaths.sum() > _MOST_DEATHS_OF_TWO:
+        raise InputError(
+            f"more than {_MOST_DEATHS_OF_TWO:,} people died: two parties would send each other "
+            "gigabytes",
+            remedy="Fit with --stratified, or invite a third party.",
+        )
     people = Deaths(arithmetic, x, cells, event, weight, rows, happened, deaths[happened], ties)
     died = int(deaths.sum())
     columns = x.shape[1]

@@ -38,7 +38,15 @@ from sfumato.joint.opened_report import (
     opened_guess,
 )
 from sfumato.joint.parties import Certificates, Exchange, gather, join
-from sfumato.joint.secret_sharing import Arithmetic, LocalArithmetic, Secret, Shamir
+from sfumato.joint.secret_sharing import (
+    Arithmetic,
+    LocalArithmetic,
+    Opened,
+    Pair,
+    Secret,
+    Shamir,
+)
+from sfumato.secure.session import Session
 from sfumato.secure.tls import Address, parse_address
 
 __all__ = ["Parties", "exact_classifier", "fit_exact"]
@@ -92,12 +100,6 @@ class Parties:
             raise ParameterError("the coordinator uses --listen, all others --connect")
         if self.name in self.others:
             raise ParameterError(f"--party names `{self.name}`, which is this party itself")
-        if len(self.others) < 2:
-            raise ParameterError(
-                "an exact fit needs at least three parties: of two, each could compute the other's "
-                "sums",
-                remedy="Invite a third, or exchange shares.",
-            )
         for path in (self.certificate, self.key, *self.others.values()):
             require_file(path, "a certificate or key")
         _ = self.address
@@ -213,9 +215,27 @@ def fit_exact(
     }  # fmt: skip
     with parties.meet(common) as exchange:
         parties.tell("fitting together")
-        arithmetic = Shamir(exchange)
+        if len(exchange.parties) == 2:
+            model, opened = _fitted_by_two(exchange, common, fitted)
+        else:
+            arithmetic = Shamir(exchange)
+            model, opened = fitted(arithmetic), arithmetic.opened
+    return replace(model, session=exchange.report(opened.numbers), leakage=leak)
+
+
+def _fitted_by_two(
+    exchange: Exchange, common: Mapping[str, Any], fitted: Callable[[Arithmetic], JointModel]
+) -> tuple[JointModel, Opened]:
+    """Fit with one other party, by the arithmetic of `sfumato.secure`."""
+    role = "alice" if exchange.name == exchange.coordinator else "bob"
+    with exchange.lent() as channel:
+        session = Session(channel, role, program="joint fit", parameters=common)
+        arithmetic = Pair(session, exchange.parties)
         model = fitted(arithmetic)
-    return replace(model, session=exchange.report(arithmetic.opened.numbers), leakage=leak)
+    shown = arithmetic.shown.digest()
+    if len(set(exchange.broadcast("opened", shown).values())) > 1:
+        exchange.fail("opened", "the two parties were shown different numbers")
+    return model, arithmetic.opened
 
 
 def rehearsed(

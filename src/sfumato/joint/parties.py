@@ -20,8 +20,8 @@ import hashlib
 import json
 import ssl
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn, Protocol, Self
@@ -325,7 +325,7 @@ class Exchange:
             raise ParameterError("the parties' links do not form a star around the coordinator")
         self.name = name
         self.coordinator = coordinator
-        self.rounds = 0
+        self.rounds = self._lent_rounds = 0
         self.encrypted = trust is not None
         self.bytes_sent = self.bytes_received = 0
         self.messages_sent = self.messages_received = 0
@@ -378,6 +378,20 @@ class Exchange:
         self._transcript = digest.digest()
         return received
 
+    @contextlib.contextmanager
+    def lent(self) -> Iterator[Channel]:
+        """The line to the only other party, for another protocol; what passes on it is counted."""
+        (link,) = self._links.values()
+        assert isinstance(link, Channel)
+        before = replace(link.traffic)
+        yield link
+        after = link.traffic
+        self._lent_rounds += after.rounds - before.rounds
+        self.bytes_sent += after.bytes_sent - before.bytes_sent
+        self.bytes_received += after.bytes_received - before.bytes_received
+        self.messages_sent += after.messages_sent - before.messages_sent
+        self.messages_received += after.messages_received - before.messages_received
+
     def finish(self) -> None:
         """Let everybody confirm to everybody that all were told the same, and close all links."""
         self.broadcast("done", b"done")
@@ -406,7 +420,7 @@ class Exchange:
             name=self.name,
             coordinator=self.coordinator,
             parties=self.parties,
-            rounds=self.rounds,
+            rounds=self.rounds + self._lent_rounds,
             messages_sent=self.messages_sent,
             messages_received=self.messages_received,
             bytes_sent=self.bytes_sent,

@@ -18,15 +18,21 @@ over the sets (Cramer, Damgård & Ishai 2005). Of any t parties one set is unkno
 To *open* a number is to show it rounded to a grid, and not a digit finer: the places below the grid
 are dropped in the same way, so the number that is shown lies within (s + 1)/2 grid steps of the
 true one, s being the number of sets (3 for three parties), with chance deciding between neighbours.
+
+*Two parties* (`Pair`) cannot share like this: of two, one is half. They hold two numbers that add
+up to the secret modulo 2^256, with 64 binary places, and multiply by oblivious transfer
+(`sfumato.secure`), which takes hundreds of times as many bytes. Each drops places of its own share;
+that is right but for the last place, except with probability 2^-60 at most (Mohassel & Zhang 2017).
 """
 
 from __future__ import annotations
 
+import hashlib
 import secrets
 from dataclasses import dataclass, field
 from itertools import combinations
 from math import ceil, comb, log2
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +40,10 @@ from numpy.typing import NDArray
 from sfumato.errors import ParameterError, UnfinishedError
 from sfumato.joint.parties import Exchange, key_stream
 
-__all__ = ["Arithmetic", "LocalArithmetic", "Opened", "Shamir"]
+if TYPE_CHECKING:
+    from sfumato.secure.session import Session
+
+__all__ = ["Arithmetic", "LocalArithmetic", "Opened", "Pair", "Shamir"]
 
 Floats = NDArray[np.float64]
 Secret = NDArray[Any]
@@ -49,6 +58,8 @@ _OFFSET = 1 << (2 * FRACTION + 99)
 """Added before anything is opened, so that no negative number is."""
 _MASK_BYTES = 53
 _MOST_PARTIES = 9
+_PAIR_BITS, _PAIR_FRACTION = 256, 64
+_PAIR_MODULUS = 1 << _PAIR_BITS
 _PART = 1 << 17
 """Numbers in a message."""
 
@@ -115,6 +126,94 @@ class LocalArithmetic:
         units = np.rint(np.asarray(secret, dtype=np.float64) * 2.0**places)
         self.opened.note(step, units)
         return np.asarray(units * 2.0**-places)
+
+
+class Pair:
+    """One party's end of the arithmetic of two parties.
+
+    Parameters
+    ----------
+    session
+        A session of `sfumato.secure` with the other party.
+    parties
+        The two parties' names.
+    """
+
+    def __init__(self, session: Session, parties: tuple[str, ...]) -> None:
+        from sfumato.secure.shares import Ring
+
+        self.opened = Opened()
+        self.parties = parties
+        self._session = session
+        self._ring = Ring.power_of_two(_PAIR_BITS)
+        self._half = 1 if session.is_alice else -1
+        mine = secrets.token_bytes(32)
+        theirs = session.exchange("seed", mine)
+        if len(theirs) != len(mine):
+            session.refuse("sent a message of another length", "seed")
+        self._key = bytes(a ^ b for a, b in zip(mine, theirs, strict=True))
+        self._drawn = 0
+        self.shown = hashlib.sha256()
+        """Of all that was opened: both must have been shown the same."""
+
+    def places(self, precision: float) -> int:
+        """Binary places that a number must be opened to, to be off by less than `precision`."""
+        return ceil(log2(1 / precision))
+
+    def total(self, step: str, values: Floats) -> Secret:
+        """The sum of what both bring: a secret of which each holds its own part, under a mask."""
+        fixed = to_fixed(values, _PAIR_FRACTION)
+        self._drawn += 1
+        stream = key_stream(self._key, self._drawn, fixed.size * _PAIR_BITS // 8)
+        mask = random_numbers(stream, _PAIR_BITS // 8).reshape(fixed.shape)
+        return np.asarray((fixed + self._half * mask) % _PAIR_MODULUS)
+
+    def public(self, values: Floats) -> Secret:
+        """What both know, in the form of a secret."""
+        return to_fixed(values, _PAIR_FRACTION) * (1 if self._session.is_alice else 0)
+
+    def multiply(self, a: Secret, b: Secret) -> Secret:
+        """Products, element by element."""
+        left, right = np.broadcast_arrays(a, b)
+        return self._shortened(self._products(left, right), _PAIR_FRACTION)
+
+    def matmul(self, a: Secret, b: Secret) -> Secret:
+        """Products of matrices."""
+        rows, inner, columns = a.shape[0], a.shape[1], b.shape[1]
+        left = np.broadcast_to(a[:, :, None], (rows, inner, columns))
+        right = np.broadcast_to(b[None, :, :], (rows, inner, columns))
+        return self._shortened(self._products(left, right).sum(axis=1), _PAIR_FRACTION)
+
+    def open(self, step: str, secret: Secret, places: int) -> Floats:
+        """Show both a secret, rounded to a grid of 2^-places."""
+        short = self._shortened(secret, _PAIR_FRACTION - places).reshape(-1)
+        size = _PAIR_BITS // 8
+        data = b"".join([int(share).to_bytes(size, "little") for share in short])
+        theirs = self._session.exchange(f"open {step}", data, limit=len(data))
+        if len(theirs) != len(data):
+            self._session.refuse("sent a message of another length", f"open {step}")
+        total = (short + random_numbers(theirs, size)) % _PAIR_MODULUS
+        signed = np.where(total >= _PAIR_MODULUS // 2, total - _PAIR_MODULUS, total)
+        if any(abs(unit) >= 2.0 ** (places + 60) for unit in signed):
+            self._session.refuse("sent a number that no rows give", f"open {step}")
+        units = signed.astype(np.float64)
+        self.opened.note(step, units)
+        self.shown.update(units.tobytes())
+        return np.asarray(units * 2.0**-places).reshape(np.shape(secret))
+
+    def _products(self, a: Secret, b: Secret) -> Secret:
+        from sfumato.secure.arithmetic import multiply
+        from sfumato.secure.shares import Shares
+
+        left, right = (Shares(self._ring, self._ring.encode(each.reshape(-1))) for each in (a, b))
+        product = multiply(self._session, left, right)
+        found = np.asarray(self._ring.decode(product.values), dtype=object)
+        return found.reshape(a.shape) % _PAIR_MODULUS
+
+    def _shortened(self, share: Secret, drop: int) -> Secret:
+        """My share without its last places: mine rounded down, or the other's rounded up."""
+        whole = (self._half * share) % _PAIR_MODULUS >> drop
+        return np.asarray((self._half * whole) % _PAIR_MODULUS)
 
 
 class Shamir:
@@ -307,7 +406,7 @@ def _product(factors: Any) -> int:
     return value
 
 
-def to_fixed(values: Floats) -> Secret:
+def to_fixed(values: Floats, places: int = FRACTION) -> Secret:
     """Numbers in fixed point, as whole numbers.
 
     Examples
@@ -322,7 +421,7 @@ def to_fixed(values: Floats) -> Secret:
             remedy="Raise the penalty; perhaps some columns separate the outcomes perfectly.",
         )
     flat = np.empty(numbers.size, dtype=object)
-    flat[:] = [int(number) for number in np.ldexp(numbers, FRACTION).reshape(-1).tolist()]
+    flat[:] = [int(number) for number in np.ldexp(numbers, places).reshape(-1).tolist()]
     return flat.reshape(numbers.shape)
 
 
