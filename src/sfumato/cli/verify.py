@@ -156,4 +156,5 @@ def _not_promised(found: Verification) -> list[str]:
         lines.append(f"Nothing is promised about: {', '.join(columns)}.")
     if models:
         lines.append(f"Not asked for: {', '.join(models)}.")
+    lines += [f"{line[:1].upper()}{line[1:]}." for line in found.not_promised["remarks"]]
     return lines

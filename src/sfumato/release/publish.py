@@ -24,6 +24,7 @@ from sfumato.engines.writing import harmless
 from sfumato.errors import ParameterError, PromiseError, spell
 from sfumato.keyfiles import keyed_digest
 from sfumato.release.anonymity import Anonymity
+from sfumato.release.beside import remarks
 from sfumato.release.certificate import FIELDS, Certificate, certificate_path
 from sfumato.release.place import check_certificate_place
 from sfumato.release.promise import MEASURED_ELSEWHERE, Finding, Promise
@@ -445,7 +446,28 @@ def _measured(plan: Release, written: Table, budget: Budget | None) -> Release:
             remedy=" ".join(finding.remedy for finding in broken if finding.remedy) or None,
         )
     k, classes = _classes(plan.qi, findings, written)
-    return replace(plan, k=k, classes=classes, rows=written.rows, findings=findings, verified=True)
+    figures, told = _not_promised(plan, written, budget)
+    return replace(
+        plan,
+        k=k,
+        classes=classes,
+        rows=written.rows,
+        findings=findings,
+        verified=True,
+        details={**plan.details, **figures},
+        warnings=tuple(dict.fromkeys((*plan.warnings, *told))),
+    )
+
+
+def _not_promised(
+    plan: Release, written: Table, budget: Budget | None
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """What the promise about anonymity leaves open, counted on what was written."""
+    about = next((p for p in plan.promises if isinstance(p, Anonymity)), None)
+    if about is None:
+        return {}, ()
+    hidden = [name for name, action in plan.column_actions.items() if "pseudonym" in action]
+    return remarks(written, about.qi, about.sensitive, hidden, about.models, budget)
 
 
 def _classes(

@@ -30,6 +30,7 @@ from sfumato.keyfiles import names_same, public_key
 from sfumato.privacy import MODELS, column_sets, models_of
 from sfumato.privacy.models import PromiseFields
 from sfumato.release.anonymity import Anonymity, combined
+from sfumato.release.beside import remarks
 from sfumato.release.certificate import Certificate, certificate_path
 from sfumato.release.promise import (
     MEASURED_ELSEWHERE,
@@ -58,7 +59,8 @@ class Verification(Result):
     promised
         What was promised, by the certificate or by whoever asks.
     not_promised
-        `columns` of the table that no promise is about, and privacy `models` that were not asked.
+        `columns` of the table that no promise is about, privacy `models` that were not asked, and
+        `remarks`: who stands alone by the columns that were kept, and what a promise lets pass.
     signed_by
         The public key that signed the certificate; None where nobody did.
     table, certificate
@@ -166,7 +168,7 @@ def verify(
         table=opened.name,
         certificate=None if place is None else str(place),
         promised=tuple({"kind": p.kind, **plain(p.to_dict())} for p in promises),
-        not_promised=_not_promised(opened, promises),
+        not_promised=_not_promised(opened, promises, budget),
         signed_by=signed_by,
     )
 
@@ -354,12 +356,19 @@ def _columns_of(promise: Promise) -> set[str]:
     }
 
 
-def _not_promised(opened: Table, promises: Sequence[Promise]) -> dict[str, tuple[str, ...]]:
-    """Columns that nobody promised anything about, and models that were not asked."""
+def _not_promised(
+    opened: Table, promises: Sequence[Promise], budget: Budget | None
+) -> dict[str, tuple[str, ...]]:
+    """Columns that nobody promised anything about, models that were not asked, and what follows."""
     about = {name for promise in promises for name in _columns_of(promise)}
     asked = {model.name for promise in promises for model in getattr(promise, "models", ())}
     asked |= {promise.kind for promise in promises}
+    told: tuple[str, ...] = ()
+    for promise in promises:
+        if isinstance(promise, Anonymity) and about >= {*promise.about} - {promise.person}:
+            told = remarks(opened, promise.qi, promise.sensitive, (), promise.models, budget)[1]
     return {
+        "remarks": told,
         "columns": tuple(name for name in opened.columns if name not in about),
         "models": tuple(model.name for model in MODELS if model.name not in asked),
     }

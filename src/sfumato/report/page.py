@@ -76,6 +76,8 @@ class Page:
     subtitle: str
     verdict: str
     tone: Tone
+    beside: Sequence[str] = ()
+    """What the verdict is not about, in sentences: never green."""
     facts: Sequence[tuple[str, str]] = ()
     gauges: Sequence[str] = ()
     sections: Sequence[Section] = ()

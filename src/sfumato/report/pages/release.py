@@ -25,6 +25,7 @@ from sfumato.engines.results import ClassSizes
 from sfumato.errors import HierarchyError, ParameterError
 from sfumato.hierarchy import ValueSets
 from sfumato.keyfiles import names_same
+from sfumato.release.beside import NOT_PROMISED
 from sfumato.release.certificate import Certificate, certificate_path
 from sfumato.release.publish import Release
 from sfumato.release.verify import verify
@@ -306,6 +307,7 @@ def release_summary(found: Release) -> Page:
         subtitle=f"Method {found.method} · {_demand(found)}",
         verdict=verdict,
         tone=tone,
+        beside=[sentence(w) for w in found.warnings if w.startswith(NOT_PROMISED)],
         facts=facts,
     )
 

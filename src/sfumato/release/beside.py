@@ -1,0 +1,192 @@
+"""What a release does not promise: who stands alone by the columns that were kept as they are.
+
+A promise is about quasi-identifiers. Whoever knows another column of a person, one that stays as it
+is, may find her all the same; how many rows that concerns can be counted, and is said beside the
+promise. So is what distinct l-diversity lets pass: classes in which nearly all rows hold one value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sfumato.budget import Budget
+from sfumato.errors import spell
+from sfumato.privacy import Model
+from sfumato.results import Result
+from sfumato.tables import Table, table
+
+__all__ = ["NOT_PROMISED", "Beside", "beside", "remarks"]
+
+NOT_PROMISED = "not promised: "
+"""How sentences begin about what a promise leaves open."""
+
+_LOOKED_AT = 50_000
+"""Rows among which the columns that single out most are looked for; they are counted on all."""
+_STEPS = 2
+"""Kept columns that are named."""
+_MOST_COLUMNS = 30
+_NEARLY_A_KEY = 0.9
+"""Columns with more different values than this share of rows find anybody alone."""
+_NEARLY_ALL = 0.9
+"""Share of a class that holds one value, from which on it is said."""
+_MANY = 50
+"""Different numbers of a sensitive column, from which on counting them says little."""
+
+
+@dataclass(frozen=True)
+class Beside(Result):
+    """Rows that are alone by quasi-identifiers and kept columns together.
+
+    Attributes
+    ----------
+    qi
+        The released quasi-identifiers.
+    by
+        Kept columns that single out most, the first by itself, then together with the next.
+    alone
+        Rows that are alone by the quasi-identifiers and the first, the first two, … of them.
+    all_columns, alone_by_all
+        The kept columns that were looked at, and rows that are alone by all of them.
+    rows
+        Rows of the release.
+    """
+
+    qi: tuple[str, ...]
+    by: tuple[str, ...]
+    alone: tuple[int, ...]
+    all_columns: tuple[str, ...]
+    alone_by_all: int
+    rows: int
+
+    @property
+    def say(self) -> str | None:
+        """A sentence; None where nobody is alone."""
+        if not self.alone or not self.alone[-1]:
+            return None
+        share = self.alone[-1] / max(self.rows, 1)
+        told = f"{min(share, 0.999 if share < 1 else 1):.1%}" if share >= 0.001 else "below 0.1%"
+        names = " and ".join(f"`{name}`" for name in self.by)
+        return (
+            f"{NOT_PROMISED}{self.alone[-1]:,} of {self.rows:,} rows ({told}) are alone for "
+            f"whoever knows {names} beside the quasi-identifiers; blur what others may know, too "
+            f"({spell('qi', list(self.by))})"
+        )
+
+
+def beside(
+    released: Table, qi: Sequence[str], others: Sequence[str], budget: Budget | None = None
+) -> Beside | None:
+    """Which kept columns single out rows of a release.
+
+    Parameters
+    ----------
+    others
+        Columns that nobody is expected to know: sensitive ones and pseudonyms.
+
+    Returns
+    -------
+    beside
+        None where rows are elsewhere, or nothing else was kept.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> people = pa.table({"age": ["[20, 30)"] * 4, "job": ["a", "b", "b", "c"]})
+    >>> found = beside(table(people), ["age"], [])
+    >>> found.by, found.alone
+    (('job',), (2,))
+    """
+    kept = [n for n in released.columns if n not in qi and n not in others]
+    able = released.engine.capabilities
+    rows = released.rows
+    if not kept or not qi or rows < 2 or able.remote or not able.replayable:
+        return None
+    shown = [*qi, *kept]
+    few = released if able.coded and rows <= _LOOKED_AT else None
+    if few is None:
+        few = table(released.sample(_LOOKED_AT, shown))
+    few.codes(shown, budget)  # read together, in one pass
+    sizes = {name: few.class_sizes([name], budget) for name in kept}
+    telling = [n for n in kept if 1 < sizes[n].classes <= _NEARLY_A_KEY * few.rows]
+    telling = sorted(telling, key=lambda n: -sizes[n].classes)[:_MOST_COLUMNS]
+    if not telling:
+        return None
+    by: list[str] = []
+    while len(by) < min(_STEPS, len(telling)):
+        left = [name for name in telling if name not in by]
+        counted = {n: few.class_sizes([*qi, *by, n], budget).unique_rows for n in left}
+        by.append(max(left, key=lambda n: counted[n]))
+    alone = [
+        released.class_sizes([*qi, *by[: at + 1]], budget).unique_rows for at in range(len(by))
+    ]
+    whole = released.class_sizes([*qi, *telling], budget).unique_rows
+    return Beside(tuple(qi), tuple(by), tuple(alone), tuple(telling), whole, rows)
+
+
+def remarks(
+    released: Table,
+    sets: Sequence[Sequence[str]],
+    sensitive: Sequence[str],
+    others: Sequence[str],
+    models: Sequence[Model],
+    budget: Budget | None = None,
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """What is not promised of a release: figures, and sentences for people."""
+    if not sets or released.engine.capabilities.remote:
+        return {}, ()
+    told: list[str] = []
+    found = beside(released, sets[0], [*sensitive, *others], budget)
+    figures: dict[str, Any] = {} if found is None else {"beside": found.to_dict()}
+    if found is not None and found.say is not None:
+        told.append(found.say)
+    for name in sensitive:
+        told += _about_numbers(
+            released, name, {m.name for m in models if m.to_dict().get("column") == name}
+        )
+        if released.engine.capabilities.coded:
+            told += _about_shares(released, sets[0], name, budget)
+    return figures, tuple(told)
+
+
+def _about_numbers(released: Table, name: str, asked: set[str]) -> list[str]:
+    """Different numbers are nearly always different: that promises little."""
+    counted = "distinct l-diversity" in asked and "t-closeness" not in asked
+    if not counted or not released.column(name).ordered:
+        return []
+    values = released.class_sizes([name]).classes
+    if values < _MANY:
+        return []
+    return [
+        f"{NOT_PROMISED}l counts different numbers of `{name}`, and nearly all of its {values:,} "
+        "are: a class of people who all have about the same passes; ask for t-closeness too "
+        f"({spell('t', 0.3)})"
+    ]
+
+
+def _about_shares(
+    released: Table, qi: Sequence[str], name: str, budget: Budget | None
+) -> list[str]:
+    """Classes in which nearly all rows hold one value."""
+    from sfumato.kernels import class_ids
+
+    entries = released.classes([*qi, name], budget=budget)
+    own = entries.select(tuple(qi))
+    ids, number = class_ids(own.arrays, own.cardinalities, entries=entries.entries)
+    assert entries.counts is not None
+    rows = np.bincount(ids, weights=entries.counts, minlength=number)
+    most = np.zeros(number)
+    np.maximum.at(most, ids, entries.counts)
+    share = np.divide(most, rows, out=np.zeros(number), where=rows > 0)
+    alike = share >= _NEARLY_ALL
+    if not alike.any():
+        return []
+    return [
+        f"{NOT_PROMISED}in {int(alike.sum()):,} of {number:,} classes "
+        f"({int(rows[alike].sum()):,} rows) at least {_NEARLY_ALL:.0%} of the rows "
+        f"hold one `{name}`, at most {share.max():.1%}: whoever finds the class of a person "
+        f"knows it nearly surely; limit it ({spell('alpha', 0.5)})"
+    ]

@@ -1,0 +1,66 @@
+"""What is not promised of a release is counted and said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+import sfumato as sf
+from sfumato.release.beside import NOT_PROMISED, beside
+
+
+def people(rows: int = 600) -> pa.Table:
+    random = np.random.default_rng(2)
+    return pa.table(
+        {
+            "age": random.integers(20, 60, rows),
+            "job": random.integers(0, 150, rows),
+            "town": random.integers(0, 9, rows),
+            "same": ["x"] * rows,
+            "id": np.arange(rows),
+            "wage": random.integers(1_000, 9_000, rows),
+            "ill": np.where(random.random(rows) < 0.97, "no", "yes"),
+        }
+    )
+
+
+def test_rows_alone_are_those_that_brute_force_finds() -> None:
+    release = sf.anonymize(people(), qi=["age"], k=5)
+    frame = release.to_arrow().to_pandas()
+    found = beside(sf.table(release.to_arrow()), ["age"], ["wage", "ill"])
+    assert found is not None
+    assert found.by == ("job", "town")
+    for step, alone in enumerate(found.alone, 1):
+        sizes = frame.groupby(["age", *found.by[:step]]).size()
+        assert alone == int((sizes == 1).sum())
+    assert set(found.all_columns) == {"job", "town"}
+
+
+def test_it_is_said_at_release_by_verify_and_in_the_report(tmp_path: Path) -> None:
+    out = tmp_path / "out.parquet"
+    release = sf.anonymize(
+        people(), qi=["age"], k=5, l=2, sensitive=["wage", "ill"], identifiers=["id"], output=out
+    )
+    told = [warning for warning in release.warnings if warning.startswith(NOT_PROMISED)]
+    assert "`job` and `town` beside the quasi-identifiers" in told[0]
+    assert "l counts different numbers of `wage`" in told[1]
+    assert "hold one `ill`" in told[2]
+    assert release.beside["by"] == ["job", "town"]
+    found = sf.verify(out)
+    assert found.holds
+    assert [line.split("rows")[0] for line in found.not_promised["remarks"]] == [
+        line.split("rows")[0] for line in told
+    ]
+    page = tmp_path / "report.html"
+    release.report(page)
+    assert page.read_text("utf-8").count('class="verdict warn"') == 3
+
+
+def test_nothing_is_said_where_nothing_is_to_be_said() -> None:
+    table = pa.table({"age": [20] * 30 + [30] * 30, "sex": ["F", "M"] * 30})
+    release = sf.anonymize(table, qi=["age"], k=5)
+    assert not [warning for warning in release.warnings if warning.startswith(NOT_PROMISED)]
+    close = sf.anonymize(people(), qi=["age"], k=5, l=2, t=0.9, sensitive=["wage"])
+    assert not [warning for warning in close.warnings if "l counts" in warning]
