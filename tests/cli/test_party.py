@@ -332,6 +332,9 @@ def test_the_time_of_the_whole_session_holds(keys):
         code, out, err = ended(start("log", *words))
     assert (code, out) == (3, "")
     assert "Traceback" not in err
+    code, out, err = ended(start("log", *words))  # nobody is there at all
+    assert (code, out) == (3, "")
+    assert "the time was over before the two sides had met" in err
 
 
 def test_a_peer_that_dies(keys, rows):

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from sfumato.errors import PeerError
+from sfumato.secure import Ring, multiply, private, reveal, together
 from sfumato.secure import oblivious_transfer as ot
-from sfumato.secure import together
 from sfumato.secure.oblivious_transfer import OTReceiver, OTSender
 
 P25519 = 2**255 - 19
@@ -196,3 +196,44 @@ def test_alice_sends_and_bob_receives():
         return isinstance(session.ot_receiver, OTReceiver), True
 
     assert together(alice, bob) == ((True, True), (True, True))
+
+
+@pytest.mark.parametrize("engine", ["aes-ni", "openssl"])
+def test_work_that_needs_many_lots_is_done_lot_by_lot(monkeypatch, engine):
+    """Bob tells his choices ahead, but never beyond the lot that both have in stock."""
+    monkeypatch.setattr(ot, "_LOT", 1 << 15)
+    ring = Ring.power_of_two(64)
+
+    def party(session):
+        x = private(ring, np.arange(1, 1001))
+        squares = reveal(session, multiply(session, x, x), what="squares")
+        return squares.tolist(), session.transfers.lots
+
+    (alice, lots), (bob, others) = together(party, party, engine=engine)
+    assert alice == bob == [(2 * i) ** 2 for i in range(1, 1001)]
+    assert lots == others == 4
+
+
+def test_every_lot_is_checked(monkeypatch):
+    """A column that is inconsistent in the second lot only is caught as well."""
+    monkeypatch.setattr(ot, "_LOT", 1 << 12)
+    made = OTReceiver._stream
+
+    def lying(self, schedule, count):
+        rows = made(self, schedule, count)
+        if self.lots and schedule is self._second:
+            rows[:80, 0] ^= np.uint64(1)
+        return rows
+
+    monkeypatch.setattr(OTReceiver, "_stream", lying)
+
+    def alice(session):
+        session.ot_sender.extend(100)
+        return session.ot_sender.extend(5000)
+
+    def bob(session):
+        session.ot_receiver.extend(np.ones(100, np.uint8))
+        return session.ot_receiver.extend(np.ones(5000, np.uint8))
+
+    with pytest.raises(PeerError, match="did not choose alike in all columns"):
+        together(alice, bob)

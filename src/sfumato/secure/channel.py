@@ -336,7 +336,7 @@ class Channel:
             raise BudgetError(
                 "the time was over before the two sides had finished",
                 where=f"step `{step}`",
-                remedy="Allow more time with --time, on both sides.",
+                remedy="Allow more time, on both sides.",
             )
         if self._closed:
             raise PeerError(

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from sfumato.budget import Budget
-from sfumato.errors import ColumnError, ParameterError, SourceError, did_you_mean
+from sfumato.errors import ColumnError, ParameterError, SourceError, did_you_mean, spell
 from sfumato.files import read_text, require_file
 from sfumato.results import Result
 from sfumato.secure.session import Session, SessionReport, connect, listen, together
@@ -576,14 +576,14 @@ class LocalTable:
         if schema is not None:
             raise ParameterError(
                 "with a schema no categories are told",
-                remedy="Give --schema or --share-categories (schema=, share_categories=).",
+                remedy=f"Leave {spell('share_categories', True)} out.",
             )
         told = ", ".join(f"`{name}` ({len(v):,})" for name, v in self.categories.items())
         raise ParameterError(
             f"without a schema the other side would be told, in clear, which categories occur in "
             f"{told}; nothing was sent",
-            remedy="Agree on the categories and give them as --schema (schema=), or tell them: "
-            "--share-categories (share_categories=True in Python).",
+            remedy=f"Agree on the categories and give them with {spell('schema', 'agreed.json')}, "
+            f"or tell them with {spell('share_categories', True)}.",
         )
 
     def require(self, names: Sequence[str], schema: Schema | None) -> None:

@@ -24,7 +24,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sfumato.budget import Budget
-from sfumato.errors import MissingExtraError, ParameterError, PeerError, SourceError
+from sfumato.errors import BudgetError, MissingExtraError, ParameterError, PeerError, SourceError
 from sfumato.results import Result
 from sfumato.secure.channel import FIRST_BYTES, opens_session
 
@@ -128,8 +128,7 @@ def accept(
     context = tls.context(server=True) if tls else None
     names = {tls.pinned(): "peer"} if tls else {}
     left = budget or Budget()
-    seconds = min(timeout, left.remaining)
-    deadline = time.monotonic() + seconds
+    deadline = time.monotonic() + min(timeout, left.remaining)
     with (
         listening(address, loopback_only=tls is None) as server,
         Door(server, context, names, told=left.progress) as door,
@@ -137,11 +136,22 @@ def accept(
         try:
             return door.admit(deadline)[1]
         except TimeoutError:
+            _require_time(left, address)
             raise PeerError(
-                f"the other party did not connect within {seconds:g} s{door.others}",
+                f"the other party did not connect within {timeout:g} s{door.others}",
                 where=named(address),
                 remedy="Start the other side, or raise the time-out.",
             ) from None
+
+
+def _require_time(budget: Budget, address: Address, within: float = 0.0) -> None:
+    """Say so if the time of the whole work is over, not only that of waiting."""
+    if budget.remaining <= within:
+        raise BudgetError(
+            "the time was over before the two sides had met",
+            where=named(address),
+            remedy="Allow more time, on both sides.",
+        )
 
 
 @dataclass(eq=False)
@@ -356,7 +366,8 @@ def dial(
 ) -> socket.socket:
     """Connect to the other party, trying until it listens or the time is over."""
     context = tls.context(server=False) if tls else None
-    deadline = time.monotonic() + min(timeout, (budget or Budget()).remaining)
+    left = budget or Budget()
+    deadline = time.monotonic() + min(timeout, left.remaining)
     places = _resolve(address, need_loopback=tls is None)
     attempt, broken = 0, 0
     while True:
@@ -369,6 +380,7 @@ def dial(
         except OSError as error:
             sock.close()
             if time.monotonic() + 0.05 >= deadline:
+                _require_time(left, address, within=0.1)
                 raise PeerError(
                     f"nobody answers ({error.strerror or 'timed out'})",
                     where=named(address),
