@@ -62,7 +62,7 @@ def test_keys_are_those_of_all_combinations(kind: str, opened: Opener, twice: bo
     assert asked.keys == expected.keys
     assert asked.complete
     assert asked.duplicate_rows == expected.duplicate_rows
-    assert "statements were answered where the rows are" in asked.notes[-1]
+    assert "were answered where the rows are" in asked.notes[-1]
     weights = {"visit": 3, "day": 2}
     proven = sf.minimum_key(there, proven=True, weights=weights)
     best = sf.minimum_key(here, proven=True, weights=weights)
@@ -72,6 +72,24 @@ def test_keys_are_those_of_all_combinations(kind: str, opened: Opener, twice: bo
     assert proven.measures.classes == best.measures.classes  # type: ignore[union-attr]
     quick = sf.minimum_key(there)
     assert set(quick.columns) in [set(key) for key in expected.keys]
+
+
+@pytest.mark.parametrize(
+    "kind", ["duckdb", pytest.param("postgres", marks=pytest.mark.postgres)], indirect=True
+)
+def test_violations_and_masks_are_those_of_all_combinations(kind: str, opened: Opener) -> None:
+    table = people(twice=True)
+    there, here = Table(opened(table)), sf.table(table, engine="memory")
+    asked, expected = sf.violations(there, k=3), sf.violations(here, k=3)
+    assert asked.minimal == expected.minimal
+    assert asked.identifying == expected.identifying
+    assert asked.smallest == expected.smallest
+    levels = max(map(len, asked.minimal))
+    assert "were answered where the rows are" in asked.notes[0]
+    assert int(asked.notes[0].split()[0]) <= 2 * levels + 8 * len(table.column_names)
+    for measure in ("distinct", "separation"):
+        masked = sf.mask(there, measure=measure, beta=0.9, proven=True)
+        assert masked.published == sf.mask(here, measure=measure, beta=0.9, proven=True).published
 
 
 def test_statements_and_rows_are_counted(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +13,10 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
+from sfumato.anonymization import parts as solving
 from sfumato.engines.protocol import Engine
+from sfumato.quasi import counterexamples
+from sfumato.release import anonymity
 from sfumato.tables import Table
 
 Opener = Callable[[pa.Table], Engine]
@@ -87,3 +91,83 @@ def test_parts_keep_the_promise_and_every_other_cell(
     )
     sizes = Counter(tuple(row.values()) for row in back.select(QI).to_pylist())
     assert min(sizes.values()) >= 5
+
+
+class Travelled:
+    """Rows that answers bring here, in one piece or as a stream, and statements that ask."""
+
+    def __init__(self, patch: pytest.MonkeyPatch, session: Any) -> None:
+        self.statements = self.answered = self.streamed = 0
+        execute, stream = session.execute, session.stream
+
+        def executed(this: Any, statement: Any, columns: Any) -> pa.Table:
+            before = self.streamed
+            found = execute(this, statement, columns)
+            self.streamed = before  # an answer may come as a stream
+            self.statements += 1
+            self.answered += found.num_rows
+            return found
+
+        def streamed(this: Any, *arguments: Any) -> Iterator[pa.RecordBatch]:
+            for batch in stream(this, *arguments):
+                self.streamed += batch.num_rows
+                yield batch
+
+        patch.setattr(session, "execute", executed)
+        patch.setattr(session, "stream", streamed)
+
+
+@pytest.mark.parametrize("kind", DATABASES, indirect=True)
+def test_what_travels_is_what_the_documentation_says(
+    kind: str,
+    opened: Opener,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows, parts = 2000, 4
+    random = np.random.default_rng(5)
+    table = pa.table(
+        {
+            **{name: random.integers(0, 40, rows) for name in "abcd"},
+            "illness": pa.array(random.choice(["flu", "cold", "gout"], rows)),
+        }
+    )
+    source = Table(opened(table))
+    monkeypatch.setattr(solving, "SAMPLE_ROWS", 100)
+    monkeypatch.setattr(anonymity, "ENOUGH_BYTES", 1 << 20)
+    monkeypatch.setattr(counterexamples, "PULLED_BYTES", 1)
+    monkeypatch.setattr(counterexamples, "SAMPLE_ROWS", 50)
+    session = type(source.engine.connection.session())  # type: ignore[attr-defined]
+    travelled = Travelled(monkeypatch, session)
+    sizes = source.class_sizes(["a", "b"])
+    assert (travelled.statements, travelled.answered) == (1, len(sizes.sizes))
+
+    travelled.statements = travelled.answered = 0
+    key = sf.minimum_key(source, proven=True)
+    counted = 0 if kind == "duckdb" else 1
+    assert key.notes[-1].startswith(f"{travelled.statements - counted:,} statements, besides")
+    assert travelled.answered <= 50 + counterexamples.CLASSES * travelled.statements
+    assert travelled.streamed == 0
+
+    travelled.statements = travelled.answered = 0
+    release = sf.anonymize(
+        source,
+        qi=list("abcd"),
+        sensitive=["illness"],
+        k=5,
+        l=2,
+        parts=parts,
+        output=destination(kind, tmp_path, request),
+    )
+    assert release.verified
+    values = 4 * 40 + 3
+    # Values of columns (those of the sensitive one twice), samples, parts, and a few counts.
+    assert travelled.answered <= values + 3 + 100 + 200 + 3 * parts + 20
+    classes = release.classes or 0
+    if kind == "spark":
+        assert travelled.streamed == 0
+        # One outcome for each part in which classes were checked.
+        assert travelled.statements <= 6 + 2 + 8
+    else:
+        assert rows < travelled.streamed <= rows + 3 * classes

@@ -79,6 +79,8 @@ CELL_BYTES = 64
 """What a cell of a combination takes, at most, until the problem it is part of is solved."""
 ENOUGH_BYTES = 1 << 30
 """Memory for combinations where nobody named a limit."""
+WORKER_BYTES = 1 << 28
+"""Memory without which one part more is not worked on at the same time."""
 PART_ROWS = 500_000
 """Rows of a part at most, whatever the memory."""
 SAMPLE_ROWS = 100_000
@@ -111,7 +113,12 @@ def parts_for(table: Table, request: Request, budget: Budget) -> int | None:
     fits = combinations * each <= memory
     if fits and (combinations <= WORTH_JOINING * rows or not able.remote):
         return None
-    return max(1, -(-rows // _most_rows(request, budget)))
+    return _power_of_two(-(-rows // _most_rows(request, budget)))
+
+
+def _power_of_two(parts: int) -> int:
+    """At least so many parts, made by halving: Mondrian halves, and would end in other groups."""
+    return 1 << max(0, parts - 1).bit_length()
 
 
 def _bytes_a_row(request: Request) -> int:
@@ -119,12 +126,14 @@ def _bytes_a_row(request: Request) -> int:
 
 
 def _workers(budget: Budget) -> int:
-    return max(1, budget.threads or os.cpu_count() or 1)
+    """Parts that are solved at the same time: as many as there are cores and memory for."""
+    most = (budget.memory or ENOUGH_BYTES) // WORKER_BYTES
+    return max(1, min(budget.threads or os.cpu_count() or 1, most))
 
 
 def _most_rows(request: Request, budget: Budget) -> int:
-    """Rows that a worker can hold; half of the memory is for what brings them."""
-    memory = (budget.memory or ENOUGH_BYTES) // 2 // _workers(budget)
+    """Rows that a worker can hold; most of the memory is for what brings and writes them."""
+    memory = (budget.memory or ENOUGH_BYTES) // 4 // _workers(budget)
     return min(PART_ROWS, max(1000, memory // _bytes_a_row(request)))
 
 

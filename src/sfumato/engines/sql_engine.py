@@ -409,6 +409,18 @@ class SQLEngine:
             with closing(numbered):
                 yield Combinations(numbered, len(mappings), self.name)
 
+    def several_class_sizes(
+        self, sets: Sequence[Sequence[str]], budget: Budget | None = None
+    ) -> list[ClassSizes]:
+        """Histograms of the class sizes of several column sets, in one statement."""
+        statement = sql.several_class_sizes(self.connection.rows(), sets)
+        figures = [whole_number(name) for name in ("nth", "size", "classes")]
+        found = self._ask(statement, figures, budget, "counting classes")
+        histograms: list[dict[int, int]] = [{} for _ in sets]
+        for nth, size, classes in zip(*(c.to_pylist() for c in found.columns), strict=True):
+            histograms[nth][size] = classes
+        return [ClassSizes.of(histogram) for histogram in histograms]
+
     def collisions(
         self,
         sets: Sequence[Sequence[str]],

@@ -32,7 +32,8 @@ __all__ = [
     "classes_in_parts", "collisions", "count_rows", "counted", "dropped", "entries",
     "field", "fingerprint", "in_parts", "matched", "named", "new_table", "no_rows",
     "nothing_of", "null_counts", "parsed_name", "parsed_query", "part_counts", "quoted",
-    "recoded", "renamed", "row_count", "row_number", "sorted_by_part", "table", "table_of", "text",
+    "recoded", "renamed", "row_count", "row_number", "several_class_sizes", "sorted_by_part",
+    "table", "table_of", "text",
 ]  # fmt: skip
 
 Node = exp.Expression
@@ -274,6 +275,25 @@ def class_sizes(rows: Rows, names: Sequence[str], part: int = 0, parts: int = 1)
     )
 
 
+def several_class_sizes(rows: Rows, sets: Sequence[Sequence[str]]) -> Node:
+    """Histograms of the class sizes of several column sets; the number of the set comes first."""
+    asked = [
+        exp.select(named(exp.Literal.number(at), "nth"), field("size"), field("classes")).from_(
+            class_sizes(rows, names).subquery(quoted(f"set{at}"))  # type: ignore[attr-defined]
+        )
+        for at, names in enumerate(sets)
+    ]
+    return _all_of(asked)
+
+
+def _all_of(statements: Sequence[exp.Select]) -> Node:
+    """The rows of several statements, in one."""
+    whole: Node = statements[0]
+    for one in statements[1:]:
+        whole = exp.Union(this=whole, expression=one, distinct=False)
+    return whole
+
+
 def classes(rows: Rows, names: Sequence[str], limit: int | None = None) -> Node:
     """The classes of a column set with their counts; one more than `limit` shows that it broke."""
     cells = [
@@ -408,10 +428,7 @@ def collisions(rows: Rows, sets: Sequence[Sequence[str]], names: Sequence[str], 
         some = some.from_(inside.subquery(quoted("classes"))).where(exp.or_(*shown))
         some = some.order_by(field("size")).limit(limit)
         asked.append(exp.select(exp.Star()).from_(some.subquery(quoted(f"set{at}"))))
-    whole: Node = asked[0]
-    for one in asked[1:]:
-        whole = exp.Union(this=whole, expression=one, distinct=False)
-    return whole
+    return _all_of(asked)
 
 
 def _varies(rows: Rows, name: str) -> Node:

@@ -30,7 +30,7 @@ from sfumato.quasi.proof import Proof
 from sfumato.quasi.sampling import CELL_BYTES, PULLED_BYTES, sampled_rows
 from sfumato.tables import Table
 
-__all__ = ["Collisions", "minimal_sets_there", "proven_there", "stay_there"]
+__all__ = ["Asked", "Collisions", "minimal_sets_there", "proven_there", "stay_there"]
 
 Matrix = npt.NDArray[np.bool_]
 
@@ -49,30 +49,63 @@ def stay_there(opened: Table, budget: Budget) -> bool:
     able = opened.engine.capabilities
     if able.coded or not able.replayable:
         return False
-    if able.remote and opened.rows > PULLED_ROWS:
+    rows = opened.rows
+    if able.remote and rows > PULLED_ROWS:
         return True
     memory = budget.memory or PULLED_BYTES
-    return opened.rows * CELL_BYTES * (len(opened.columns) + 1) > memory
+    return rows * CELL_BYTES * (len(opened.columns) + 1) > memory
 
 
-class Collisions:
-    """Asks a database what column sets fail to tell apart, and counts what that took.
+class Asked:
+    """Asks a database for class sizes, several column sets at once, and counts what that took.
 
     Attributes
     ----------
     jobs, collected
-        Statements that were sent, and rows that came back for all of them.
+        Statements that were sent, besides the count of all rows, and rows that came back for them.
     """
 
-    def __init__(self, opened: Table, budget: Budget, seed: int) -> None:
+    def __init__(self, opened: Table, budget: Budget) -> None:
         from sfumato.engines.sql_engine import SQLEngine
 
         assert isinstance(opened.engine, SQLEngine)
         self.opened, self.budget = opened, budget
         self.engine = opened.engine
+        self.jobs = self.collected = 0
+        self._known: dict[frozenset[int], ClassSizes] = {}
+
+    def ahead(self, sets: Sequence[Sequence[int]]) -> None:
+        """Ask for the class sizes of sets that will be needed."""
+        unknown = [s for s in dict.fromkeys(map(frozenset, sets)) if s not in self._known]
+        for start in range(0, len(unknown), TOGETHER):
+            asked = unknown[start : start + TOGETHER]
+            names = [[self.opened.columns[c] for c in sorted(columns)] for columns in asked]
+            answers = self.engine.several_class_sizes(names, self.budget)
+            self.jobs += 1
+            self.collected += sum(len(sizes.sizes) for sizes in answers)
+            self._known.update(zip(asked, answers, strict=True))
+
+    def class_sizes(self, columns: Sequence[int]) -> ClassSizes:
+        """Class sizes of a set."""
+        self.ahead([columns])
+        return self._known[frozenset(columns)]
+
+    def told(self) -> str:
+        """What it took, in a sentence."""
+        return (
+            f"{self.jobs:,} statements, besides the count of all rows, were answered where the "
+            f"rows are; {self.collected:,} rows "
+            "of counts came back"
+        )
+
+
+class Collisions(Asked):
+    """Asks what column sets fail to tell apart."""
+
+    def __init__(self, opened: Table, budget: Budget, seed: int) -> None:
+        super().__init__(opened, budget)
         self.random = np.random.default_rng(seed)
         self.seed = seed
-        self.jobs = self.collected = 0
 
     def first(self) -> Matrix:
         """Difference sets of sampled rows: what these demand the whole table demands too."""
@@ -97,18 +130,11 @@ class Collisions:
             found += [np.asarray(answer, dtype=np.bool_).reshape(shape) for answer in answers]
         return found
 
-    def class_sizes(self, columns: Set) -> ClassSizes:
-        """Class sizes of a set."""
-        names = [self.opened.columns[c] for c in columns]
-        self.jobs += 1
-        sizes = self.opened.class_sizes(names, self.budget)
-        self.collected += len(sizes.sizes)
-        return sizes
-
     def told(self) -> str:
         """What it took, in a sentence."""
         return (
-            f"{self.jobs:,} statements were answered where the rows are; {self.collected:,} rows "
+            f"{self.jobs:,} statements, besides the count of all rows, were answered where the "
+            f"rows are; {self.collected:,} rows "
             "came back: a sample, counts, and for classes of failing sets the columns in which "
             "they differ"
         )

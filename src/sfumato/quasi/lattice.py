@@ -502,6 +502,7 @@ def levelwise(
     budget: Budget,
     *,
     hopeless: Callable[[Set], bool] | None = None,
+    ahead: Callable[[Sequence[Set]], None] | None = None,
 ) -> Minimal:
     """All minimal good sets, level by level, asking one set after the other.
 
@@ -511,12 +512,16 @@ def levelwise(
         Whether a set reaches the goal.
     hopeless
         A cheap test that may rule a set out before `good` is asked (a sample).
+    ahead
+        Told of all sets of a level before `good` is asked of each.
     """
     found: list[Set] = []
     level: list[Set] = [()]
     top = width if max_size is None else min(max_size, width)
     for size in range(top + 1):
         open_sets: list[Set] = []
+        if ahead is not None and not budget.spent():
+            ahead(level)
         for at, columns in enumerate(level):
             if at % 64 == 0:
                 budget.progress(f"{len(found)} found, sets of {size}", at / max(1, len(level)))

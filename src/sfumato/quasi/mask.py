@@ -22,6 +22,7 @@ from sfumato.budget import Budget
 from sfumato.engines.recoding import Recoding
 from sfumato.engines.results import Codes
 from sfumato.errors import ParameterError, did_you_mean
+from sfumato.quasi.counterexamples import Asked, stay_there
 from sfumato.quasi.greedy import column_weights
 from sfumato.quasi.hitting_sets import SetFamily, minimum_hitting_set
 from sfumato.quasi.measure import measures_of
@@ -140,6 +141,34 @@ class DistinctCount:
         return state[1]
 
 
+class AskedCount:
+    """Classes a set makes, or pairs that it separates, counted where the rows are."""
+
+    def __init__(self, asks: Asked, beta: float, measure: str) -> None:
+        self.asks = asks
+        self.separation = measure == "separation"
+        rows = asks.opened.rows
+        self.pairs = rows * (rows - 1) // 2
+        self.limit = allowed(beta, self.pairs if self.separation else rows)
+
+    def start(self) -> tuple[int, ...]:
+        return ()
+
+    def ahead(self, state: tuple[int, ...], columns: Sequence[int]) -> None:
+        """Ask for several values at once."""
+        self.asks.ahead([(*state, column) for column in columns])
+
+    def after(self, state: tuple[int, ...], column: int) -> int:
+        return self.value((*state, column))
+
+    def add(self, state: tuple[int, ...], column: int) -> tuple[int, ...]:
+        return (*state, column)
+
+    def value(self, columns: Sequence[int]) -> int:
+        sizes = self.asks.class_sizes(columns)
+        return self.pairs - sizes.unseparated_pairs if self.separation else sizes.classes
+
+
 class PairShare:
     """Sampled pairs of rows a set separates; the matrix says in which columns a pair differs."""
 
@@ -203,6 +232,8 @@ def greedy_publishable(
         if budget.spent():
             return Published(tuple(chosen), stopped_by=budget.stopped_by)
         budget.progress(f"{len(chosen)} columns can be published", len(chosen) / len(columns))
+        if isinstance(how, AskedCount):
+            how.ahead(state, waiting)
         after = {c: how.after(state, c) for c in waiting}
         # What breaks the limit now will break it later too.
         waiting = [c for c in waiting if after[c] <= how.limit]
@@ -451,6 +482,8 @@ def _identifying(opened: Table, demand: Demand, budget: Budget) -> Identifying:
     """What is counted: exact figures, or those of a sample with its tightened limit."""
     if demand.sample is None:
         budget.progress("reading the table")
+        if stay_there(opened, budget):
+            return AskedCount(Asked(opened, budget), demand.beta, demand.measure)
         codes = all_combinations(opened, budget)
         if demand.measure == "separation":
             return SeparationCount(codes, demand.beta)

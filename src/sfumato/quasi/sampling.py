@@ -203,7 +203,8 @@ CELL_BYTES = 16
 
 def all_combinations(opened: Table, budget: Budget) -> Codes:
     """The rows as codes, or their distinct combinations; refuses more than memory holds."""
-    if not opened.engine.capabilities.remote:
+    able = opened.engine.capabilities
+    if able.coded or not (able.remote or budget.memory):
         return opened.codes(None, budget)
     memory = budget.memory or PULLED_BYTES
     limit = max(1, memory // (CELL_BYTES * (len(opened.columns) + 1)))

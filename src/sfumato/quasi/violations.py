@@ -8,15 +8,17 @@ several random orders may be tried.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from sfumato.budget import Budget
-from sfumato.engines.results import Codes
+from sfumato.engines.results import ClassSizes, Codes
 from sfumato.errors import ParameterError
+from sfumato.quasi.counterexamples import Asked, stay_there
 from sfumato.quasi.greedy import Goal, histogram
 from sfumato.quasi.lattice import DEPTH_FIRST_COLUMNS, Minimal, levelwise, violating
 from sfumato.quasi.sampling import all_combinations
@@ -55,10 +57,20 @@ def descend(
     order
         Columns in the order in which they are tried; the last column first where None.
     """
-    budget = budget or Budget()
+    sizes_of = partial(histogram, codes)
+    return _descend(sizes_of, len(codes.columns), order, restarts, budget or Budget(), seed)
+
+
+def _descend(
+    sizes_of: Callable[[Sequence[int]], ClassSizes],
+    width: int,
+    order: Sequence[int] | None,
+    restarts: int,
+    budget: Budget,
+    seed: int,
+) -> Descent:
     random = np.random.default_rng(seed)
-    width = len(codes.columns)
-    goal = Goal(classes=histogram(codes, range(width)).classes)
+    goal = Goal(classes=sizes_of(range(width)).classes)
     first = list(range(width))[::-1] if order is None else list(order)
     ended: Counter[tuple[int, ...]] = Counter()
     for attempt in range(restarts + 1):
@@ -66,16 +78,18 @@ def descend(
             break
         budget.progress("descending", attempt / (restarts + 1))
         tried = first if attempt == 0 else random.permutation(width).tolist()
-        ended[_once(codes, goal, tried)] += 1
+        ended[_once(sizes_of, goal, tried)] += 1
     reached = sorted(ended.items(), key=lambda item: (len(item[0]), -item[1], item[0]))
     return Descent(reached[0][0], tuple(reached), budget.stopped_by)
 
 
-def _once(codes: Codes, goal: Goal, order: Sequence[int]) -> tuple[int, ...]:
-    kept = list(range(len(codes.columns)))
+def _once(
+    sizes_of: Callable[[Sequence[int]], ClassSizes], goal: Goal, order: Sequence[int]
+) -> tuple[int, ...]:
+    kept = sorted(order)
     for column in order:
         rest = [c for c in kept if c != column]
-        if goal.met(codes, rest):
+        if goal.reached(sizes_of(rest)):
             kept = rest
     return tuple(kept)
 
@@ -107,6 +121,7 @@ class Violations(Result):
     descents: tuple[Mapping[str, Any], ...]
     complete: bool
     stopped_by: str | None = None
+    notes: tuple[str, ...] = ()
 
 
 def violations(
@@ -154,13 +169,29 @@ def violations(
     names = opened.columns
     tried = None if order is None else [names.index(name) for name in opened.require(order)]
     budget.progress("reading the table")
-    codes = all_combinations(opened, budget)
-    everything = histogram(codes, range(len(names)))
+    asks = Asked(opened, budget) if stay_there(opened, budget) else None
+    sizes_of: Callable[[Sequence[int]], ClassSizes]
+    if asks is None:
+        codes = all_combinations(opened, budget)
+        sizes_of = partial(histogram, codes)
+    else:
+        sizes_of = asks.class_sizes
+    everything = sizes_of(range(len(names)))
     holds = everything.k is None or everything.k >= k
-    found = Minimal(()) if holds else _minimal(codes, k, max_size, budget)
+    found = Minimal(())
+    if not holds and asks is None and len(names) <= DEPTH_FIRST_COLUMNS:
+        found = violating(codes, k, max_size, budget)
+    elif not holds:
+        found = levelwise(
+            len(names),
+            lambda s: sizes_of(s).rows_below(k) > 0,
+            max_size,
+            budget,
+            ahead=None if asks is None else asks.ahead,
+        )
     sets = tuple(tuple(names[c] for c in s) for s in found.sets)
     least = min((len(s) for s in sets), default=0)
-    descent = descend(codes, tried, restarts, budget=budget, seed=seed)
+    descent = _descend(sizes_of, len(names), tried, restarts, budget, seed)
     return Violations(
         k_anonymous=holds,
         k=k,
@@ -174,15 +205,5 @@ def violations(
         ),
         complete=found.complete,
         stopped_by=found.stopped_by or descent.stopped_by,
-    )
-
-
-def _minimal(codes: Codes, k: int, max_size: int | None, budget: Budget) -> Minimal:
-    if len(codes.columns) <= DEPTH_FIRST_COLUMNS:
-        return violating(codes, k, max_size, budget)
-    return levelwise(
-        len(codes.columns),
-        lambda s: histogram(codes, s).rows_below(k) > 0,
-        max_size,
-        budget,
+        notes=() if asks is None else (asks.told(),),
     )
