@@ -185,6 +185,15 @@ def test_short_names_mean_something_only_in_their_survey():
         assert recognise(facts(name, "integer"), pa.array([1, 2]), dhs).role == role, name
 
 
+def test_numbers_are_no_addresses_and_records_have_numbers():
+    money = facts("MEDREIMB_IP", "float", classes=400, unique_rows=100)
+    assert recognise(money, pa.array([1.5, 2.5])).kind is None
+    record = facts("veh_no", "integer", classes=900, unique_rows=850)
+    assert recognise(record, pa.array([1, 2])).role == "identifier"
+    pair = Neighbours.of(["lat", "long", "name"])
+    assert recognise(facts("long", "float"), pa.array([1.5]), pair).kind == "B"
+
+
 def test_a_flag_is_known_by_the_column_it_is_about():
     beside = Neighbours.of(["income", "income_imputed", "health_flag"])
     flag = facts("income_imputed", "integer", classes=2)

@@ -2,12 +2,13 @@
 
 The American Community Survey (ACS), the Demographic and Health Surveys (DHS), the European Union's
 statistics on income and living conditions (EU-SILC), the National Health and Nutrition Examination
-Survey (NHANES), the Current Population Survey (CPS) and its harmonized form (IPUMS).
+Survey (NHANES), the tables of clinical trials (CDISC), the Current Population Survey (CPS) and its
+harmonized form (IPUMS).
 
 Names so short mean something only in their survey, so a codebook is opened where a table has some
 of the names that give it away. Sources: the Census Bureau's PUMS data dictionaries, the DHS
-standard recode manual, Eurostat's list of EU-SILC target variables, the NHANES documentation, and
-IPUMS.
+standard recode manual, Eurostat's list of EU-SILC target variables, the NHANES documentation,
+CDISC's SDTM, and IPUMS.
 """
 
 from __future__ import annotations
@@ -204,6 +205,25 @@ CODEBOOKS = (
             ("sensitive", "money", r"ind\w+"),
             ("sensitive", "health",
              r"(lb|bp|bm|mcq|diq|smq|alq|dpq|hiq|huq|rx|dr|ur|ox|au|cd|pax)\w+"),
+        ),
+    ),
+    Codebook(
+        "CDISC",
+        _names("usubjid subjid siteid armcd actarm actarmcd brthdtc rfstdtc rfendtc dthdtc dthfl "
+               "aeterm aedecod aesev lbtestcd lborres lbstresn vstestcd vsorres cmtrt cmdecod "
+               "mhterm exdose studyid visitnum rficdtc"),
+        (
+            ("identifier", "a person's number", r"u?subjid|invid|invnam|spdevid"),
+            ("quasi-identifier", "a date", r"\w+dtc|\w+dtm?"),
+            ("other", "a field of the file",
+             r"studyid|domain|\w\w(seq|grpid|refid|spid|cat|scat)|visitnum|visit|epoch|\w+dy|ageu"),
+            ("quasi-identifier", "an institution", r"siteid"),
+            ("quasi-identifier", "a place", r"country|region\d*"),
+            ("quasi-identifier", "an age", r"age|agegr\d*n?"),
+            ("quasi-identifier", "origin or language", r"race\w?|ethnic"),
+            ("sensitive", "health",
+             r"(act)?arm(cd)?|dthfl|trt\w+|(ae|mh|ce|cm|ex|lb|vs|eg|qs|pr|fa|su|rs|tu|tr|pe)\w{2,8}"),
+            ("other", "a flag about another column", r"\w+fl"),
         ),
     ),
     Codebook(

@@ -287,14 +287,15 @@ class _Column:
     def by_name(self) -> Recognised | None:
         """By the name, as far as the values allow it."""
         named = self._meaning()
+        numbered = bool(_NUMBERED & set(self._words()[-1:])) and self._mostly_different()
+        if numbered and (named is None or named[0].role != "identifier"):
+            why = "named like a number, and most rows have their own"
+            return Recognised("identifier", 0.75, why, "a record's number", "R")
         if named is None:
             return None
         meaning, confidence, why = named
         if meaning.role == "identifier":
             return self._identifier(meaning, confidence, why)
-        if _NUMBERED & set(self._words()[-1:]) and self._mostly_different():
-            why = "named like a number, and most rows have their own"
-            return Recognised("identifier", 0.75, why, "a record's number", "R")
         if meaning.what == WEIGHT:
             return self._weight()
         if meaning.what == "a date" and self._says_who_died():
@@ -320,6 +321,8 @@ class _Column:
     def _identifier(self, meaning: Meaning, confidence: float, why: str) -> Recognised | None:
         if meaning.what == "free text":
             return self._free_text(confidence, why)
+        if (meaning.kind or "") in _WRITTEN and self.facts.kind in _NUMERIC:
+            return None  # no number is an e-mail address
         rows, classes = self.facts.rows, self.facts.classes
         if meaning.what == "a name":
             confidence = 0.55  # the name of something: of what is not known
@@ -450,7 +453,10 @@ class _Column:
             looked_up = book.look_up(name, self.facts.classes)
             if looked_up is not None:
                 return looked_up, 0.9, f"{looked_up.what} ({book.title})"
-        if name.lower() in _HALVES <= {other.lower() for other in self.beside.names}:
+        names = {other.lower() for other in self.beside.names}
+        if name.lower() in _LONG and names >= _LONG:
+            return Meaning("quasi-identifier", "a small area", kind="B"), 0.85, "named like a place"
+        if name.lower() in _HALVES <= names:
             return Meaning("identifier", "names", kind="A"), 0.8, "named like half of a name"
         stripped = name.removeprefix(self.beside.prefix)
         words = set(self._words())
@@ -495,6 +501,10 @@ class _Column:
 _DEATH = {"death", "died", "dead", "deceased"}
 _NUMBERS = ("D", "G", "J", "R")
 _HALVES = {"first", "last"}
+_NUMERIC = ("integer", "float", "decimal")
+_WRITTEN = ("A", "F", "N", "O")
+"""Kinds that are never numbers."""
+_LONG = {"lat", "long"}
 _NUMBERED = {"id", "ids", "number", "no", "nr", "num", "key", "reference", "uid"}
 _DATED = {"date", "datum", "fecha", "datetime", "timestamp", "dt"}
 _PEOPLE = {"patient", "person", "customer", "client", "employee", "member", "subject", "student",

@@ -67,7 +67,8 @@ MEANINGS = (
         "dupcount dup_count duplicate stratum strata psu sdmvpsu sdmvstra cluster_size "
         "interview_result interview_status result_code response_status data_status survey_year "
         "survey_wave wave interview_mode resmode unit_concept_id status_reason "
-        "verification_status sample_number split fold train_test",
+        "verification_status sample_number split fold train_test uom warning "
+        "redcap_event_name redcap_repeat_instance redcap_data_access_group",
     ),
     Meaning(
         "other",
@@ -114,7 +115,8 @@ MEANINGS = (
         "anaemia malaria hepatitis covid wheelchair medikation blutdruck raucher glu serum hdl "
         "ldl wbc rbc egfr psa crp tsh chol ecg ekg metformin histology cell_type celltype "
         "injury_severity vitals hospital_stay prescription prescriptions sepsis ventilation "
-        "oxygen seizure dementia rx surg node histol relapse remission lymph",
+        "oxygen seizure dementia esrd chf copd ckd cad cncr alzheimer hospital_expire expired phq "
+        "gad mmse moca alc inj inj_sev rx surg node histol relapse remission lymph",
     ),
     Meaning(
         "sensitive",
@@ -138,7 +140,7 @@ MEANINGS = (
         "hourly_rate stock_option stock_option_level percent_salary_hike fin ltv total_charges "
         "monthly_charges revolving revol delinquency delinq chargeoff amnt pymnt annual_inc "
         "int_rate interest_rate dti fico recoveries debtors checking_account credit_history "
-        "property_claim account_balance bal",
+        "property_claim account_balance bal assessed_value",
     ),
     Meaning(
         "sensitive",
@@ -337,7 +339,7 @@ MEANINGS = (
         "plaats county district kreis landkreis bezirk precinct parish borough neighborhood "
         "neighbourhood census_tract census_block census_block_group block_group puma fips "
         "birthplace birth_place place_of_birth geburtsort hometown latitude longitude lat lon lng "
-        "long geo geocode geohash location coordinates gps msa city_code place_of_work "
+        "geo geocode geohash location coordinates gps msa city_code place_of_work "
         "address_city addr_city canton comune concelho municipio commune arrondissement "
         "location_id lsoa msoa ward_code zone subregion area_code",
         kind="B",
@@ -442,10 +444,11 @@ MEANINGS = (
         "a person's number",
         "id ids identifier identifikator pid uid person_id customer_id customer_no "
         "customer_number kundennummer client_id employee_id employee_number emp_id student_id "
-        "passenger_id participant_id respondent_id case_id caseid seqn seqno subject respondent "
-        "patient person serial serialno serial_no sno srno sl_no key nr nummer number numero "
-        "record row_id rownum row_number index_number household_id hh_id hhid hid ori_hid hhnum "
-        "household_number family_id pnr matrikelnummer personalnummer nbr study_id",
+        "passenger_id participant_id respondent_id case case_id caseid seqn seqno subject "
+        "respondent patient person serial serialno serial_no sno srno sl_no key nr nummer "
+        "number numero record row_id rownum row_number index_number household_id hh_id hhid "
+        "hid ori_hid hhnum household_number family_id pnr matrikelnummer personalnummer "
+        "nbr study_id",
         kind="R",
     ),
     Meaning(
@@ -498,6 +501,7 @@ def words_of(name: str) -> tuple[str, ...]:
     """
     plain = unicodedata.normalize("NFKD", name.replace("ß", "ss"))
     plain = "".join(letter for letter in plain if not unicodedata.combining(letter))
+    plain = re.sub(r"\bID(?=[a-z])", "ID ", plain)
     plain = re.sub(r"([a-z0-9])([A-Z])", r"\1 \2", plain)
     plain = re.sub(r"([A-Z]+)([A-Z][a-z])", r"\1 \2", plain)
     return tuple(re.findall(r"[^\W\d_]+|\d+", plain.lower()))
