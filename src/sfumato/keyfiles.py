@@ -85,12 +85,13 @@ def read_secret(path: str | os.PathLike[str], what: str, *, follow: bool = True)
             ) from None
         reason, remedy = unreadable(path, error)
         raise InputError(f"{what}: {reason}", where=where, remedy=remedy) from None
+    found = os.fstat(handle)
+    if not stat.S_ISREG(found.st_mode):
+        os.close(handle)
+        raise InputError(
+            f"{what}: this is not a file", where=where, remedy="Name the file with the key."
+        )
     with os.fdopen(handle, "rb") as file:
-        found = os.fstat(handle)
-        if not stat.S_ISREG(found.st_mode):
-            raise InputError(
-                f"{what}: this is not a file", where=where, remedy="Name the file with the key."
-            )
         if os.name == "posix" and found.st_mode & 0o077:
             raise InputError(
                 f"{what} can be read or changed by other users of this machine",

@@ -13,7 +13,8 @@ import pytest
 from ports import connected, free_port
 from sfumato import secure
 from sfumato.budget import Budget
-from sfumato.errors import ParameterError, PeerError, SourceError
+from sfumato.errors import InputError, ParameterError, PeerError, SourceError
+from sfumato.keyfiles import write_secret
 
 
 @pytest.fixture(scope="module")
@@ -190,12 +191,13 @@ def test_a_certificate_signed_by_the_pinned_one_is_not_the_pinned_one(keys, tmp_
         .sign(signer, hashes.SHA256())
     )
     (tmp_path / "bob2.crt").write_bytes(child.public_bytes(serialization.Encoding.PEM))
-    (tmp_path / "bob2.key").write_bytes(
+    write_secret(
+        tmp_path / "bob2.key",
         fresh.private_bytes(
             serialization.Encoding.PEM,
             serialization.PrivateFormat.PKCS8,
             serialization.NoEncryption(),
-        )
+        ),
     )
     forged = secure.TLS(tmp_path / "bob2.crt", tmp_path / "bob2.key", keys / "alice.crt")
     listener = Listener(tls(keys, "alice", "bob"))
@@ -222,6 +224,22 @@ def test_this_sides_own_certificate_is_not_the_others(keys):
     for server in (True, False):
         with pytest.raises(SourceError, match=r"alice\.crt: this is this side's own certificate"):
             settings.context(server=server)
+
+
+def test_a_key_that_others_can_read_is_refused(tmp_path):
+    for name in ("alice", "bob"):
+        secure.make_keys(tmp_path, name)
+    (tmp_path / "alice.key").chmod(0o644)
+    with pytest.raises(InputError, match="chmod 600"):
+        tls(tmp_path, "alice", "bob").context(server=True)
+
+
+def test_no_key_is_written_through_a_link(tmp_path):
+    for ending in ("crt", "key"):
+        (tmp_path / f"eve{ending}.{ending}").symlink_to(tmp_path / "planted")
+        with pytest.raises(ParameterError, match="already exists"):
+            secure.make_keys(tmp_path, f"eve{ending}")
+    assert not (tmp_path / "planted").exists()
 
 
 def test_keys_are_private_and_never_overwritten(tmp_path):

@@ -13,7 +13,6 @@ import contextlib
 import datetime
 import hmac
 import ipaddress
-import os
 import re
 import selectors
 import socket
@@ -25,6 +24,7 @@ from pathlib import Path
 
 from sfumato.budget import Budget
 from sfumato.errors import BudgetError, MissingExtraError, ParameterError, PeerError, SourceError
+from sfumato.keyfiles import read_secret, write_secret
 from sfumato.results import Result
 from sfumato.secure.channel import FIRST_BYTES, opens_session
 
@@ -72,6 +72,7 @@ class TLS:
         context.verify_mode = ssl.CERT_REQUIRED
         if server:
             context.num_tickets = 0  # sessions are never resumed
+        read_secret(self.key, "the key")  # refuses one that others can read
         try:
             context.load_cert_chain(self.certificate, self.key)
         except (ssl.SSLError, OSError) as error:
@@ -591,15 +592,13 @@ def make_keys(folder: Path | str, name: str, *, days: int = 730) -> KeyPaths:
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .sign(private, hashes.SHA256())
     )
-    handle = os.open(key_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(handle, "wb") as file:
-        file.write(
-            private.private_bytes(
-                serialization.Encoding.PEM,
-                serialization.PrivateFormat.PKCS8,
-                serialization.NoEncryption(),
-            )
-        )
-    certificate_path.write_bytes(certificate.public_bytes(serialization.Encoding.PEM))
+    secret = private.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    write_secret(key_path, secret)
+    shown = certificate.public_bytes(serialization.Encoding.PEM)
+    write_secret(certificate_path, shown, mode=0o644)
     fingerprint = certificate.fingerprint(hashes.SHA256()).hex()
     return KeyPaths(name, certificate_path, key_path, fingerprint)
