@@ -206,9 +206,7 @@ def make_folder(path: Path) -> None:
     except FileExistsError:
         refuse_link(path)
         if not path.is_dir():
-            raise SourceError(
-                "this is no folder", where=str(path), remedy="Move it away."
-            ) from None
+            raise
 
 
 def refuse_link(path: Path) -> None:

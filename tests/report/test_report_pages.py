@@ -134,7 +134,7 @@ def test_a_written_release_is_reported_from_where_it_lies(tmp_path: Path) -> Non
     place = release.report(tmp_path / "release.html")
     text = place.read_text(encoding="utf-8")
     assert "What it protects" in text
-    assert "input fingerprint" in text
+    assert "output fingerprint" in text
     assert str(tmp_path) not in text
     with pytest.raises(ParameterError, match="exists"):
         release.report(place)
