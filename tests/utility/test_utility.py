@@ -386,3 +386,23 @@ def test_accuracy_of_naive_bayes_on_adult() -> None:
         cross_validated([target], target, folds=1)
     with pytest.raises(ParameterError, match="counted"):
         accuracy(View(codes, published, np.ones(4000)), target)
+
+
+def test_a_release_is_compared_with_its_original_whatever_stands_for_a_class(tmp_path):
+    import sfumato as sf
+    from sfumato.errors import ParameterError
+    from sfumato.utility import compare
+
+    random = np.random.default_rng(4)
+    people = pa.table({"age": random.integers(20, 80, 300), "sex": random.choice(["F", "M"], 300)})
+    ranges = sf.anonymize(people, qi=["age", "sex"], k=5, exact_ends=True)
+    out = tmp_path / "means.csv"
+    sf.anonymize(people, qi=["age", "sex"], k=5, numbers_as="mean", output=out)
+    cost = compare(out, people)  # the certificate names the columns
+    assert cost.certainty_penalty <= ranges.utility["ncp"] + 1e-12
+    assert cost.columns["sex"] == 0
+    rounded = sf.anonymize(people, qi=["age", "sex"], k=5)
+    again = compare(rounded.to_arrow(), people, qi=["age", "sex"])
+    assert again.certainty_penalty == pytest.approx(rounded.utility["ncp"])
+    with pytest.raises(ParameterError, match="no certificate lies beside"):
+        compare(people, people)

@@ -51,6 +51,7 @@ VERBS = (
     Verb("mask", "mask", BLUR, "Publish as many columns as possible, no quasi-identifier."),
     Verb("anonymize", "anonymize", BLUR, "Blur until k-anonymity and its kin provably hold."),
     Verb("verify", "verify", PROVE, "Check a table or a release."),
+    Verb("utility", "utility", PROVE, "What a release cost, compared with its original."),
     Verb("keygen", "keygen", PROVE, "A pair of keys that signs certificates."),
     Verb("population", "population", LOOK, "Who is unique in the population behind the table."),
     Verb("attack", "attack", PROVE, "Join a release with known people and count who is found."),

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 
 from sfumato.budget import Budget
-from sfumato.errors import spell
 from sfumato.privacy import Model
 from sfumato.results import Result
 from sfumato.tables import Table, table
@@ -72,8 +71,7 @@ class Beside(Result):
         names = " and ".join(f"`{name}`" for name in self.by)
         return (
             f"{NOT_PROMISED}{self.alone[-1]:,} of {self.rows:,} rows ({told}) are alone for "
-            f"whoever knows {names} beside the quasi-identifiers; blur what others may know, too "
-            f"({spell('qi', list(self.by))})"
+            f"whoever knows {names} beside the quasi-identifiers; blur what others may know, too"
         )
 
 
@@ -162,8 +160,7 @@ def _about_numbers(released: Table, name: str, asked: set[str]) -> list[str]:
         return []
     return [
         f"{NOT_PROMISED}l counts different numbers of `{name}`, and nearly all of its {values:,} "
-        "are: a class of people who all have about the same passes; ask for t-closeness too "
-        f"({spell('t', 0.3)})"
+        "are: a class of people who all have about the same passes; ask for t-closeness too"
     ]
 
 
@@ -188,5 +185,5 @@ def _about_shares(
         f"{NOT_PROMISED}in {int(alike.sum()):,} of {number:,} classes "
         f"({int(rows[alike].sum()):,} rows) at least {_NEARLY_ALL:.0%} of the rows "
         f"hold one `{name}`, at most {share.max():.1%}: whoever finds the class of a person "
-        f"knows it nearly surely; limit it ({spell('alpha', 0.5)})"
+        "knows it nearly surely; limit the share of one value (alpha)"
     ]

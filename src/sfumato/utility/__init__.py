@@ -25,7 +25,7 @@ from sfumato.utility.queries import (
     distribution_distances,
     random_queries,
 )
-from sfumato.utility.view import View, pair_tables
+from sfumato.utility.view import View, compare, pair_tables
 
 __all__ = [
     "Accuracy",
@@ -40,6 +40,7 @@ __all__ = [
     "average_class_size",
     "certainty_penalty",
     "column_losses",
+    "compare",
     "cross_validated",
     "discernibility",
     "distribution_distances",

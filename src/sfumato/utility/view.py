@@ -5,21 +5,34 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sfumato.errors import ColumnError, HierarchyError, InputError, did_you_mean
-from sfumato.hierarchy import Hierarchy, Published, Ranges, ValueSets
+from sfumato.engines.protocol import column_of
+from sfumato.errors import (
+    ColumnError,
+    HierarchyError,
+    InputError,
+    ParameterError,
+    did_you_mean,
+    spell,
+)
+from sfumato.hierarchy import Hierarchy, Published, Ranges, ValueSets, read_folder
 from sfumato.hierarchy.tree import Array
-from sfumato.tables import table
+from sfumato.tables import Table, table
 
-__all__ = ["View", "pair_tables"]
+if TYPE_CHECKING:
+    from sfumato.utility.measures import Utility
+
+__all__ = ["View", "compare", "pair_tables"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,6 +137,57 @@ class View:
         return np.bincount(ids, weights=self.weight[self.kept], minlength=number).astype(np.int64)
 
 
+def compare(
+    released: Any,
+    original: Any,
+    *,
+    qi: Sequence[str] | None = None,
+    row_key: str | None = None,
+    hierarchies: str | Path | Mapping[str, Hierarchy] | None = None,
+) -> Utility:
+    """What a release cost, compared with the table it was made of.
+
+    Parameters
+    ----------
+    released, original
+        Anything `sfumato.table` opens.
+    qi
+        Columns to compare; by default the quasi-identifiers of the certificate beside the release.
+    row_key
+        A column with a different value in every row; without it row i of one is row i of the other.
+    hierarchies
+        Trees that the release was made with, or the folder of their files.
+
+    Examples
+    --------
+    >>> people = pa.table({"age": [20, 25, 60, 64]})
+    >>> means = pa.table({"age": [22.5, 22.5, 62.0, 62.0]})
+    >>> round(compare(means, people, qi=["age"]).certainty_penalty, 3)
+    0.102
+    """
+    from sfumato.utility.measures import summarize
+
+    shown, before = table(released), table(original)
+    names = _certified(shown) if qi is None else list(qi)
+    if isinstance(hierarchies, (str, Path)):
+        hierarchies = read_folder(hierarchies, before.columns)
+    return summarize(pair_tables(before, shown, names, key=row_key, hierarchies=hierarchies))
+
+
+def _certified(released: Table) -> list[str]:
+    """The quasi-identifiers that the certificate of a release names."""
+    place = Path(f"{released.name}.certificate.json")
+    try:
+        sets = json.loads(place.read_text(encoding="utf-8"))["qi"]
+        return list(dict.fromkeys(name for names in sets for name in names))
+    except (OSError, ValueError, KeyError, TypeError):
+        raise ParameterError(
+            "which columns to compare is not said, and no certificate lies beside the release",
+            where=released.name,
+            remedy=f"Name them, e.g. {spell('qi', ['age', 'sex'])}.",
+        ) from None
+
+
 def pair_tables(
     original: Any,
     released: Any,
@@ -164,8 +228,14 @@ def pair_tables(
         column = original[name].combine_chunks()
         values = column.unique()
         codes[name] = np.asarray(pc.index_in(column, value_set=values)).astype(np.int64)
-        shown = _read(name, values, released[name].combine_chunks(), (hierarchies or {}).get(name))
-        published[name] = shown.take(place)
+        cells, tree = released[name].combine_chunks(), (hierarchies or {}).get(name)
+        try:
+            published[name] = _read(name, values, cells, tree).take(place)
+        except HierarchyError:
+            stands = _standing(name, values, codes[name], cells, place)
+            if stands is None:
+                raise
+            published[name] = stands
     return View(codes, published)
 
 
@@ -199,6 +269,19 @@ def _read(name: str, values: pa.Array, cells: pa.Array, tree: Hierarchy | None) 
             pass  # perhaps sets of numbers
     sets = ValueSets(values, name)
     return sets.published(*sets.read(cells))
+
+
+def _standing(
+    name: str, values: pa.Array, codes: Array, cells: pa.Array, place: Array
+) -> Published | None:
+    """Numbers that stand for the numbers of their rows: each covers what those rows span."""
+    if not all(column_of("", kind).ordered for kind in (values.type, cells.type)):
+        return None
+    numbered = np.asarray(cells.dictionary_encode(null_encoding="encode").indices)
+    groups = np.where(place >= 0, numbered[place], -1)
+    ranges = Ranges(values, name)
+    number = int(numbered.max(initial=-1)) + 1
+    return ranges.published(*ranges.spans(codes, groups, number)).take(groups)
 
 
 def _places(original: pa.Table, released: pa.Table, key: str | None) -> Array:

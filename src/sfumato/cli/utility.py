@@ -1,0 +1,91 @@
+"""``sfumato utility``: what a release cost."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sfumato.cli._options import examples, new_app, split_columns
+from sfumato.cli._running import Run, table_verb
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from sfumato.utility import Utility
+
+app = new_app()
+
+
+@app.command(
+    epilog=examples(
+        "sfumato utility release.csv --of people.csv",
+        "sfumato utility release.csv --of people.csv --qi age,sex,zip --row-key id",
+    )
+)
+@table_verb
+def utility(
+    run: Run,
+    of: Annotated[
+        str, typer.Option("--of", metavar="TABLE", show_default=False, help="The original table.")
+    ],
+    qi: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--qi",
+            metavar="A,B,…",
+            show_default=False,
+            help="Columns to compare; those of the certificate if not given.",
+        ),
+    ] = None,
+    row_key: Annotated[
+        str | None,
+        typer.Option(
+            "--row-key",
+            metavar="COLUMN",
+            show_default=False,
+            help="The column that links rows of both; without it they are in the same order.",
+        ),
+    ] = None,
+    hierarchies: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FOLDER", show_default=False, help="The trees that the release was made with."
+        ),
+    ] = None,
+) -> None:
+    """What a release cost: how much its cells tell less than those of the original.
+
+    Ranges, sets, stars, nodes of trees, and numbers that stand for a class are understood.
+    """
+    from sfumato.utility.view import compare
+
+    names = None if qi is None else split_columns(qi, run.table.columns)
+    found = compare(run.table, run.open(of), qi=names, row_key=row_key, hierarchies=hierarchies)
+    run.show(found, view)
+
+
+def view(found: Utility) -> RenderableType:
+    """The measures as a person reads them."""
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    columns = Table.grid(padding=(0, 2))
+    columns.add_column()
+    columns.add_column(justify="right")
+    columns.add_column(justify="right")
+    columns.add_row("column", "precision lost", "distribution moved", style="bold")
+    for name, lost in found.columns.items():
+        columns.add_row(name, f"{lost:.2%}", f"{found.distribution[name]:.2%}")
+    figures = Table.grid(padding=(0, 2))
+    for name, value in (
+        ("normalized certainty penalty", f"{found.certainty_penalty:.4f}"),
+        ("entropy lost", f"{found.non_uniform_entropy:.1%}"),
+        ("average class size", f"{found.average_class_size:.1f}"),
+        ("discernibility", f"{found.discernibility:,}"),
+        ("rows left out", f"{found.suppressed_rows:,}"),
+        ("cells that tell nothing", f"{found.suppressed_cells:,}"),
+    ):
+        figures.add_row(name, value)
+    return Group(Text("What it cost", style="bold"), columns, "", figures)
