@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import random
 import ssl
 import threading
 from pathlib import Path
@@ -133,6 +134,27 @@ def test_strangers_at_the_port_do_not_end_a_session(keys, encrypted):
         half.sendall(b"\x16\x03")
         listener.meets(tls(keys, "bob", "alice") if encrypted else None)
     assert listener.told
+
+
+@pytest.mark.parametrize("count", [100, pytest.param(1000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("encrypted", [True, False], ids=["TLS", "plain"])
+def test_many_strangers_who_say_anything(keys, encrypted, count):
+    rng = random.Random(count)
+    listener = Listener(tls(keys, "alice", "bob") if encrypted else None)
+    staying = []
+    for _ in range(count):
+        stranger = connected(listener.port)
+        stranger.settimeout(0.2)
+        with contextlib.suppress(OSError):
+            opening = rng.choice([b"", b"\x16\x03\x01\x00\xc8\x01", b"SFUd", b"SFUx"])
+            stranger.sendall(opening + rng.randbytes(rng.choice([0, 1, 16, 5000])))
+        if rng.random() < 0.1:
+            staying.append(stranger)
+        else:
+            stranger.close()
+    listener.meets(tls(keys, "bob", "alice") if encrypted else None)
+    for stranger in staying:
+        stranger.close()
 
 
 def test_a_crowd_of_silent_strangers_is_bounded_and_keeps_nobody_out(keys, monkeypatch):

@@ -332,11 +332,12 @@ class Channel:
     def _check_open(self, step: str) -> None:
         """Refuse to go on with a line that is closed, or once the time is over."""
         if self._budget.spent() and not self._closed and not self._stopping:
-            self.stop("its time was over")
+            why = "the time was over" if self._budget.stopped_by == "time" else "it was stopped"
+            self.stop(why.replace("the time", "its time"))
             raise BudgetError(
-                "the time was over before the two sides had finished",
+                f"{why} before the two sides had finished",
                 where=f"step `{step}`",
-                remedy="Allow more time, on both sides.",
+                remedy="Start both sides again, with more time if it was over.",
             )
         if self._closed:
             raise PeerError(
