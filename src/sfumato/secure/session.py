@@ -187,13 +187,13 @@ class Session:
 
         So nobody can send back what it hears.
         """
-        shown = self.role.encode().ljust(8) + secrets.token_bytes(32) + payload
+        shown = self.role.encode().ljust(8) + secrets.token_hex(32).encode() + payload
         seal = self.exchange(f"{step}: sealed", hashlib.sha256(shown).digest(), limit=32)
         self.channel.send(f"{step}: shown", shown)
         answer = bytes(self.channel.receive(f"{step}: shown", len(shown)))
         if hashlib.sha256(answer).digest() != seal or answer[:8] != self.peer.encode().ljust(8):
             self.refuse("did not show what it had sealed", step)
-        return answer[40:]
+        return answer[72:]
 
     def refuse(self, what: str, step: str) -> NoReturn:
         """Stop because of what the other party did, and tell it so."""
