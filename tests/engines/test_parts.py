@@ -49,6 +49,12 @@ def kind(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The certificate of a table in a database is written to the current folder."""
+    monkeypatch.chdir(tmp_path)
+
+
 DATABASES = [
     "duckdb",
     pytest.param("postgres", marks=pytest.mark.postgres),

@@ -83,7 +83,7 @@ def test_one_column_of_nulls_as_csv(spark: Any, tmp_path: Path) -> None:
 def test_where_a_release_may_go(people: SQLEngine, spark: Any, tmp_path: Path) -> None:
     with pytest.raises(ParameterError, match="does not exist"):
         people.stage(Recoding(), str(tmp_path / "no" / "out"))
-    with pytest.raises(ParameterError, match="does not write Arrow"):
+    with pytest.raises(ParameterError, match="does not write arrow"):
         people.stage(Recoding(), str(tmp_path / "out.arrow"))
     path = tmp_path / "folder"
     people.stage(Recoding(), str(path)).commit()
