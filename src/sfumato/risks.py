@@ -8,6 +8,7 @@ with the expected share of right matches (El Emam 2013, chapter 15).
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -23,7 +24,7 @@ from sfumato.hierarchy.tree import Array
 from sfumato.results import Result
 from sfumato.tables import Table, table
 
-__all__ = ["DEFAULT_THRESHOLD", "Risk", "risk", "risk_of_classes", "risk_of_persons"]
+__all__ = ["DEFAULT_THRESHOLD", "Risk", "risk", "risk_of_classes", "risk_of_persons", "write_risks"]
 
 DEFAULT_THRESHOLD = 0.2
 """Risk above which a row counts as exposed: that of a class of five."""
@@ -184,6 +185,47 @@ def risk_of_classes(
         threshold=threshold,
         basis=basis,
     )
+
+
+def write_risks(
+    source: Any,
+    qi: Sequence[str],
+    output: str | os.PathLike[str],
+    *,
+    force: bool = False,
+    budget: Budget | None = None,
+) -> None:
+    """Write a table with the prosecutor's risk of each row in a column ``risk``: 1 / class size.
+
+    The file holds all other columns as they are, so it is no more public than the table.
+
+    Examples
+    --------
+    >>> import tempfile, pyarrow as pa, sfumato as sf
+    >>> people = pa.table({"age": [20, 20, 30]})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_risks(people, ["age"], f"{folder}/risks.parquet")
+    ...     sf.table(f"{folder}/risks.parquet").to_arrow()["risk"].to_pylist()
+    [0.5, 0.5, 1.0]
+    """
+    from sfumato.engines.recoding import Cells, Recoding, Step
+
+    opened = table(source, budget=budget)
+    if "risk" in opened.columns:
+        raise ColumnError(
+            "the table already has a column `risk`", where=opened.name, remedy="Rename it."
+        )
+    entries = opened.classes(opened.require(qi), None, budget)
+    assert entries.counts is not None
+    sizes, codes = np.unique(entries.counts, return_inverse=True)
+    step = Step(entries, {"risk": Cells(codes.astype(np.int64), pa.array(1.0 / sizes))})
+    hidden = [c.name for c in opened.engine.schema() if c.name not in opened.columns]
+    staged = opened.engine.stage(Recoding((step,), tuple(hidden)), os.fspath(output), budget=budget)
+    try:
+        staged.commit(force=force)
+    except BaseException:
+        staged.discard()
+        raise
 
 
 def _detailed(

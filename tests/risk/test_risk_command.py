@@ -8,6 +8,7 @@ from typing import Any
 
 from typer.testing import CliRunner
 
+from cli_tools import sfumato
 from sfumato.cli.risk import app
 
 
@@ -36,3 +37,19 @@ def test_bad_options(tmp_path: Path) -> None:
     assert run(path, "--qi", "aeg").exit_code == 2
     assert run(path, "--qi", "age", "--threshold", "0").exit_code == 2
     assert run(path).exit_code == 2
+
+
+def test_risks_are_written_row_by_row(tmp_path):
+    people, out = tmp_path / "people.csv", tmp_path / "risks.csv"
+    people.write_text("age,flag\n20,TRUE\n20,FALSE\n30,TRUE\n")
+    done = sfumato("risk", people, "--qi", "age", "--per-row", out)
+    assert done.code == 0, done.err
+    assert out.read_text() == "age,flag,risk\n20,TRUE,0.5\n20,FALSE,0.5\n30,TRUE,1.0\n"
+    again = sfumato("risk", people, "--qi", "age", "--per-row", out)
+    assert (again.code, "exists already" in again.err) == (2, True)
+    both = sfumato("risk", people, "--qi", "age", "--per-row", out, "--person", "flag", "--force")
+    assert (both.code, "person by person" in both.err) == (2, True)
+    itself = sfumato("risk", people, "--qi", "age", "--per-row", people, "--force")
+    assert itself.code == 2
+    named = sfumato("risk", out, "--qi", "age", "--per-row", tmp_path / "twice.csv")
+    assert (named.code, "already has a column `risk`" in named.err) == (2, True)

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sfumato.cli._options import examples, new_app, split_columns
+from sfumato.cli._options import Force, examples, new_app, new_file, split_columns
 from sfumato.cli._running import Run, table_verb
+from sfumato.errors import ParameterError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -78,6 +79,16 @@ def risk(
             help="A released table to measure the same way.",
         ),
     ] = None,
+    per_row: Annotated[
+        str | None,
+        typer.Option(
+            "--per-row",
+            metavar="FILE",
+            show_default=False,
+            help="Write the table with the prosecutor's risk of every row in a column `risk`.",
+        ),
+    ] = None,
+    force: Force = False,
 ) -> None:
     """How likely somebody is found by what an attacker knows.
 
@@ -85,8 +96,16 @@ def risk(
     population, the marketer matches everybody and hopes for many right matches.
     """
     from sfumato.risks import risk as measure_risk
+    from sfumato.risks import write_risks
 
     names = split_columns(qi, run.table.columns) or []
+    if per_row is not None and person is not None:
+        raise ParameterError(
+            "risks are written row by row, not person by person",
+            remedy="Leave out --person or --per-row.",
+        )
+    if per_row is not None:
+        new_file(per_row, force, run.source, released, population)
     found = measure_risk(
         run.table,
         names,
@@ -97,6 +116,8 @@ def risk(
         released=None if released is None else run.open(released),
         budget=run.budget,
     )
+    if per_row is not None:
+        write_risks(run.table, names, per_row, force=force, budget=run.budget)
     run.show(found, view)
 
 
