@@ -211,3 +211,15 @@ def test_a_polars_frame_keeps_its_types() -> None:
     after = sf.anonymize(before, qi=["age"], k=5).to_polars()
     assert after.schema["stage"] == before.schema["stage"]
     assert after["stage"].equals(before["stage"])
+
+
+def test_cells_stay_as_they_stand_where_rows_are_solved_in_parts(tmp_path: Path) -> None:
+    flags = ["TRUE", "FALSE", "NA", "TRUE"] * (ROWS // 4)
+    source = written(tmp_path / "in.csv", {"flag": flags}, ";", "latin-1")
+    table = sf.table(source, engine="duckdb")
+    out = tmp_path / "out.csv"
+    release = sf.anonymize(table, qi=["age"], k=5, parts=2, numbers_as="mean", output=out)
+    assert release.verified
+    after = read(out, ";", "latin-1")
+    assert after["flag"] == flags
+    assert all(float(mean) for mean in after["age"])

@@ -195,7 +195,7 @@ class MemoryEngine:
 
         assert isinstance(recoding, Recoding), "rows in memory are not made part by part"
         schema = output_schema(self.schema(), recoding)
-        form = copied(kept_form(self.source, destination, format), schema, recoding)
+        form = copied(kept_form(self.source, destination, format), schema, recoding.written)
         return stage_batches(
             self._recoded(
                 recoding, schema, budget, as_text=form is not None and bool(form.readers)

@@ -12,7 +12,7 @@ where rows come out in order, the ordinal range and the new cells are found here
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -261,11 +261,10 @@ def output_schema(columns: Sequence[Column], recoding: Recoding | Parted) -> pa.
     return pa.schema([pa.field(n, type_) for n, type_ in types.items() if n not in recoding.drop])
 
 
-def copied(form: TextForm | None, schema: pa.Schema, recoding: Recoding) -> TextForm | None:
-    """How text is written where only columns that no step writes keep their cells."""
+def copied(form: TextForm | None, schema: pa.Schema, written: Collection[str]) -> TextForm | None:
+    """How text is written where only columns that are not written anew keep their cells."""
     if form is None:
         return None
-    written = {name for step in recoding.steps for name in step.cells}
     kept = {n: read for n, read in form.readers.items() if n in schema.names and n not in written}
     return replace(form, readers=kept)
 

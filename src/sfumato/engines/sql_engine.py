@@ -266,7 +266,7 @@ class SQLEngine:
         if isinstance(recoding, Parted):
             return self._stage_parts(recoding, schema, destination, format, budget)
         if self.capabilities.ordered:
-            form = copied(kept_form(self.source, destination, format), schema, recoding)
+            form = copied(kept_form(self.source, destination, format), schema, recoding.written)
             return stage_batches(
                 self._recoded_in_order(
                     recoding, schema, budget, as_text=form is not None and bool(form.readers)
@@ -365,9 +365,7 @@ class SQLEngine:
         written = {name for step in recoding.steps for name in step.cells}
         read = [name for name in schema.names if name not in written]
         # A reading of no column might lose the number of rows.
-        read = read or [*names_in(self.schema(), None)[:1]]
-        keeps = self.source if as_text and isinstance(self.source, KeepsText) else None
-        batches = self.batches(read) if keeps is None else keeps.texts(read)
+        batches = self._cells(read or [*names_in(self.schema(), None)[:1]], as_text)
         with self._combinations(lookups, budget) as met:
             for batch in batches:
                 entries = [
@@ -518,9 +516,16 @@ class SQLEngine:
     ) -> Staged:
         parted.reports.clear()
         if self.capabilities.ordered:
-            batches = self._parts_in_order(parted, schema, budget)
+            form = copied(kept_form(self.source, destination, format), schema, parted.written)
+            as_text = form is not None and bool(form.readers)
             return stage_batches(
-                batches, schema, destination, format, reopen=self._reopened, inputs=self.paths
+                self._parts_in_order(parted, schema, budget, as_text=as_text),
+                schema,
+                destination,
+                format,
+                reopen=self._reopened,
+                inputs=self.paths,
+                form=form,
             )
         target = self.connection.target(destination, format, schema)
         # What passes by to a table of the same database passes as text: nothing is lost on the way.
@@ -599,7 +604,7 @@ class SQLEngine:
                 yield made
 
     def _parts_in_order(
-        self, parted: Parted, schema: pa.Schema, budget: Budget | None
+        self, parted: Parted, schema: pa.Schema, budget: Budget | None, *, as_text: bool
     ) -> Iterator[pa.RecordBatch]:
         """Parts are solved and laid aside one after the other, then read in the order of rows."""
         import pyarrow as pa
@@ -618,20 +623,33 @@ class SQLEngine:
                 recoder = Recoder(parted.work, sent, parted.reads, given)
                 for made in self._worked(parted, session, statement, recoder, budget):
                     aside.add(made)
-            yield from self._beside(aside, parted, schema, place, budget)
+            read = [name for name in schema.names if name not in parted.written]
+            # A reading of no column might lose the number of rows.
+            rows_read = self._cells(read or [*names_in(self.schema(), None)[:1]], as_text)
+            yield from self._beside(aside, rows_read, parted, schema, place, budget)
         finally:
             folder.close()
 
+    def _cells(self, names: Sequence[str], as_text: bool) -> Iterator[pa.RecordBatch]:
+        """Rows in order; on request as they stand in a text file."""
+        if as_text and isinstance(self.source, KeepsText):
+            return self.source.texts(names)
+        return self.batches(names)
+
     def _beside(
-        self, aside: InOrder, parted: Parted, schema: pa.Schema, place: str, budget: Budget | None
+        self,
+        aside: InOrder,
+        batches: Iterator[pa.RecordBatch],
+        parted: Parted,
+        schema: pa.Schema,
+        place: str,
+        budget: Budget | None,
     ) -> Iterator[pa.RecordBatch]:
         """Rows of the source in order, with the cells that were laid aside."""
         import pyarrow as pa
 
-        read = [name for name in schema.names if name not in parted.written]
         total, done = self.row_count(), 0
-        # A reading of no column might lose the number of rows.
-        for batch in self.batches(read or names_in(self.schema(), None)[:1]):
+        for batch in batches:
             cells = aside.before(done + batch.num_rows)
             if cells is not None:
                 at = cells.column(place).to_numpy() - done
