@@ -197,8 +197,8 @@ def differing_columns(opened: Table, pairs: int, seed: int) -> npt.NDArray[np.bo
 
 PULLED_BYTES = 1 << 30
 """Memory for combinations where the budget names none."""
-CELL_BYTES = 16
-"""What a pulled cell takes until it is a code."""
+CELL_BYTES = 64
+"""What a pulled cell takes until it is a code, at most: it comes as text, with its parsed copy."""
 
 
 def all_combinations(opened: Table, budget: Budget) -> Codes:
