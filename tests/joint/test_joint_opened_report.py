@@ -25,9 +25,9 @@ from sfumato.joint import (
     lattice_attack,
 )
 from sfumato.joint.exact import exact_classifier, rehearsed
+from sfumato.joint.leakage_report import step_effects
 from sfumato.joint.linear_classifiers import loss_sums
 from sfumato.joint.local_data import LocalRows, rows_to_fit
-from sfumato.joint.opened_report import step_effects
 from sfumato.secure import make_keys
 
 FEW = ((0, 1), (0, 0.5, 1), (0, 1))

@@ -25,15 +25,13 @@ if TYPE_CHECKING:
         equal_tables as equal_tables, grid_attack as grid_attack,
         lattice_attack as lattice_attack,
     )
-    from sfumato.joint.opened_report import ExactLeakage as ExactLeakage
     from sfumato.joint.cox import CoxFit as CoxFit, fit_cox as fit_cox
-    from sfumato.joint.evaluation import Evaluation as Evaluation, evaluate as evaluate
     from sfumato.joint.distributed_cox import (
         exact_cox as exact_cox, exact_stratified_cox as exact_stratified_cox,
     )
     from sfumato.joint.leakage_report import (
-        Leakage as Leakage, known_rows as known_rows, leakage as leakage, narrowing as narrowing,
-        safe_rounding as safe_rounding,
+        ExactLeakage as ExactLeakage, Leakage as Leakage, known_rows as known_rows,
+        leakage as leakage, narrowing as narrowing, safe_rounding as safe_rounding,
     )
     from sfumato.joint.linear_classifiers import (
         ClassifierFit as ClassifierFit, fit_logistic as fit_logistic, fit_svm as fit_svm,
@@ -59,8 +57,9 @@ if TYPE_CHECKING:
         read_share as read_share, stack as stack, write_share as write_share,
     )
     from sfumato.joint.validation import (
-        auc as auc, choose_penalty as choose_penalty, choose_seed as choose_seed,
-        concordance as concordance, cross_validate as cross_validate, score_seeds as score_seeds,
+        Evaluation as Evaluation, auc as auc, choose_penalty as choose_penalty,
+        choose_seed as choose_seed, concordance as concordance, cross_validate as cross_validate,
+        evaluate as evaluate, score_seeds as score_seeds,
     )
     # isort: on
     # fmt: on
@@ -68,11 +67,9 @@ if TYPE_CHECKING:
 _NAMES = {
     "agreement": "Agreement Category Number Outcome Projection read_agreement",
     "attack": "equal_tables grid_attack lattice_attack",
-    "opened_report": "ExactLeakage",
     "cox": "CoxFit fit_cox",
-    "evaluation": "Evaluation evaluate",
     "distributed_cox": "exact_cox exact_stratified_cox",
-    "leakage_report": "Leakage known_rows leakage narrowing safe_rounding",
+    "leakage_report": "ExactLeakage Leakage known_rows leakage narrowing safe_rounding",
     "linear_classifiers": "ClassifierFit fit_logistic fit_svm",
     "local_data": (
         "Encoded encode encode_outcome equivalent_dose project random_matrix round_to survived"
@@ -82,7 +79,9 @@ _NAMES = {
     "parties": "Exchange",
     "secret_sharing": "LocalArithmetic Shamir",
     "share": "Share ShareResult make_share read_share stack write_share",
-    "validation": ("auc choose_penalty choose_seed concordance cross_validate score_seeds"),
+    "validation": (
+        "Evaluation auc choose_penalty choose_seed concordance cross_validate evaluate score_seeds"
+    ),
 }
 _MODULE = {name: module for module, names in _NAMES.items() for name in names.split()}
 

@@ -16,9 +16,9 @@ from sfumato.errors import InputError, ParameterError, SourceError
 from sfumato.files import write_text
 from sfumato.joint.agreement import Agreement
 from sfumato.joint.cox import CoxFit, Ties, fit_cox
+from sfumato.joint.leakage_report import ExactLeakage
 from sfumato.joint.linear_classifiers import ClassifierFit, fit_logistic, fit_svm
 from sfumato.joint.local_data import encode, local_rows, project, require_rows, survived
-from sfumato.joint.opened_report import ExactLeakage
 from sfumato.joint.parties import FitSession
 from sfumato.joint.share import Share, Stacked, stack
 from sfumato.joint.validation import auc, choose_penalty, concordance

@@ -13,11 +13,11 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.joint.distributed_cox import OPENED
-from sfumato.joint.evaluation import Evaluation
 from sfumato.joint.local_data import project
 from sfumato.joint.model import JointModel
 from sfumato.joint.parties import FitSession
 from sfumato.joint.share import ShareResult
+from sfumato.joint.validation import Evaluation
 from sfumato.report import charts
 from sfumato.report.diagrams import gathering_svg
 from sfumato.report.disclosure import RARE, safe_moments
