@@ -11,10 +11,20 @@ import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import ClassVar
+from weakref import WeakValueDictionary
 
 from sfumato.errors import ParameterError
 
-__all__ = ["LEAST_MEMORY", "Budget", "checked_memory", "parse_memory", "parse_size", "parse_time"]
+__all__ = [
+    "LEAST_MEMORY",
+    "Budget",
+    "Clock",
+    "checked_memory",
+    "parse_memory",
+    "parse_size",
+    "parse_time",
+]
 
 LEAST_MEMORY = 64 * 2**20
 """Bytes below which a limit means nothing: one batch of rows on its way takes as much."""
@@ -26,14 +36,47 @@ _UNITS = {"": 1, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 _SECONDS = {"": 1.0, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
 
-@dataclass
+class Clock:
+    """The time that limits count: it stands still while loops are compiled.
+
+    Compiling is no part of the work, and happens once on a machine: a limit means the same on the
+    first run as on the second.
+    """
+
+    budgets: ClassVar[WeakValueDictionary[int, Budget]] = WeakValueDictionary()
+    _lost = 0.0
+    _stopped: float | None = None
+
+    @classmethod
+    def now(cls) -> float:
+        """Seconds from some moment on."""
+        at = cls._stopped
+        return (time.monotonic() if at is None else at) - cls._lost
+
+    @classmethod
+    def stop(cls, why: str) -> None:
+        """Stand still until `go_on`; whoever watches is told why."""
+        cls._stopped = time.monotonic()
+        for budget in list(cls.budgets.values()):
+            budget.progress(why)
+
+    @classmethod
+    def go_on(cls) -> None:
+        """Run again."""
+        if cls._stopped is not None:
+            cls._lost += time.monotonic() - cls._stopped
+            cls._stopped = None
+
+
+@dataclass(eq=False)
 class Budget:
     """Limits of one piece of work, counted from the moment it is made.
 
     Parameters
     ----------
     seconds
-        Wall-clock limit; None is no limit.
+        Wall-clock limit; None is no limit. Time that passes while loops are compiled is not
+        counted.
     memory
         Bytes the work may hold beyond what the process already holds; None leaves the choice to
         the engine.
@@ -57,10 +100,11 @@ class Budget:
     on_progress: Progress | None = None
     threads: int | None = None
     stopped_by: str | None = field(default=None, init=False)
-    _started: float = field(default_factory=time.monotonic, init=False, repr=False)
+    _started: float = field(default_factory=lambda: Clock.now(), init=False, repr=False)
     _cancelled: threading.Event = field(default_factory=threading.Event, init=False, repr=False)
 
     def __post_init__(self) -> None:
+        Clock.budgets[id(self)] = self
         if self.seconds is not None and not self.seconds >= 0:
             raise ParameterError(
                 f"a time budget of {self.seconds} s is not possible", remedy="Give zero or more."
@@ -73,8 +117,8 @@ class Budget:
 
     @property
     def elapsed(self) -> float:
-        """Seconds since the budget was made."""
-        return time.monotonic() - self._started
+        """Seconds since the budget was made, without those that no limit counts."""
+        return Clock.now() - self._started
 
     @property
     def remaining(self) -> float:

@@ -16,6 +16,8 @@ from sfumato.kernels import direct_table, hash_table
 from sfumato.kernels.groups import histogram_of
 from sfumato.kernels.keys import LARGEST_SPACE, Columns, usable_threads
 
+pytestmark = pytest.mark.usefixtures("by")
+
 
 def histogram(arrays, cardinalities, weights=None, **options):
     sizes, many = kernels.size_histogram(arrays, cardinalities, weights, **options)

@@ -1,20 +1,29 @@
-"""Compiling once: what is loaded, and when a first run is told apart."""
+"""When loops are compiled, what they give before that, and where compiled code is kept."""
 
 from __future__ import annotations
 
 import ast
 import os
+import stat
 import subprocess
 import sys
+import tempfile
+import time
 from pathlib import Path
+
+import numpy as np
+import pytest
 
 import sfumato
 from sfumato import kernels
+from sfumato.budget import Budget, Clock
+from sfumato.kernels import compiling
+from sfumato.kernels.compiling import Loop
 
 
-def run(code: str, **environment: str) -> str:
+def run(code: str, *arguments: str, **environment: str) -> str:
     done = subprocess.run(
-        [sys.executable, "-c", code],
+        [sys.executable, "-c", code, *arguments],
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
@@ -28,18 +37,182 @@ def test_importing_loads_no_compiler():
     assert run(code) == "False"
 
 
-def test_an_empty_cache_is_cold(tmp_path):
-    code = "from sfumato import kernels; print(kernels.cold())"
-    assert run(code, NUMBA_CACHE_DIR=str(tmp_path)) == "True"
-
-
-def test_after_warming_nothing_is_cold():
-    kernels.warm()
-    assert not kernels.cold()
+def test_small_tables_load_no_compiler(tmp_path):
+    code = (
+        "import sys, sfumato as sf; table = sf.table(sys.argv[1]); "
+        "sf.measure(table); sf.scan(table); print('numba' in sys.modules)"
+    )
+    people = tmp_path / "people.csv"
+    people.write_text("a,b\n" + "\n".join(f"{i % 7},x{i % 90}" for i in range(600)))
+    assert run(code, str(people)) == "False"
 
 
 def test_unknown_names_are_refused():
     assert not hasattr(kernels, "no_such_loop")
+
+
+def _double(number):
+    return number + number
+
+
+double = Loop(_double)
+
+
+def _add_up(numbers, narrow, total):
+    for i in range(numbers.shape[0]):
+        total[0] += double(numbers[i]) * narrow[i]
+        narrow[i] = 0
+    return total[0]
+
+
+def _arguments():
+    return np.arange(5), np.full(5, 200, np.uint8), np.zeros(1, np.int64)
+
+
+def test_a_loop_gives_the_same_as_python_and_compiled():
+    loop = Loop(_add_up)
+    first, second = _arguments(), _arguments()
+    assert loop.interpreted(*first) == loop.dispatcher(*second) == 4_000  # more than a byte holds
+    assert all((a == b).all() and a.dtype == b.dtype for a, b in zip(first, second, strict=True))
+
+
+@pytest.fixture
+def ways(monkeypatch):
+    """How loops ran."""
+    taken = []
+    interpreted = Loop.interpreted
+
+    def as_python(self, *given):
+        taken.append("python")
+        return interpreted(self, *given)
+
+    def dispatcher(self):
+        taken.append("compiled")
+        return self.plain
+
+    monkeypatch.setattr(Loop, "stored", False)
+    monkeypatch.setattr(Loop, "interpreted", as_python)
+    monkeypatch.setattr(Loop, "dispatcher", property(dispatcher))
+    return taken
+
+
+def test_much_is_compiled(ways):
+    loop = Loop(_add_up, most=10)
+    loop(*_arguments())  # eleven numbers
+    assert ways == ["compiled"]
+
+
+def test_little_is_not(ways):
+    loop = Loop(_add_up, most=11)
+    assert loop(*_arguments()) == 4_000
+    assert ways == ["python"]
+
+
+def test_arrays_that_share_memory_are_not_copied_apart(ways):
+    numbers = np.arange(10)
+    Loop(_add_up)(numbers[:5], np.ones(5, np.int64), numbers[:1])
+    assert ways[0] == "compiled"
+
+
+def test_what_was_compiled_before_is_used(ways, monkeypatch):
+    class Stored:
+        overload = ("i", "u", "i")
+        typeof_pyval = staticmethod(lambda value: value.dtype.kind)
+        _cache = property(lambda self: self)
+        _cache_file = property(lambda self: self)
+        _load_index = staticmethod(lambda: {(Stored.overload, "cpu"): "file"})
+
+        def __call__(self, *given):
+            return Loop(_add_up).plain(*given)
+
+    monkeypatch.setattr(Loop, "stored", True)
+    monkeypatch.setattr(Loop, "dispatcher", Stored())
+    Loop(_add_up)(*_arguments())
+    assert ways == []
+    Stored.overload = ("f", "u", "i")  # compiled, but for other types
+    Loop(_add_up)(*_arguments())
+    assert ways == ["python"]
+
+
+def _count_to(end, count):
+    while count[0] < end:
+        count[0] += 1
+    return end
+
+
+def test_patience_ends_and_nothing_has_happened(ways, monkeypatch):
+    seen = []
+
+    def short(end, count):
+        seen.append(count[0])
+        return "compiled"
+
+    monkeypatch.setattr(Loop, "dispatcher", property(lambda self: short))
+    loop, count = Loop(_count_to, patience=0.05), np.zeros(1, np.int64)
+    assert loop(10**12, count) == "compiled"
+    assert ways == ["python"]
+    assert (seen, count[0]) == ([0], 0)
+    assert loop(3, count) == "compiled"  # from then on
+    assert ways == ["python"]
+
+
+def _never_compiled(number):
+    return number
+
+
+def test_a_stored_loop_is_recognised():
+    from sfumato.kernels.sorted_groups import _traced_back
+
+    _traced_back.dispatcher(np.array([0, 0], np.int64), 1)
+    assert _traced_back.stored
+    assert not Loop(_never_compiled).stored
+
+
+def test_time_stands_still_while_numba_compiles():
+    told = []
+    budget = Budget(seconds=3600, on_progress=lambda doing, share: told.append(doing))
+    Loop(_count_to).dispatcher  # whoever makes one listens
+    import numba
+
+    start, before = time.monotonic(), budget.elapsed
+    numba.njit(lambda number: number + 1)(1.5)
+    took = time.monotonic() - start
+    assert told == ["compiling, once on this machine"]
+    assert budget.elapsed - before < took
+    assert Clock._stopped is None
+
+
+def test_without_a_folder_to_write_there_is_one_of_our_own(tmp_path, monkeypatch):
+    import numba
+    from numba.core import caching
+
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(numba.config, "CACHE_DIR", "")
+    asked = next(v for k, v in vars(caching).items() if k.endswith("UserProvidedCacheLocator"))
+    monkeypatch.setattr(caching.CompileResultCacheImpl, "_locator_classes", [asked])
+    assert Loop(_count_to).dispatcher(2, np.zeros(1)) == 2
+    (folder,) = tmp_path.iterdir()
+    assert any(folder.rglob("*.nbi"))
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+
+
+@pytest.mark.skipif(os.name != "posix", reason="permissions of POSIX")
+def test_a_folder_that_others_may_write_is_not_trusted(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    own = Path(compiling._own_folder())
+    assert Path(compiling._own_folder()) == own
+    own.chmod(0o770)
+    other = Path(compiling._own_folder())
+    assert other != own
+    assert stat.S_IMODE(other.stat().st_mode) == 0o700
+    other.rmdir(), own.rmdir()
+    own.symlink_to(tmp_path)
+    assert Path(compiling._own_folder()) != own
+
+
+def test_without_any_folder_nothing_is_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "file" / "below"))
+    assert compiling._own_folder() is None
 
 
 def test_compiled_loops_order_by_merging():
@@ -48,17 +221,27 @@ def test_compiled_loops_order_by_merging():
     have one name, and the wrong one is called: a crash. So compiled loops order by merging only.
     """
     found = 0
-    for path in Path(sfumato.__file__).parent.rglob("*.py"):
-        for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if not isinstance(function, ast.FunctionDef) or not _compiled(function):
-                continue
-            for call in ast.walk(function):
-                if isinstance(call, ast.Call) and ast.unparse(call.func).endswith("argsort"):
-                    found += 1
-                    assert any(ast.unparse(k.value) == "'mergesort'" for k in call.keywords), path
+    for path, function in loops():
+        for call in ast.walk(function):
+            if isinstance(call, ast.Call) and ast.unparse(call.func).endswith("argsort"):
+                found += 1
+                assert any(ast.unparse(k.value) == "'mergesort'" for k in call.keywords), path
     assert found
 
 
-def _compiled(function: ast.FunctionDef) -> bool:
-    by = " ".join(ast.unparse(decorator) for decorator in function.decorator_list)
-    return "njit" in by or "bare" in by
+def test_loops_take_logarithms_from_math():
+    """Numpy's may differ from the compiled ones in the last digit."""
+    other = {f"np.{name}" for name in ("log", "log2", "log10", "exp", "power", "sin", "cos")}
+    for path, function in loops():
+        called = {ast.unparse(c.func) for c in ast.walk(function) if isinstance(c, ast.Call)}
+        assert not called & other, (path, function.name)
+
+
+def loops():
+    """Functions of the package that are compiled."""
+    for path in Path(sfumato.__file__).parent.rglob("*.py"):
+        for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(function, ast.FunctionDef):
+                by = " ".join(ast.unparse(decorator) for decorator in function.decorator_list)
+                if any(name in by for name in ("compiled", "njit", "bare")):
+                    yield path, function

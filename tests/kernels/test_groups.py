@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato import kernels
+
+pytestmark = pytest.mark.usefixtures("by")
 
 grouped = st.integers(1, 6).flatmap(
     lambda count: st.tuples(

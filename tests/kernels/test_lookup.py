@@ -10,6 +10,8 @@ from hypothesis import strategies as st
 from codetables import rows_of, tables
 from sfumato import kernels
 
+pytestmark = pytest.mark.usefixtures("by")
+
 
 @given(tables(columns=8), st.data())
 def test_rows_find_their_combination(table, data):

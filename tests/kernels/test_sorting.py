@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 
 from sfumato.kernels.ranking import sorted_order, text_ranks
 
+pytestmark = pytest.mark.usefixtures("by")
+
 
 @pytest.mark.parametrize("bits", [1, 11, 12, 40, 64])
 @pytest.mark.parametrize("many", [0, 1, 100, 50_000])

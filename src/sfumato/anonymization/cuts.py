@@ -10,10 +10,10 @@ loses less than any order of their names.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
@@ -23,6 +23,7 @@ from sfumato.anonymization.suppression import Blocks
 from sfumato.engines.results import smallest_dtype
 from sfumato.errors import ParameterError
 from sfumato.hierarchy import Published, Ranges, ValueSets
+from sfumato.kernels.compiling import compiled
 from sfumato.privacy import Rules
 from sfumato.privacy._kernels import clear, enough, holds, take_in
 
@@ -226,7 +227,7 @@ BITS = 64
 """Values of a column up to which a group's are collected as the bits of one number."""
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _node(axes, axis, low, high):  # type: ignore[no-untyped-def]
     """Lowest node of a tree that covers two positions, counted from the axis' first node."""
     base = axes.node_offsets[axis]
@@ -236,7 +237,7 @@ def _node(axes, axis, low, high):  # type: ignore[no-untyped-def]
     return node
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _total(weights):  # type: ignore[no-untyped-def]
     """Rows of a group."""
     rows = np.int64(0)
@@ -245,7 +246,7 @@ def _total(weights):  # type: ignore[no-untyped-def]
     return rows
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _ends(column):  # type: ignore[no-untyped-def]
     """Lowest and highest position of a group."""
     low, high = column[0], column[0]
@@ -255,7 +256,7 @@ def _ends(column):  # type: ignore[no-untyped-def]
     return np.int64(low), np.int64(high)
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _distinct(column, size, seen, now):  # type: ignore[no-untyped-def]
     """Number of positions that a group holds; `seen` says when each was last met."""
     if size <= BITS:
@@ -275,7 +276,7 @@ def _distinct(column, size, seen, now):  # type: ignore[no-untyped-def]
     return held
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _runs(column, weights, low, high, sizes, runs):  # type: ignore[no-untyped-def]
     """The positions that a group holds, ascending, and their rows; returns how many they are.
 
@@ -301,7 +302,7 @@ def _runs(column, weights, low, high, sizes, runs):  # type: ignore[no-untyped-d
     return found
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _middle(runs, found, total):  # type: ignore[no-untyped-def]
     """The cut that halves a group exactly, and how many rows of the next position go left too."""
     left = 0
@@ -312,7 +313,7 @@ def _middle(runs, found, total):  # type: ignore[no-untyped-def]
     return runs[0, found - 1], 0
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _best_cut(axes, axis, runs, found, total, k, wanted, persons, cuts):  # type: ignore[no-untyped-def]
     """Last position of the left part: nearest to half, both parts of at least k rows; -1 if none.
 
@@ -346,16 +347,16 @@ def _best_cut(axes, axis, runs, found, total, k, wanted, persons, cuts):  # type
     return best
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _entropy(counts, total):  # type: ignore[no-untyped-def]
     entropy = 0.0
     for count in counts:
         if count > 0:
-            entropy -= count / total * np.log2(count / total)
+            entropy -= count / total * math.log2(count / total)
     return entropy
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _gain(column, weights, target, cut, classes):  # type: ignore[no-untyped-def]
     """Share of the target's entropy that a cut takes away."""
     left = np.zeros(classes, np.int64)
@@ -374,7 +375,7 @@ def _gain(column, weights, target, cut, classes):  # type: ignore[no-untyped-def
     return (before - after) / before
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _parts_hold(column, weights, sensitive, begin, cut, extra, rules, counts):  # type: ignore[no-untyped-def]
     """Whether both parts of a cut satisfy all rules."""
     lefts, rights, values = counts[0], counts[1], sensitive.T
@@ -397,7 +398,7 @@ def _parts_hold(column, weights, sensitive, begin, cut, extra, rules, counts):  
     return holds(left, lefts, rules) and holds(right, rights, rules)
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _persons_of_cuts(column, begin, runs, found, sensitive, rules, counts, ends, cuts):  # type: ignore[no-untyped-def]
     """Persons to the left and to the right of every cut, in the order of the runs.
 
@@ -437,7 +438,7 @@ def _persons_of_cuts(column, begin, runs, found, sensitive, rules, counts, ends,
         cuts[0, run], cuts[1, run] = begun, persons - ended
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _sides(column, cut, extra, goes_left):  # type: ignore[no-untyped-def]
     """Which entries go left; returns how many."""
     lefts = 0
@@ -451,15 +452,15 @@ def _sides(column, cut, extra, goes_left):  # type: ignore[no-untyped-def]
     return lefts
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _move(column, goes_left, spare):  # type: ignore[no-untyped-def]
     """Bring the left part to the front, both parts in order.
 
     Every entry is written to both sides and only one of them advances: no branch to guess.
     """
-    front, back = 0, 0
+    front, back = np.int64(0), np.int64(0)
     for i in range(column.shape[0]):
-        value, left = column[i], goes_left[i]
+        value, left = column[i], np.int64(goes_left[i])
         column[front] = value
         spare[back] = value
         front += left
@@ -468,7 +469,7 @@ def _move(column, goes_left, spare):  # type: ignore[no-untyped-def]
         column[front + i] = spare[i]
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled(most=1 << 18)
 def _cut_blocks(  # type: ignore[no-untyped-def]
     table,
     weights,
@@ -611,7 +612,7 @@ def _cut_blocks(  # type: ignore[no-untyped-def]
     return ends[:groups]
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled(most=1 << 18)
 def _spans_of_groups(column, ends):  # type: ignore[no-untyped-def]
     """Lowest and highest position of groups that lie one after the other."""
     low = np.empty(ends.shape[0], np.int64)
@@ -623,7 +624,7 @@ def _spans_of_groups(column, ends):  # type: ignore[no-untyped-def]
     return low, high
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled(most=1 << 18)
 def _held_values(column, ends, code_of):  # type: ignore[no-untyped-def]
     """Whether each group holds each code, for groups that lie one after the other."""
     held = np.zeros((ends.shape[0], code_of.shape[0]), np.bool_)

@@ -19,11 +19,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from sfumato.budget import Budget
+from sfumato.kernels.compiling import compiled
 
 __all__ = ["ascend", "lower_class", "lower_classes"]
 
@@ -120,7 +120,7 @@ def ascend(
     return Ascent(best, best_price, opened)
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _dual_value(counts, k, starts, members, costs, price, slope, opened):  # type: ignore[no-untyped-def]
     """The bound that prices give.
 
@@ -166,7 +166,7 @@ def _dual_value(counts, k, starts, members, costs, price, slope, opened):  # typ
     return value
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _dearest_below(counts, need, starts, members, c, s, price, fill, gains):  # type: ignore[no-untyped-def]
     """The dearest entries priced at most s that hold `need` rows, dearest first."""
     fills, rows = 0, 0
@@ -191,7 +191,7 @@ def _dearest_below(counts, need, starts, members, c, s, price, fill, gains):  # 
     return fills
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def lower_classes(order, starts, sizes, counts, k, costs, price):  # type: ignore[no-untyped-def]
     """Lower prices until no class is overpriced; entries of class c are order[starts[c]:…]."""
     for c in range(len(sizes)):
@@ -203,7 +203,7 @@ def lower_classes(order, starts, sizes, counts, k, costs, price):  # type: ignor
                 break
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def lower_class(members, counts, k, cost, price):  # type: ignore[no-untyped-def]
     """Cut the dearest rows of a class down to a common price, if it is overpriced.
 

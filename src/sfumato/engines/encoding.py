@@ -71,7 +71,7 @@ def encode_batches(
     >>> ages.tolist(), values.to_pylist(), rows
     ([1, 0, 2], [20, 30, None], 3)
     """
-    encoders = [_encoder(column) for column in columns]
+    encoders = [_encoder(column, rows) for column in columns]
     length = 0
     for batch in batches:
         if budget is not None:
@@ -169,9 +169,9 @@ def _without_runs(array: pa.Array) -> pa.Array:
     return pc.run_end_decode(array) if t.is_run_end_encoded(array.type) else array
 
 
-def _encoder(column: Column) -> _Numbers | _Dictionaries:
+def _encoder(column: Column, rows: int | None) -> _Numbers | _Dictionaries:
     numeric = ("integer", "float", "boolean", "date", "time", "timestamp", "duration")
-    return _Numbers(column) if column.kind in numeric else _Dictionaries(column)
+    return _Numbers(column, rows) if column.kind in numeric else _Dictionaries(column)
 
 
 class _Parts:
@@ -201,7 +201,7 @@ class _Parts:
 class _Numbers:
     """Encodes a column whose values are numbers on a line."""
 
-    def __init__(self, column: Column) -> None:
+    def __init__(self, column: Column, rows: int | None) -> None:
         self.column = column
         self.numbers = _Parts()
         self.nulls = False
@@ -210,16 +210,27 @@ class _Numbers:
         self.base = 0
         self.table: npt.NDArray[np.uint32] | None = np.zeros(0, np.uint32)
         self.slots = np.empty(0, np.uint32)
+        self.by_numpy = True
+        self.rows = 0
+        self.expected = rows or 0
 
     @property
     def held(self) -> int:
         return self.numbers.held + self.seen.nbytes
 
     def add(self, array: pa.Array) -> None:
-        from sfumato.kernels.ranking import grown, number_hashed, number_nearby
+        from sfumato.kernels.compiling import by_numpy
+        from sfumato.kernels.ranking import grown, number_hashed, number_nearby, number_new
 
         values, valid = sortable(array)
         self.nulls |= len(valid) > 0
+        self.rows += len(values)
+        if self.by_numpy and by_numpy(max(self.rows, self.expected)):
+            numbers, self.seen = number_new(values, valid, self.seen[: self.found])
+            self.found = len(self.seen)
+            self.numbers.keep(numbers.astype(smallest_dtype(self.found + 1)))
+            return
+        self.by_numpy = False  # what numpy numbers is not in the tables below
         numbers = np.empty(len(values), np.uint32)
         at = 0
         while at < len(values):
@@ -234,7 +245,9 @@ class _Numbers:
             if at == len(values):
                 break
             if self.found == len(self.seen):
-                self.seen = np.concatenate([self.seen, np.empty(3 * self.found, np.int64)])
+                self.seen = np.concatenate(
+                    [self.seen, np.empty(max(3 * self.found, 256), np.int64)]
+                )
             elif self.table is not None:
                 self._widen(values[at:], valid[at:])
                 if self.table is None:

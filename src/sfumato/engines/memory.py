@@ -307,10 +307,6 @@ class MemoryEngine:
         missing = [name for name in dict.fromkeys(columns) if name not in self._encoded]
         if not missing:
             return
-        if kernels.cold():
-            if budget is not None:
-                budget.progress("compiling, once on this machine", None)
-            kernels.warm()
         known = {column.name: column for column in self.schema()}
         held = sum(array.nbytes for array, _ in self._encoded.values())
         arrays, values, length = encode_batches(

@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
+
+from sfumato.kernels.compiling import compiled
 
 __all__ = ["climb", "join_table", "lowest_common_ancestors", "spans"]
 
 Array = np.ndarray[Any, np.dtype[Any]]
 
 
-@njit(cache=True, inline="always")  # type: ignore[untyped-decorator]
+@compiled
 def climb(parent: Array, first: Array, last: Array, node: int, low: int, high: int) -> int:
     """Lowest ancestor of `node` (or itself) whose leaves include positions `low` to `high`.
 
@@ -24,7 +25,7 @@ def climb(parent: Array, first: Array, last: Array, node: int, low: int, high: i
     return node
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def spans(
     position: Array, codes: Array, groups: Array, n_groups: int, weights: Array
 ) -> tuple[Array, Array]:
@@ -47,7 +48,7 @@ def spans(
     return low, high
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def lowest_common_ancestors(
     parent: Array, first: Array, last: Array, order: Array, low: Array, high: Array
 ) -> Array:
@@ -61,7 +62,7 @@ def lowest_common_ancestors(
     return nodes
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def join_table(parent: Array, first: Array, last: Array, position: Array) -> Array:
     """Lowest common ancestor of every (node, leaf)."""
     n_nodes, n_leaves = parent.shape[0], position.shape[0]

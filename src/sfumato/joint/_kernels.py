@@ -6,10 +6,11 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
+
+from sfumato.kernels.compiling import compiled
 
 
-@njit(cache=True)
+@compiled
 def group_totals(values, starts):  # type: ignore[no-untyped-def]
     """Running total of `values` at the end of each group of rows (rows sorted by time, falling)."""
     groups = starts.shape[0] - 1
@@ -22,7 +23,7 @@ def group_totals(values, starts):  # type: ignore[no-untyped-def]
     return out
 
 
-@njit(cache=True)
+@compiled
 def risk_totals(x, risk, dying, starts, first, last, carry):  # type: ignore[no-untyped-def]
     """Covariate sums over the risk set and over the deaths of groups `first` to `last` - 1.
 
@@ -48,7 +49,7 @@ def risk_totals(x, risk, dying, starts, first, last, carry):  # type: ignore[no-
     return at_risk, deaths
 
 
-@njit(cache=True)
+@compiled
 def tie_scalars(s0, d0, deaths, weight, efron):  # type: ignore[no-untyped-def]
     """The sums over tied deaths on which likelihood, gradient and Hessian depend.
 
@@ -76,7 +77,7 @@ def tie_scalars(s0, d0, deaths, weight, efron):  # type: ignore[no-untyped-def]
     return out
 
 
-@njit(cache=True)
+@compiled
 def row_hazard(starts, dying, hazard, tied):  # type: ignore[no-untyped-def]
     """Hazard that each row lived through: Σ over times up to its own, less its own tie's share."""
     out = np.empty(dying.shape[0])
@@ -88,7 +89,7 @@ def row_hazard(starts, dying, hazard, tied):  # type: ignore[no-untyped-def]
     return out
 
 
-@njit(cache=True)
+@compiled
 def concordant_pairs(rank, levels, dying, starts):  # type: ignore[no-untyped-def]
     """Concordant, discordant and risk-tied pairs; rows sorted by time, falling, risks ranked.
 
@@ -194,7 +195,7 @@ class Limits(NamedTuple):
     nodes: int
 
 
-@njit(cache=True)
+@compiled
 def search_rows(levels, targets, limits):  # type: ignore[no-untyped-def]
     """Per row: hits, whether the search was exhaustive, and for each level whether a hit differs.
 
@@ -217,7 +218,7 @@ def search_rows(levels, targets, limits):  # type: ignore[no-untyped-def]
     return hits, exhaustive, differs
 
 
-@njit(cache=True)
+@compiled
 def _search_row(  # type: ignore[no-untyped-def]
     levels, target_turned, target_plain, half, truth, limits, differs
 ):
@@ -281,7 +282,7 @@ def _search_row(  # type: ignore[no-untyped-def]
     return hits, True
 
 
-@njit(cache=True)
+@compiled
 def _follow_truth(turned, pivot, truth, target):  # type: ignore[no-untyped-def]
     """What remains at each level's pivot when all columns before it are as in truth."""
     rest = np.empty(truth.shape[0])
@@ -292,7 +293,7 @@ def _follow_truth(turned, pivot, truth, target):  # type: ignore[no-untyped-def]
     return rest
 
 
-@njit(cache=True)
+@compiled
 def _bisect(turned, k, first, last, value, after):  # type: ignore[no-untyped-def]
     """Where a value belongs among sorted options; after equal ones on request."""
     while first < last:
@@ -304,7 +305,7 @@ def _bisect(turned, k, first, last, value, after):  # type: ignore[no-untyped-de
     return first
 
 
-@njit(cache=True)
+@compiled
 def _in_cell(s, pick, plain, low, high, half, rest):  # type: ignore[no-untyped-def]
     """Take an option off what remains; whether later columns can explain that within the cell."""
     for j in range(half.shape[0]):
@@ -315,7 +316,7 @@ def _in_cell(s, pick, plain, low, high, half, rest):  # type: ignore[no-untyped-
     return True
 
 
-@njit(cache=True)
+@compiled
 def _distance2(s, pick, turned, low, high, rest):  # type: ignore[no-untyped-def]
     """Take an option off what remains; how far, squared, that is from what later columns reach."""
     distance2 = 0.0
@@ -329,7 +330,7 @@ def _distance2(s, pick, turned, low, high, rest):  # type: ignore[no-untyped-def
     return distance2
 
 
-@njit(cache=True)
+@compiled
 def _note_differences(chosen, truth, differs):  # type: ignore[no-untyped-def]
     """Mark the levels in which a hit is not the truth; returns how many are new."""
     new = 0
@@ -340,7 +341,7 @@ def _note_differences(chosen, truth, differs):  # type: ignore[no-untyped-def]
     return new
 
 
-@njit(cache=True)
+@compiled
 def reduce_lattice(basis, moves, most):  # type: ignore[no-untyped-def]
     """Lenstra, Lenstra & Lovász's reduction of the rows of `basis`, in place, in floating point.
 

@@ -1,7 +1,7 @@
 """Compiled loops over codes: classes, partitions, reductions and look-ups.
 
-Private to the package. Importing this package costs nothing; the first use of one of its names
-loads the compiler's runtime and the loops, from its cache on disk where they have run before.
+Private to the package. Importing this package costs nothing, and small tables need no compiler at
+all (`sfumato.kernels.compiling`); what is compiled is kept on disk for the next time.
 
 Entries are rows, or distinct combinations with a weight (the number of rows they stand for). Codes
 are uint8/16/32 arrays, class numbers are dense uint32 arrays: what comes out of one function is
@@ -12,7 +12,6 @@ number of threads. Codes must be below their column's cardinality: loops trust t
 from __future__ import annotations
 
 import importlib
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -46,7 +45,6 @@ __all__ = [
     "Lookup",
     "Partition",
     "class_ids",
-    "cold",
     "combination_sums",
     "group_distinct",
     "group_max",
@@ -62,7 +60,6 @@ __all__ = [
     "size_histogram",
     "split",
     "unseparated_pairs",
-    "warm",
     "whole",
 ]
 
@@ -82,41 +79,3 @@ def __getattr__(name: str) -> Any:
     value = getattr(importlib.import_module(f"{__name__}.{_HOME_OF[name]}"), name)
     globals()[name] = value
     return value
-
-
-def cold() -> bool:
-    """Whether the next use will compile: there is no cached code of the main loops yet."""
-    from sfumato.kernels import direct_table, hash_table
-
-    for loop in (direct_table._count_in_lanes, hash_table._count):
-        name = loop.py_func.__name__
-        module = Path(loop.py_func.__code__.co_filename).stem
-        if not any(Path(loop.stats.cache_path).glob(f"{module}.{name}-*.nbi")):
-            return True
-    return False
-
-
-def warm() -> None:
-    """Compile, or load from the cache, the loops that measuring and scanning need."""
-    import numpy as np
-
-    from sfumato.kernels import classes, groups, ranking
-
-    narrow, middle, wide = (np.zeros(2, type_) for type_ in (np.uint8, np.uint16, np.uint32))
-    for cardinalities in ((2, 2), (1 << 12, 1 << 3), (1 << 40, 2)):
-        classes.size_histogram((narrow, wide), cardinalities)
-        ids, count = classes.class_ids((narrow, wide), cardinalities)
-        groups.group_sums(ids, count)
-        classes.representatives(ids, count)
-    values, everything = np.zeros(2, np.int64), np.empty(0, np.bool_)
-    numbers, known = np.empty(2, np.uint32), np.empty(2, np.int64)
-    ranking.number_nearby(values, everything, 0, np.zeros(4, np.uint32), known, 0, 0, numbers)
-    ranking.number_hashed(values, everything, ranking.grown(known, 0, 16), known, 0, 0, numbers)
-    indices, occurs = np.zeros(2, np.int32), np.zeros(2, np.bool_)
-    for codes in (narrow, middle, wide):
-        ranking.number_indices(indices, everything, occurs, codes.copy())
-        for out in (narrow, middle, wide):
-            if out.itemsize <= codes.itemsize:
-                ranking.translate(codes, out[:1], out.copy())
-    ranking.sorted_order(np.zeros(1 << 14, np.uint64), 2)
-    ranking.text_ranks(np.zeros(2, np.uint8), np.array([0, 1, 2], np.int64))

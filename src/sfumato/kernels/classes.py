@@ -1,8 +1,9 @@
 """Classes of a column set: their numbers and the histogram of their sizes.
 
 Rows that agree on a set of columns form a class. With few possible combinations there is a table
-cell for each (`dense`), with many the keys are dealt into buckets (`scattered`). In between, and
-where combinations outrun 64 bits, columns are folded: the classes of some become one column.
+cell for each (`direct_table`), with many the keys are dealt into buckets (`hash_table`). In
+between, and where combinations outrun 64 bits, columns are folded: the classes of some become one
+column. Tables of few rows are left to numpy.
 """
 
 from __future__ import annotations
@@ -11,20 +12,13 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.kernels.direct_table import (
-    MOST_CELLS,
-    MOST_WEIGHED_CELLS,
-    cell_histogram,
-    cell_sums,
-    number_cells,
-)
+from sfumato.kernels import compiling
+from sfumato.kernels.compiling import compiled
 from sfumato.kernels.groups import Histogram, group_sums, histogram_of
-from sfumato.kernels.hash_table import count_keys, number_keys
-from sfumato.kernels.keys import LARGEST_SPACE, Columns, usable_threads
+from sfumato.kernels.keys import LARGEST_SPACE, Columns, keys_of, usable_threads
 
 __all__ = [
     "class_ids",
@@ -39,10 +33,14 @@ __all__ = [
 CodeArray = npt.NDArray[Any]
 Weights = npt.NDArray[np.int64] | None
 
+MOST_CELLS = 1 << 27
+MOST_WEIGHED_CELLS = 1 << 22
+"""Cells that hold whole sums take eight times the room."""
+
 _SAMPLE = 1 << 15
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _first_entries(ids, first):  # type: ignore[no-untyped-def]
     for i in range(len(ids) - 1, -1, -1):
         first[np.int64(ids[i])] = i
@@ -66,7 +64,7 @@ def class_ids(
         Number of entries; needed only where there are no columns.
     ordered
         Number classes in ascending order of their codes, the first column first. Otherwise in
-        some order that depends on the codes alone, which is cheaper for very many classes.
+        any order, which is cheaper for very many classes.
     threads
         Upper limit; None means all cores.
 
@@ -81,6 +79,11 @@ def class_ids(
     columns = Columns.of(arrays, cardinalities, entries)
     if columns.entries == 0 or columns.space == 1:
         return np.zeros(columns.entries, np.uint32), min(columns.entries, 1)
+    if compiling.by_numpy(columns.entries):
+        return _numbered(columns)
+    from sfumato.kernels.direct_table import number_cells
+    from sfumato.kernels.hash_table import number_keys
+
     workers = usable_threads(threads, columns.entries)
     cells = _cells_worthwhile(columns.entries)
     if columns.space <= cells:
@@ -104,6 +107,24 @@ def class_ids(
         ordered=ordered,
         threads=threads,
     )
+
+
+def _numbered(columns: Columns) -> tuple[npt.NDArray[np.uint32], int]:
+    """The same by numpy, as many columns at a time as make a key."""
+    fit = fitting(columns.cardinalities, LARGEST_SPACE)
+    leading = Columns.of(columns.arrays[:fit], columns.cardinalities[:fit])
+    keys = keys_of(leading)
+    if leading.space <= _cells_worthwhile(columns.entries):
+        occurs = np.zeros(leading.space, np.bool_)
+        occurs[keys] = True
+        count = int(np.count_nonzero(occurs))
+        ids = (np.cumsum(occurs, dtype=np.uint32) - np.uint32(1))[keys]
+    else:
+        found, places = np.unique(keys, return_inverse=True)
+        count, ids = len(found), places.astype(np.uint32)
+    if fit == len(columns.arrays):
+        return ids, count
+    return class_ids((ids, *columns.arrays[fit:]), (count, *columns.cardinalities[fit:]))
 
 
 def refine(
@@ -137,7 +158,11 @@ def representatives(ids: npt.NDArray[np.uint32], count: int) -> npt.NDArray[np.u
     [1, 0]
     """
     first = np.zeros(count, np.uint32)
-    _first_entries(ids, first)
+    if compiling.by_numpy(len(ids)):
+        found, places = np.unique(ids, return_index=True)
+        first[found] = places
+    else:
+        _first_entries(ids, first)
     return first
 
 
@@ -171,8 +196,13 @@ def size_histogram(
     if columns.space == 1:
         total = columns.entries if weights is None else int(weights.sum())
         return np.array([total], np.int64), np.array([1], np.int64)
+    if compiling.by_numpy(columns.entries):
+        return histogram_of(group_sums(*_numbered(columns), weights))
     if columns.space > LARGEST_SPACE:
         return _folded_histogram(columns, weights, threads)
+    from sfumato.kernels.direct_table import cell_histogram
+    from sfumato.kernels.hash_table import count_keys
+
     workers = usable_threads(threads, columns.entries)
     cells = _cells_worthwhile(columns.entries)
     if columns.space <= (cells if weights is None else min(cells, MOST_WEIGHED_CELLS)):
@@ -212,7 +242,13 @@ def combination_sums(
     columns = Columns.of(arrays, cardinalities)
     if columns.space > MOST_CELLS:
         raise OverflowError(f"{columns.space} combinations are too many to have a cell each")
-    return cell_sums(columns, weights).reshape(columns.cardinalities)
+    if compiling.by_numpy(columns.entries + columns.space):
+        sums = group_sums(keys_of(columns), columns.space, weights)
+    else:
+        from sfumato.kernels.direct_table import cell_sums
+
+        sums = cell_sums(columns, weights)
+    return sums.reshape(columns.cardinalities)
 
 
 def unseparated_pairs(

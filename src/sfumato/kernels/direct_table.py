@@ -12,17 +12,15 @@ from typing import Any
 import numba
 import numpy as np
 import numpy.typing as npt
+from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
+from sfumato.kernels.compiling import compiled
 from sfumato.kernels.groups import Histogram, histogram_of
-from sfumato.kernels.keys import BLOCK, Columns, fill_keys, spans, together
+from sfumato.kernels.keys import BLOCK, Columns, spans, together
 
-__all__ = ["MOST_CELLS", "MOST_WEIGHED_CELLS", "cell_histogram", "cell_sums", "number_cells"]
-
-MOST_CELLS = 1 << 27
-MOST_WEIGHED_CELLS = 1 << 22
-"""Cells that hold whole sums take eight times the room."""
+__all__ = ["cell_histogram", "cell_sums", "fill_keys", "number_cells", "ones"]
 
 _LANES = 4
 _LANED_CELLS = 1 << 14
@@ -34,7 +32,41 @@ _SHARED_CELLS = 1 << 24
 
 
 @intrinsic  # type: ignore[untyped-decorator]
-def _ones(typing: Any, word: Any) -> Any:
+def _pointer(typing: Any, address: Any) -> Any:
+    """The memory at an address, for `numba.carray`."""
+
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.inttoptr(arguments[0], ir.IntType(8).as_pointer())
+
+    return types.voidptr(types.uint64), generate
+
+
+@compiled
+def _add(codes, radix, keys):  # type: ignore[no-untyped-def]
+    for i in range(len(codes)):
+        keys[i] += keys.dtype.type(codes[i]) * radix
+
+
+@compiled
+def fill_keys(addresses, widths, radices, start, stop, keys):  # type: ignore[no-untyped-def]
+    """Keys of the entries start … stop."""
+    entries = stop - start
+    for i in range(entries):
+        keys[i] = 0
+    for column in range(len(addresses)):
+        # The radix in the keys' own width keeps the loops in vector registers.
+        radix = keys.dtype.type(radices[column])
+        pointer = _pointer(addresses[column] + np.uint64(start) * np.uint64(widths[column]))
+        if widths[column] == 1:
+            _add(numba.carray(pointer, (entries,), np.uint8), radix, keys)
+        elif widths[column] == 2:
+            _add(numba.carray(pointer, (entries,), np.uint16), radix, keys)
+        else:
+            _add(numba.carray(pointer, (entries,), np.uint32), radix, keys)
+
+
+@intrinsic  # type: ignore[untyped-decorator]
+def ones(typing: Any, word: Any) -> Any:
     """Number of bits that are set."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
@@ -43,7 +75,10 @@ def _ones(typing: Any, word: Any) -> Any:
     return types.uint64(types.uint64), generate
 
 
-@numba.njit(nogil=True, cache=True)
+ones.plain = lambda word: int(word).bit_count()
+
+
+@compiled
 def _count_in_lanes(addresses, widths, radices, start, stop, table):  # type: ignore[no-untyped-def]
     keys = np.empty(BLOCK, np.uint32)
     for at in range(start, stop, BLOCK):
@@ -59,7 +94,7 @@ def _count_in_lanes(addresses, widths, radices, start, stop, table):  # type: ig
             table[0, keys[i]] += 1
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _count_in_bytes(addresses, widths, radices, start, stop, table, carried):  # type: ignore[no-untyped-def]
     """Count modulo 256; a key is listed each time its cell runs over. Returns how many are."""
     keys = np.empty(BLOCK, np.uint32)
@@ -76,7 +111,7 @@ def _count_in_bytes(addresses, widths, radices, start, stop, table, carried):  #
     return carries
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _add_bytes(total, words, table, carried):  # type: ignore[no-untyped-def]
     """Add a table of bytes to another; words are the same bytes, eight at a time."""
     carries = 0
@@ -91,7 +126,7 @@ def _add_bytes(total, words, table, carried):  # type: ignore[no-untyped-def]
     return carries
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _count_bytes(words, table, histogram):  # type: ignore[no-untyped-def]
     for word in range(len(words)):
         if words[word] != 0:
@@ -99,7 +134,7 @@ def _count_bytes(words, table, histogram):  # type: ignore[no-untyped-def]
                 histogram[table[cell]] += 1
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _weigh(addresses, widths, radices, start, stop, weights, table):  # type: ignore[no-untyped-def]
     keys = np.empty(BLOCK, np.uint32)
     for at in range(start, stop, BLOCK):
@@ -109,7 +144,7 @@ def _weigh(addresses, widths, radices, start, stop, weights, table):  # type: ig
             table[keys[i]] += weights[at + i]
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _count(addresses, widths, radices, start, stop, table):  # type: ignore[no-untyped-def]
     keys = np.empty(BLOCK, np.uint32)
     for at in range(start, stop, BLOCK):
@@ -119,7 +154,7 @@ def _count(addresses, widths, radices, start, stop, table):  # type: ignore[no-u
             table[keys[i]] += 1
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _mark(addresses, widths, radices, start, stop, marks):  # type: ignore[no-untyped-def]
     keys = np.empty(BLOCK, np.uint32)
     for at in range(start, stop, BLOCK):
@@ -129,18 +164,18 @@ def _mark(addresses, widths, radices, start, stop, marks):  # type: ignore[no-un
             marks[keys[i]] = 1
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _index(words, ranks):  # type: ignore[no-untyped-def]
     """Each word of marks beside the number of marks before it; returns the number of all."""
     before = np.uint64(0)
     for i in range(len(words)):
         ranks[i, 0] = words[i]
         ranks[i, 1] = before
-        before += _ones(words[i])
+        before += ones(words[i])
     return before
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _number(addresses, widths, radices, start, stop, ranks, ids):  # type: ignore[no-untyped-def]
     """Rank of each entry's key among the marked ones."""
     keys = np.empty(BLOCK, np.uint32)
@@ -150,7 +185,7 @@ def _number(addresses, widths, radices, start, stop, ranks, ids):  # type: ignor
         for i in range(end - at):
             word = keys[i] >> np.uint32(6)
             below = (np.uint64(1) << np.uint64(keys[i] & np.uint32(63))) - np.uint64(1)
-            ids[at + i] = ranks[word, 1] + _ones(ranks[word, 0] & below)
+            ids[at + i] = ranks[word, 1] + ones(ranks[word, 0] & below)
 
 
 def cell_histogram(

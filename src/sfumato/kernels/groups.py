@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
+
+from sfumato.kernels import compiling
+from sfumato.kernels.compiling import Loop, compiled
 
 __all__ = [
     "Histogram",
@@ -21,19 +23,19 @@ __all__ = [
 CodeArray = npt.NDArray[Any]
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _count(groups, sums):  # type: ignore[no-untyped-def]
     for i in range(len(groups)):
         sums[np.int64(groups[i])] += 1
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _sum(groups, weights, sums):  # type: ignore[no-untyped-def]
     for i in range(len(groups)):
         sums[np.int64(groups[i])] += weights[i]
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _rows(groups, places, order):  # type: ignore[no-untyped-def]
     for i in range(len(groups)):
         group = np.int64(groups[i])
@@ -42,14 +44,14 @@ def _rows(groups, places, order):  # type: ignore[no-untyped-def]
         places[group] = place + 1
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _min(groups, codes, least):  # type: ignore[no-untyped-def]
     for i in range(len(groups)):
         group = np.int64(groups[i])
         least[group] = min(least[group], codes[i])
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _max(groups, codes, most):  # type: ignore[no-untyped-def]
     for i in range(len(groups)):
         group = np.int64(groups[i])
@@ -72,6 +74,13 @@ def group_sums(
     >>> group_sums(np.array([0, 2, 0], np.uint32), 3).tolist()
     [2, 0, 1]
     """
+    if compiling.by_numpy(len(groups)):
+        numbers = groups.astype(np.int64)
+        if weights is None:
+            return np.bincount(numbers, minlength=count)
+        sums = np.zeros(count, np.int64)
+        np.add.at(sums, numbers, weights)
+        return sums
     sums = np.zeros(count, np.int64)
     if weights is None:
         _count(_numbers(groups), sums)
@@ -95,6 +104,8 @@ def group_rows(
     numbers = _numbers(groups)
     starts = np.zeros(count + 1, np.int64)
     np.cumsum(group_sums(numbers, count), out=starts[1:])
+    if compiling.by_numpy(len(numbers)):
+        return np.argsort(numbers, kind="stable").astype(np.uint32), starts
     order = np.empty(len(numbers), np.uint32)
     _rows(numbers, starts[:-1].copy(), order)
     return order, starts
@@ -110,7 +121,7 @@ def group_min(groups: CodeArray, count: int, codes: CodeArray) -> npt.NDArray[np
     [4]
     """
     least = np.full(count, np.iinfo(np.uint32).max, np.uint32)
-    _min(_numbers(groups), _numbers(codes), least)
+    _reduce(np.minimum, _min, groups, codes, least)
     return least
 
 
@@ -124,8 +135,18 @@ def group_max(groups: CodeArray, count: int, codes: CodeArray) -> npt.NDArray[np
     [7]
     """
     most = np.zeros(count, np.uint32)
-    _max(_numbers(groups), _numbers(codes), most)
+    _reduce(np.maximum, _max, groups, codes, most)
     return most
+
+
+def _reduce(
+    function: np.ufunc, loop: Loop, groups: CodeArray, codes: CodeArray, out: CodeArray
+) -> None:
+    """Reduce the codes of each group into its cell."""
+    if compiling.by_numpy(len(groups)):
+        function.at(out, groups, codes)
+    else:
+        loop(_numbers(groups), _numbers(codes), out)
 
 
 def group_distinct(
@@ -153,7 +174,7 @@ _COMMON = 1 << 14
 """Sizes below this are counted in a table; larger ones are few and sorted."""
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _count_sizes(sizes, table, large):  # type: ignore[no-untyped-def]
     """Count small sizes and list large ones; returns how many would be listed."""
     listed = 0
@@ -178,6 +199,9 @@ def histogram_of(sizes: npt.NDArray[Any]) -> Histogram:
     >>> sizes.tolist(), classes.tolist()
     ([1, 3], [1, 2])
     """
+    if compiling.by_numpy(len(sizes)):
+        found, classes = np.unique(sizes[sizes > 0], return_counts=True)
+        return found.astype(np.int64), classes
     table = np.zeros(_COMMON, np.int64)
     large = np.empty(1 << 12, np.int64)
     listed = _count_sizes(sizes, table, large)

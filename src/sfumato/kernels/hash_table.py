@@ -9,14 +9,15 @@ from __future__ import annotations
 
 import itertools
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.kernels.keys import BLOCK, Columns, fill_keys, spans, together
+from sfumato.kernels.compiling import compiled
+from sfumato.kernels.direct_table import fill_keys
+from sfumato.kernels.keys import BLOCK, Columns, spans, together
 from sfumato.kernels.ranking import sorted_order
 
-__all__ = ["FREE", "count_keys", "number_keys", "scatter", "slot"]
+__all__ = ["count_keys", "find_keys", "number_keys", "slots_of"]
 
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 _ODDER = np.uint64(0xBF58476D1CE4E5B9)
@@ -26,9 +27,10 @@ _MOST_BITS = 10
 _FEWEST_SLOTS = 4096
 FREE = np.uint64(0xFFFFFFFFFFFFFFFF)
 """Marks an empty slot: no key below 2^62 is scattered to this number."""
+_ALL_BITS = np.uint64(0)
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def scatter(key):  # type: ignore[no-untyped-def]
     """Odd multiples and a folded shift are bijections; two of them mix all bits."""
     key *= _ODD
@@ -43,7 +45,7 @@ def _gather(scattered: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     return keys * np.uint64(pow(int(_ODD), -1, 1 << 64))
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def slot(slots, key, bits):  # type: ignore[no-untyped-def]
     """Where a key is, or the free slot where it belongs."""
     mask = np.uint64(len(slots) - 1)
@@ -53,7 +55,7 @@ def slot(slots, key, bits):  # type: ignore[no-untyped-def]
     return at
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _fill(addresses, widths, radices, start, stop, bits, sizes):  # type: ignore[no-untyped-def]
     """How many entries fall into each bucket."""
     keys = np.empty(BLOCK, np.uint64)
@@ -65,7 +67,7 @@ def _fill(addresses, widths, radices, start, stop, bits, sizes):  # type: ignore
             sizes[np.int64(scatter(keys[i]) >> shift)] += 1
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _deal(addresses, widths, radices, start, stop, bits, next_place, scattered, entries):  # type: ignore[no-untyped-def]
     """Put keys (and entry numbers, if there is room for them) into their buckets."""
     keys = np.empty(BLOCK, np.uint64)
@@ -84,7 +86,7 @@ def _deal(addresses, widths, radices, start, stop, bits, next_place, scattered, 
                 entries[place] = at + i
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _grow(slots, numbers, bits):  # type: ignore[no-untyped-def]
     wider = np.full(4 * len(slots), FREE, np.uint64)
     moved = np.empty(4 * len(slots), np.uint32)
@@ -96,7 +98,7 @@ def _grow(slots, numbers, bits):  # type: ignore[no-untyped-def]
     return wider, moved
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _number(marks, first, last, bits, scattered, locals_, distinct, counts):  # type: ignore[no-untyped-def]
     """Number the keys of each bucket in order of appearance, from 0 in every bucket.
 
@@ -123,7 +125,7 @@ def _number(marks, first, last, bits, scattered, locals_, distinct, counts):  # 
         counts[bucket] = found
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _count(marks, first, last, bits, scattered, totals):  # type: ignore[no-untyped-def]
     """Sizes of the classes of each bucket, at the front of its own stretch of `totals`."""
     slots = np.empty(_FEWEST_SLOTS, np.uint64)
@@ -147,7 +149,7 @@ def _count(marks, first, last, bits, scattered, totals):  # type: ignore[no-unty
                 totals[begin + numbers[at]] += 1
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _place(marks, first, last, entries, locals_, bases, ranks, ids):  # type: ignore[no-untyped-def]
     """Class numbers back to where the entries were."""
     ranked = len(ranks) > 0
@@ -156,6 +158,32 @@ def _place(marks, first, last, entries, locals_, bases, ranks, ids):  # type: ig
         for i in range(marks[bucket], marks[bucket + 1]):
             number = base + np.int64(locals_[i])
             ids[entries[i]] = ranks[number] if ranked else number
+
+
+@compiled
+def _fill_slots(keys, slots, numbers):  # type: ignore[no-untyped-def]
+    for i in range(len(keys)):
+        key = scatter(keys[i])
+        at = slot(slots, key, _ALL_BITS)
+        slots[at] = key
+        numbers[at] = i
+
+
+@compiled
+def _find(addresses, widths, radices, entries, slots, numbers, missing, found):  # type: ignore[no-untyped-def]
+    """Number of each entry's key, or `missing`; without slots a key is its own place."""
+    keys = np.empty(BLOCK, np.uint64)
+    hashed = len(slots) > 0
+    for start in range(0, entries, BLOCK):
+        end = min(entries, start + BLOCK)
+        fill_keys(addresses, widths, radices, start, end, keys)
+        for i in range(end - start):
+            if hashed:
+                key = scatter(keys[i])
+                at = slot(slots, key, _ALL_BITS)
+                found[start + i] = numbers[at] if slots[at] == key else missing
+            else:
+                found[start + i] = numbers[np.int64(keys[i])]
 
 
 def _buckets(
@@ -231,3 +259,25 @@ def number_keys(
     ids = np.empty(columns.entries, np.uint32)
     together(_place, [(marks, *share, entries, locals_, bases, ranks, ids) for share in shares])
     return ids, count
+
+
+def slots_of(
+    keys: npt.NDArray[np.uint64],
+) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32]]:
+    """A hash table of different keys, and the number of each beside it."""
+    slots = np.full(1 << (2 * len(keys)).bit_length(), FREE, np.uint64)
+    numbers = np.empty(len(slots), np.uint32)
+    _fill_slots(keys, slots, numbers)
+    return slots, numbers
+
+
+def find_keys(
+    columns: Columns,
+    slots: npt.NDArray[np.uint64],
+    numbers: npt.NDArray[np.uint32],
+    missing: int,
+) -> npt.NDArray[np.uint32]:
+    """Number of each entry's key, or `missing`; without slots a key is its own place."""
+    found = np.empty(columns.entries, np.uint32)
+    _find(*columns.layout, columns.entries, slots, numbers, np.uint32(missing), found)
+    return found

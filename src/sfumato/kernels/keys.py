@@ -17,14 +17,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
-from llvmlite import ir
-from numba import types
-from numba.extending import intrinsic
 
-__all__ = ["BLOCK", "LARGEST_SPACE", "Columns", "fill_keys", "spans", "together", "usable_threads"]
+__all__ = ["BLOCK", "LARGEST_SPACE", "Columns", "keys_of", "spans", "together", "usable_threads"]
 
 BLOCK = 8192
 """Entries whose keys are made at a time: small enough to stay in the nearest cache."""
@@ -38,40 +34,6 @@ MOST_ENTRIES = 1 << 30
 _LOOKED_AT = 1 << 15
 
 CodeArray = npt.NDArray[Any]
-
-
-@intrinsic  # type: ignore[untyped-decorator]
-def _pointer(typing: Any, address: Any) -> Any:
-    """The memory at an address, for `numba.carray`."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.inttoptr(arguments[0], ir.IntType(8).as_pointer())
-
-    return types.voidptr(types.uint64), generate
-
-
-@numba.njit(nogil=True, cache=True)
-def _add(codes, radix, keys):  # type: ignore[no-untyped-def]
-    for i in range(len(codes)):
-        keys[i] += keys.dtype.type(codes[i]) * radix
-
-
-@numba.njit(nogil=True, cache=True)
-def fill_keys(addresses, widths, radices, start, stop, keys):  # type: ignore[no-untyped-def]
-    """Keys of the entries start … stop."""
-    entries = stop - start
-    for i in range(entries):
-        keys[i] = 0
-    for column in range(len(addresses)):
-        # The radix in the keys' own width keeps the loops in vector registers.
-        radix = keys.dtype.type(radices[column])
-        pointer = _pointer(addresses[column] + np.uint64(start) * np.uint64(widths[column]))
-        if widths[column] == 1:
-            _add(numba.carray(pointer, (entries,), np.uint8), radix, keys)
-        elif widths[column] == 2:
-            _add(numba.carray(pointer, (entries,), np.uint16), radix, keys)
-        else:
-            _add(numba.carray(pointer, (entries,), np.uint32), radix, keys)
 
 
 @dataclass(frozen=True, eq=False)
@@ -137,6 +99,22 @@ def _ready(array: CodeArray, cardinality: int, entries: int) -> CodeArray:
     if 0 < entries <= _LOOKED_AT and int(array.max()) >= max(cardinality, 1):
         raise ValueError(f"a code is not below the cardinality of {cardinality}")
     return np.ascontiguousarray(array)
+
+
+def keys_of(columns: Columns) -> npt.NDArray[np.uint64]:
+    """The key of every entry.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> sex, age = np.array([1, 0, 1], np.uint8), np.array([0, 2, 0], np.uint8)
+    >>> keys_of(Columns.of((sex, age), (2, 3))).tolist()
+    [3, 2, 3]
+    """
+    keys = np.zeros(columns.entries, np.uint64)
+    for array, radix in zip(columns.arrays, columns.radices, strict=True):
+        keys += array * radix
+    return keys
 
 
 _WORTHWHILE = 1 << 18

@@ -8,15 +8,16 @@ possible key or, where that is too large, in a hash table of whole keys.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.kernels import compiling
 from sfumato.kernels.classes import class_ids, fitting, representatives
-from sfumato.kernels.hash_table import FREE, scatter, slot
-from sfumato.kernels.keys import BLOCK, LARGEST_SPACE, Columns, fill_keys
+from sfumato.kernels.compiling import compiled
+from sfumato.kernels.keys import LARGEST_SPACE, Columns, keys_of
 
 __all__ = ["Lookup"]
 
@@ -24,43 +25,9 @@ CodeArray = npt.NDArray[Any]
 Ordinals = npt.NDArray[np.int64] | None
 
 _MOST_CELLS = 1 << 20
-_ALL_BITS = np.uint64(0)
 
 
-@numba.njit(nogil=True, cache=True)
-def _keys(addresses, widths, radices, entries, keys):  # type: ignore[no-untyped-def]
-    for at in range(0, entries, BLOCK):
-        end = min(entries, at + BLOCK)
-        fill_keys(addresses, widths, radices, at, end, keys[at:end])
-
-
-@numba.njit(nogil=True, cache=True)
-def _fill_slots(keys, slots, numbers):  # type: ignore[no-untyped-def]
-    for i in range(len(keys)):
-        key = scatter(keys[i])
-        at = slot(slots, key, _ALL_BITS)
-        slots[at] = key
-        numbers[at] = i
-
-
-@numba.njit(nogil=True, cache=True)
-def _find(addresses, widths, radices, entries, slots, numbers, missing, found):  # type: ignore[no-untyped-def]
-    """Number of each entry's key, or `missing`; without slots a key is its own place."""
-    keys = np.empty(BLOCK, np.uint64)
-    hashed = len(slots) > 0
-    for start in range(0, entries, BLOCK):
-        end = min(entries, start + BLOCK)
-        fill_keys(addresses, widths, radices, start, end, keys)
-        for i in range(end - start):
-            if hashed:
-                key = scatter(keys[i])
-                at = slot(slots, key, _ALL_BITS)
-                found[start + i] = numbers[at] if slots[at] == key else missing
-            else:
-                found[start + i] = numbers[np.int64(keys[i])]
-
-
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _in_range(found, first, last, entry, ends, cursors, seen, entries):  # type: ignore[no-untyped-def]
     """The entry whose ordinal range holds each row; rows of a combination come in order."""
     missing = len(cursors)
@@ -147,14 +114,12 @@ class Lookup:
                 (found, *arrays[before : stage.until]),
                 (stage.incoming, *self._cardinalities[before : stage.until]),
             )
-            result = np.empty(rows, np.uint32)
-            missing = np.uint32(stage.count)
-            _find(*columns.layout, rows, stage.slots, stage.numbers, missing, result)
-            found, before = result, stage.until
+            found, before = stage.find(columns), stage.until
         if self._ranges is None:
             return self._entry[found]
         matched = np.empty(rows, np.int64)
-        _in_range(found, *self._ranges, matched)
+        loop = _in_range.plain if compiling.by_numpy(rows) else _in_range
+        loop(found, *self._ranges, matched)
         return matched
 
 
@@ -162,22 +127,37 @@ class _Stage:
     """Some columns of the combinations, together with the numbers found so far, as a table."""
 
     def __init__(self, columns: Columns, until: int) -> None:
-        keys = np.empty(columns.entries, np.uint64)
-        _keys(*columns.layout, columns.entries, keys)
+        keys = keys_of(columns)
         keys.sort()  # np.unique would hash first, which takes many times as long
-        keys = keys[np.append(True, keys[1:] != keys[:-1])] if len(keys) else keys
+        self.keys = keys[np.append(True, keys[1:] != keys[:-1])] if len(keys) else keys
         self.until = until
         self.incoming = columns.cardinalities[0]
-        self.count = len(keys)
-        self.slots = np.empty(0, np.uint64)
+        self.count = len(self.keys)
+        self.table = np.empty(0, np.uint32)
         if columns.space <= _MOST_CELLS:
-            self.numbers = np.full(columns.space, self.count, np.uint32)
-            self.numbers[keys] = np.arange(self.count, dtype=np.uint32)
-        else:
-            size = 1 << (2 * self.count).bit_length()
-            self.slots = np.full(size, FREE, np.uint64)
-            self.numbers = np.empty(size, np.uint32)
-            _fill_slots(keys, self.slots, self.numbers)
+            self.table = np.full(columns.space, self.count, np.uint32)
+            self.table[self.keys] = np.arange(self.count, dtype=np.uint32)
+
+    @cached_property
+    def slots(self) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint32]]:
+        """A hash table of the keys, and their numbers."""
+        from sfumato.kernels.hash_table import slots_of
+
+        return slots_of(self.keys)
+
+    def find(self, columns: Columns) -> npt.NDArray[np.uint32]:
+        """Number of each row's key; one above all numbers where it is not among them."""
+        if not compiling.by_numpy(columns.entries):
+            from sfumato.kernels.hash_table import find_keys
+
+            slots = (np.empty(0, np.uint64), self.table) if len(self.table) else self.slots
+            return find_keys(columns, *slots, self.count)
+        keys = keys_of(columns)
+        if len(self.table):
+            return self.table[keys]
+        at = np.searchsorted(self.keys, keys)
+        met = self.keys[np.minimum(at, self.count - 1)] == keys
+        return np.where(met, at, self.count).astype(np.uint32)
 
 
 def _stages(arrays: Sequence[CodeArray], cardinalities: tuple[int, ...]) -> list[_Stage]:

@@ -12,12 +12,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.kernels import compiling
 from sfumato.kernels.classes import class_ids
-from sfumato.kernels.groups import group_sums
+from sfumato.kernels.compiling import compiled
+from sfumato.kernels.groups import group_rows, group_sums
 
 __all__ = ["Partition", "pairs_after", "partition_of", "renumbered", "split", "whole"]
 
@@ -58,7 +59,7 @@ class Partition:
         return len(self.starts) - 1
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _pairs_after(rows, starts, codes, weights, together, bound):  # type: ignore[no-untyped-def]
     """Pairs left after a split; `together` is zeroed scratch, one cell a code."""
     pairs = np.int64(0)
@@ -90,7 +91,7 @@ def _pairs_after(rows, starts, codes, weights, together, bound):  # type: ignore
     return pairs
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _split(rows, starts, codes, sizes, places, appeared, new_rows, new_starts):  # type: ignore[no-untyped-def]
     """Entries and starts of the finer classes; `sizes` is zeroed scratch, one cell a code."""
     written = np.int64(0)
@@ -125,7 +126,7 @@ def _split(rows, starts, codes, sizes, places, appeared, new_rows, new_starts): 
     return classes, written
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _pairs_within(rows, starts, weights):  # type: ignore[no-untyped-def]
     """Pairs of rows in a common class and in different entries."""
     pairs = np.int64(0)
@@ -137,7 +138,7 @@ def _pairs_within(rows, starts, weights):  # type: ignore[no-untyped-def]
     return pairs
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _collect(ids, places, rows):  # type: ignore[no-untyped-def]
     for i in range(len(ids)):
         place = places[ids[i]]
@@ -174,6 +175,8 @@ def partition_of(
     ids, count = class_ids(arrays, cardinalities)
     sizes = group_sums(ids, count)
     shared = sizes > 1
+    if compiling.by_numpy(len(ids)):
+        return _shared(ids, sizes, np.arange(len(ids), dtype=np.uint32), weights)
     starts = np.concatenate([[0], np.cumsum(sizes[shared])]).astype(np.int64)
     places = np.full(count, -1, np.int64)
     places[shared] = starts[:-1]
@@ -192,6 +195,17 @@ def split(partition: Partition, codes: CodeArray, cardinality: int) -> Partition
     [0, 2]
     """
     rows, starts = partition.rows, partition.starts
+    if compiling.by_numpy(len(rows)):
+        _, first, ids, sizes = np.unique(
+            _keys(partition, codes, cardinality),
+            return_index=True,
+            return_inverse=True,
+            return_counts=True,
+        )
+        order = np.argsort(first)  # as they appear
+        rank = np.empty_like(order)
+        rank[order] = np.arange(len(order))
+        return _shared(rank[ids], sizes[order], rows, partition.weights)
     new_rows = np.empty(len(rows), np.uint32)
     new_starts = np.empty(len(rows) // 2 + 1, np.int64)
     classes, written = _split(
@@ -227,6 +241,11 @@ def pairs_after(
     >>> pairs_after(whole(4), np.array([1, 0, 1, 2], np.uint8), 3)
     1
     """
+    if compiling.by_numpy(len(partition.rows)):
+        _, ids, sizes = np.unique(
+            _keys(partition, codes, cardinality), return_inverse=True, return_counts=True
+        )
+        return _pairs(ids, sizes, partition.rows, partition.weights)
     weights = _UNWEIGHTED if partition.weights is None else partition.weights
     limit = _UNBOUNDED if bound is None else bound
     together = np.zeros(cardinality, np.int64)
@@ -253,14 +272,52 @@ def renumbered(partition: Partition) -> Partition:
     )
 
 
+def _keys(partition: Partition, codes: CodeArray, cardinality: int) -> npt.NDArray[np.int64]:
+    """One number for the class and the code of each entry of a partition."""
+    classes = np.repeat(np.arange(partition.classes), np.diff(partition.starts))
+    return classes * cardinality + codes[partition.rows]
+
+
+def _shared(
+    ids: npt.NDArray[Any],
+    sizes: npt.NDArray[np.int64],
+    rows: npt.NDArray[np.uint32],
+    weights: Weights,
+) -> Partition:
+    """The partition of some entries, given the class of each: without those that are alone."""
+    stay = sizes[ids] > 1
+    order, _ = group_rows(ids[stay], len(sizes))
+    starts = np.concatenate([[0], np.cumsum(sizes[sizes > 1])]).astype(np.int64)
+    return _weighed(rows[stay][order], starts, weights)
+
+
+def _pairs(
+    ids: npt.NDArray[Any],
+    sizes: npt.NDArray[np.int64],
+    rows: npt.NDArray[np.uint32],
+    weights: Weights,
+) -> int:
+    """Pairs of rows in a common class and in different entries."""
+    if weights is None:
+        return int((sizes * (sizes - 1) // 2).sum())
+    own = weights[rows]
+    together = group_sums(ids, len(sizes), own)
+    squares = sum(w**2 for w in own.tolist())
+    return int(sum(many**2 for many in together.tolist()) - squares) // 2
+
+
 def _weighed(
     rows: npt.NDArray[np.uint32], starts: npt.NDArray[np.int64], weights: Weights
 ) -> Partition:
     """A partition with its pairs counted."""
+    sizes = np.diff(starts)
     if weights is None:
-        sizes = np.diff(starts)
-        return Partition(rows, starts, int((sizes * (sizes - 1) // 2).sum()))
+        return Partition(rows, starts, _pairs(rows, sizes, rows, None))
     weights = np.ascontiguousarray(weights, dtype=np.int64)
     if int(weights.sum()) > _MOST_ROWS:
         raise OverflowError("pairs of more than 2^32 rows cannot be counted in 64 bits")
-    return Partition(rows, starts, int(_pairs_within(rows, starts, weights)), weights)
+    if compiling.by_numpy(len(rows)):
+        pairs = _pairs(np.repeat(np.arange(len(sizes)), sizes), sizes, rows, weights)
+    else:
+        pairs = int(_pairs_within(rows, starts, weights))
+    return Partition(rows, starts, pairs, weights)

@@ -7,10 +7,14 @@ whole values.
 
 from __future__ import annotations
 
-import numba
+import itertools
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.kernels import compiling
+from sfumato.kernels.compiling import compiled
 from sfumato.kernels.groups import group_rows
 
 __all__ = [
@@ -18,6 +22,7 @@ __all__ = [
     "number_hashed",
     "number_indices",
     "number_nearby",
+    "number_new",
     "sorted_order",
     "text_ranks",
     "translate",
@@ -32,7 +37,7 @@ _BYTES = 7
 """Bytes of a text in one key; the eighth says how many of them there are."""
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _sort_by_digit(keys, order, shift, places, sorted_keys, sorted_order):  # type: ignore[no-untyped-def]
     """One stable pass of a radix sort; numbers travel with their keys."""
     for i in range(len(keys)):
@@ -46,7 +51,7 @@ def _sort_by_digit(keys, order, shift, places, sorted_keys, sorted_order):  # ty
         places[at] += 1
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _text_keys(data, offsets, texts, depth, keys):  # type: ignore[no-untyped-def]
     """Bytes depth … depth + 7 of each text as a number, and below them how many are left.
 
@@ -102,6 +107,8 @@ def text_ranks(
     ([1, 0, 1], [1, 0])
     """
     texts = len(offsets) - 1
+    if compiling.by_numpy(texts + len(data)):
+        return _few_text_ranks(data.tobytes(), offsets)
     order = np.arange(texts, dtype=np.uint32)
     begins = np.zeros(texts, np.bool_)  # where, in ascending order, a text differs from the last
     begins[:1] = True
@@ -129,10 +136,66 @@ def text_ranks(
     return ranks, order[begins]
 
 
+def _few_text_ranks(
+    data: bytes, offsets: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.uint32]]:
+    texts = [data[start:end] for start, end in itertools.pairwise(offsets.tolist())]
+    one_of = {text: at for at, text in enumerate(texts)}
+    rank = {text: at for at, text in enumerate(sorted(one_of))}
+    ranks = np.array([rank[text] for text in texts], np.uint32)
+    return ranks, np.array([one_of[text] for text in rank], np.uint32)
+
+
+def number_new(
+    values: npt.NDArray[np.int64], valid: npt.NDArray[np.bool_], seen: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.uint32], npt.NDArray[np.int64]]:
+    """Number any values; returns their numbers, and those seen before with the new ones.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> numbers, seen = number_new(np.array([7, 5, 7]), np.empty(0, np.bool_), np.array([5]))
+    >>> numbers.tolist(), seen.tolist()
+    ([2, 1, 2], [5, 7])
+    """
+    given = values[valid] if len(valid) else values
+    distinct, places = np.unique(given, return_inverse=True)
+    seen = np.concatenate([seen, distinct[~np.isin(distinct, seen)]])
+    order = np.argsort(seen)
+    known = order[np.searchsorted(seen, distinct, sorter=order)].astype(np.uint32) + np.uint32(1)
+    if not len(valid):
+        return known[places], seen
+    numbers = np.zeros(len(values), np.uint32)
+    numbers[valid] = known[places]
+    return numbers, seen
+
+
+def number_indices(
+    indices: npt.NDArray[np.int32],
+    valid: npt.NDArray[np.bool_],
+    occurs: npt.NDArray[np.bool_],
+    numbers: npt.NDArray[Any],
+) -> None:
+    """Indices into a dictionary as numbers from 1, marking those that occur; 0 is null."""
+    if compiling.by_numpy(len(indices)):
+        numbers[:] = np.where(valid, indices + 1, 0) if len(valid) else indices + 1
+        occurs[numbers] = True
+    else:
+        _number_indices(indices, valid, occurs, numbers)
+
+
+def translate(numbers: npt.NDArray[Any], codes: npt.NDArray[Any], out: npt.NDArray[Any]) -> None:
+    """Codes of numbers, by a table."""
+    if compiling.by_numpy(len(numbers)):
+        out[:] = codes[numbers]
+    else:
+        _translate(numbers, codes, out)
+
+
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def number_nearby(values, valid, base, table, seen, found, start, numbers):  # type: ignore[no-untyped-def]
     """Number values of base … base + len(table); stops at the first one outside.
 
@@ -159,7 +222,7 @@ def number_nearby(values, valid, base, table, seen, found, start, numbers):  # t
     return len(values), found
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def number_hashed(values, valid, slots, seen, found, start, numbers):  # type: ignore[no-untyped-def]
     """Number any values; stops when the table is half full or `seen` is full."""
     mask = np.uint64(len(slots) - 1)
@@ -182,13 +245,13 @@ def number_hashed(values, valid, slots, seen, found, start, numbers):  # type: i
     return len(values), found
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _home(value, mask):  # type: ignore[no-untyped-def]
     key = np.uint64(value) * _SPREAD
     return (key ^ (key >> np.uint64(32))) & mask
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def grown(seen, found, size):  # type: ignore[no-untyped-def]
     """A larger hash table of the values seen so far."""
     slots = np.zeros(size, np.uint32)
@@ -201,9 +264,8 @@ def grown(seen, found, size):  # type: ignore[no-untyped-def]
     return slots
 
 
-@numba.njit(nogil=True, cache=True)
-def number_indices(indices, valid, occurs, numbers):  # type: ignore[no-untyped-def]
-    """Indices into a dictionary as numbers from 1, marking those that occur."""
+@compiled
+def _number_indices(indices, valid, occurs, numbers):  # type: ignore[no-untyped-def]
     nulls = len(valid) > 0
     for i in range(len(indices)):
         number = np.int64(0)
@@ -213,8 +275,7 @@ def number_indices(indices, valid, occurs, numbers):  # type: ignore[no-untyped-
         occurs[number] = True
 
 
-@numba.njit(nogil=True, cache=True)
-def translate(numbers, codes, out):  # type: ignore[no-untyped-def]
-    """Codes of numbers, by a table."""
+@compiled
+def _translate(numbers, codes, out):  # type: ignore[no-untyped-def]
     for i in range(len(numbers)):
         out[i] = codes[np.int64(numbers[i])]

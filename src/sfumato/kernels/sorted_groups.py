@@ -29,9 +29,9 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from sfumato.errors import ColumnError, ParameterError
+from sfumato.kernels.compiling import compiled
 
 __all__ = [
     "COSTS",
@@ -322,7 +322,7 @@ def grouping_cost(numbers: npt.ArrayLike, groups: SortedGroups, cost: Cost) -> f
     return float(radius.max()) if cost == "k-center" else float((radius * groups.sizes).sum())
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _tied_groups(weights: Array, k: int, groups: int) -> Array:
     """First value of each group when equal values stay together.
 
@@ -351,7 +351,7 @@ def _tied_groups(weights: Array, k: int, groups: int) -> Array:
     return starts[: made + 1].copy()
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _group_cost(
     a: int, b: int, kind: int, x: Array, rows: Array, sums: Array, single: bool
 ) -> float:
@@ -377,7 +377,7 @@ def _group_cost(
     return float(below + above)
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _sum_groups(x: Array, rows: Array, k: int, kind: int) -> Array:
     """Groups of at least k rows, contiguous in sorted x, with the least summed cost.
 
@@ -455,7 +455,7 @@ def _sum_groups(x: Array, rows: Array, k: int, kind: int) -> Array:
     return starts
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _traced_back(origin: Array, d: int) -> Array:
     """Starts of the groups that lead to the last end."""
     count, j = 0, d
@@ -471,7 +471,7 @@ def _traced_back(origin: Array, d: int) -> Array:
     return starts
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _reach(x: Array, rows: Array, k: int, width: float, last: Array) -> tuple[bool, float, float]:
     """Whether groups of k rows or more and at most that width cover everything.
 
@@ -497,7 +497,7 @@ def _reach(x: Array, rows: Array, k: int, width: float, last: Array) -> tuple[bo
     return bool(last[d] == d), below, above
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _centre_groups(x: Array, rows: Array, k: int) -> Array:
     """Groups of at least k rows whose largest width is least.
 

@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
+
+from sfumato.kernels.compiling import compiled
 
 __all__ = [
     "box_probabilities",
@@ -17,7 +18,7 @@ __all__ = [
 Array = npt.NDArray[Any]
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def feed_reservoir(
     values: Array,
     kept: Array,
@@ -53,19 +54,19 @@ def feed_reservoir(
     return seen, skip, w
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _jump(w: float, random: np.random.Generator) -> int:
     jump = math.floor(math.log(1.0 - random.random()) / math.log1p(-w))
     return int(min(jump, 4.0e18))
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _below(x: float) -> float:
     """Standard normal distribution function."""
     return 0.5 * math.erfc(-x * 0.7071067811865476)
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _quantile(p: float) -> float:
     """Inverse of `_below`: a rational start (Abramowitz & Stegun 26.2.23), then Halley's steps."""
     tail = min(p, 1.0 - p)
@@ -83,7 +84,7 @@ def _quantile(p: float) -> float:
     return x
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def box_probabilities(low: Array, high: Array, factor: Array, points: Array) -> Array:
     """P(low < z < high) for z ~ N(0, factor·factorᵀ), one box a row of `low` and `high`.
 

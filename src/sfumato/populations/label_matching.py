@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
 from sfumato.columns.postal import looks_postal, postal_text
 from sfumato.errors import ColumnError
 from sfumato.hierarchy.labels import Interval, braces_around, read_interval, set_members
+from sfumato.kernels.compiling import compiled
 from sfumato.populations.safe_harbor import RESTRICTED_AREAS
 
 if TYPE_CHECKING:
@@ -283,7 +283,7 @@ Array = npt.NDArray[Any]
 LEAF = 16
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _halve(order: Array, points: Array, column: int, start: int, stop: int, middle: int) -> None:
     """Order a stretch so that no value before `middle` exceeds one after it (Hoare's selection)."""
     low, high = start, stop - 1
@@ -307,7 +307,7 @@ def _halve(order: Array, points: Array, column: int, start: int, stop: int, midd
             return
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def build_tree(points: Array, weights: Array) -> tuple[Array, Array, Array, Array, Array]:
     """Order points into a k-d tree.
 
@@ -347,7 +347,7 @@ def build_tree(points: Array, weights: Array) -> tuple[Array, Array, Array, Arra
     return order, span[:made], child[:made], box[:made], total[:made]
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _inside(cell: int, low: int, high: int, first: int, last: int, members: Array) -> int:
     """0: no place of low … high is covered; 2: all are; 1: it depends."""
     if high < first or low > last:
@@ -360,7 +360,7 @@ def _inside(cell: int, low: int, high: int, first: int, last: int, members: Arra
     return 2 if covered == high - low + 1 else 1
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _visit(cells: Array, low: Array, high: Array, members: Any, node: int, box: Array) -> int:
     """How the released row meets the box around a node: 0 not, 2 wholly, 1 partly."""
     whole = 2
@@ -375,7 +375,7 @@ def _visit(cells: Array, low: Array, high: Array, members: Any, node: int, box: 
     return whole
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _matches(cells: Array, low: Any, high: Any, members: Any, point: Array) -> bool:
     for d in range(len(cells)):
         cell = cells[d]
@@ -384,7 +384,7 @@ def _matches(cells: Array, low: Any, high: Any, members: Any, point: Array) -> b
     return True
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def count_people(
     rows: Array,
     low: Any,
@@ -421,7 +421,7 @@ def count_people(
     return found
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def count_persons(
     rows: Array,
     low: Any,

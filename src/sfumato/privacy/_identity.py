@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import numba
 import numpy as np
+
+from sfumato.kernels.compiling import compiled
 
 __all__ = ["number_objects"]
 
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def number_objects(addresses, first, numbers):  # type: ignore[no-untyped-def]
     """Number objects in order of appearance; returns how many, or -1 where there are too many.
 

@@ -9,10 +9,12 @@ values of a group has to be made, or emptied.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
-from numba import njit
 
 from sfumato.hierarchy.tree import Array
+from sfumato.kernels.compiling import compiled
 from sfumato.privacy.base import TOLERANCE
 from sfumato.privacy.rules import (
     ALPHA,
@@ -39,7 +41,7 @@ __all__ = [
 ]
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def take_in(entry: int, weight: int, sensitive: Array, rules: Rules, counts: Array) -> None:
     """Count the rows of an entry, or its persons, into a group.
 
@@ -62,7 +64,7 @@ def take_in(entry: int, weight: int, sensitive: Array, rules: Rules, counts: Arr
                 counts[sensitive[entry, s]] += 1
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def forget(entry: int, sensitive: Array, rules: Rules, counts: Array) -> None:
     """Forget what an entry of the group was counted with; the counts of no entry stay."""
     if rules.people < 0:
@@ -75,7 +77,7 @@ def forget(entry: int, sensitive: Array, rules: Rules, counts: Array) -> None:
     counts[rules.people + 1] += 1
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def clear(rules: Rules, counts: Array) -> None:
     """Forget all entries."""
     if rules.people < 0:
@@ -85,20 +87,20 @@ def clear(rules: Rules, counts: Array) -> None:
         counts[rules.people + 1] += 1
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def enough(rules: Rules, counts: Array) -> bool:
     """Whether a group holds already, whatever else it takes in: only persons are asked for."""
     only = rules.people >= 0 and rules.kinds.shape[0] == 1
     return bool(only and counts[rules.people] >= rules.persons)
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def only_more_helps(rules: Rules) -> bool:
     """Whether no entry that joins a group that holds can break it: only company is asked for."""
     return bool(rules.kinds.shape[0] == (1 if rules.people >= 0 else 0))
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def held(chosen: Array, weights: Array, sensitive: Array, rules: Rules) -> Array:
     """What some entries together hold, laid out as rules count it."""
     counts = np.zeros(rules.offsets[-1], np.int64)
@@ -107,7 +109,7 @@ def held(chosen: Array, weights: Array, sensitive: Array, rules: Rules) -> Array
     return counts
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def holds(size: int, counts: Array, rules: Rules) -> bool:
     """Whether a group of `size` rows with these counts of sensitive values satisfies all rules.
 
@@ -172,7 +174,7 @@ def holds(size: int, counts: Array, rules: Rules) -> bool:
     return True
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _total(counts: Array, start: int, stop: int) -> int:
     total = 0
     for c in range(start, stop):
@@ -180,7 +182,7 @@ def _total(counts: Array, start: int, stop: int) -> int:
     return total
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _distinct(counts: Array, start: int, stop: int) -> int:
     found = 0
     for c in range(start, stop):
@@ -189,7 +191,7 @@ def _distinct(counts: Array, start: int, stop: int) -> int:
     return found
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _largest(counts: Array, start: int, stop: int, only: float) -> int:
     if only >= 0:
         largest = counts[start + int(only)]
@@ -200,16 +202,16 @@ def _largest(counts: Array, start: int, stop: int, only: float) -> int:
     return largest  # type: ignore[no-any-return]
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _entropy(counts: Array, start: int, stop: int, size: int) -> float:
     total = 0.0
     for c in range(start, stop):
         if counts[c] > 0:
-            total += counts[c] * np.log(counts[c])
-    return float(np.log(size) - total / size)
+            total += counts[c] * math.log(counts[c])
+    return float(math.log(size) - total / size)
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _recursive(counts: Array, start: int, stop: int, l: int, c: float) -> bool:  # noqa: E741
     ranked = np.sort(counts[start:stop])[::-1]
     rest = 0
@@ -218,7 +220,7 @@ def _recursive(counts: Array, start: int, stop: int, l: int, c: float) -> bool: 
     return bool(ranked[0] < c * rest)
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _equal(counts: Array, start: int, stop: int, size: int, reference: Array) -> float:
     moved = 0.0
     for c in range(start, stop):
@@ -226,7 +228,7 @@ def _equal(counts: Array, start: int, stop: int, size: int, reference: Array) ->
     return moved / 2.0
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _ordered(
     counts: Array, start: int, ranks: int, size: int, reference: Array, order: Array
 ) -> float:
@@ -238,20 +240,20 @@ def _ordered(
     return moved / max(ranks - 1, 1)
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _alike(
     counts: Array, start: int, stop: int, size: int, reference: Array, beta: float, enhanced: bool
 ) -> bool:
     for c in range(start, stop):
         if counts[c] > 0:
             share = reference[c]
-            limit = min(beta, -np.log(share)) if enhanced else beta
+            limit = min(beta, -math.log(share)) if enhanced else beta
             if counts[c] / size / share - 1.0 > limit + TOLERANCE:
                 return False
     return True
 
 
-@njit(cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def _tree(
     counts: Array,
     start: int,
@@ -280,7 +282,7 @@ def _tree(
     return moved
 
 
-@njit(nogil=True, cache=True)  # type: ignore[untyped-decorator]
+@compiled
 def groups_hold(
     groups: Array, number: int, weights: Array, sensitive: Array, rules: Rules
 ) -> Array:

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from sfumato import kernels
 from sfumato.budget import Budget
 from sfumato.engines.results import Codes
+from sfumato.kernels.compiling import compiled
 
 __all__ = [
     "Hitting",
@@ -101,7 +101,7 @@ def _some_classes(
     return np.concatenate(rows), class_of
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def hitting_sets(edges, words, limit, max_size):  # type: ignore[no-untyped-def]
     """All minimal sets of vertices that hit every edge (Murakami & Uno's MMCS).
 
@@ -181,7 +181,7 @@ def hitting_sets(edges, words, limit, max_size):  # type: ignore[no-untyped-def]
     return out[:count], True
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _thinnest(edges, uncovered, candidate, words):  # type: ignore[no-untyped-def]
     """An uncovered edge with the fewest candidates, -1 if all are covered."""
     best, fewest, looked = -1, edges.shape[0] + 1, 0

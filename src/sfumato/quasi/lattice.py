@@ -14,13 +14,13 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from sfumato.budget import Budget
 from sfumato.engines.results import CodeArray, Codes, smallest_dtype
 from sfumato.errors import ParameterError
+from sfumato.kernels.compiling import compiled
 from sfumato.quasi.greedy import Goal
 
 __all__ = [
@@ -45,7 +45,7 @@ MERGED = 1 << 14
 """Entries are merged when the columns left have at most so many combinations."""
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def count_parts(  # type: ignore[no-untyped-def]
     values, weights, starts, classes, cardinality, sums, lanes, most_pairs, least_parts
 ):
@@ -82,7 +82,7 @@ def count_parts(  # type: ignore[no-untyped-def]
     return pairs, parts
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _count_large(values, weights, cardinality, lanes):  # type: ignore[no-untyped-def]
     """Pairs and number of parts of one class that holds many entries a value.
 
@@ -109,7 +109,7 @@ def _count_large(values, weights, cardinality, lanes):  # type: ignore[no-untype
     return pairs, parts
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def makes_smaller(values, weights, starts, classes, k, sums):  # type: ignore[no-untyped-def]
     """Whether one more column makes a class of fewer than k rows."""
     for c in range(classes):
@@ -127,7 +127,7 @@ def makes_smaller(values, weights, starts, classes, k, sums):  # type: ignore[no
     return False
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def refine(  # type: ignore[no-untyped-def]
     table, weights, starts, classes, column, cardinalities, sums, place, order, seen, new_starts
 ):
@@ -155,7 +155,7 @@ def refine(  # type: ignore[no-untyped-def]
     return smaller, lighter, made, filled, alone, fixed
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _split(values, weights, starts, classes, sums, place, order, new_starts):  # type: ignore[no-untyped-def]
     """Where the entries of a finer partition come from; classes of one entry are dropped.
 
@@ -186,7 +186,7 @@ def _split(values, weights, starts, classes, sums, place, order, new_starts):  #
     return made, filled, alone, fixed
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _gather(table, weights, columns, order, filled):  # type: ignore[no-untyped-def]
     """The first columns of a table at some entries, in their order, and the entries' weights."""
     taken = np.empty((columns, filled), table.dtype)
@@ -196,7 +196,7 @@ def _gather(table, weights, columns, order, filled):  # type: ignore[no-untyped-
     return taken, weights[order[:filled]]
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _merge(table, weights, starts, classes, cardinalities, combinations, seen):  # type: ignore[no-untyped-def]
     """Make one entry of the entries of a class that agree in all columns left, in place.
 
@@ -240,7 +240,7 @@ def _merge(table, weights, starts, classes, cardinalities, combinations, seen): 
 NO_LIMIT = np.iinfo(np.int64).max
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def search_below(  # type: ignore[no-untyped-def]
     table, cardinalities, weights, top, max_pairs, min_classes, k, max_size, known, found, every
 ):
@@ -350,7 +350,7 @@ def search_below(  # type: ignore[no-untyped-def]
     return found
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _chain(mask, at, columns, heads, nexts):  # type: ignore[no-untyped-def]
     """Put a known set at the head of its columns' chains."""
     for bit in range(columns):
@@ -359,7 +359,7 @@ def _chain(mask, at, columns, heads, nexts):  # type: ignore[no-untyped-def]
             heads[bit] = at
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _holds_known(mask, known, heads, nexts, bit):  # type: ignore[no-untyped-def]
     """Whether a known set that contains `bit` lies within `mask`."""
     at = heads[bit]
@@ -370,7 +370,7 @@ def _holds_known(mask, known, heads, nexts, bit):  # type: ignore[no-untyped-def
     return False
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _pairs_within(weights, entries):  # type: ignore[no-untyped-def]
     """Pairs of rows of one entry: they stay together whatever columns are still to come."""
     pairs = 0

@@ -16,9 +16,11 @@ from typing import Any
 
 import numpy as np
 from llvmlite import binding, ir
-from numba import njit, types
+from numba import types
 from numba.core import config
 from numba.extending import intrinsic
+
+from sfumato.kernels.compiling import njit
 
 __all__ = ["available", "combine", "ctr", "evaluate", "expand_keys", "garble", "hash_rows"]
 
@@ -216,7 +218,7 @@ _BOX = _substitution_box()
 _ROUND = np.array([1, 2, 4, 8, 16, 32, 64, 128, 27, 54], np.uint8)
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def _expand(low, high, keys):  # type: ignore[no-untyped-def]
     """AES-128 key schedule (FIPS 197, §5.2): uint8[176] from a key of two little-endian words."""
     for i in range(8):
@@ -232,13 +234,13 @@ def _expand(low, high, keys):  # type: ignore[no-untyped-def]
         keys[4 * i + 3] = keys[4 * i - 13] ^ d
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(nogil=True, inline="always")
 def _expand_at(low, high, offset, keys):  # type: ignore[no-untyped-def]
     moved = low + np.uint64(offset)
     _expand(moved, high + np.uint64(moved < low), keys)
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def expand_keys(keys):  # type: ignore[no-untyped-def]
     """Key schedules of many keys: uint64[n, 2] to uint8[n, 176]."""
     out = np.empty((len(keys), 176), np.uint8)
@@ -247,7 +249,7 @@ def expand_keys(keys):  # type: ignore[no-untyped-def]
     return out
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(nogil=True, inline="always")
 def _hash_row(source, target, count, round_keys, low, high):  # type: ignore[no-untyped-def]
     i = 0
     while i + _GROUP <= count:
@@ -264,7 +266,7 @@ def _hash_row(source, target, count, round_keys, low, high):  # type: ignore[no-
         i += 1
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def hash_rows(labels, key_low, key_high, delta_low, delta_high, out, rows_a_key):  # type: ignore[no-untyped-def]
     """out[i] = H(labels[i] xor delta; key + i // rows_a_key, i % rows_a_key)."""
     round_keys = np.empty(176, np.uint8)
@@ -300,7 +302,7 @@ def _carryless(typing, a, b):  # type: ignore[no-untyped-def]
     return types.UniTuple(_U64, 2)(_U64, _U64), generate
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def combine(rows, weights, low, high):  # type: ignore[no-untyped-def]
     """Add Σ_w rows[r, w] · weights[w], products over GF(2), to (high, low)[r]."""
     for r in range(len(rows)):
@@ -312,7 +314,7 @@ def combine(rows, weights, low, high):  # type: ignore[no-untyped-def]
         low[r], high[r] = below, above
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def ctr(round_keys, first, out):  # type: ignore[no-untyped-def]
     """Row r of out (uint64[keys, words]) = AES-CTR stream of key r from block `first` on."""
     blocks = out.shape[1] // 2
@@ -328,7 +330,7 @@ def ctr(round_keys, first, out):  # type: ignore[no-untyped-def]
             i += 1
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def garble(kinds, left, right, target, wires, tables, delta, key_low, key_high):  # type: ignore[no-untyped-def]
     """Garble a circuit for a batch: wires[slot, instance] holds the label of zero.
 
@@ -380,7 +382,7 @@ def garble(kinds, left, right, target, wires, tables, delta, key_low, key_high):
             gate += 1
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def evaluate(kinds, left, right, target, wires, tables, key_low, key_high):  # type: ignore[no-untyped-def]
     """Evaluate a garbled circuit for a batch: wires hold the active labels."""
     batch = wires.shape[1]

@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types, uint64
+from numba import types, uint64
 from numba.extending import intrinsic
+
+from sfumato.kernels.compiling import njit
 
 _LOW = np.uint64(0xFFFFFFFF)
 _32 = np.uint64(32)
@@ -20,7 +22,7 @@ _ONE = np.uint64(1)
 _ZERO = np.uint64(0)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(nogil=True, inline="always")
 def _product_high(a, b):  # type: ignore[no-untyped-def]
     a0, a1, b0, b1 = a & _LOW, a >> _32, b & _LOW, b >> _32
     middle = a1 * b0 + ((a0 * b0) >> _32)
@@ -28,7 +30,7 @@ def _product_high(a, b):  # type: ignore[no-untyped-def]
     return a1 * b1 + (middle >> _32) + (other >> _32)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(nogil=True, inline="always")
 def reduce_once(x, carry, modulus):  # type: ignore[no-untyped-def]
     """Subtract the modulus from x (with a carry above its top limb) if x is not below it."""
     limbs = len(modulus)
@@ -46,7 +48,7 @@ def reduce_once(x, carry, modulus):  # type: ignore[no-untyped-def]
         borrow = under | uint64(t < borrow)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(nogil=True, inline="always")
 def add_limbs(x, y, out, modulus, mask, odd):  # type: ignore[no-untyped-def]
     limbs = len(modulus)
     carry = _ZERO
@@ -62,7 +64,7 @@ def add_limbs(x, y, out, modulus, mask, odd):  # type: ignore[no-untyped-def]
         out[limbs - 1] &= mask
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(nogil=True, inline="always")
 def subtract_limbs(x, y, out, modulus, mask, odd):  # type: ignore[no-untyped-def]
     limbs = len(modulus)
     borrow = _ZERO
@@ -84,7 +86,7 @@ def subtract_limbs(x, y, out, modulus, mask, odd):  # type: ignore[no-untyped-de
         out[limbs - 1] &= mask
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(nogil=True, inline="always")
 def montgomery_reduce(wide, out, modulus, inverse):  # type: ignore[no-untyped-def]
     """out = wide · 2^(-64·limbs) mod modulus, for wide < modulus · 2^(64·limbs); uses up wide."""
     limbs = len(modulus)
@@ -113,7 +115,7 @@ def montgomery_reduce(wide, out, modulus, inverse):  # type: ignore[no-untyped-d
     reduce_once(out, top, modulus)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(nogil=True, inline="always")
 def _wide_product(x, y, wide):  # type: ignore[no-untyped-def]
     limbs = len(x)
     for k in range(2 * limbs):
@@ -132,21 +134,21 @@ def _wide_product(x, y, wide):  # type: ignore[no-untyped-def]
         wide[i + limbs] = carry
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def add(x, y, out, modulus, mask, odd):  # type: ignore[no-untyped-def]
     """out = x + y; a single row on either side serves all."""
     for i in range(len(out)):
         add_limbs(x[i % len(x)], y[i % len(y)], out[i], modulus, mask, odd)
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def subtract(x, y, out, modulus, mask, odd):  # type: ignore[no-untyped-def]
     """out = x - y; a single row on either side serves all."""
     for i in range(len(out)):
         subtract_limbs(x[i % len(x)], y[i % len(y)], out[i], modulus, mask, odd)
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def multiply(x, y, out, modulus, mask, odd, inverse, square):  # type: ignore[no-untyped-def]
     """out = x · y; `square` is 2^(128·limbs) mod modulus. A single row of y serves all."""
     limbs = len(modulus)
@@ -164,7 +166,7 @@ def multiply(x, y, out, modulus, mask, odd, inverse, square):  # type: ignore[no
             out[i, limbs - 1] &= mask
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def sum_groups(x, group, out, modulus, mask, odd):  # type: ignore[no-untyped-def]
     """out[g] = sum of the g-th run of `group` rows of x."""
     for g in range(len(out)):
@@ -173,7 +175,7 @@ def sum_groups(x, group, out, modulus, mask, odd):  # type: ignore[no-untyped-de
             add_limbs(out[g], x[i], out[g], modulus, mask, odd)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(nogil=True, inline="always")
 def _pad(hashed, out, wide, modulus, mask, odd, inverse, entropy):  # type: ignore[no-untyped-def]
     """Turn hash output into a ring element that is uniform up to 2^-63.
 
@@ -197,7 +199,7 @@ def _pad(hashed, out, wide, modulus, mask, odd, inverse, entropy):  # type: igno
     montgomery_reduce(wide, out, modulus, inverse)
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def message_bytes(bits, used, odd):  # type: ignore[no-untyped-def]
     """Bytes of Gilboa's message for one product by a factor of which `used` bits are taken.
 
@@ -211,7 +213,7 @@ def message_bytes(bits, used, odd):  # type: ignore[no-untyped-def]
     return total
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def gilboa_send(  # type: ignore[no-untyped-def]
     zero, one, x, used, bits, message, share, modulus, mask, odd, inverse
 ):
@@ -251,7 +253,7 @@ def gilboa_send(  # type: ignore[no-untyped-def]
             position += size
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def gilboa_receive(  # type: ignore[no-untyped-def]
     chosen, y, used, bits, message, share, modulus, mask, odd, inverse
 ):
@@ -302,7 +304,7 @@ def _load(typing, place):  # type: ignore[no-untyped-def]
     return types.uint64(types.uint64), generate
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(nogil=True, inline="always")
 def _masks(width):  # type: ignore[no-untyped-def]
     """The lowest `width` bits of two words."""
     full = ~_ZERO
@@ -315,7 +317,7 @@ def _masks(width):  # type: ignore[no-untyped-def]
     return (_ONE << np.uint64(width)) - _ONE, _ZERO
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(nogil=True, inline="always")
 def _left(low, high, places):  # type: ignore[no-untyped-def]
     if places >= 64:
         return _ZERO, low << np.uint64(places - 64)
@@ -325,7 +327,7 @@ def _left(low, high, places):  # type: ignore[no-untyped-def]
     return low << shift, (high << shift) | (low >> (np.uint64(64) - shift))
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def gilboa_send_short(zero, one, x, used, bits, message, share):  # type: ignore[no-untyped-def]
     """`gilboa_send` modulo 2^bits, bits <= 128, in registers.
 
@@ -359,7 +361,7 @@ def gilboa_send_short(zero, one, x, used, bits, message, share):  # type: ignore
             share[i, 1] = s1 & m1
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def gilboa_receive_short(chosen, y, used, bits, message, share):  # type: ignore[no-untyped-def]
     """`gilboa_receive` modulo 2^bits, bits <= 128; `message` has sixteen bytes of padding."""
     place = np.uint64(message.ctypes.data)
@@ -383,7 +385,7 @@ def gilboa_receive_short(chosen, y, used, bits, message, share):  # type: ignore
             share[i, 1] = s1 & m1
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def vector_send(zero, one, bits_of, message, share):  # type: ignore[no-untyped-def]
     """Scalar products of many binary vectors at once, modulo 2^(8·size), size <= 8.
 
@@ -405,7 +407,7 @@ def vector_send(zero, one, bits_of, message, share):  # type: ignore[no-untyped-
                 message[i, v * size + b] = (value >> np.uint64(8 * b)) & np.uint64(255)
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def vector_receive(chosen, choice, message, share):  # type: ignore[no-untyped-def]
     """Bob's side of `vector_send`: choice is uint8[n]."""
     n, width = chosen.shape
@@ -421,7 +423,7 @@ def vector_receive(chosen, choice, message, share):  # type: ignore[no-untyped-d
             share[v] += value + (other if choice[i] else _ZERO)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(nogil=True, inline="always")
 def _shift_left(x, places, mask):  # type: ignore[no-untyped-def]
     limbs = len(x)
     whole = places >> 6
@@ -436,7 +438,7 @@ def _shift_left(x, places, mask):  # type: ignore[no-untyped-def]
     x[limbs - 1] &= mask
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(nogil=True, inline="always")
 def _write(x, message, position, size, spare):  # type: ignore[no-untyped-def]
     for b in range(size):
         message[position + b] = (x[b >> 3] >> np.uint64(8 * (b & 7))) & np.uint64(255)
@@ -444,7 +446,7 @@ def _write(x, message, position, size, spare):  # type: ignore[no-untyped-def]
         message[position + size - 1] &= np.uint8(255 >> spare)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@njit(nogil=True, inline="always")
 def _read(x, message, position, size):  # type: ignore[no-untyped-def]
     for k in range(len(x)):
         x[k] = _ZERO

@@ -38,11 +38,12 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from sfumato.errors import MissingExtraError
+from sfumato.kernels.compiling import njit
 
 if TYPE_CHECKING:
     from sfumato.secure.session import Session
@@ -400,7 +401,7 @@ def _exchange(typing, first, second, shift, mask):  # type: ignore[no-untyped-de
     return types.void(*[types.uint64] * 4), generate
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def transpose(rows, columns):  # type: ignore[no-untyped-def]
     """Turn 128 rows of bits, uint64[128, words], into their columns, uint64[64·words, 2].
 

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
@@ -24,6 +23,7 @@ from sfumato.anonymization.cells.table import CellTable, new_slots, number_class
 from sfumato.anonymization.dual_ascent import ascend, lower_class
 from sfumato.budget import Budget
 from sfumato.errors import BudgetError
+from sfumato.kernels.compiling import compiled
 
 __all__ = ["BOUNDS", "Bound", "Dual", "ascent", "certified", "dual_of", "lower_bound"]
 
@@ -208,7 +208,7 @@ def certified(table: CellTable, patterns: Patterns, prices: npt.NDArray[Any]) ->
     return int(whole @ table.counts)
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _lower_to_feasible(codes, counts, k, kept, stars, multipliers, price):  # type: ignore[no-untyped-def]
     """Lower prices until no class is overpriced; gives the number of classes that were.
 

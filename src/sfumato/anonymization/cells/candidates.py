@@ -12,13 +12,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from sfumato import kernels
 from sfumato.anonymization.cells.table import CellTable
 from sfumato.errors import BudgetError
+from sfumato.kernels.compiling import compiled
 
 __all__ = [
     "MOST_PLACES",
@@ -119,7 +119,7 @@ def _mined(table: CellTable, closed: bool, most: int) -> Candidates:
     return Candidates(kept.copy(), prices, starts.copy(), members, bool(complete))
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _mine(codes, counts, free, k, roots, root_starts, kept0, closed, most):  # type: ignore[no-untyped-def]
     """Sets of entries with a common itemset of support k.
 
@@ -241,7 +241,7 @@ def _mine(codes, counts, free, k, roots, root_starts, kept0, closed, most):  # t
     return kept[:found], starts[: found + 1], members[: starts[found]], complete
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _closure(codes, members, lo, hi, free, shown, upto, parent):  # type: ignore[no-untyped-def]
     """All columns on which the entries agree; -1 if one left of `upto` is new to the parent."""
     first = members[lo]
@@ -261,7 +261,7 @@ def _closure(codes, members, lo, hi, free, shown, upto, parent):  # type: ignore
     return np.int64(shown)
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _longer(array, length):  # type: ignore[no-untyped-def]
     longer = np.empty(length, array.dtype)
     for i in range(array.shape[0]):

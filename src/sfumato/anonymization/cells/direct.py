@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
@@ -33,6 +32,7 @@ from sfumato.anonymization.cells.table import (
     sort_classes,
 )
 from sfumato.budget import Budget
+from sfumato.kernels.compiling import compiled
 from sfumato.privacy._kernels import forget, groups_hold, holds, take_in
 
 __all__ = ["approx_dr", "guided", "opt_lb", "possible_entries"]
@@ -174,7 +174,7 @@ def guided(table: CellTable, patterns: Patterns, dual: Dual, often: float = _OFT
     return _complete(table, group, _take(table, patterns.kept, group, int(groups)))
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _class_holds(members, first, last, counts, sensitive, rules, tally):  # type: ignore[no-untyped-def]
     """Whether the entries members[first:last] together satisfy all rules; `tally` is all zero."""
     size = 0
@@ -187,7 +187,7 @@ def _class_holds(members, first, last, counts, sensitive, rules, tally):  # type
     return good
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _take_classes(  # type: ignore[no-untyped-def]
     codes, counts, sensitive, rules, kept, multipliers, group, groups
 ):
@@ -249,7 +249,7 @@ def _take_classes(  # type: ignore[no-untyped-def]
     return groups
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _cheapest_prices(keys_of, counts, k, kept, prices, price, most):  # type: ignore[no-untyped-def]
     """OPT-LB over patterns in turn: `price` of an entry is the first with k rows that look alike.
 
@@ -297,7 +297,7 @@ def _cheapest_prices(keys_of, counts, k, kept, prices, price, most):  # type: ig
     return left
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _attach(codes, counts, prices, group, groups, left):  # type: ignore[no-untyped-def]
     """Put each leftover entry into the group where the total grows least (never below k)."""
     n, m = codes.shape
@@ -341,7 +341,7 @@ def _attach(codes, counts, prices, group, groups, left):  # type: ignore[no-unty
                     starred[best, c] = True
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _take_candidates(order, starts, members, counts, sensitive, rules, group, groups):  # type: ignore[no-untyped-def]
     """Fill `group` from the candidates in this order; gives the number of groups."""
     left = np.empty(counts.shape[0], np.int64)

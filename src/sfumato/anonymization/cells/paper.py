@@ -15,7 +15,6 @@ from itertools import combinations
 from math import comb
 from typing import Any
 
-import numba
 import numpy as np
 
 from sfumato.anonymization.cells.candidates import (
@@ -30,6 +29,7 @@ from sfumato.anonymization.cells.patterns import Patterns, patterns_of
 from sfumato.anonymization.cells.table import CellTable, new_slots, number_classes, sort_classes
 from sfumato.budget import Budget
 from sfumato.errors import ParameterError
+from sfumato.kernels.compiling import compiled
 
 __all__ = [
     "ALGORITHMS",
@@ -212,7 +212,7 @@ def _halved(rows: CellTable, found: Partition) -> Partition:
     return Partition(np.arange(len(order)), np.ones(len(order), dtype=np.int64), halved).tidy()
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _gen_cover(counts, k, most, starts, members, prices):  # type: ignore[no-untyped-def]
     """GEN-COVER-FQ (figure 6): repeatedly the candidate with the least price per row newly covered.
 
@@ -288,7 +288,7 @@ def _gen_cover(counts, k, most, starts, members, prices):  # type: ignore[no-unt
     return np.array(set_starts), rows[:written]
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _convert(total, k, set_starts, rows):  # type: ignore[no-untyped-def]
     """CONVERT (figure 9): a cover as a partition, given as the set of each row.
 
@@ -322,7 +322,7 @@ def _convert(total, k, set_starts, rows):  # type: ignore[no-untyped-def]
     return owner
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _root(parent, s):  # type: ignore[no-untyped-def]
     while parent[s] != s:
         parent[s] = parent[parent[s]]
@@ -348,7 +348,7 @@ def approx_gr(table: CellTable, patterns: Patterns | None = None) -> Partition:
     return Partition.of_rows(table, _cut_trees(parent, table.k))
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _grow_forest(codes, rows, k, kept, multipliers):  # type: ignore[no-untyped-def]
     """Parent of each row in a forest whose trees have at least k rows, -1 for roots.
 
@@ -387,7 +387,7 @@ def _grow_forest(codes, rows, k, kept, multipliers):  # type: ignore[no-untyped-
     return parent
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _leader(leader, u):  # type: ignore[no-untyped-def]
     while leader[u] != u:
         leader[u] = leader[leader[u]]
@@ -395,7 +395,7 @@ def _leader(leader, u):  # type: ignore[no-untyped-def]
     return u
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _cut_trees(parent, k):  # type: ignore[no-untyped-def]
     """Cut each tree from the leaves up into parts of k to 3k - 3 rows; the part of each row.
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
 from sfumato.anonymization.cells.table import PRICE_UNIT, CellTable
+from sfumato.kernels.compiling import compiled
 from sfumato.privacy._kernels import forget, holds, take_in
 
 __all__ = [
@@ -194,7 +194,7 @@ def groups_of(table: CellTable, partition: Partition) -> tuple[Groups, int]:
     return groups, len(entry) - len(has_core)
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def join(groups, unit, q):  # type: ignore[no-untyped-def]
     """Move a unit from its group, if it has one, to group q."""
     old = groups.group[unit]
@@ -220,7 +220,7 @@ def join(groups, unit, q):  # type: ignore[no-untyped-def]
     groups.size[q] += groups.weight[unit]
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def new_group(groups, kept, cost):  # type: ignore[no-untyped-def]
     """The number of a new group without units."""
     free = groups.spare[-1] - 1
@@ -231,7 +231,7 @@ def new_group(groups, kept, cost):  # type: ignore[no-untyped-def]
     return q
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def unite(groups, q, into):  # type: ignore[no-untyped-def]
     """Move every unit of group q to another group."""
     unit = groups.head[q]
@@ -241,7 +241,7 @@ def unite(groups, q, into):  # type: ignore[no-untyped-def]
         unit = following
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def fits(codes, groups, unit, q):  # type: ignore[no-untyped-def]
     """Whether a unit has the values that a group shows."""
     first = groups.head[q]
@@ -256,7 +256,7 @@ def fits(codes, groups, unit, q):  # type: ignore[no-untyped-def]
     return same
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def rest_holds(groups, q, leaving, sensitive, rules, tally):  # type: ignore[no-untyped-def]
     """Whether the units of a group that are not marked as leaving satisfy all rules."""
     size = 0
@@ -274,7 +274,7 @@ def rest_holds(groups, q, leaving, sensitive, rules, tally):  # type: ignore[no-
     return good
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def refresh(codes, prices, groups):  # type: ignore[no-untyped-def]
     """Show again what all rows of a group have come to agree on; gives what that saves."""
     saved = np.int64(0)
@@ -299,7 +299,7 @@ def refresh(codes, prices, groups):  # type: ignore[no-untyped-def]
     return saved
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def total(groups):  # type: ignore[no-untyped-def]
     """Price of all stars."""
     price = np.int64(0)
@@ -309,7 +309,7 @@ def total(groups):  # type: ignore[no-untyped-def]
     return price
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _place(groups, group):  # type: ignore[no-untyped-def]
     """Put every unit into the group named."""
     for unit in range(group.shape[0]):

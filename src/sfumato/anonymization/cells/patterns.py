@@ -15,14 +15,13 @@ from itertools import combinations
 from math import comb
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
-from numba import types
-from numba.extending import intrinsic
 
 from sfumato.anonymization.cells.table import CellTable
 from sfumato.budget import Budget
+from sfumato.kernels.compiling import compiled
+from sfumato.kernels.direct_table import ones
 
 __all__ = ["MOST_PATTERNS", "Neighbours", "Patterns", "patterns_of"]
 
@@ -284,17 +283,7 @@ def _step(prices: Array) -> int:
 _AT_ONCE = 2048
 
 
-@intrinsic  # type: ignore[untyped-decorator]
-def _ones(typing_context: Any, word: Any) -> Any:
-    """Number of bits set."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        return builder.ctpop(arguments[0])
-
-    return types.uint64(types.uint64), generate
-
-
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _apart(words, i, first, last, within, masks, steps, differ, distances):  # type: ignore[no-untyped-def]
     """Distances of entry i from the entries first to last, in columns of `within` only."""
     differ, distances = differ[: last - first], distances[: last - first]
@@ -308,10 +297,10 @@ def _apart(words, i, first, last, within, masks, steps, differ, distances):  # t
         mask, step = masks[g] & within, steps[g]
         if mask:
             for z in range(differ.shape[0]):
-                distances[z] += step * np.int64(_ones(differ[z] & mask))
+                distances[z] += step * np.int64(ones(differ[z] & mask))
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _nearest_distances(words, counts, k, masks, steps, most, queries, nearest):  # type: ignore[no-untyped-def]
     """Fill in how far from each queried entry one must go to have k rows.
 
@@ -341,7 +330,7 @@ def _nearest_distances(words, counts, k, masks, steps, most, queries, nearest): 
                         break
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _near_groups(  # type: ignore[no-untyped-def]
     codes, words, counts, k, rounds, masks, steps, most, queue, kept
 ):
@@ -401,7 +390,7 @@ def _near_groups(  # type: ignore[no-untyped-def]
     return groups
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _closed_up(queue, waiting, gone, at, left):  # type: ignore[no-untyped-def]
     """Drop those who left the queue; gives how many remain."""
     stay = 0

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
@@ -42,6 +41,7 @@ from sfumato.anonymization.cells.table import (
     sort_classes,
 )
 from sfumato.budget import Budget
+from sfumato.kernels.compiling import compiled
 from sfumato.privacy._kernels import forget, holds, take_in
 
 __all__ = ["FEW_ROUNDS", "IMPROVEMENTS", "improved", "local_search", "rounds_of"]
@@ -198,7 +198,7 @@ _MOST_DONORS = 4096
 _FACTOR, _SUMMAND = np.uint64(6364136223846793005), np.uint64(1442695040888963407)
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _open_groups(  # type: ignore[no-untyped-def]
     codes, sensitive, rules, groups, elsewhere, keys_of, floor, first, kept, prices, heat, seed
 ):
@@ -270,7 +270,7 @@ def _open_groups(  # type: ignore[no-untyped-def]
     return saved
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _open(  # type: ignore[no-untyped-def]
     codes, sensitive, rules, groups, elsewhere, kept, price, members, taken, leaving, tally, loss
 ):
@@ -349,7 +349,7 @@ def _open(  # type: ignore[no-untyped-def]
     return gain
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _worth_dissolving(codes, groups, elsewhere, price, q, taken, leaving):  # type: ignore[no-untyped-def]
     """What is gained if the marked rows of q leave and the others go elsewhere; or a loss."""
     worth = taken[q] * (groups.cost[q] - price)
@@ -364,7 +364,7 @@ def _worth_dissolving(codes, groups, elsewhere, price, q, taken, leaving):  # ty
     return worth
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _fill(groups, price, members, taken, leaving, selected, count, k):  # type: ignore[no-untyped-def]
     """Add the cheapest donors until there are k; gives what they lose, a lot if there are none."""
     donors = np.empty(min(members.shape[0], _MOST_DONORS), np.int64)
@@ -390,7 +390,7 @@ def _fill(groups, price, members, taken, leaving, selected, count, k):  # type: 
     return np.int64(1) << 60
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _all_hold(groups, sensitive, rules, selected, count, leaving, tally):  # type: ignore[no-untyped-def]
     """Whether the new group and those it takes from satisfy all rules."""
     for i in range(count):
@@ -408,7 +408,7 @@ def _all_hold(groups, sensitive, rules, selected, count, leaving, tally):  # typ
     return good
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _gone(groups, q, leaving):  # type: ignore[no-untyped-def]
     unit = groups.head[q]
     while unit >= 0:
@@ -418,7 +418,7 @@ def _gone(groups, q, leaving):  # type: ignore[no-untyped-def]
     return True
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _find_elsewhere(codes, groups, ranked, multipliers, elsewhere):  # type: ignore[no-untyped-def]
     """For each unit the cheapest other group it fits, or -1.
 
@@ -458,7 +458,7 @@ _MOST_COUNTED = 4096
 """Rows of a group up to which its sensitive values are counted for a single move."""
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _reinsert(codes, sensitive, rules, groups, elsewhere):  # type: ignore[no-untyped-def]
     """Move and dissolve; gives what was saved."""
     k, ruled = rules.k, rules.kinds.shape[0] > 0
@@ -494,7 +494,7 @@ def _reinsert(codes, sensitive, rules, groups, elsewhere):  # type: ignore[no-un
     return saved
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _worth_elsewhere(codes, groups, elsewhere, q):  # type: ignore[no-untyped-def]
     """What is gained if every row of a group goes elsewhere; or a loss if one cannot."""
     worth, unit = np.int64(0), groups.head[q]
@@ -507,7 +507,7 @@ def _worth_elsewhere(codes, groups, elsewhere, q):  # type: ignore[no-untyped-de
     return worth
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _moved(groups, unit, other, leaving, sensitive, rules, tally):  # type: ignore[no-untyped-def]
     """Move a unit if both groups satisfy all rules afterwards; says whether it was moved."""
     own = groups.group[unit]
@@ -522,7 +522,7 @@ def _moved(groups, unit, other, leaving, sensitive, rules, tally):  # type: igno
     return False
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _dissolved(groups, elsewhere, q, leaving, sensitive, rules, tally):  # type: ignore[no-untyped-def]
     """Send every unit of a group elsewhere if all that take one still satisfy all rules."""
     units = np.empty(groups.size[q], np.int64)

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
@@ -18,6 +17,7 @@ from sfumato import kernels
 from sfumato.anonymization.axes import sensitive_of
 from sfumato.anonymization.problem import Problem
 from sfumato.errors import ColumnError, ParameterError, did_you_mean, spell
+from sfumato.kernels.compiling import compiled
 from sfumato.privacy import Rules
 
 __all__ = [
@@ -283,7 +283,7 @@ def _prices(problem: Problem) -> npt.NDArray[np.int64]:
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def key_of(codes, entry, kept, multipliers):  # type: ignore[no-untyped-def]
     """What a row shows under a pattern, as one number."""
     key = np.uint64(0)
@@ -312,7 +312,7 @@ class Keys(NamedTuple):
     kept: Array
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def move_keys(keys, kept):  # type: ignore[no-untyped-def]
     """Make `keys` those of another pattern: only columns in which the two differ are read."""
     for c in range(keys.columns.shape[0]):
@@ -326,19 +326,19 @@ def move_keys(keys, kept):  # type: ignore[no-untyped-def]
     keys.kept[0] = kept
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def new_marks(count):  # type: ignore[no-untyped-def]
     """Marks that say of most keys in one look that they are not among up to `count` others."""
     return np.zeros(8 << bits_for(count), np.bool_)
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def mark_of(key, bits):  # type: ignore[no-untyped-def]
     """Where a key is marked among eight times as many marks as slots."""
     return np.int64((key * _SPREAD) >> np.uint64(61 - bits))
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def bits_for(count):  # type: ignore[no-untyped-def]
     """Bits of a table that `count` keys fill to half at most."""
     bits = 4
@@ -347,14 +347,14 @@ def bits_for(count):  # type: ignore[no-untyped-def]
     return bits
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def new_slots(count):  # type: ignore[no-untyped-def]
     """An empty table for up to `count` keys: keys, stamps and numbers."""
     size = 1 << bits_for(count)
     return np.empty(size, np.uint64), np.full(size, -1, np.int64), np.empty(size, np.int32)
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def slot_of(key, bits, stamp, keys, stamps):  # type: ignore[no-untyped-def]
     """Where a key is, or would be, in the table; other stamps mean free."""
     at = np.int64((key * _SPREAD) >> np.uint64(64 - bits))
@@ -364,7 +364,7 @@ def slot_of(key, bits, stamp, keys, stamps):  # type: ignore[no-untyped-def]
     return at
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def number_classes(  # type: ignore[no-untyped-def]
     codes, entries, count, kept, multipliers, stamp, slots, numbers
 ):
@@ -384,7 +384,7 @@ def number_classes(  # type: ignore[no-untyped-def]
     return classes
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def sort_classes(numbers, count, classes, starts, order):  # type: ignore[no-untyped-def]
     """Positions of each class together: those of class c are order[starts[c]:starts[c + 1]]."""
     for c in range(classes + 1):

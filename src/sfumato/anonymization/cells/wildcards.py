@@ -14,7 +14,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
@@ -22,6 +21,7 @@ from sfumato import kernels
 from sfumato.anonymization.cells.partition import Partition
 from sfumato.anonymization.cells.table import CellTable
 from sfumato.budget import Budget
+from sfumato.kernels.compiling import compiled
 
 __all__ = ["Loosened", "fewest", "loosened"]
 
@@ -169,7 +169,7 @@ _MOST_TOGETHER = 128
 """Rows of a group up to which its pairs are counted; of larger ones only the first step is made."""
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _loosen(codes, k, prices, starts, entry, stars):  # type: ignore[no-untyped-def]
     """Take stars away from groups whose rows then still match k rows each, themselves included.
 
@@ -184,7 +184,7 @@ def _loosen(codes, k, prices, starts, entry, stars):  # type: ignore[no-untyped-
                 _show_more(codes, k, prices, rows, mine)
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _show_commonest(codes, rows, stars):  # type: ignore[no-untyped-def]
     """In every column show the value most rows have: equal values match, others meet a star."""
     n, all_ = rows.shape[0], stars[0]
@@ -205,7 +205,7 @@ def _show_commonest(codes, rows, stars):  # type: ignore[no-untyped-def]
                 stars[i] &= ~(np.int64(1) << c)
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _show_more(codes, k, prices, rows, stars):  # type: ignore[no-untyped-def]
     """Show cells that break few matches, as long as every row keeps k of them."""
     n, m = rows.shape[0], codes.shape[1]
@@ -221,7 +221,7 @@ def _show_more(codes, k, prices, rows, stars):  # type: ignore[no-untyped-def]
             allowed = 2 * allowed + 1
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _show(codes, k, rows, stars, apart, matches, i, c, allowed):  # type: ignore[no-untyped-def]
     """Show one cell if it breaks so many matches at most and leaves k to every row."""
     broken = 0

@@ -14,7 +14,9 @@ rules.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -482,7 +484,7 @@ def _disturb(world, now, piece, k, unit, company):  # type: ignore[no-untyped-de
     return True
 
 
-@bare
+@partial(bare, most=1 << 17, patience=20.0)
 def _anneal(world, now, company, rules, counts, turns, unit, heat, cooling):  # type: ignore[no-untyped-def]
     """Take a step at each of these pieces in turn; returns by how much the loss has fallen.
 
@@ -506,7 +508,7 @@ def _anneal(world, now, company, rules, counts, turns, unit, heat, cooling):  # 
         if piece > world.first[entry] and pieces[piece - 1, HOME] == home:
             continue  # no different from the one before it
         begin_step(now)
-        loss = -heat * unit * np.log(1.0 - draw(now.chance))
+        loss = -heat * unit * math.log(1.0 - draw(now.chance))
         good = _disturb(world, now, piece, rules.k, unit, company)
         good = good and _repair(world, now, rules, counts, loss + SLACK * unit)
         if good:

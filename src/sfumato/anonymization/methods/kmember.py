@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
@@ -36,6 +35,7 @@ from sfumato.anonymization.methods.pricing import (
 from sfumato.anonymization.problem import Problem, Solution
 from sfumato.anonymization.suppression import Blocks, allowed_blocks
 from sfumato.errors import ParameterError
+from sfumato.kernels.compiling import compiled
 from sfumato.privacy._kernels import clear, forget, holds, only_more_helps, take_in
 from sfumato.privacy.rules import CLOSE_EQUAL, CLOSE_ORDERED, CLOSE_TREE, DISTINCT, PERSONS
 
@@ -105,7 +105,7 @@ TRIES = 16
 """Groups that are asked to take a leftover before it goes to the pile."""
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _new(run, counts, rules):  # type: ignore[no-untyped-def]
     """Whether a run holds somebody who is not yet in the group."""
     for m in range(rules.runs[run], rules.runs[run + 1]):
@@ -114,7 +114,7 @@ def _new(run, counts, rules):  # type: ignore[no-untyped-def]
     return False
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _wanted(sensitive, size, counts, rules):  # type: ignore[no-untyped-def]
     """Whether these sensitive values bring a group that fails its rules nearer to holding them.
 
@@ -144,14 +144,14 @@ def _wanted(sensitive, size, counts, rules):  # type: ignore[no-untyped-def]
     return True
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _fill(head, ints, floats, memory, axis, starts, values, losses):  # type: ignore[no-untyped-def]
     """What a group would lose on an axis with each of its values."""
     for at in range(starts[axis], starts[axis + 1]):
         losses[at] = loss_with(head, ints, floats, memory, 0, axis, values[at])
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _farthest(codes, alive, losses):  # type: ignore[no-untyped-def]
     best, found = -1.0, 0
     for i in range(alive):
@@ -163,7 +163,7 @@ def _farthest(codes, alive, losses):  # type: ignore[no-untyped-def]
     return found
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _nearest(codes, alive, losses, now):  # type: ignore[no-untyped-def]
     """The candidate with which a group that loses `now` would lose least."""
     columns = codes.shape[1]
@@ -184,7 +184,7 @@ def _nearest(codes, alive, losses, now):  # type: ignore[no-untyped-def]
     return found
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _nearest_wanted(codes, alive, losses, who, sensitive, size, counts, rules):  # type: ignore[no-untyped-def]
     """As `_nearest`, among candidates whose sensitive values help; -1 if there is none."""
     best, found = np.inf, -1
@@ -197,7 +197,7 @@ def _nearest_wanted(codes, alive, losses, who, sensitive, size, counts, rules): 
     return found
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _cluster(table, weights, sensitive, members, prices, rules, groups, first):  # type: ignore[no-untyped-def]
     """Cluster the entries of one block; groups are numbered from `first` on. Returns the next."""
     columns = table.shape[1]
@@ -278,7 +278,7 @@ def _cluster(table, weights, sensitive, members, prices, rules, groups, first): 
     )
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _joins(entry, group, weights, sensitive, members, groups, sizes, first, counts, rules):  # type: ignore[no-untyped-def]
     """Whether a group still holds with one more entry."""
     clear(rules, counts)
@@ -289,7 +289,7 @@ def _joins(entry, group, weights, sensitive, members, groups, sizes, first, coun
     return holds(sizes[group - first] + weights[entry], counts, rules)
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def place_leftovers(  # type: ignore[no-untyped-def]
     table, weights, sensitive, members, leftovers, prices, rules, groups, first, last
 ):
@@ -388,7 +388,7 @@ def place_leftovers(  # type: ignore[no-untyped-def]
     return last + 1
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled(most=1 << 14, patience=10.0)
 def _cluster_blocks(table, weights, sensitive, order, starts, prices, rules, groups):  # type: ignore[no-untyped-def]
     """Cluster every block; block b is ``order[starts[b]:starts[b + 1]]``. Fills `groups`."""
     group = np.int64(0)

@@ -15,7 +15,6 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from typing import Any
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
@@ -25,6 +24,7 @@ from sfumato.anonymization.methods.pricing import prices_of
 from sfumato.anonymization.problem import Problem, Shape, Solution
 from sfumato.anonymization.suppression import Blocks, allowed_blocks
 from sfumato.hierarchy import EncodedHierarchy, Ranges
+from sfumato.kernels.compiling import compiled
 from sfumato.privacy._kernels import clear, enough, holds, take_in
 
 __all__ = ["descending_groups", "level_groups", "nodes_by_loss", "solve"]
@@ -234,7 +234,7 @@ def _placed(problem: Problem, table: Array, blocks: Blocks, groups: Array) -> Ar
     return groups
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _number_keys(keys, many, slots, number):  # type: ignore[no-untyped-def]
     """Number equal keys alike, in order of appearance; returns how many there are."""
     mask = slots.shape[0] - 1
@@ -253,7 +253,7 @@ def _number_keys(keys, many, slots, number):  # type: ignore[no-untyped-def]
     return found
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled(most=1 << 17)
 def _descend(  # type: ignore[no-untyped-def]
     table,
     weights,

@@ -9,9 +9,10 @@ innermost loops would cost more than what they do.
 
 from __future__ import annotations
 
+import math
+from functools import partial
 from typing import Any, NamedTuple
 
-import numba
 import numpy as np
 import numpy.typing as npt
 
@@ -19,6 +20,7 @@ from sfumato.anonymization.axes import axes_of
 from sfumato.anonymization.problem import Problem
 from sfumato.errors import ParameterError, did_you_mean
 from sfumato.hierarchy import EncodedHierarchy, ValueSets
+from sfumato.kernels.compiling import Loop, compiled
 
 __all__ = [
     "bare",
@@ -133,7 +135,7 @@ class _Pool:
         return np.concatenate(self.parts)
 
 
-bare = numba.njit(nogil=True, cache=True, _nrt=False)
+bare = partial(Loop, _nrt=False)
 """For functions that make no arrays: nobody counts references to those they are handed, which
 would take longer than what most of these functions do."""
 
@@ -314,7 +316,7 @@ def union_loss(head, ints, floats, memories, group, other):  # type: ignore[no-u
     return total
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def memories_of(head, ints, table, entry, groups, many):  # type: ignore[no-untyped-def]
     """What each of so many groups of pieces shows."""
     memories = np.zeros((many, head[-1, END]), np.int64)
@@ -329,7 +331,7 @@ def memories_of(head, ints, table, entry, groups, many):  # type: ignore[no-unty
     return memories
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def total_loss(head, ints, floats, table, entry, rows, groups, many):  # type: ignore[no-untyped-def]
     """What all rows of so many groups of pieces lose, over all axes."""
     memories = memories_of(head, ints, table, entry, groups, many)
@@ -349,7 +351,7 @@ _ROUNDING = 1e-9
 """Losses that differ by less are the same."""
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _telling_axes(table, members, head, ints, floats, memory):  # type: ignore[no-untyped-def]
     """The axes, first those of few positions on which strangers lose much together.
 
@@ -367,11 +369,11 @@ def _telling_axes(table, members, head, ints, floats, memory):  # type: ignore[n
         seen = np.zeros(table[:, axis].max() + 1, np.bool_)
         for member in members:
             seen[table[member, axis]] = True
-        spread[axis] /= np.log(2.0 + seen.sum())
+        spread[axis] /= math.log(2.0 + seen.sum())
     return np.argsort(-spread, kind="mergesort")
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def number_positions(table, members, axes):  # type: ignore[no-untyped-def]
     """The positions of entries numbered through all axes: codes, where axes start, positions."""
     many, columns = members.shape[0], axes.shape[0]
@@ -389,7 +391,7 @@ def number_positions(table, members, axes):  # type: ignore[no-untyped-def]
     return codes, starts, values
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _insert(near, price, found, entry, loss):  # type: ignore[no-untyped-def]
     """Insert an entry into a list sorted by loss, of which it is one; the last may fall out."""
     at = min(found, price.shape[0] - 1)
@@ -399,7 +401,7 @@ def _insert(near, price, found, entry, loss):  # type: ignore[no-untyped-def]
     price[at], near[at] = loss, entry
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _leads(codes):  # type: ignore[no-untyped-def]
     """On how many first axes each sorted member agrees with the one before it; the last has 0."""
     many, columns = codes.shape
@@ -410,7 +412,7 @@ def _leads(codes):  # type: ignore[no-untyped-def]
     return leads
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _skips(leads, columns):  # type: ignore[no-untyped-def]
     """The next member after each that differs from it on the first axes: one, two, three …"""
     many = leads.shape[0] - 1
@@ -421,7 +423,7 @@ def _skips(leads, columns):  # type: ignore[no-untyped-def]
     return skips
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _near_one(codes, members, leads, skips, losses, i, limit, near, price):  # type: ignore[no-untyped-def]
     """Fill the list of member number i, given its losses by position.
 
@@ -452,7 +454,7 @@ def _near_one(codes, members, leads, skips, losses, i, limit, near, price):  # t
             z = leads[j]
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled
 def _limit(codes, place, losses, member, other, near):  # type: ignore[no-untyped-def]
     """A loss below which there are enough members: what those near another one lose, and itself."""
     worst = 0.0
@@ -468,7 +470,7 @@ def _limit(codes, place, losses, member, other, near):  # type: ignore[no-untype
     return worst + _ROUNDING
 
 
-@numba.njit(nogil=True, cache=True)
+@compiled(most=1 << 17, patience=10.0)
 def nearest_entries(table, order, starts, head, ints, floats, near):  # type: ignore[no-untyped-def]
     """For every entry those of its part with which it would lose least, -1 where too few.
 

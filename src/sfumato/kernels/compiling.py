@@ -1,0 +1,308 @@
+"""When loops are compiled: not before it pays.
+
+Compiling takes a tenth of a second to some seconds a loop, once on a machine. A table of a thousand
+rows is done before that by other means: by numpy where the same answer is a line or two, and by
+running a loop as the Python that it is. Both give what the compiled loop gives.
+
+`compiled` marks a loop. Nothing is loaded before a loop is first used.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import os
+import stat
+import tempfile
+import threading
+import time
+import types
+from collections.abc import Callable
+from functools import cache, cached_property, partial, update_wrapper
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from numpy.lib.array_utils import byte_bounds
+
+__all__ = ["Loop", "by_numpy", "compiled", "njit"]
+
+_FEW = 256
+"""Entries up to which numpy is as quick as a compiled loop."""
+
+_MANY = 1 << 17
+"""Entries from which on a single call is reason enough to compile."""
+
+_LOADING = 1 << 22
+"""Entries in all that numpy has done in the time it takes to load compiled loops from disk …"""
+
+_COMPILING = 1 << 25
+"""… and in the time it takes to compile them."""
+
+
+class _Work:
+    """What numpy has done in this process that compiled loops could have done."""
+
+    entries = 0
+
+
+def by_numpy(entries: int) -> bool:
+    """Whether numpy should go through so many entries, so that nothing needs to be compiled."""
+    if entries <= _FEW:
+        return True
+    if entries >= _MANY:
+        return False
+    _Work.entries += entries
+    if _Work.entries < _LOADING:
+        return True
+    return _Work.entries < _COMPILING and not _stored()
+
+
+@cache
+def _stored() -> bool:
+    """Whether loops that measuring and scanning need have been compiled before."""
+    from sfumato.kernels import direct_table, hash_table
+
+    return bool(direct_table._mark.stored and hash_table._number.stored)
+
+
+class Loop:
+    """A function that numba compiles, or that runs as it is as long as it has little to do.
+
+    Parameters
+    ----------
+    function
+        The loop, over numbers and arrays. What it gives must not depend on how it runs: it takes
+        logarithms and roots from `math`, and widens what it adds to a count from an array of its
+        own that is narrower than 64 bits.
+    most
+        Numbers in the arrays up to which it may run as it is.
+    patience
+        Seconds that it may run as it is, in all: about what compiling it takes.
+    options
+        More for numba.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        *,
+        most: int = 1 << 15,
+        patience: float = 4.0,
+        **options: Any,
+    ) -> None:
+        self.py_func = function
+        self.most = most
+        self.patience = patience
+        self._options = options
+        self._settled: Callable[..., Any] | None = None
+        update_wrapper(self, function)
+
+    def __call__(self, *arguments: Any) -> Any:
+        """Run it."""
+        if self._settled is not None:
+            return self._settled(*arguments)
+        if self._may_run_as_it_is(arguments):
+            start = time.monotonic()
+            try:
+                return self.interpreted(*arguments)
+            except _TooLong:
+                self.patience = 0.0
+            finally:
+                self.patience -= time.monotonic() - start
+        self._settled = self.dispatcher
+        return self._settled(*arguments)
+
+    @cached_property
+    def dispatcher(self) -> Any:
+        """Numba's own object."""
+        # What is not said of memory, a loop takes from the one that happens to call it first.
+        return njit(**{"nogil": True, "_nrt": True, **self._options})(self.py_func)
+
+    @property
+    def _numba_type_(self) -> Any:
+        """How numba sees this loop inside of another."""
+        return self.dispatcher._numba_type_
+
+    @cached_property
+    def plain(self) -> Callable[..., Any]:
+        """The loop as Python, and so are all loops that it calls."""
+        scope = dict(self.py_func.__globals__)
+        code = self.py_func.__code__
+        twin = types.FunctionType(code, scope, code.co_name, self.py_func.__defaults__)
+        self.__dict__["plain"] = twin  # a loop may call itself
+        for name in code.co_names:
+            if hasattr(scope.get(name), "plain"):
+                scope[name] = scope[name].plain
+        return twin
+
+    def interpreted(self, *arguments: Any) -> Any:
+        """Run it as Python; whole numbers have 64 bits, as numba computes with them.
+
+        It works on copies: where its patience ends before it does, nothing has happened.
+        """
+        copies: list[tuple[Any, Any]] = []
+        own = [_copied(argument, copies) for argument in arguments]
+        with np.errstate(over="ignore"), _Alarm(self.patience):
+            result = self.plain(*own)
+        for array, copy in copies:
+            if not np.array_equal(array, copy):
+                array[...] = copy
+        return result
+
+    @property
+    def stored(self) -> bool:
+        """Whether it was compiled before, for some types, and the code lies on disk."""
+        source = Path(self.py_func.__code__.co_filename)
+        folder = self.dispatcher.stats.cache_path
+        found = (
+            ()
+            if folder is None
+            else Path(folder).glob(f"{source.stem}.{self.py_func.__name__}-*.nbi")
+        )
+        return any(index.stat().st_mtime >= source.stat().st_mtime for index in found)
+
+    def _may_run_as_it_is(self, arguments: tuple[Any, ...]) -> bool:
+        """Whether it has little to do, and was not compiled before for such arguments."""
+        if self.patience <= 0 or not _few(arguments, self.most):
+            return False
+        if not self.stored:
+            return True
+        signature = tuple(map(self.dispatcher.typeof_pyval, arguments))
+        index = self.dispatcher._cache._cache_file._load_index()
+        return all(key[0] != signature for key in index)
+
+
+def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Numba's own, keeping what it compiles: beside the package, or where that can be written."""
+    import numba
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        _listen()
+        try:
+            return numba.njit(cache=True, **options)(function)
+        except RuntimeError:  # neither the package nor the user's folder can be written
+            folder = _own_folder()
+            if folder is None:
+                return numba.njit(**options)(function)
+            numba.config.CACHE_DIR = folder
+            return numba.njit(cache=True, **options)(function)
+
+    return decorate
+
+
+def compiled(
+    function: Callable[..., Any] | None = None, *, most: int = 1 << 15, patience: float = 4.0
+) -> Any:
+    """Mark a loop, with or without saying up to when it may run as it is; see `Loop`."""
+    if function is None:
+        return partial(Loop, most=most, patience=patience)
+    return Loop(function, most=most, patience=patience)
+
+
+def _few(arguments: tuple[Any, ...], most: int) -> bool:
+    """Whether the arguments are numbers and arrays apart from each other, with few numbers."""
+    arrays: list[npt.NDArray[Any]] = []
+    waiting = list(arguments)
+    for value in waiting:
+        if isinstance(value, tuple):
+            waiting += value
+        elif isinstance(value, np.ndarray):
+            arrays.append(value)
+        elif not isinstance(value, int | float | np.generic):
+            return False
+    if sum(array.size for array in arrays) > most:
+        return False
+    bounds = sorted(byte_bounds(array) for array in arrays if array.size)
+    return all(end <= start for (_, end), (start, _) in itertools.pairwise(bounds))
+
+
+def _copied(value: Any, copies: list[tuple[Any, Any]]) -> Any:
+    """The same with arrays of its own; `copies` collects those that may be written, and theirs."""
+    if isinstance(value, tuple):
+        items = [_copied(item, copies) for item in value]
+        return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+    narrow = isinstance(value, np.ndarray | np.integer) and value.dtype.kind in "iu"
+    if narrow and value.itemsize < 8:
+        copy = value.astype(np.int64)
+    elif isinstance(value, np.ndarray):
+        copy = value.copy()
+    else:
+        return value
+    if isinstance(value, np.ndarray) and value.flags.writeable:
+        copies.append((value, copy))
+    return copy
+
+
+class _TooLong(BaseException):
+    """A loop has run as it is for longer than compiling takes."""
+
+
+class _Alarm:
+    """Raises `_TooLong` in the thread that set it, unless what it guards ends before."""
+
+    def __init__(self, seconds: float) -> None:
+        self._thread = threading.get_ident()
+        self._timer = threading.Timer(seconds, self._ring)
+        self._timer.daemon = True
+        self._lock = threading.Lock()
+        self._rang = self._over = False
+
+    def _ring(self) -> None:
+        with self._lock:
+            if not self._over:
+                self._rang = True
+                error = ctypes.py_object(_TooLong)
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._thread), error)
+
+    def __enter__(self) -> None:
+        self._timer.start()
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._timer.cancel()
+        with self._lock:
+            self._over = True
+        while self._rang and kind is None:
+            time.sleep(0.001)  # it is on its way
+
+
+@cache
+def _listen() -> None:
+    """Stop the clock of all budgets while numba compiles, and say so."""
+    from numba.core import event
+
+    from sfumato.budget import Clock
+
+    class Compiling(event.Listener):  # type: ignore[misc]
+        depth = 0
+
+        def on_start(self, event: Any) -> None:
+            self.depth += 1
+            if self.depth == 1:
+                Clock.stop("compiling, once on this machine")
+
+        def on_end(self, event: Any) -> None:
+            self.depth -= 1
+            if self.depth == 0:
+                Clock.go_on()
+
+    event.register("numba:compile", Compiling())
+
+
+def _own_folder() -> str | None:
+    """A folder of this user's alone for compiled code; None where none can be made.
+
+    What lies in it is run, so nobody else may be able to write there.
+    """
+    user = getattr(os, "getuid", lambda: "user")()
+    folder = Path(tempfile.gettempdir(), f"sfumato-compiled-{user}")
+    try:
+        folder.mkdir(mode=0o700, exist_ok=True)
+        found = folder.lstat()
+        others = found.st_mode & 0o077 or not stat.S_ISDIR(found.st_mode)
+        if os.name == "posix" and (others or found.st_uid != user):
+            return tempfile.mkdtemp(prefix="sfumato-compiled-")
+    except OSError:
+        return None
+    return str(folder)
