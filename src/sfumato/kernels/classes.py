@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.kernels import compiling
-from sfumato.kernels.compiling import compiled
+from sfumato.kernels.compiling import always_compiled
 from sfumato.kernels.groups import Histogram, group_sums, histogram_of
 from sfumato.kernels.keys import LARGEST_SPACE, Columns, keys_of, usable_threads
 
@@ -40,7 +40,7 @@ MOST_WEIGHED_CELLS = 1 << 22
 _SAMPLE = 1 << 15
 
 
-@compiled
+@always_compiled
 def _first_entries(ids, first):  # type: ignore[no-untyped-def]
     for i in range(len(ids) - 1, -1, -1):
         first[np.int64(ids[i])] = i

@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 from numpy.lib.array_utils import byte_bounds
 
-__all__ = ["Loop", "by_numpy", "compiled", "njit"]
+__all__ = ["Loop", "always_compiled", "by_numpy", "compiled", "njit"]
 
 _FEW = 256
 """Entries up to which numpy is as quick as a compiled loop."""
@@ -165,7 +165,7 @@ class Loop:
 
     def _may_run_as_it_is(self, arguments: tuple[Any, ...]) -> bool:
         """Whether it has little to do, and was not compiled before for such arguments."""
-        if self.patience <= 0 or not _few(arguments, self.most):
+        if not self.most or self.patience <= 0 or not _few(arguments, self.most):
             return False
         if not self.stored:
             return True
@@ -199,6 +199,10 @@ def compiled(
     if function is None:
         return partial(Loop, most=most, patience=patience)
     return Loop(function, most=most, patience=patience)
+
+
+always_compiled = partial(Loop, most=0)
+"""Marks a loop that is called only where numpy would take longer; it may see memory directly."""
 
 
 def _few(arguments: tuple[Any, ...], most: int) -> bool:

@@ -16,7 +16,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from sfumato.kernels.compiling import compiled
+from sfumato.kernels.compiling import always_compiled
 from sfumato.kernels.groups import Histogram, histogram_of
 from sfumato.kernels.keys import BLOCK, Columns, spans, together
 
@@ -41,13 +41,13 @@ def _pointer(typing: Any, address: Any) -> Any:
     return types.voidptr(types.uint64), generate
 
 
-@compiled
+@always_compiled
 def _add(codes, radix, keys):  # type: ignore[no-untyped-def]
     for i in range(len(codes)):
         keys[i] += keys.dtype.type(codes[i]) * radix
 
 
-@compiled
+@always_compiled
 def fill_keys(addresses, widths, radices, start, stop, keys):  # type: ignore[no-untyped-def]
     """Keys of the entries start … stop."""
     entries = stop - start
@@ -78,7 +78,7 @@ def ones(typing: Any, word: Any) -> Any:
 ones.plain = lambda word: int(word).bit_count()
 
 
-@compiled
+@always_compiled
 def _count_in_lanes(addresses, widths, radices, start, stop, table):  # type: ignore[no-untyped-def]
     keys = np.empty(BLOCK, np.uint32)
     for at in range(start, stop, BLOCK):
@@ -94,7 +94,7 @@ def _count_in_lanes(addresses, widths, radices, start, stop, table):  # type: ig
             table[0, keys[i]] += 1
 
 
-@compiled
+@always_compiled
 def _count_in_bytes(addresses, widths, radices, start, stop, table, carried):  # type: ignore[no-untyped-def]
     """Count modulo 256; a key is listed each time its cell runs over. Returns how many are."""
     keys = np.empty(BLOCK, np.uint32)
@@ -111,7 +111,7 @@ def _count_in_bytes(addresses, widths, radices, start, stop, table, carried):  #
     return carries
 
 
-@compiled
+@always_compiled
 def _add_bytes(total, words, table, carried):  # type: ignore[no-untyped-def]
     """Add a table of bytes to another; words are the same bytes, eight at a time."""
     carries = 0
@@ -126,7 +126,7 @@ def _add_bytes(total, words, table, carried):  # type: ignore[no-untyped-def]
     return carries
 
 
-@compiled
+@always_compiled
 def _count_bytes(words, table, histogram):  # type: ignore[no-untyped-def]
     for word in range(len(words)):
         if words[word] != 0:
@@ -134,7 +134,7 @@ def _count_bytes(words, table, histogram):  # type: ignore[no-untyped-def]
                 histogram[table[cell]] += 1
 
 
-@compiled
+@always_compiled
 def _weigh(addresses, widths, radices, start, stop, weights, table):  # type: ignore[no-untyped-def]
     keys = np.empty(BLOCK, np.uint32)
     for at in range(start, stop, BLOCK):
@@ -144,7 +144,7 @@ def _weigh(addresses, widths, radices, start, stop, weights, table):  # type: ig
             table[keys[i]] += weights[at + i]
 
 
-@compiled
+@always_compiled
 def _count(addresses, widths, radices, start, stop, table):  # type: ignore[no-untyped-def]
     keys = np.empty(BLOCK, np.uint32)
     for at in range(start, stop, BLOCK):
@@ -154,7 +154,7 @@ def _count(addresses, widths, radices, start, stop, table):  # type: ignore[no-u
             table[keys[i]] += 1
 
 
-@compiled
+@always_compiled
 def _mark(addresses, widths, radices, start, stop, marks):  # type: ignore[no-untyped-def]
     keys = np.empty(BLOCK, np.uint32)
     for at in range(start, stop, BLOCK):
@@ -164,7 +164,7 @@ def _mark(addresses, widths, radices, start, stop, marks):  # type: ignore[no-un
             marks[keys[i]] = 1
 
 
-@compiled
+@always_compiled
 def _index(words, ranks):  # type: ignore[no-untyped-def]
     """Each word of marks beside the number of marks before it; returns the number of all."""
     before = np.uint64(0)
@@ -175,7 +175,7 @@ def _index(words, ranks):  # type: ignore[no-untyped-def]
     return before
 
 
-@compiled
+@always_compiled
 def _number(addresses, widths, radices, start, stop, ranks, ids):  # type: ignore[no-untyped-def]
     """Rank of each entry's key among the marked ones."""
     keys = np.empty(BLOCK, np.uint32)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.kernels import compiling
-from sfumato.kernels.compiling import Loop, compiled
+from sfumato.kernels.compiling import Loop, always_compiled
 
 __all__ = [
     "Histogram",
@@ -23,19 +23,19 @@ __all__ = [
 CodeArray = npt.NDArray[Any]
 
 
-@compiled
+@always_compiled
 def _count(groups, sums):  # type: ignore[no-untyped-def]
     for i in range(len(groups)):
         sums[np.int64(groups[i])] += 1
 
 
-@compiled
+@always_compiled
 def _sum(groups, weights, sums):  # type: ignore[no-untyped-def]
     for i in range(len(groups)):
         sums[np.int64(groups[i])] += weights[i]
 
 
-@compiled
+@always_compiled
 def _rows(groups, places, order):  # type: ignore[no-untyped-def]
     for i in range(len(groups)):
         group = np.int64(groups[i])
@@ -44,14 +44,14 @@ def _rows(groups, places, order):  # type: ignore[no-untyped-def]
         places[group] = place + 1
 
 
-@compiled
+@always_compiled
 def _min(groups, codes, least):  # type: ignore[no-untyped-def]
     for i in range(len(groups)):
         group = np.int64(groups[i])
         least[group] = min(least[group], codes[i])
 
 
-@compiled
+@always_compiled
 def _max(groups, codes, most):  # type: ignore[no-untyped-def]
     for i in range(len(groups)):
         group = np.int64(groups[i])
@@ -174,7 +174,7 @@ _COMMON = 1 << 14
 """Sizes below this are counted in a table; larger ones are few and sorted."""
 
 
-@compiled
+@always_compiled
 def _count_sizes(sizes, table, large):  # type: ignore[no-untyped-def]
     """Count small sizes and list large ones; returns how many would be listed."""
     listed = 0

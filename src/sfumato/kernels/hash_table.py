@@ -12,7 +12,7 @@ import itertools
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.kernels.compiling import compiled
+from sfumato.kernels.compiling import always_compiled
 from sfumato.kernels.direct_table import fill_keys
 from sfumato.kernels.keys import BLOCK, Columns, spans, together
 from sfumato.kernels.ranking import sorted_order
@@ -30,7 +30,7 @@ FREE = np.uint64(0xFFFFFFFFFFFFFFFF)
 _ALL_BITS = np.uint64(0)
 
 
-@compiled
+@always_compiled
 def scatter(key):  # type: ignore[no-untyped-def]
     """Odd multiples and a folded shift are bijections; two of them mix all bits."""
     key *= _ODD
@@ -45,7 +45,7 @@ def _gather(scattered: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
     return keys * np.uint64(pow(int(_ODD), -1, 1 << 64))
 
 
-@compiled
+@always_compiled
 def slot(slots, key, bits):  # type: ignore[no-untyped-def]
     """Where a key is, or the free slot where it belongs."""
     mask = np.uint64(len(slots) - 1)
@@ -55,7 +55,7 @@ def slot(slots, key, bits):  # type: ignore[no-untyped-def]
     return at
 
 
-@compiled
+@always_compiled
 def _fill(addresses, widths, radices, start, stop, bits, sizes):  # type: ignore[no-untyped-def]
     """How many entries fall into each bucket."""
     keys = np.empty(BLOCK, np.uint64)
@@ -67,7 +67,7 @@ def _fill(addresses, widths, radices, start, stop, bits, sizes):  # type: ignore
             sizes[np.int64(scatter(keys[i]) >> shift)] += 1
 
 
-@compiled
+@always_compiled
 def _deal(addresses, widths, radices, start, stop, bits, next_place, scattered, entries):  # type: ignore[no-untyped-def]
     """Put keys (and entry numbers, if there is room for them) into their buckets."""
     keys = np.empty(BLOCK, np.uint64)
@@ -86,7 +86,7 @@ def _deal(addresses, widths, radices, start, stop, bits, next_place, scattered, 
                 entries[place] = at + i
 
 
-@compiled
+@always_compiled
 def _grow(slots, numbers, bits):  # type: ignore[no-untyped-def]
     wider = np.full(4 * len(slots), FREE, np.uint64)
     moved = np.empty(4 * len(slots), np.uint32)
@@ -98,7 +98,7 @@ def _grow(slots, numbers, bits):  # type: ignore[no-untyped-def]
     return wider, moved
 
 
-@compiled
+@always_compiled
 def _number(marks, first, last, bits, scattered, locals_, distinct, counts):  # type: ignore[no-untyped-def]
     """Number the keys of each bucket in order of appearance, from 0 in every bucket.
 
@@ -125,7 +125,7 @@ def _number(marks, first, last, bits, scattered, locals_, distinct, counts):  # 
         counts[bucket] = found
 
 
-@compiled
+@always_compiled
 def _count(marks, first, last, bits, scattered, totals):  # type: ignore[no-untyped-def]
     """Sizes of the classes of each bucket, at the front of its own stretch of `totals`."""
     slots = np.empty(_FEWEST_SLOTS, np.uint64)
@@ -149,7 +149,7 @@ def _count(marks, first, last, bits, scattered, totals):  # type: ignore[no-unty
                 totals[begin + numbers[at]] += 1
 
 
-@compiled
+@always_compiled
 def _place(marks, first, last, entries, locals_, bases, ranks, ids):  # type: ignore[no-untyped-def]
     """Class numbers back to where the entries were."""
     ranked = len(ranks) > 0
@@ -160,7 +160,7 @@ def _place(marks, first, last, entries, locals_, bases, ranks, ids):  # type: ig
             ids[entries[i]] = ranks[number] if ranked else number
 
 
-@compiled
+@always_compiled
 def _fill_slots(keys, slots, numbers):  # type: ignore[no-untyped-def]
     for i in range(len(keys)):
         key = scatter(keys[i])
@@ -169,7 +169,7 @@ def _fill_slots(keys, slots, numbers):  # type: ignore[no-untyped-def]
         numbers[at] = i
 
 
-@compiled
+@always_compiled
 def _find(addresses, widths, radices, entries, slots, numbers, missing, found):  # type: ignore[no-untyped-def]
     """Number of each entry's key, or `missing`; without slots a key is its own place."""
     keys = np.empty(BLOCK, np.uint64)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from sfumato.kernels import compiling
 from sfumato.kernels.classes import class_ids
-from sfumato.kernels.compiling import compiled
+from sfumato.kernels.compiling import always_compiled
 from sfumato.kernels.groups import group_rows, group_sums
 
 __all__ = ["Partition", "pairs_after", "partition_of", "renumbered", "split", "whole"]
@@ -59,7 +59,7 @@ class Partition:
         return len(self.starts) - 1
 
 
-@compiled
+@always_compiled
 def _pairs_after(rows, starts, codes, weights, together, bound):  # type: ignore[no-untyped-def]
     """Pairs left after a split; `together` is zeroed scratch, one cell a code."""
     pairs = np.int64(0)
@@ -91,7 +91,7 @@ def _pairs_after(rows, starts, codes, weights, together, bound):  # type: ignore
     return pairs
 
 
-@compiled
+@always_compiled
 def _split(rows, starts, codes, sizes, places, appeared, new_rows, new_starts):  # type: ignore[no-untyped-def]
     """Entries and starts of the finer classes; `sizes` is zeroed scratch, one cell a code."""
     written = np.int64(0)
@@ -126,7 +126,7 @@ def _split(rows, starts, codes, sizes, places, appeared, new_rows, new_starts): 
     return classes, written
 
 
-@compiled
+@always_compiled
 def _pairs_within(rows, starts, weights):  # type: ignore[no-untyped-def]
     """Pairs of rows in a common class and in different entries."""
     pairs = np.int64(0)
@@ -138,7 +138,7 @@ def _pairs_within(rows, starts, weights):  # type: ignore[no-untyped-def]
     return pairs
 
 
-@compiled
+@always_compiled
 def _collect(ids, places, rows):  # type: ignore[no-untyped-def]
     for i in range(len(ids)):
         place = places[ids[i]]

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.kernels import compiling
-from sfumato.kernels.compiling import compiled
+from sfumato.kernels.compiling import always_compiled
 from sfumato.kernels.groups import group_rows
 
 __all__ = [
@@ -37,7 +37,7 @@ _BYTES = 7
 """Bytes of a text in one key; the eighth says how many of them there are."""
 
 
-@compiled
+@always_compiled
 def _sort_by_digit(keys, order, shift, places, sorted_keys, sorted_order):  # type: ignore[no-untyped-def]
     """One stable pass of a radix sort; numbers travel with their keys."""
     for i in range(len(keys)):
@@ -51,7 +51,7 @@ def _sort_by_digit(keys, order, shift, places, sorted_keys, sorted_order):  # ty
         places[at] += 1
 
 
-@compiled
+@always_compiled
 def _text_keys(data, offsets, texts, depth, keys):  # type: ignore[no-untyped-def]
     """Bytes depth … depth + 7 of each text as a number, and below them how many are left.
 
@@ -195,7 +195,7 @@ def translate(numbers: npt.NDArray[Any], codes: npt.NDArray[Any], out: npt.NDArr
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 
 
-@compiled
+@always_compiled
 def number_nearby(values, valid, base, table, seen, found, start, numbers):  # type: ignore[no-untyped-def]
     """Number values of base … base + len(table); stops at the first one outside.
 
@@ -222,7 +222,7 @@ def number_nearby(values, valid, base, table, seen, found, start, numbers):  # t
     return len(values), found
 
 
-@compiled
+@always_compiled
 def number_hashed(values, valid, slots, seen, found, start, numbers):  # type: ignore[no-untyped-def]
     """Number any values; stops when the table is half full or `seen` is full."""
     mask = np.uint64(len(slots) - 1)
@@ -245,13 +245,13 @@ def number_hashed(values, valid, slots, seen, found, start, numbers):  # type: i
     return len(values), found
 
 
-@compiled
+@always_compiled
 def _home(value, mask):  # type: ignore[no-untyped-def]
     key = np.uint64(value) * _SPREAD
     return (key ^ (key >> np.uint64(32))) & mask
 
 
-@compiled
+@always_compiled
 def grown(seen, found, size):  # type: ignore[no-untyped-def]
     """A larger hash table of the values seen so far."""
     slots = np.zeros(size, np.uint32)
@@ -264,7 +264,7 @@ def grown(seen, found, size):  # type: ignore[no-untyped-def]
     return slots
 
 
-@compiled
+@always_compiled
 def _number_indices(indices, valid, occurs, numbers):  # type: ignore[no-untyped-def]
     nulls = len(valid) > 0
     for i in range(len(indices)):
@@ -275,7 +275,7 @@ def _number_indices(indices, valid, occurs, numbers):  # type: ignore[no-untyped
         occurs[number] = True
 
 
-@compiled
+@always_compiled
 def _translate(numbers, codes, out):  # type: ignore[no-untyped-def]
     for i in range(len(numbers)):
         out[i] = codes[np.int64(numbers[i])]

@@ -265,7 +265,8 @@ def _contains_any(sets: Matrix, smaller: Matrix) -> npt.NDArray[np.bool_]:
     sizes = smaller.sum(axis=1, dtype=np.float32)
     for start in range(0, len(sets), 4096):
         part = sets[start : start + 4096].astype(np.float32)
-        common = part @ smaller.T.astype(np.float32)
+        with np.errstate(invalid="ignore"):  # of what fills up the last block in some libraries
+            common = part @ smaller.T.astype(np.float32)
         answer[start : start + 4096] = (common == sizes).any(axis=1)
     return answer
 
