@@ -144,7 +144,7 @@ class Loop:
         """
         copies: list[tuple[Any, Any]] = []
         own = [_copied(argument, copies) for argument in arguments]
-        with np.errstate(over="ignore"), _Alarm(self.patience):
+        with np.errstate(all="ignore", divide="raise"), _Alarm(self.patience):
             result = self.plain(*own)
         for array, copy in copies:
             if not np.array_equal(array, copy):
