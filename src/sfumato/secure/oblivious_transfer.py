@@ -365,7 +365,7 @@ def _chunks(total: int) -> list[tuple[int, int]]:
     return [(start, min(_CHUNK, total - start)) for start in range(0, total, _CHUNK)]
 
 
-@njit(cache=True, nogil=True)
+@njit(nogil=True)
 def flip(q, flipped, low, high):  # type: ignore[no-untyped-def]
     """Add Δ = (low, high) to the rows of q whose bit in `flipped` (uint8, lowest first) is one."""
     for i in range(len(q)):
