@@ -98,7 +98,8 @@ def require_new_names(added: set[str], table: Table) -> None:
         raise ColumnError(
             f"the release needs a column `{taken[0]}`, and the table already has one",
             where=table.name,
-            remedy=f"Rename it, or make starred columns text ({spell('suppressed_as', 'text')}).",
+            remedy=f"Rename it, or make starred columns text ({spell('suppressed_as', 'text')}); "
+            "bounds can be shown as middles.",
         )
 
 
