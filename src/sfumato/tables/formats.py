@@ -95,6 +95,8 @@ _KNOWN_OTHERS: tuple[tuple[bytes, str, str], ...] = (
 _CONTROL = re.compile(rb"[\x01-\x08\x0e-\x1a\x1c-\x1f]")
 _MOST_CONTROL = 0.02
 """Share of control characters from which on bytes are no text."""
+_FEW_CONTROL = 8
+"""So many may be in the text of a short file, whatever their share."""
 
 
 @dataclass(frozen=True)
@@ -150,7 +152,7 @@ def kind_of(first: bytes, where: str) -> tuple[Kind, Compression | None]:
     for pattern, what, remedy in _KNOWN_OTHERS:
         if re.match(pattern, first, re.DOTALL):
             raise SourceError(f"this is {what}, not a table", where=where, remedy=remedy)
-    if len(_CONTROL.findall(first)) > _MOST_CONTROL * len(first):
+    if len(_CONTROL.findall(first)) > max(_FEW_CONTROL, _MOST_CONTROL * len(first)):
         raise SourceError(
             "this is binary data of an unknown kind, not a table", where=where, remedy=_EXPORT
         )
