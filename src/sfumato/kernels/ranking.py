@@ -107,7 +107,7 @@ def text_ranks(
     ([1, 0, 1], [1, 0])
     """
     texts = len(offsets) - 1
-    if compiling.by_numpy(texts + len(data)):
+    if compiling.by_numpy(texts):
         return _few_text_ranks(data.tobytes(), offsets)
     order = np.arange(texts, dtype=np.uint32)
     begins = np.zeros(texts, np.bool_)  # where, in ascending order, a text differs from the last
