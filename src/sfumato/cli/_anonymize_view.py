@@ -146,6 +146,8 @@ def _of_the_method(release: Release) -> dict[str, str]:
             f"{details['loss_before']:.4f} by {details['start']}, "
             f"{details['loss_after']:.4f} after {rounds}"
         )
+        if abs(release.utility.get("ncp", 0.0) - details["loss_after"]) > 1e-9:
+            told["search"] += ", with exact ends"
     if release.lower_bound is not None and "loss_after" in details:
         told["proven"] = f"no recoding with these trees loses less than {release.lower_bound:.4f}"
     if "in_parts" in details:
