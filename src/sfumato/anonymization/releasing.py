@@ -243,12 +243,21 @@ def _is_kept(solution: Solution, column: str) -> bool:
     """Whether every group shows one value of a column, so that nothing is to be written anew.
 
     Of a part nobody knows: others may blur the column, and all parts must write the same columns.
+    Bytes are written as text, which every file can carry.
     """
-    if solution.problem.part:
+    values = solution.problem.entries.values_of(column)
+    if solution.problem.part or _is_binary(values.type):
         return False
     shown = solution.published[column]
     used = shown.codes[: len(solution.sizes)][solution.sizes > 0]
     return bool((shown.leaf_count[used] == 1).all())
+
+
+def _is_binary(kind: pa.DataType) -> bool:
+    from pyarrow import types as named
+
+    tests = (named.is_binary, named.is_large_binary, named.is_fixed_size_binary)
+    return any(test(kind) for test in tests)
 
 
 def _shown(solution: Solution, column: str, how: str) -> Mapping[str, tuple[CodeArray, pa.Array]]:

@@ -140,6 +140,7 @@ def _led(place: str) -> str:
     """A page that leads on to another place at once."""
     return (
         '<!doctype html><meta charset="utf-8"><title>Sfumato</title>'
+        '<link rel="icon" href="/static/icon.svg">'
         f'<meta http-equiv="refresh" content="0; url={escape(place)}">'
         f'<p><a href="{escape(place)}">To the workbench</a></p>'
     )
