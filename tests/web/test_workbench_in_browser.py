@@ -302,6 +302,8 @@ def test_a_tree_by_keyboard_and_pointer(board: Page, bench: Running) -> None:
 
 def test_a_tree_and_a_table_from_files(bench: Running, page: Page, tmp_path: Path) -> None:
     page.goto(bench.server.guard.link)
+    at(page, "Which table?")
+    page.wait_for_load_state()  # the link's page leads on to this one
     page.locator("#upload input").set_input_files(
         {"name": "towns.csv", "mimeType": "text/csv",
          "buffer": b"town,age\n" + b"Aton,20\nBerg,30\nCove,40\n" * 40}
