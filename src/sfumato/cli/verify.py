@@ -137,7 +137,7 @@ def view(found: Verification) -> RenderableType:
             parts.append(Text(f"  {finding.remedy}", style="dim"))
     parts.append(Text())
     parts += [Text(line, style="yellow") for line in _not_promised(found)]
-    verdict = "Everything holds." if found.holds else "It does not hold."
+    verdict = "Everything that was checked holds." if found.holds else "It does not hold."
     return Group(*parts, Text(verdict, style="bold"))
 
 
