@@ -117,7 +117,7 @@ def ascend(
         price = price + stride * (aim - value) / length * (direction / weights)
         if highest is not None:
             price = np.minimum(price, highest)
-    return Ascent(best, best_price, opened)
+    return Ascent(float(best), best_price, opened)
 
 
 @compiled

@@ -386,7 +386,8 @@ def looks_like_ages(facts: ColumnFacts, cells: pa.Array) -> bool:
         return False
     whole = bool((numbers == np.floor(numbers)).all())
     low, high = numbers[0], numbers[-1]
-    return whole and low >= 0 and 89 < high <= 122 and len(numbers) >= 0.8 * (high - low + 1)
+    filled = len(numbers) >= 0.8 * (high - low + 1)
+    return whole and bool(low >= 0 and 89 < high <= 122 and filled)
 
 
 def looks_like_birth_years(cells: pa.Array) -> bool:
@@ -396,7 +397,7 @@ def looks_like_birth_years(cells: pa.Array) -> bool:
         return False
     low, high = numbers[0], numbers[-1]
     whole = bool((numbers == np.floor(numbers)).all())
-    return whole and 1850 <= low <= 1950 and 1960 <= high <= 2100
+    return whole and bool(1850 <= low <= 1950 and 1960 <= high <= 2100)
 
 
 def looks_like_amounts(facts: ColumnFacts, cells: pa.Array) -> bool:
@@ -406,7 +407,7 @@ def looks_like_amounts(facts: ColumnFacts, cells: pa.Array) -> bool:
     --------
     >>> import numpy as np, pyarrow as pa
     >>> facts = ColumnFacts("x", "integer", 5000, 0, 400, 90)
-    >>> looks_like_amounts(facts, pa.array(np.arange(400) ** 2 * 100))
+    >>> looks_like_amounts(facts, pa.array(np.arange(400) ** 3 * 100))
     True
     """
     if facts.classes < 30 or facts.kind not in ("integer", "float", "decimal", "text"):

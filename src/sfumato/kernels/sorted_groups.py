@@ -65,7 +65,7 @@ class SortedGroups:
     --------
     >>> groups = quantile_groups([2, 1, 1, 3], k=3)
     >>> groups.sizes.tolist(), groups.group_of_value.tolist()
-    ([4, 3], [0, 0, 0, 1])
+    ([3, 4], [0, 0, 1, 1])
     """
 
     cuts: npt.NDArray[np.int64]
