@@ -245,3 +245,18 @@ def loops():
                 by = " ".join(ast.unparse(decorator) for decorator in function.decorator_list)
                 if any(name in by for name in ("compiled", "njit", "bare")):
                     yield path, function
+
+
+@pytest.mark.parametrize("ended_by", [None, KeyError, KeyboardInterrupt])
+def test_an_alarm_that_comes_too_late_is_taken_back(monkeypatch, ended_by):
+    """Else it would end whatever runs next, far from the loop that it was set for."""
+    told: list[object] = []
+    monkeypatch.setattr(compiling._Alarm, "_raise", lambda self, error: told.append(error))
+    alarm = compiling._Alarm(60)
+    alarm._ring()
+    alarm.__exit__(ended_by)
+    assert told[-1] is None
+    heeded = compiling._Alarm(60)
+    heeded._ring()
+    heeded.__exit__(compiling._TooLong)
+    assert told[-1] is not None

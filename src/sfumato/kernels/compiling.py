@@ -257,8 +257,7 @@ class _Alarm:
         with self._lock:
             if not self._over:
                 self._rang = True
-                error = ctypes.py_object(_TooLong)
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._thread), error)
+                self._raise(ctypes.py_object(_TooLong))
 
     def __enter__(self) -> None:
         self._timer.start()
@@ -267,8 +266,11 @@ class _Alarm:
         self._timer.cancel()
         with self._lock:
             self._over = True
-        while self._rang and kind is None:
-            time.sleep(0.001)  # it is on its way
+        if self._rang and kind is not _TooLong:
+            self._raise(None)  # take back what is on its way: nobody would expect it out there
+
+    def _raise(self, error: ctypes.py_object[type[BaseException]] | None) -> None:
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._thread), error)
 
 
 @cache

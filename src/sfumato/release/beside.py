@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.budget import Budget
+from sfumato.errors import spell
 from sfumato.privacy import Model
 from sfumato.results import Result
 from sfumato.tables import Table, table
@@ -159,8 +160,9 @@ def _about_numbers(released: Table, name: str, asked: set[str]) -> list[str]:
     if values < _MANY:
         return []
     return [
-        f"{NOT_PROMISED}l counts different numbers of `{name}`, and nearly all of its {values:,} "
-        "are: a class of people who all have about the same passes; ask for t-closeness too"
+        f"{NOT_PROMISED}`{name}` has {values:,} different numbers, and l takes any two of them for "
+        "different: a class of people who all have about the same passes; ask for t-closeness "
+        f"too, e.g. {spell('t', 0.2)}"
     ]
 
 
@@ -185,5 +187,5 @@ def _about_shares(
         f"{NOT_PROMISED}in {int(alike.sum()):,} of {number:,} classes "
         f"({int(rows[alike].sum()):,} rows) at least {_NEARLY_ALL:.0%} of the rows "
         f"hold one `{name}`, at most {share.max():.1%}: whoever finds the class of a person "
-        "knows it nearly surely; limit the share of one value (alpha)"
+        f"knows it nearly surely; limit the share of one value, e.g. {spell('alpha', 0.5)}"
     ]
