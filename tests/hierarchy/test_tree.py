@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sfumato.hierarchy import Tree
-from sfumato.hierarchy.tree_kernels import climb, join_table, lowest_common_ancestors
+from sfumato.hierarchy.tree import climb, join_table, lowest_common_ancestors
 
 
 @st.composite

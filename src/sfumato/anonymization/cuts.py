@@ -23,6 +23,7 @@ from sfumato.anonymization.suppression import Blocks
 from sfumato.engines.results import smallest_dtype
 from sfumato.errors import ParameterError
 from sfumato.hierarchy import Published, Ranges, ValueSets
+from sfumato.hierarchy.tree import lowest_common_ancestors
 from sfumato.kernels.compiling import compiled
 from sfumato.privacy import Rules
 from sfumato.privacy._kernels import clear, enough, holds, take_in
@@ -63,7 +64,6 @@ class Cut:
 
     def published(self, problem: Problem) -> dict[str, Published]:
         """What each group shows on each axis: its lowest ancestor, range or set of values."""
-        from sfumato.hierarchy.tree_kernels import lowest_common_ancestors
 
         shown = {}
         for axis, name in enumerate(problem.qi):

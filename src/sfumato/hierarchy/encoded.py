@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from sfumato.errors import HierarchyError
 from sfumato.hierarchy.labels import Published, as_text
-from sfumato.hierarchy.tree import Array, Tree
+from sfumato.hierarchy.tree import Array, Tree, join_table, lowest_common_ancestors, spans
 
 if TYPE_CHECKING:
     from sfumato.hierarchy.hierarchy import Hierarchy
@@ -87,8 +87,6 @@ class EncodedHierarchy:
     def join_table(self) -> Array | None:
         """Lowest common ancestor of every (node, code), or None where that table is too large."""
         if self._join_table is None and self.nodes * self.size <= _LARGEST_JOIN_TABLE:
-            from sfumato.hierarchy.tree_kernels import join_table
-
             self._join_table = join_table(self.parent, self.first, self.last, self.position)
         return self._join_table
 
@@ -104,7 +102,6 @@ class EncodedHierarchy:
         weights
             Rows of weight zero are left out.
         """
-        from sfumato.hierarchy.tree_kernels import lowest_common_ancestors, spans
 
         weights = np.empty(0) if weights is None else np.asarray(weights)
         low, high = spans(

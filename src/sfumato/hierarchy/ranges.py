@@ -15,7 +15,7 @@ from sfumato.engines.writing import parsed
 from sfumato.errors import ColumnError, HierarchyError
 from sfumato.hierarchy.ends import Ends, round_ends
 from sfumato.hierarchy.labels import Interval, Published, as_text, read_interval
-from sfumato.hierarchy.tree import Array
+from sfumato.hierarchy.tree import Array, spans
 
 __all__ = ["Ranges", "numbers"]
 
@@ -100,7 +100,6 @@ class Ranges:
         self, codes: Any, groups: Any, n_groups: int, weights: Any = None
     ) -> tuple[Array, Array]:
         """Lowest and highest rank in each group; an empty group has high < low."""
-        from sfumato.hierarchy.tree_kernels import spans
 
         weights = np.empty(0) if weights is None else np.asarray(weights)
         low, high = spans(

@@ -16,12 +16,14 @@ from sfumato.utility.measures import (
     summarize,
     weighted_discernibility,
 )
-from sfumato.utility.models import Accuracy, accuracy, cross_validated
-from sfumato.utility.queries import (
+from sfumato.utility.usefulness import (
+    Accuracy,
     Answer,
     Query,
     Workload,
+    accuracy,
     answer_workload,
+    cross_validated,
     distribution_distances,
     random_queries,
 )

@@ -16,7 +16,7 @@ from sfumato.hierarchy import Published
 from sfumato.hierarchy.tree import Array
 from sfumato.privacy.histogram import ClassHistogram
 from sfumato.results import Result
-from sfumato.utility.queries import distribution_distances
+from sfumato.utility.usefulness import distribution_distances
 from sfumato.utility.view import View
 
 __all__ = [
