@@ -20,7 +20,7 @@ import pkgutil
 import re
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -196,11 +196,36 @@ def results() -> str:
         "are handles and arrays that JSON leaves out. `result.to_dict()` and `result.to_json()`",
         "give the same from Python, `result.report(path)` a page to look at.",
         "",
+        "## What stays at home",
+        "",
+        "On a figure of a table guesses about single cells can be tried out: whoever has a release",
+        "and, say, the exact loss that it cost puts candidates into the hidden cells until the",
+        "loss agrees. So `--json` ends with `stays_at_home` (`result.answer()` in Python), the",
+        "names of the fields that are not for whoever gets the release. That is every field of",
+        "every verb, also what only some methods say, but for these:",
+        "",
+        "| result | field | why it may be passed on |",
+        "|---|---|---|",
+        *_leaving(known.values()),
+        "",
+        "A test tries inputs that lead to the same release, and finds every field that tells them",
+        "apart in `stays_at_home`. Verifying a table without a certificate is looking at a table;",
+        "where a release is compared with other tables (its input, a population, other releases),",
+        "`findings` stays at home. So do `k` and `classes` of a release of persons whom it does not",
+        "name, or of k-map. Pages say at their top whether they stay at home.",
+        "",
     ]
     first = [name for name in dict.fromkeys(_returned()) if name in known]
     for name in [*first, *sorted(set(known) - set(first))]:
         lines += _record(known[name])
     return "\n".join(lines)
+
+
+def _leaving(kinds: Iterable[type[Result]]) -> Iterator[str]:
+    """Lines of the table of fields that may leave the house."""
+    for kind in kinds:
+        for name, reason in kind.passed_on.items():
+            yield f"| {kind.__name__} | `{name}` | {_cell(reason)} |"
 
 
 def _returned() -> Iterator[str]:

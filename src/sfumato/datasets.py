@@ -14,11 +14,12 @@ import os
 import shutil
 import urllib.error
 import urllib.request
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import PackageNotFoundError, metadata
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from sfumato.errors import EngineError, ParameterError, did_you_mean
 from sfumato.files import appearing
@@ -48,6 +49,11 @@ SECONDS = 30
 class Dataset(Result):
     """One table: what it is, where it comes from, and the checksum of its Parquet file."""
 
+    passed_on: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        ("name", "rows", "columns", "size", "licence", "source", "about", "sha256", "hierarchies"),
+        "told of a public table",
+    )
+
     name: str
     rows: int
     columns: int
@@ -68,12 +74,20 @@ class Dataset(Result):
 class Listing(Result):
     """All tables there are."""
 
+    passed_on: ClassVar[Mapping[str, str]] = {
+        "datasets": "told of public tables",
+    }
+
     datasets: tuple[Dataset, ...]
 
 
 @dataclass(frozen=True)
 class Saved(Result):
     """A table that was written to a file, and the folder of its hierarchies if asked for."""
+
+    passed_on: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        ("output", "hierarchies", "dataset"), "told of a public table"
+    )
 
     output: str
     hierarchies: str | None

@@ -21,10 +21,10 @@ import re
 import secrets
 import shlex
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from sfumato.errors import InputError, MissingExtraError, ParameterError, SourceError
 from sfumato.files import unreadable
@@ -219,6 +219,12 @@ def _input_key(*, make: bool = True) -> bytes | None:
 @dataclass(frozen=True)
 class KeyPair(Result):
     """Where a pair of keys lies."""
+
+    passed_on: ClassVar[Mapping[str, str]] = {
+        "name": "chosen by its owner",
+        "public": "where the public key lies",
+        "fingerprint": "the public key itself",
+    }
 
     name: str
     key: Path

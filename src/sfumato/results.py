@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -59,7 +59,13 @@ class Result:
     """Mixin of frozen dataclasses that are returned to users.
 
     Fields whose metadata says ``{"private": True}`` are left out of JSON (table handles, arrays).
+
+    On a figure of a table guesses about single cells can be tried out, so a field stays at home
+    unless `passed_on` gives the reason why it need not.
     """
+
+    passed_on: ClassVar[Mapping[str, str]] = {}
+    """Fields that may go where a release goes, and why each is harmless."""
 
     def to_dict(self) -> dict[str, Any]:
         """The result as plain Python values, fields named as in Python."""
@@ -69,6 +75,14 @@ class Result:
             for f in dataclasses.fields(self)
             if not f.metadata.get("private")
         }
+
+    def stays_at_home(self) -> list[str]:
+        """Fields of the answer that tell about a table what its release does not."""
+        return [name for name in self.to_dict() if name not in self.passed_on]
+
+    def answer(self) -> dict[str, Any]:
+        """What ``--json`` prints: all fields, and in `stays_at_home` those not to be passed on."""
+        return {**self.to_dict(), "stays_at_home": self.stays_at_home()}
 
     def to_json(self, indent: int | None = None) -> str:
         """The result as one JSON object."""

@@ -120,27 +120,33 @@ def test_no_guess_about_the_input_can_be_tried_out_on_a_certificate(
     """Whatever input leads to the same release leads to the same certificate, but for one digest.
 
     The attacker has the release and its certificate, and tries inputs: all that lead to the same
-    release must look alike to him, field by field.
+    release must look alike to him, field by field. The same goes for the fields of the answer,
+    but for those that it says stay at home.
     """
 
-    def made(changed: dict[tuple[int, str], Any]) -> tuple[bytes, dict[str, Any]]:
+    def made(changed: dict[tuple[int, str], Any]) -> tuple[bytes, dict[str, Any], dict[str, Any]]:
         source, out = csv(people(changed), tmp_path / "people.csv"), tmp_path / "out.csv"
         out.unlink(missing_ok=True)
         certificate_path(out).unlink(missing_ok=True)
-        VERBS[verb](source, out)
-        return out.read_bytes(), dict(Certificate.read(certificate_path(out)).body)
+        found = VERBS[verb](source, out)
+        answer = getattr(found, "release", found).answer()
+        return out.read_bytes(), dict(Certificate.read(certificate_path(out)).body), answer
 
-    released, true = made({})
+    released, true, answered = made({})
     told = dict(leaves(true))
+    at_home = set(answered["stays_at_home"])
     alike = 0
     for guess in guesses():
         try:
-            other, body = made(guess)
+            other, body, answer = made(guess)
         except (InputError, sf.errors.PromiseError):
             continue  # not an input of this release either
         if other != released:
             continue
         alike += 1
+        assert set(answer["stays_at_home"]) == at_home
+        excluded_by = {name for name in answered if answer[name] != answered[name]}
+        assert excluded_by <= at_home, f"{verb}: these tell a guess from the truth: {excluded_by}"
         differing = {p for p, value in leaves(body) if told.get(p) != value} | (
             set(told) - {p for p, _ in leaves(body)}
         )
@@ -188,12 +194,48 @@ def test_hidden_cells_cannot_be_recovered_by_trying_code_lists(tmp_path: Path) -
 
 
 def test_what_the_method_says_about_the_input_is_marked_in_the_json(tmp_path: Path) -> None:
-    told = publish(starred(people()), tmp_path / "out.csv").to_dict()
+    told = publish(starred(people()), tmp_path / "out.csv").answer()
     assert {"utility", "lower_bound", "secret", "seed", "asked", "warnings"} <= set(
         told["stays_at_home"]
     )
     assert not {"k", "rows", "qi", "method"} & set(told["stays_at_home"])
     assert "sha256:" not in json.dumps(told)
+
+
+def test_what_stays_at_home_does_tell_guesses_apart(tmp_path: Path) -> None:
+    """Were nothing to be found out from these fields, marking them would be idle."""
+
+    def made(changed: dict[tuple[int, str], Any]) -> tuple[bytes, dict[str, Any]]:
+        source, out = csv(people(changed), tmp_path / "people.csv"), tmp_path / "out.csv"
+        answer = by("mondrian", force=True)(source, out).answer()
+        return out.read_bytes(), answer
+
+    released, true = made({})
+    excluding: dict[str, int] = {}
+    for guess in guesses():
+        other, answer = made(guess)
+        for name in true:
+            excluding[name] = excluding.get(name, 0) + (
+                other == released and answer[name] != true[name]
+            )
+    assert {"utility", "risk"} <= {name for name, guesses in excluding.items() if guesses}
+
+
+def test_figures_of_a_table_stay_at_home(tmp_path: Path) -> None:
+    """Verbs that look at a table say so of every field; only reasons let one leave."""
+    source = csv(people(), tmp_path / "people.csv")
+    columns = ("-c", "age,town")
+    for verb, *options in (
+        ("measure", *columns), ("key", *columns), ("keys", *columns), ("violations", *columns),
+        ("risk", "--qi", "age,town"), ("scan",), ("uniques", "--max-size", 1, *columns),
+        ("verify", "--qi", "age,town", "-k", 1),
+    ):  # fmt: skip
+        told = sfumato(verb, source, *options, "--json").json
+        assert set(told["stays_at_home"]) == set(told) - {"stays_at_home"}, verb
+    out = certified(tmp_path)
+    assert sfumato("verify", out, "--json").json["stays_at_home"] == []
+    compared = sfumato("verify", out, "--of", source, "--json").json
+    assert compared["stays_at_home"] == ["findings"]
 
 
 def test_a_field_without_a_reason_is_refused() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import os
 import sys
 import threading
@@ -208,7 +209,8 @@ class Run:
                 remedy="Send it to a file, e.g. > answer.txt.",
             )
         if self.as_json:
-            sys.stdout.write(visible_json(result.to_json()) + "\n")
+            told = json.dumps(result.answer(), ensure_ascii=False, allow_nan=False)
+            sys.stdout.write(visible_json(told) + "\n")
         else:
             # paths and commands stay whole
             self.console.print(_Visible(view(result)), crop=False)

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -427,6 +427,10 @@ def _notes(rng: np.random.Generator, n: int) -> pa.Array:
 @dataclass(frozen=True)
 class Written(Result):
     """A table that was made and written."""
+
+    passed_on: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        ("output", "rows", "columns", "seed"), "told of people who do not exist"
+    )
 
     output: str
     rows: int

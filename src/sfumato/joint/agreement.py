@@ -10,9 +10,10 @@ import hashlib
 import json
 import math
 import tomllib
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -358,6 +359,15 @@ class Agreement:
 @dataclass(frozen=True)
 class Agreed(Result):
     """An agreement that was written: its size and its hash, to compare with the others'."""
+
+    passed_on: ClassVar[Mapping[str, str]] = {
+        "study": "part of the agreement, which all parties have",
+        "columns": "part of the agreement, which all parties have",
+        "encoded": "part of the agreement, which all parties have",
+        "dimensions": "part of the agreement, which all parties have",
+        "hash": "a digest of the agreement",
+        "path": "where the agreement lies",
+    }
 
     study: str
     columns: int

@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -140,6 +140,20 @@ class Scores(Result):
 @dataclass(frozen=True)
 class Fitted(Result):
     """A model that was written: how it was fitted, and how well it does on its training rows."""
+
+    passed_on: ClassVar[Mapping[str, str]] = {
+        **dict.fromkeys(
+            ("kind", "exact", "rows", "institutions", "columns", "coefficients", "horizon"),
+            "part of the model, which all parties have",
+        ),
+        **dict.fromkeys(
+            ("penalty", "iterations", "separated", "concordance", "auc", "notes", "revealed"),
+            "part of the model, which all parties have",
+        ),
+        "agreement": "a digest of the agreement",
+        "path": "where the model lies",
+        "session": "what was opened, which all parties saw, and what it cost",
+    }
 
     model: JointModel
     path: str

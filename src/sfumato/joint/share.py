@@ -12,7 +12,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -233,6 +233,17 @@ class ShareResult(Result):
     path
         Where the share was written, once it was.
     """
+
+    passed_on: ClassVar[Mapping[str, str]] = {
+        "institution": "part of the share",
+        "agreement": "part of the share",
+        "rows": "part of the share",
+        "events": "counted on the share, which has events in clear",
+        "columns": "part of the share",
+        "dimensions": "part of the share",
+        "rounding": "part of the share",
+        "path": "where the share lies",
+    }
 
     institution: str
     agreement: str

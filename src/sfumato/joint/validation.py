@@ -19,7 +19,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -233,6 +233,12 @@ def price_of_privacy(
 @dataclass(frozen=True)
 class SeedScores(Result):
     """One institution's scores of candidate seeds: all that leaves when a matrix is chosen."""
+
+    passed_on: ClassVar[Mapping[str, str]] = {
+        "agreement": "a digest of the agreement",
+        "rows": "the others need it to weigh the scores",
+        "scores": "rounded to three digits; that is what the others get",
+    }
 
     agreement: str
     rows: int

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -80,6 +80,14 @@ class Release(Result, Frames):
     source, recoding, promises
         The input, how it becomes the output, and what must then hold.
     """
+
+    passed_on: ClassVar[Mapping[str, str]] = {
+        **{name: FIELDS[name] for name in ("method", "qi", "k", "classes", "rows", "stopped_by")},
+        **{name: FIELDS[name] for name in ("suppressed_rows", "suppressed_cells")},
+        "verified": "whether the released table was read back and checked",
+        "output": "the name of the released table",
+        "formulas": "counted on the released table",
+    }
 
     method: str
     asked: Mapping[str, Any]
@@ -211,15 +219,23 @@ class Release(Result, Frames):
             yield from batch.to_pylist()
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values; the method's own fields stand beside the common ones.
-
-        `stays_at_home` names those that tell about the input more than the release does.
-        """
+        """Plain values; the method's own fields stand beside the common ones."""
         fields = super().to_dict()
         details = fields.pop("details")
-        told = {**fields, **details}
-        passed_on = {*FIELDS, "verified", "output", "formulas"} - {"asked", "column_actions"}
-        return {**told, "stays_at_home": [name for name in told if name not in passed_on]}
+        return {**fields, **details}
+
+    def stays_at_home(self) -> list[str]:
+        """Fields of the answer that tell about the input what the release does not.
+
+        Where people are counted whom the release does not name, so do its smallest class and the
+        number of classes.
+        """
+        elsewhere = any(
+            promise.kind in MEASURED_ELSEWHERE or getattr(promise, "person", None) is not None
+            for promise in self.promises
+        )
+        counted = {"k", "classes"} if elsewhere else set()
+        return [n for n in self.to_dict() if n not in self.passed_on or n in counted]
 
     def write(
         self,

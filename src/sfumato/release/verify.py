@@ -11,7 +11,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, ClassVar, Unpack
 
 from sfumato.budget import Budget
 from sfumato.columns.persons import require_person
@@ -67,6 +67,16 @@ class Verification(Result):
         What was checked.
     """
 
+    passed_on: ClassVar[Mapping[str, str]] = {
+        "holds": "one bit, which anybody who has the release can find out",
+        "findings": "counted on the released table",
+        "table": "the name of the released table",
+        "certificate": "the name of its certificate",
+        "promised": "part of the certificate",
+        "not_promised": "counted on the released table",
+        "signed_by": "part of the certificate",
+    }
+
     holds: bool
     findings: tuple[Finding, ...]
     table: str
@@ -74,6 +84,15 @@ class Verification(Result):
     promised: tuple[Mapping[str, Any], ...] = ()
     not_promised: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     signed_by: str | None = None
+
+    def stays_at_home(self) -> list[str]:
+        """Everything about a table that is no release; else what other tables were read for."""
+        if self.certificate is None:
+            return list(self.to_dict())
+        others = {"input", "combination", *MEASURED_ELSEWHERE}
+        kinds = {finding.check for finding in self.findings}
+        kinds |= {str(promise["kind"]) for promise in self.promised}
+        return ["findings"] if kinds & others else []
 
 
 @declares(PromiseFields)

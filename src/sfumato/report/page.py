@@ -17,6 +17,7 @@ from sfumato.report.disclosure import RARE
 from sfumato.report.drawing import chart_data, draw, script, script_hash
 
 __all__ = [
+    "AT_HOME",
     "Figure",
     "Grid",
     "Page",
@@ -65,6 +66,12 @@ class Section:
     steps: Sequence[str] = ()
 
 
+AT_HOME = (
+    "This page tells about the table itself, and guesses about single cells can be tried out on "
+    "its figures: it is for those who may see that table."
+)
+
+
 @dataclass(frozen=True)
 class Page:
     """A whole report: a verdict first, then the reasons.
@@ -82,6 +89,8 @@ class Page:
     gauges: Sequence[str] = ()
     sections: Sequence[Section] = ()
     footer: str = ""
+    at_home: str = AT_HOME
+    """Who may see it; empty where it tells nothing about rows that were not released."""
 
 
 _TONES = {"bad": "#D55E00", "warn": "#E69F00", "good": "#009E73"}

@@ -21,6 +21,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import ClassVar
 
 from sfumato.budget import Budget
 from sfumato.errors import BudgetError, MissingExtraError, ParameterError, PeerError, SourceError
@@ -515,6 +516,12 @@ def named(address: Address) -> str:
 @dataclass(frozen=True)
 class KeyPaths(Result):
     """Where a party's certificate and private key lie."""
+
+    passed_on: ClassVar[Mapping[str, str]] = {
+        "name": "chosen by its owner",
+        "certificate": "where the certificate lies, which the others get",
+        "fingerprint": "a digest of that certificate",
+    }
 
     name: str
     certificate: Path

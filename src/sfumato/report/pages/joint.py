@@ -133,6 +133,7 @@ def model_summary(found: JointModel) -> Page:
             ("penalty", f"{found.penalty:.3g}"),
             ("steps", f"{found.iterations:,}"),
         ),
+        at_home="",
     )
 
 
@@ -257,6 +258,7 @@ def fit_summary(found: FitSession) -> Page:
             ("sent", amount(found.bytes_sent)),
             ("received", amount(found.bytes_received)),
         ),
+        at_home="",
     )
 
 

@@ -39,7 +39,7 @@ from sfumato.report.disclosure import (
     number_ends,
     numeric_bins,
 )
-from sfumato.report.page import Figure, Grid, Page, Section, Tone
+from sfumato.report.page import AT_HOME, Figure, Grid, Page, Section, Tone
 from sfumato.report.pages.risk import findings_grid, risk_gauges
 from sfumato.report.wording import percent, phrase, sentence, shortened
 from sfumato.risks import Risk, risk_of_classes
@@ -250,10 +250,7 @@ NOT_RECOGNISED = (
     "whether the release was made of this table was not checked: the certificate names its input "
     "under another key"
 )
-AT_HOME = (
-    "This page tells about the original table. It is for those who may see that table: pass on the "
-    "release and its certificate, which tell nothing that was hidden."
-)
+PASS_ON = "Pass on the release and its certificate, which tell nothing that was hidden."
 MOST_COLUMNS = 40
 """Columns whose cells are compared."""
 MOST_DISTRIBUTIONS = 8
@@ -351,9 +348,9 @@ def release_page(found: Release, original: Table | None = None) -> Page:
             page = replace(page, gauges=risk_gauges(risk))
             sections = [_protection(found, compared), _where(compared), *_shapes(compared)]
     sections += [*_cost(found), *_why(found), _record(found)]
-    if found.source is not None or original is not None:
-        sections.append(Section("Who may see this page", [AT_HOME]))
-    return replace(page, sections=[section for section in sections if section is not None])
+    shown = [section for section in sections if section is not None]
+    knows = found.source is not None or original is not None
+    return replace(page, sections=shown, at_home=f"{AT_HOME} {PASS_ON}" if knows else "")
 
 
 def _risk(sizes: ClassSizes) -> Risk:

@@ -11,7 +11,7 @@ from sfumato.release.promise import Finding
 from sfumato.release.verify import Verification
 from sfumato.report import charts
 from sfumato.report.drawing import gauge
-from sfumato.report.page import Figure, Grid, Page, Section, Tone
+from sfumato.report.page import AT_HOME, Figure, Grid, Page, Section, Tone
 from sfumato.report.wording import percent, phrase
 from sfumato.risks import Risk
 
@@ -194,6 +194,7 @@ def verification_summary(found: Verification) -> Page:
         verdict=verdict,
         tone="good" if found.holds else "bad",
         facts=(("checks", f"{len(found.findings)}"), ("broken", f"{len(broken)}")),
+        at_home=AT_HOME if found.stays_at_home() else "",
     )
 
 

@@ -31,6 +31,7 @@ __all__ = [
 
 
 MOST_LEVELS = 12
+OF_BOTH = "What two parties found together was told to nobody else: it is theirs to pass on or not."
 
 
 def session_summary(found: SessionReport) -> Page:
@@ -55,6 +56,7 @@ def session_summary(found: SessionReport) -> Page:
             ("received", amount(found.bytes_received)),
             ("seconds", f"{found.seconds:,.1f}"),
         ),
+        at_home=OF_BOTH,
     )
 
 
@@ -125,6 +127,7 @@ def tree_summary(found: DecisionTree) -> Page:
             ("questions in a row", f"{plain.depth:,}"),
             ("columns asked", f"{len(asked):,}"),
         ),
+        at_home=OF_BOTH,
     )
 
 
@@ -187,6 +190,7 @@ def net_summary(found: BayesNet) -> Page:
             ("arrows", f"{arrows:,}"),
             ("without parents", f"{sum(not found.parents[name] for name in found.order):,}"),
         ),
+        at_home=OF_BOTH,
     )
 
 
