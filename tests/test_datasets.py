@@ -200,14 +200,14 @@ def test_the_project_names_its_address(
 
 
 def test_the_verb_lists_all() -> None:
-    assert sfumato("datasets", "--json").json == datasets.listing().to_dict()
+    assert sfumato("datasets", "--json").json == datasets.listing().answer()
     page = sfumato("datasets").out
     assert all(name in page for name in datasets.names())
     assert max(map(len, page.splitlines())) <= 80
 
 
 def test_the_verb_describes_one() -> None:
-    assert sfumato("datasets", "crx", "--json").json == datasets.describe("crx").to_dict()
+    assert sfumato("datasets", "crx", "--json").json == datasets.describe("crx").answer()
     assert "Licence: CC BY 4.0" in sfumato("datasets", "crx").out
 
 

@@ -211,8 +211,8 @@ def results() -> str:
         "A test tries inputs that lead to the same release, and finds every field that tells them",
         "apart in `stays_at_home`. Verifying a table without a certificate is looking at a table;",
         "where a release is compared with other tables (its input, a population, other releases),",
-        "`findings` stays at home. So do `k` and `classes` of a release of persons whom it does not",
-        "name, or of k-map. Pages say at their top whether they stay at home.",
+        "`findings` stays at home. So do `k` and `classes` of a release of persons whom it does",
+        "not name, or of k-map. Pages say at their top whether they stay at home.",
         "",
     ]
     first = [name for name in dict.fromkeys(_returned()) if name in known]

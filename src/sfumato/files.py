@@ -16,16 +16,17 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from sfumato.errors import EngineError, InputError, SourceError, did_you_mean
+from sfumato.errors import EngineError, InputError, SfumatoError, SourceError, did_you_mean
 
 __all__ = [
     "appearing",
     "file_fingerprint",
+    "held",
     "keep_only",
     "make_folder",
     "read_bytes",
     "read_text",
-    "refuse_link",
+    "read_unlinked",
     "require_file",
     "require_folder",
     "similar_names",
@@ -202,15 +203,68 @@ def make_folder(path: Path) -> None:
     """Make a folder where there is none; what is there must be a folder, and no link to one."""
     try:
         path.mkdir(parents=True)
-        _MADE.add(_identity(path))
     except FileExistsError:
-        refuse_link(path)
-        if not path.is_dir():
-            raise
+        with held(path):
+            return
+    with held(path) as place:
+        _MADE.add(_identity(place))
 
 
-def refuse_link(path: Path) -> None:
-    """Refuse to go through a link: it leads out of a folder that somebody handed over."""
+@contextmanager
+def held(folder: Path) -> Iterator[Path]:
+    """A path to a folder that leads there for as long as the block lasts, and is no link.
+
+    Whoever may write to the folder above could put a link in its place at any moment, also after
+    a look at it. So the folder is opened once, as what it is, and reached through the open handle.
+    Where the system has no such paths (it has them on Linux) its own path is given.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp()) / "mine"
+    >>> folder.mkdir()
+    >>> with held(folder) as place:
+    ...     _ = folder.rename(folder.with_name("moved"))
+    ...     _ = (place / "note.txt").write_text("here")
+    >>> (folder.with_name("moved") / "note.txt").read_text()
+    'here'
+    """
+    if os.name != "posix":
+        _refuse_link(folder)
+        yield folder
+        return
+    try:
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except OSError:
+        _refuse_link(folder)
+        raise
+    try:
+        through = Path(f"/proc/self/fd/{handle}")
+        place = through if through.is_dir() else folder
+        try:
+            yield place
+        except SfumatoError as error:  # people know the folder by its own name
+            if error.where is None or not error.where.startswith(str(through)):
+                raise
+            where = str(folder) + error.where.removeprefix(str(through))
+            raise type(error)(error.what, where=where, remedy=error.remedy) from error
+    finally:
+        os.close(handle)
+
+
+def read_unlinked(path: Path, what: str) -> str:
+    """The text of a UTF-8 file that must lie there itself: a link is refused, not followed."""
+    try:
+        flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+        with os.fdopen(os.open(path, flags), encoding="utf-8") as file:
+            return file.read()
+    except OSError as error:
+        _refuse_link(path)
+        raise _refusal(path, what, error, SourceError) from None
+
+
+def _refuse_link(path: Path) -> None:
+    """Say of a link that it leads out of a folder that somebody handed over."""
     if path.is_symlink():
         raise SourceError(
             "this is a link, and nothing is read or written through it",
@@ -226,20 +280,19 @@ def keep_only(folder: Path, names: Collection[str], ending: str) -> None:
     made or somebody handed over, is moved aside with all it holds, and a new one takes its place.
     """
     make_folder(folder)
-    others = [n for n in os.listdir(folder) if n.endswith(ending) and n not in names]
-    if not others:
-        return
-    if _identity(folder) not in _MADE:
+    with held(folder) as place:
+        others = [n for n in os.listdir(place) if n.endswith(ending) and n not in names]
+        ours = _identity(place) in _MADE
+        for name in others if ours else ():
+            (place / name).unlink()  # a link itself, never what it leads to
+    if others and not ours:
         aside = (folder.with_name(f"{folder.name}.earlier-{n}") for n in itertools.count(1))
         folder.rename(next(place for place in aside if not os.path.lexists(place)))
         make_folder(folder)
-        return
-    for name in others:
-        (folder / name).unlink()  # a link itself, never what it leads to
 
 
 def _identity(folder: Path) -> tuple[int, int]:
-    found = folder.lstat()
+    found = folder.stat()
     return found.st_dev, found.st_ino
 
 

@@ -21,7 +21,7 @@ def hospital(tmp_path_factory):
 
 def test_measure_as_json_is_the_result(hospital):
     told = sfumato("measure", hospital, "-c", "zip,sex", "-c", "birth_date", "--json").json
-    assert told == sf.measure(str(hospital), ["zip", "sex", "birth_date"]).to_dict()
+    assert told == sf.measure(str(hospital), ["zip", "sex", "birth_date"]).answer()
     promised = "columns rows classes unique_rows distinct separation unique k"
     assert set(promised.split(" ")) <= set(told)
 
@@ -57,7 +57,7 @@ def test_standard_input(hospital):
 
 def test_scan_as_json_is_the_result(hospital):
     told = sfumato("scan", hospital, "--json").json
-    assert told == sf.scan(str(hospital)).to_dict()
+    assert told == sf.scan(str(hospital)).answer()
 
 
 def test_scan_for_people_fits_80_columns_and_ends_plainly(hospital):

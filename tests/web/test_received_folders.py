@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
+import shutil
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,7 +14,9 @@ import pytest
 
 import sfumato as sf
 from sfumato.budget import Budget
-from sfumato.errors import SourceError
+from sfumato.errors import EngineError, InputError, SourceError
+from sfumato.files import make_folder
+from sfumato.web.choices import write_choices
 from sfumato.web.hierarchies import inferred
 from sfumato.web.project import Project
 from workbench import PEOPLE
@@ -71,10 +77,65 @@ def test_files_are_not_read_through_links(tmp_path: Path, treasure: Path, name: 
     folder.mkdir()
     (folder / name).symlink_to(treasure / "thesis.csv")
     project = opened(tmp_path)
-    with pytest.raises(SourceError, match="this is a link"):
+    with pytest.raises(InputError, match="this is a link"):
         released(project, pseudonyms=("name",))
     project.close()
     assert (treasure / "thesis.csv").read_text() == "years,of\nwork,1\n"
+
+
+@pytest.mark.parametrize("name", ["hierarchies", "."])
+def test_a_link_that_is_swapped_in_meanwhile_leads_nowhere(
+    tmp_path: Path, treasure: Path, name: str
+) -> None:
+    """Whatever is asked of the system next, somebody puts a link in the place of the folder."""
+    (treasure / "town.csv").write_text("mine;*\n")
+    precious = {place.name: place.read_text() for place in treasure.iterdir()}
+    project = opened(tmp_path)
+    with_tree(project)
+    project.close()
+    folder, choices = project.folder, project.choices
+    part = folder / name
+    calls, swaps = 0, 0
+
+    def swap(event: str, arguments: tuple[Any, ...]) -> None:
+        nonlocal calls, swaps
+        if event in ("open", "os.listdir", "os.remove", "os.rename", "os.mkdir"):
+            calls += 1
+            if calls == at and part.is_dir() and not part.is_symlink():
+                swaps += 1
+                os.rename(part, tmp_path / f"away-{at}")
+                os.symlink(treasure, tmp_path / folder.name / name if name != "." else folder)
+
+    for at in range(1, 100):
+        calls = 0
+        for place in tmp_path.glob("people.csv.sfumato*"):
+            place.unlink() if place.is_symlink() else shutil.rmtree(place)
+        with contextlib.suppress(InputError, EngineError, OSError):
+            make_folder(folder)
+            write_choices(choices, folder, "people.csv")
+            watching.append(swap)
+            write_choices(replace(choices, k=7), folder, "people.csv")
+            write_choices(replace(choices, trees={}), folder, "people.csv")
+        watching.clear()
+        assert {place.name: place.read_text() for place in treasure.iterdir()} == precious, at
+        if calls < at:
+            break
+    assert swaps > 10
+
+
+watching: list[Any] = []
+"""Who is told of what this process asks the system for; hooks cannot be taken away again."""
+sys.addaudithook(lambda event, arguments: [tell(event, arguments) for tell in watching] and None)
+
+
+def test_no_file_names_the_handle_it_was_written_through(tmp_path: Path) -> None:
+    project = opened(tmp_path)
+    released(project, pseudonyms=("name",))
+    assert project.made is not None
+    assert "/proc/self" not in project.made.shown
+    for place in project.files():
+        assert "/proc/self" not in place.read_text()
+    project.close()
 
 
 def test_what_another_process_left_is_moved_aside(tmp_path: Path) -> None:

@@ -20,8 +20,8 @@ from sfumato.anonymization.registry import METHODS
 from sfumato.anonymization.request import Request
 from sfumato.errors import ParameterError, SfumatoError, SourceError
 from sfumato.fields import parameters
-from sfumato.files import keep_only, refuse_link, write_text
-from sfumato.hierarchy import read_arx, write_arx
+from sfumato.files import held, keep_only, read_unlinked, write_text
+from sfumato.hierarchy import parse_arx, write_arx
 from sfumato.privacy.closeness import Distance
 from sfumato.privacy.models import ModelFields
 from sfumato.web.hierarchies import EditableHierarchy
@@ -302,7 +302,6 @@ class Choices(_Demands):  # type: ignore[misc]
 
 def write_choices(choices: Choices, folder: Path, source: str) -> None:
     """Keep decisions in a folder: ``project.toml``, and the trees beside it."""
-    write_trees(choices.trees, folder / TREES)
     body: dict[str, Any] = {"table": source}
     for part in fields(choices):
         value = getattr(choices, part.name)
@@ -312,58 +311,68 @@ def write_choices(choices: Choices, folder: Path, source: str) -> None:
         name: {"said": tree.said, "marks": list(tree.mark_labels)}
         for name, tree in choices.trees.items()
     }
-    write_text(folder / "project.toml", tomli_w.dumps(body))
+    with held(folder) as home:
+        write_trees(choices.trees, home / TREES)
+        write_text(home / "project.toml", tomli_w.dumps(body))
 
 
 def write_trees(trees: Mapping[str, EditableHierarchy], folder: Path) -> None:
     """Write trees as ``<column>.csv`` into a folder that then holds no others."""
-    wanted = {_place(folder, name): tree for name, tree in trees.items()}
-    if wanted or os.path.lexists(folder):
-        keep_only(folder, [place.name for place in wanted], ".csv")
-    for place, tree in wanted.items():
-        write_arx(tree.hierarchy, place)
+    wanted = {_file_of(name): tree for name, tree in trees.items()}
+    if not wanted and not os.path.lexists(folder):
+        return
+    keep_only(folder, list(wanted), ".csv")
+    with held(folder) as place:
+        for file, tree in wanted.items():
+            write_arx(tree.hierarchy, place / file)
 
 
 def read_choices(folder: Path) -> Choices | None:
     """Decisions of an earlier day; None where there are none."""
-    place = folder / "project.toml"
-    for part in (folder, place, folder / TREES):
-        refuse_link(part)
-    if not place.exists():
+    if not os.path.lexists(folder):
         return None
-    try:
-        body = tomllib.loads(place.read_text(encoding="utf-8"))
-        trees = {
-            str(name): EditableHierarchy.of(
-                read_arx(_real(_place(folder / TREES, str(name)))), str(tree["said"]), tree["marks"]
-            )
-            for name, tree in body.pop("trees", {}).items()
-        }
-        body["pseudonyms"] = tuple(body.get("pseudonyms", ()))
-        known = {part.name for part in fields(Choices)}
-        return Choices(**{n: v for n, v in body.items() if n in known}, trees=trees)
-    except (SfumatoError, OSError, ValueError, TypeError, KeyError, AttributeError) as error:
-        told = f" ({error})" if isinstance(error, SfumatoError) else ""
-        raise SourceError(
-            f"the saved decisions cannot be read{told}",
-            where=str(place),
-            remedy="Mend the file, or remove it to begin anew.",
-        ) from error
+    with held(folder) as home:
+        place = home / "project.toml"
+        if not os.path.lexists(place):
+            return None
+        try:
+            body = tomllib.loads(read_unlinked(place, "the saved decisions"))
+            trees = _read_trees(home / TREES, body.pop("trees", {}))
+            body["pseudonyms"] = tuple(body.get("pseudonyms", ()))
+            known = {part.name for part in fields(Choices)}
+            return Choices(**{n: v for n, v in body.items() if n in known}, trees=trees)
+        except (SfumatoError, OSError, ValueError, TypeError, KeyError, AttributeError) as error:
+            told = ""
+            if isinstance(error, SfumatoError):
+                told = f" ({error})".replace(str(home), str(folder))
+            raise SourceError(
+                f"the saved decisions cannot be read{told}",
+                where=str(place),
+                remedy="Mend the file, or remove it to begin anew.",
+            ) from error
 
 
-def _real(place: Path) -> Path:
-    refuse_link(place)
-    return place
+def _read_trees(folder: Path, saved: Mapping[str, Any]) -> dict[str, EditableHierarchy]:
+    """The trees that decisions name."""
+    if not saved:
+        return {}
+    with held(folder) as home:
+        found = {}
+        for name, tree in saved.items():
+            place = home / _file_of(str(name))
+            made = parse_arx(read_unlinked(place, "the hierarchy"), where=str(place))
+            found[str(name)] = EditableHierarchy.of(made, str(tree["said"]), tree["marks"])
+        return found
 
 
-def _place(folder: Path, column: str) -> Path:
-    """The file of a column's tree; its name must not lead out of the folder."""
-    place = folder / f"{column}.csv"
-    if place.parent != folder or place.stem != column or "\0" in column:
+def _file_of(column: str) -> str:
+    """The name of the file of a column's tree, which must not lead out of its folder."""
+    place = Path(f"{column}.csv")
+    if place.parent != Path() or place.stem != column or "\0" in column:
         raise ParameterError(
             f"a file cannot be named after column `{column}`", remedy="Rename the column first."
         )
-    return place
+    return place.name
 
 
 def _within(name: str, value: Any, least: float, most: float) -> None:

@@ -20,8 +20,8 @@ from sfumato.columns.profile import Profile, profile
 from sfumato.columns.vocabulary import Role
 from sfumato.engines.results import ClassSizes, Codes
 from sfumato.errors import BudgetError, ParameterError, SourceError
-from sfumato.files import appearing, keep_only, make_folder, refuse_link, write_text
-from sfumato.keyfiles import write_secret
+from sfumato.files import held, keep_only, make_folder, read_unlinked, write_text
+from sfumato.keyfiles import read_secret, write_secret
 from sfumato.privacy import Check, check
 from sfumato.quasi.scan import ColumnScan, Scan, combine, describe
 from sfumato.release.publish import Release
@@ -309,28 +309,33 @@ class Project:
         with self._asking(budget):
             choices = self.choices
             self._make_folder()
-            if choices.replaced and not choices.key_file:
-                _make_key(self.folder / OWN_KEY)
-            output = self.folder / f"release{_ending(self.source)}"
-            with _replacing(self.folder / RELEASE_TREES) as trees:
-                write_trees(choices.used_trees, trees)
-                release = anonymize(
-                    self.table,
-                    config=choices.settings(self.folder),
-                    output=output,
-                    force=True,
-                    budget=budget,
-                )
-            self.made = None  # what lies there is no longer what was shown
             # Paths in the file are relative to it, so that the folder can be moved.
             settings = choices.settings(Path()).to_toml()
-            write_text(self.folder / "release.toml", settings)
-            budget.progress("verifying what was written")
-            checked = verify(str(output), budget=budget)
-            budget.progress("drawing")
-            page = page_of(release)
-            write_page(page, self.folder / "release.html", force=True)
-            self.made = Made(choices, settings, release, checked, body_html(page))
+            with held(self.folder) as home:
+                if choices.replaced and not choices.key_file:
+                    _make_key(home / OWN_KEY)
+                output = home / f"release{_ending(self.source)}"
+                with _replacing(home / RELEASE_TREES) as trees:
+                    write_trees(choices.used_trees, trees)
+                    release = anonymize(
+                        self.table,
+                        config=choices.settings(home),
+                        output=output,
+                        force=True,
+                        budget=budget,
+                    )
+                self.made = None  # what lies there is no longer what was shown
+                write_text(home / "release.toml", settings)
+                budget.progress("verifying what was written")
+                checked = verify(str(output), budget=budget)
+                budget.progress("drawing")
+                page = page_of(release)
+                write_page(page, home / "release.html", force=True)
+            place = str(self.folder / output.name)
+            release = replace(release, output=place, destination=place)
+            self.made = Made(
+                choices, settings, release, replace(checked, table=place), body_html(page)
+            )
 
     def files(self) -> list[Path]:
         """What can be taken away: the release and what belongs to it."""
@@ -392,26 +397,32 @@ def _ending(source: Path) -> str:
 
 def _make_key(place: Path) -> None:
     """Make a key that only its owner can read, where there is none."""
-    refuse_link(place)
-    if not place.exists():
+    if os.path.lexists(place):
+        read_secret(place, "the key of the pseudonyms", follow=False)
+    else:
         write_secret(place, f"{secrets.token_hex(32)}\n".encode())
 
 
 @contextmanager
 def _replacing(folder: Path) -> Iterator[Path]:
     """A folder whose files are replaced; where nothing comes of it they are as they were."""
-    refuse_link(folder)
-    kept = [place for place in folder.glob("*.csv") if not place.is_symlink()]
-    before = {place: place.read_bytes() for place in kept}
+    before = _texts(folder) if os.path.lexists(folder) else {}
     try:
         yield folder
     except BaseException:
         if os.path.lexists(folder):
-            keep_only(folder, [place.name for place in before], ".csv")
-        for place, content in before.items():
-            with appearing(place) as unfinished:
-                unfinished.write_bytes(content)
+            keep_only(folder, list(before), ".csv")
+            with held(folder) as place:
+                for name, content in before.items():
+                    write_text(place / name, content)
         raise
+
+
+def _texts(folder: Path) -> dict[str, str]:
+    """What the trees in a folder say; links are left alone."""
+    with held(folder) as place:
+        names = [p.name for p in place.glob("*.csv") if not p.is_symlink()]
+        return {name: read_unlinked(place / name, "the tree") for name in names}
 
 
 def _deciding(choices: Choices) -> tuple[Names, Names]:
