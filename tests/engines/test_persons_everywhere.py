@@ -59,3 +59,10 @@ def test_every_class_holds_five_persons(opened: Opener, destination: str, method
         for row in released:
             classes[tuple(row[name] for name in QI)].add(owner[row["cost"]])
     assert release.k == min(map(len, classes.values())) >= 5
+
+
+def test_class_sizes_in_persons_are_the_same_everywhere(opened: Opener) -> None:
+    table = admissions()
+    found = sf.measure(Table(opened(table)), QI, person="patient")
+    assert found == sf.measure(table, QI, person="patient")
+    assert sf.measure(Table(opened(table)), [], person="patient").k == found.persons

@@ -96,6 +96,15 @@ Columns = Annotated[
         help="Columns to look at, separated by commas. All if not given.",
     ),
 ]
+Person = Annotated[
+    str | None,
+    typer.Option(
+        "--person",
+        metavar="COLUMN",
+        show_default=False,
+        help="Which rows belong to one person: persons are counted, not rows.",
+    ),
+]
 Exclude = Annotated[
     list[str] | None,
     typer.Option(

@@ -98,20 +98,20 @@ def view(found: AttackResult) -> RenderableType:
     lines = Table.grid(padding=(0, 2))
     lines.add_column(justify="right", style="bold")
     lines.add_column()
-    share = max(found.released, 1)
+    share, people = max(found.released, 1), found.counted == "people"
     for count, said in (
-        (found.matches_none, "match nobody"),
-        (found.matches_one, "match exactly one person"),
-        (found.matches_few, f"match fewer than {found.k:,} people"),
-        (found.matches_k, f"match at least {found.k:,} people"),
+        (found.matches_none, f"match {'nobody' if people else 'no row'}"),
+        (found.matches_one, f"match exactly one {'person' if people else 'row'}"),
+        (found.matches_few, f"match fewer than {found.k:,} {found.counted}"),
+        (found.matches_k, f"match at least {found.k:,} {found.counted}"),
     ):
         lines.add_row(f"{count:,}", f"{said} ({count / share:.1%})")
     title = Text.assemble(
         (f"{found.released:,}", "bold"), " released rows joined with ",
-        (f"{found.people:,.0f}", "bold"), " people on ", (", ".join(found.on), "bold"),
+        (f"{found.people:,.0f}", "bold"), f" {found.counted} on ", (", ".join(found.on), "bold"),
     )  # fmt: skip
     verdict = (
-        f"k-map holds: every row matches at least {found.k:,} people."
+        f"k-map holds: every row matches at least {found.k:,} {found.counted}."
         if found.k_map
         else f"k-map does not hold for k = {found.k:,}."
     )
@@ -125,5 +125,13 @@ def view(found: AttackResult) -> RenderableType:
         Text(f"! column `{name}`: {count:,} distinct cells fit no value of the people", "yellow")
         for name, count in found.unread.items()
     ]
+    if not people:
+        unread.append(
+            Text(
+                "Rows of the other table were counted. If a person has several there, say which "
+                "are hers: --person COLUMN.",
+                "dim",
+            )
+        )
     warnings = [Text(f"! {warning}", "yellow") for warning in found.warnings]
     return Group(title, "", lines, "", guess, verdict, *unread, *warnings)

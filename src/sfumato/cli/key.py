@@ -13,6 +13,7 @@ from sfumato.cli._options import (
     MaxSize,
     Measure,
     Measuring,
+    Person,
     Seed,
     Weights,
     examples,
@@ -51,6 +52,7 @@ class Unit(StrEnum):
 def key(
     run: Run,
     columns: Columns = None,
+    person: Person = None,
     measure: Measuring = Measure.key,
     beta: Beta = None,
     weights: Weights = None,
@@ -121,6 +123,7 @@ def key(
         max_size=max_size,
         verify=verify,
         seed=seed,
+        person=person,
         budget=run.budget,
     )
     run.show(found, view)
@@ -147,7 +150,12 @@ def view(found: Key) -> RenderableType:
     if found.sample is not None:
         lines.add_row(f"{found.sample.size:,}", f"sampled {found.sample.unit}{_promise(found)}")
     if found.measures is not None:
-        lines.add_row(f"{found.measures.unique:.2%}", "of rows are alone in their class")
+        who = (
+            "rows are alone in their"
+            if found.measures.persons is None
+            else "persons are alone in a"
+        )
+        lines.add_row(f"{found.measures.unique:.2%}", f"of {who} class")
         lines.add_row(f"{found.measures.distinct:.6g}", "distinct ratio")
         lines.add_row(f"{found.measures.separation:.9g}", "separation ratio")
     if found.stopped_by:
@@ -169,7 +177,12 @@ def _verdict(found: Key) -> str:
     if not found.columns:
         return "Nothing needs to be told apart."
     if found.is_key:
-        return "Whoever knows these columns of a person finds exactly one row."
+        by_persons = found.measures is not None and found.measures.persons is not None
+        one = "their rows and nobody else's" if by_persons else "exactly one row"
+        return f"Whoever knows these columns of a person finds {one}."
+    if found.measures is not None and found.measures.persons is not None:
+        alone = found.measures.unique_persons
+        return f"Whoever knows these columns finds {alone:,} of {found.measures.persons:,} persons."
     if found.measures is not None:
         alone = found.measures.unique_rows
         return f"Whoever knows these columns finds {alone:,} of {found.measures.rows:,} rows alone."

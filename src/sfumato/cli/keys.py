@@ -7,7 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sfumato.cli._options import Beta, Columns, MaxSize, Measure, Measuring, Seed, examples, new_app
+from sfumato.cli._options import (
+    Beta,
+    Columns,
+    MaxSize,
+    Measure,
+    Measuring,
+    Person,
+    Seed,
+    examples,
+    new_app,
+)
 from sfumato.cli._running import Run, table_verb
 
 if TYPE_CHECKING:
@@ -42,6 +52,7 @@ class Method(StrEnum):
 def keys(
     run: Run,
     columns: Columns = None,
+    person: Person = None,
     measure: Measuring = Measure.key,
     beta: Beta = None,
     max_size: MaxSize = None,
@@ -75,6 +86,7 @@ def keys(
         expand=expand,
         delta=delta,
         seed=seed,
+        person=person,
         budget=run.budget,
     )
     run.show(found, view)

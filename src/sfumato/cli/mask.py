@@ -10,6 +10,7 @@ import typer
 from sfumato.cli._options import (
     Force,
     Output,
+    Person,
     Seed,
     Sign,
     SpreadsheetSafe,
@@ -77,6 +78,7 @@ def mask(
     delta: Annotated[
         float, typer.Option(metavar="SHARE", help="Probability with which a sample may mislead.")
     ] = 0.01,
+    person: Person = None,
     stream: Stream = None,
     seed: Seed = 0,
     output: Output = None,
@@ -109,6 +111,7 @@ def mask(
         force=force,
         sign=sign,
         spreadsheet_safe=spreadsheet_safe,
+        person=person,
         budget=run.budget,
     )
     run.show(release, view)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sfumato.cli._options import Columns, examples, new_app
+from sfumato.cli._options import Columns, Person, examples, new_app
 from sfumato.cli._running import Run, table_verb
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ app = new_app()
     )
 )
 @table_verb
-def measure(run: Run, columns: Columns = None) -> None:
+def measure(run: Run, columns: Columns = None, person: Person = None) -> None:
     """How well a set of columns tells people apart.
 
     Rows that agree on the columns form a class. Printed are the number of classes, the rows that
@@ -32,7 +32,8 @@ def measure(run: Run, columns: Columns = None) -> None:
     """
     from sfumato.quasi.measure import measure as measure_columns
 
-    run.show(measure_columns(run.table, run.columns(columns), budget=run.budget), view)
+    found = measure_columns(run.table, run.columns(columns), person=person, budget=run.budget)
+    run.show(found, view)
 
 
 def view(found: Measures) -> RenderableType:
@@ -45,13 +46,21 @@ def view(found: Measures) -> RenderableType:
     lines.add_column(justify="right", style="bold")
     lines.add_column()
     lines.add_row(f"{found.rows:,}", "rows")
-    lines.add_row(f"{found.classes:,}", f"classes, {found.distinct:.6g} a row")
-    lines.add_row(f"{found.unique_rows:,}", f"rows alone in their class: {found.unique:.2%}")
+    who, of, each = "rows", "", "row"
+    alone = found.unique_rows
+    if found.persons is not None and found.unique_persons is not None:
+        lines.add_row(f"{found.persons:,}", "persons")
+        who, of, each = "persons", " of different persons", "person in a class"
+        alone = found.unique_persons
+    lines.add_row(f"{found.classes:,}", f"classes, {found.distinct:.6g} a {each}")
+    lines.add_row(
+        f"{alone:,}", f"{who} alone in {'a' if of else 'their'} class: {found.unique:.2%}"
+    )
     lines.add_row(
         f"{found.unseparated_pairs:,}",
-        f"pairs of rows left together: separation {found.separation:.9g}",
+        f"pairs of rows{of} left together: separation {found.separation:.9g}",
     )
-    lines.add_row("–" if found.k is None else f"{found.k:,}", "rows in the smallest class (k)")
+    lines.add_row("–" if found.k is None else f"{found.k:,}", f"{who} in the smallest class (k)")
     title = Text("By ").append(", ".join(found.columns) or "no columns", style="bold")
     return Group(title, "", lines, "", _verdict(found))
 
@@ -59,6 +68,15 @@ def view(found: Measures) -> RenderableType:
 def _verdict(found: Measures) -> str:
     if found.k is None:
         return "The table has no rows: there is nobody to find."
+    if found.unique_persons is not None:
+        if found.k > 1:
+            return f"Nobody stands alone: the smallest class holds {found.k:,} persons."
+        alone = (
+            "1 person has"
+            if found.unique_persons == 1
+            else f"{found.unique_persons:,} persons have"
+        )
+        return f"{alone} a combination that nobody else has, and can be found by it."
     if found.k > 1:
         return f"Nobody stands alone: the smallest group of equal rows has {found.k:,}."
     if found.unique_rows == found.rows:

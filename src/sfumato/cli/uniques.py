@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sfumato.cli._options import Columns, examples, new_app
+from sfumato.cli._options import Columns, Person, examples, new_app
 from sfumato.cli._running import Run, table_verb
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ app = new_app()
 def uniques(
     run: Run,
     columns: Columns = None,
+    person: Person = None,
     max_size: Annotated[
         int, typer.Option(metavar="N", min=1, help="Column sets of at most N columns.")
     ] = 3,
@@ -51,6 +52,7 @@ def uniques(
         columns=run.columns(columns),
         sampling_fraction=sampling_fraction,
         top=top,
+        person=person,
         budget=run.budget,
     )
     run.show(found, view)
@@ -82,12 +84,18 @@ def view(found: Uniques) -> RenderableType:
         parts.append(Text(f"Stopped by {found.stopped_by}: not all sets were looked at."))
     parts.append(
         Text(
-            f"{found.exposed_rows:,} of {found.rows:,} rows can be singled out by at most "
+            f"{_exposed(found)} can be singled out by at most "
             f"{found.max_size} columns; a match with a unique row is right with probability "
             f"{found.dis:.1%}."
         )
     )
     return Group(*parts)
+
+
+def _exposed(found: Uniques) -> str:
+    if found.persons is None:
+        return f"{found.exposed_rows:,} of {found.rows:,} rows"
+    return f"{found.exposed_persons:,} of {found.persons:,} persons"
 
 
 def _rows(found: Uniques) -> RenderableType:

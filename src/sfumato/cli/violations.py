@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sfumato.cli._options import Columns, Seed, examples, new_app, split_columns
+from sfumato.cli._options import Columns, Person, Seed, examples, new_app, split_columns
 from sfumato.cli._running import Run, table_verb
 
 if TYPE_CHECKING:
@@ -29,8 +29,9 @@ SHOWN = 30
 def violations(
     run: Run,
     columns: Columns = None,
+    person: Person = None,
     k: Annotated[
-        int, typer.Option("-k", metavar="N", help="Classes of fewer than N rows are violations.")
+        int, typer.Option("-k", metavar="N", help="Classes of fewer than N are violations.")
     ] = 2,
     max_size: Annotated[
         int | None,
@@ -64,6 +65,7 @@ def violations(
         order=split_columns(order, run.table.columns if order else ()),
         restarts=restarts,
         seed=seed,
+        person=person,
         budget=run.budget,
     )
     run.show(found, view)
@@ -76,7 +78,8 @@ def view(found: Violations) -> RenderableType:
 
     parts = []
     if found.minimal:
-        title = f"{len(found.minimal):,} minimal sets make a class of fewer than {found.k} rows"
+        fewer = f"fewer than {found.k} {found.counted}"
+        title = f"{len(found.minimal):,} minimal sets make a class of {fewer}"
         parts.append(Text(title, style="bold"))
         parts += [Text("  " + (", ".join(s) or "no columns")) for s in found.minimal[:SHOWN]]
         if len(found.minimal) > SHOWN:
@@ -98,5 +101,5 @@ def _verdict(found: Violations) -> str:
     rest = "" if found.complete else " There may be further sets: the search was not finished."
     return (
         f"The table is not {found.k}-anonymous: with all columns the smallest class has "
-        f"{found.smallest}.{rest}"
+        f"{found.smallest} {found.counted}.{rest}"
     )

@@ -24,7 +24,7 @@ from sfumato.engines.protocol import (
     names_in,
 )
 from sfumato.engines.recoding import Recoding, Step
-from sfumato.engines.results import ClassSizes, CodeArray, Codes, too_many_classes
+from sfumato.engines.results import ClassSizes, CodeArray, Codes, PersonSizes, too_many_classes
 from sfumato.errors import BudgetError
 
 if TYPE_CHECKING:
@@ -136,6 +136,14 @@ class MemoryEngine:
         if len(self._sizes) > _REMEMBERED:
             self._sizes.popitem(last=False)
         return sizes
+
+    def person_sizes(
+        self, columns: Sequence[str], person: str, budget: Budget | None = None
+    ) -> PersonSizes:
+        """Class sizes of a column set in different persons."""
+        codes = self.codes((*columns, person), budget)
+        number = len(codes.values_of(person))
+        return PersonSizes.counted(codes.select(columns), codes.column(person), number)
 
     def classes(
         self, columns: Sequence[str], limit: int | None = None, budget: Budget | None = None

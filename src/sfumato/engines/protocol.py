@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sfumato.budget import Budget
     from sfumato.engines.parts import Parted
     from sfumato.engines.recoding import Recoding
-    from sfumato.engines.results import ClassSizes, Codes
+    from sfumato.engines.results import ClassSizes, Codes, PersonSizes
 
 __all__ = [
     "BATCH_ROWS",
@@ -177,6 +177,11 @@ class Engine(Protocol):
 
     def class_sizes(self, columns: Sequence[str], budget: Budget | None = None) -> ClassSizes:
         """Histogram of the sizes of the classes of a column set; no columns is one class."""
+
+    def person_sizes(
+        self, columns: Sequence[str], person: str, budget: Budget | None = None
+    ) -> PersonSizes:
+        """Class sizes of a column set in different persons."""
 
     def classes(
         self, columns: Sequence[str], limit: int | None = None, budget: Budget | None = None

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ClassSizes",
     "Codes",
+    "PersonSizes",
     "as_declared",
     "codes_of",
     "rows_identity",
@@ -225,6 +226,93 @@ class ClassSizes:
         """Rows in classes smaller than `k`."""
         small = self.sizes < k
         return int((self.sizes[small] * self.classes_of_size[small]).sum())
+
+
+@dataclass(frozen=True, eq=False)
+class PersonSizes:
+    """Classes of a column set A, where several rows may be one person's.
+
+    Parameters
+    ----------
+    rows, parted
+        Class sizes of A, and of A together with the person, in rows.
+    persons
+        Class sizes of A in persons.
+    alone
+        Persons who have a combination that nobody else has.
+    number
+        Persons of the table.
+    same
+        Pairs of rows of one person.
+    """
+
+    rows: ClassSizes
+    parted: ClassSizes
+    persons: ClassSizes
+    alone: int
+    number: int
+    same: int
+
+    @classmethod
+    def counted(cls, codes: Codes, who: CodeArray, number: int) -> PersonSizes:
+        """Of entries and the person of each.
+
+        Examples
+        --------
+        >>> import pyarrow as pa
+        >>> sex = Codes(("sex",), (np.array([0, 0, 1, 1], np.uint8),), (pa.array(["F", "M"]),))
+        >>> sizes = PersonSizes.counted(sex, np.array([0, 0, 0, 1], np.uint8), 2)
+        >>> sizes.k, sizes.alone, sizes.unseparated_pairs, sizes.pairs_of_persons
+        (1, 1, 1, 3)
+        """
+        from sfumato import kernels
+
+        ids, count = kernels.class_ids(codes.arrays, codes.cardinalities, entries=codes.entries)
+        both, parts = kernels.refine(ids, count, who, max(number, 1), ordered=False)
+        first = np.asarray(kernels.representatives(both, parts), dtype=np.int64)
+        held = np.bincount(ids[first], minlength=count)
+        alone = np.unique(who[first][held[ids[first]] == 1])
+        own = ClassSizes.of_counts(kernels.group_sums(who, max(number, 1), codes.counts))
+        return cls(
+            ClassSizes.of_counts(kernels.group_sums(ids, count, codes.counts)),
+            ClassSizes.of_counts(kernels.group_sums(both, parts, codes.counts)),
+            ClassSizes.of_counts(held),
+            len(alone),
+            number,
+            own.unseparated_pairs,
+        )
+
+    @property
+    def k(self) -> int | None:
+        """Persons of the smallest class; None for a table without rows."""
+        return self.persons.k
+
+    @property
+    def unseparated_pairs(self) -> int:
+        """Pairs of rows of different persons in a common class."""
+        return self.rows.unseparated_pairs - self.parted.unseparated_pairs
+
+    @property
+    def pairs_of_persons(self) -> int:
+        """Pairs of rows of different persons."""
+        rows = self.rows.rows
+        return rows * (rows - 1) // 2 - self.same
+
+    @property
+    def distinct(self) -> float:
+        """Classes over different (class, person); 1 where every class is one person's."""
+        return self.rows.classes / self.parted.classes if self.parted.classes else 1.0
+
+    @property
+    def separation(self) -> float:
+        """Share of the pairs of rows of different persons that differ (1 without such pairs)."""
+        total = self.pairs_of_persons
+        return float(Fraction(total - self.unseparated_pairs, total)) if total else 1.0
+
+    @property
+    def unique(self) -> float:
+        """Share of persons who have a combination that nobody else has (1 for no rows)."""
+        return self.alone / self.number if self.number else 1.0
 
 
 def as_declared(found: pa.Table, columns: Sequence[Column]) -> pa.Table:

@@ -51,7 +51,14 @@ from sfumato.engines.recoding import (
     recoded_batch,
     unmatched,
 )
-from sfumato.engines.results import ClassSizes, Codes, as_declared, codes_of, rows_identity
+from sfumato.engines.results import (
+    ClassSizes,
+    Codes,
+    PersonSizes,
+    as_declared,
+    codes_of,
+    rows_identity,
+)
 from sfumato.engines.spool import PrivateFolder
 from sfumato.engines.staging import Target, TargetStaged, kept_form, stage_batches
 from sfumato.errors import BudgetError, EngineMemoryError
@@ -208,6 +215,23 @@ class SQLEngine:
             with suppress(EngineMemoryError):
                 return self._class_sizes(rows, columns, parts, budget)
         return self._class_sizes(rows, columns, most, budget)
+
+    def person_sizes(
+        self, columns: Sequence[str], person: str, budget: Budget | None = None
+    ) -> PersonSizes:
+        """Class sizes of a column set in different persons, counted by the database."""
+        figures = [whole_number(name) for name in ("size", "classes", "persons")]
+        statement = sql.person_sizes(self.connection.rows(), columns, person)
+        found = self._ask(statement, figures, budget, "counting persons").to_pylist()
+        own = self.class_sizes([person], budget)
+        return PersonSizes(
+            self.class_sizes(columns, budget),
+            self.class_sizes((*columns, person), budget),
+            ClassSizes.of({row["size"]: row["classes"] for row in found}),
+            sum(row["persons"] for row in found if row["size"] == 1),
+            own.classes,
+            own.unseparated_pairs,
+        )
 
     def classes(
         self, columns: Sequence[str], limit: int | None = None, budget: Budget | None = None

@@ -294,6 +294,26 @@ def _all_of(statements: Sequence[exp.Select]) -> Node:
     return whole
 
 
+def person_sizes(rows: Rows, names: Sequence[str], person: str) -> Node:
+    """How many classes hold so many different persons, and how many persons are in those alone.
+
+    The last figure counts one person of each class, so that it is right for classes of one.
+    """
+    cells = [named(key, f"k{at}") for at, key in enumerate(rows.keys(names))]
+    pairs = exp.select(*cells, named(rows.key(person), "who")).from_(rows.relation())
+    pairs = _by_class(pairs, rows, [*names, person])
+    held = exp.select(named(count_rows(), "size"), named(exp.Min(this=field("who")), "who"))
+    held = held.from_(pairs.subquery(quoted("pairs")))
+    if names:
+        held = held.group_by(*(field(f"k{at}") for at in range(len(names))))
+    people = exp.Count(this=exp.Distinct(expressions=[field("who")]))
+    return (
+        exp.select(field("size"), named(count_rows(), "classes"), named(people, "persons"))
+        .from_(held.subquery(quoted("held")))
+        .group_by(field("size"))
+    )
+
+
 def classes(rows: Rows, names: Sequence[str], limit: int | None = None) -> Node:
     """The classes of a column set with their counts; one more than `limit` shows that it broke."""
     cells = [

@@ -145,7 +145,7 @@ class StreamEngine:
         """Refused: exact figures need all rows."""
         self._refuse("exact figures need all of its rows")
 
-    class_sizes = classes = codes = null_counts = values = _refuse_figures
+    class_sizes = person_sizes = classes = codes = null_counts = values = _refuse_figures
 
     def stage(
         self,

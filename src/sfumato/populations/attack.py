@@ -52,7 +52,8 @@ class AttackResult(Result):
     `contains_truth` rows have the right person among their matches; `guessed_right` is the expected
     number of right guesses. `unread` counts, by column, distinct cells that could not be understood
     or name values the outside table does not have. `warnings` are sentences about what makes the
-    figures say less than they seem to.
+    figures say less than they seem to. `counted` says what the outside table was counted in:
+    ``people``, where a person column or weights say who is who, else its ``rows``.
     """
 
     on: tuple[str, ...]
@@ -73,6 +74,7 @@ class AttackResult(Result):
     guessed_right: float | None = None
     unread: Mapping[str, int] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
+    counted: str = "rows"
 
 
 def join_attack(
@@ -143,7 +145,9 @@ def join_attack(
     unread = {name: r.unread for name, r in zip(on, readings, strict=True) if r.unread}
     count = _people_count(people, person, weight)
     found = _result(tuple(on), k, matched, rows, truth, count, exposed)
-    return replace(found, unread=unread, warnings=tuple(warnings))
+    named = weight is not None or (person is not None and person in people.columns)
+    counted = "people" if named else "rows"
+    return replace(found, unread=unread, warnings=tuple(warnings), counted=counted)
 
 
 def _distinct_boxes(release: Codes, on: Sequence[str]) -> tuple[Ints, Ints]:

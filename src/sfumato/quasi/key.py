@@ -21,7 +21,9 @@ from sfumato.errors import ParameterError, did_you_mean, spell
 from sfumato.quasi import sampling
 from sfumato.quasi.counterexamples import Collisions, proven_there, stay_there
 from sfumato.quasi.greedy import Goal, Path, column_weights, greedy, without_redundant
-from sfumato.quasi.measure import Measures, measures_of
+from sfumato.quasi.lattice import levelwise
+from sfumato.quasi.measure import Measures, measures_of, measures_of_persons
+from sfumato.quasi.persons import Histories, persons_of, require_separation
 from sfumato.quasi.proof import proven_minimum
 from sfumato.quasi.sampling import all_combinations, differing_columns, pulled, sampled_rows
 from sfumato.results import Result
@@ -161,6 +163,61 @@ class Key(Result):
     steps: tuple[Mapping[str, Any], ...] = ()
     stopped_by: str | None = None
     notes: tuple[str, ...] = ()
+
+
+def persons_key(
+    opened: Table, person: str, costs: list[float], question: KeyQuery, budget: Budget
+) -> Key:
+    """A small set that tells persons apart: greedy, redundancy dropped, minimal where asked."""
+    budget.progress("reading the table")
+    histories = Histories.of(opened, person, budget)
+    allowed = histories.pairs_allowed(question.beta)
+
+    def met(columns: Sequence[int]) -> bool:
+        return histories.unseparated(columns) <= allowed
+
+    found = histories.greedy(costs, allowed, question.max_size, budget)
+    chosen, lower, stopped = found.columns, None, found.stopped_by
+    reached = met(chosen)
+    if reached:
+        chosen = without_redundant(chosen, costs, met)
+    if reached and question.proven and stopped is None:
+        every = levelwise(len(costs), met, None, budget)
+        stopped = every.stopped_by
+        if every.complete:
+            chosen = min(every.sets, key=lambda s: (sum(costs[c] for c in s), len(s), s))
+            lower = float(sum(costs[c] for c in chosen))
+    names = tuple(opened.columns[c] for c in chosen)
+    measures = measures_of_persons(names, histories.sizes(chosen))
+    alike = histories.everything.unseparated_pairs
+    notes = []
+    if alike and allowed == alike:
+        notes.append(
+            f"{alike:,} pairs of rows of different persons are equal in all columns, so there is "
+            "no key; this set tells persons apart as well as all columns do"
+        )
+    elif not reached and stopped is None:
+        notes.append("no set of the size allowed reaches the goal")
+    is_key_search = question.beta is None or question.beta == 1
+    return Key(
+        columns=names,
+        size=len(names),
+        weight=float(sum(costs[c] for c in chosen)),
+        goal={
+            "measure": "key" if is_key_search else question.ratio,
+            "at_least": 1.0 if question.beta is None else question.beta,
+        },
+        is_key=measures.unseparated_pairs == 0,
+        duplicate_rows=None,
+        measures=measures,
+        proven_minimum=lower is not None,
+        lower_bound=lower,
+        sample=None,
+        verified=True,
+        steps=_steps(opened.columns, found),
+        stopped_by=stopped,
+        notes=(*notes, *pulled(opened, histories.codes)),
+    )
 
 
 def exact_key(opened: Table, costs: list[float], question: KeyQuery, budget: Budget) -> Key:
@@ -468,6 +525,7 @@ def minimum_key(
     max_size: int | None = None,
     verify: bool | None = None,
     seed: int = 0,
+    person: str | None = None,
     budget: Budget | None = None,
 ) -> Key:
     """Find a smallest set of columns that identifies rows.
@@ -498,6 +556,8 @@ def minimum_key(
         Only sets of at most so many columns; tightens samples.
     verify
         Measure a sampled answer exactly in one pass; by default on local engines.
+    person
+        Which rows belong to one person: persons are told apart, not rows.
 
     Examples
     --------
@@ -513,8 +573,12 @@ def minimum_key(
     question = KeyQuery(measure, eps, delta, beta, proven, by, sample, max_size, verify, seed)
     budget = budget or Budget()
     opened = table(source, budget=budget)
+    require_separation(measure, person, eps)
+    opened, person = persons_of(opened, person)
     if columns is not None:
         opened = opened.select(columns)
     costs = column_weights(opened, weights)
+    if person is not None:
+        return persons_key(opened, person, costs, question, budget)
     search = exact_key if eps is None else sampled_key
     return search(opened, costs, question, budget)

@@ -19,13 +19,15 @@ import numpy.typing as npt
 
 from sfumato import kernels
 from sfumato.budget import Budget
+from sfumato.columns.persons import require_person
 from sfumato.engines.recoding import Recoding
 from sfumato.engines.results import Codes
 from sfumato.errors import ParameterError, did_you_mean
 from sfumato.quasi.counterexamples import Asked, stay_there
 from sfumato.quasi.greedy import column_weights
 from sfumato.quasi.hitting_sets import SetFamily, minimum_hitting_set
-from sfumato.quasi.measure import measures_of
+from sfumato.quasi.measure import measures_of, measures_of_persons
+from sfumato.quasi.persons import Histories, PersonSeparation, require_separation
 from sfumato.quasi.sampling import (
     all_combinations,
     differing_columns,
@@ -346,6 +348,7 @@ def mask(
     force: bool = False,
     sign: str | Path | None = None,
     spreadsheet_safe: bool = False,
+    person: str | None = None,
     budget: Budget | None = None,
 ) -> Release:
     """Publish the most columns whose ratio does not exceed β.
@@ -375,6 +378,9 @@ def mask(
         The key file that signs the certificate, as `sfumato keygen` made it.
     spreadsheet_safe
         Put an apostrophe before cells that a spreadsheet would run.
+    person
+        Which rows belong to one person: pairs of different persons are counted (separation
+        only), and the column is left out.
 
     Examples
     --------
@@ -394,7 +400,7 @@ def mask(
     check_place(opened, output, force=force, sign=sign)
     plan = plan_mask(
         opened,
-        Demand(measure, beta, sample, delta, proven, explain, seed),
+        Demand(measure, beta, sample, delta, proven, explain, seed, person),
         weights=weights,
         must_publish=must_publish,
         must_drop=must_drop,
@@ -418,8 +424,10 @@ class Demand:
     proven: bool = False
     explain: bool = True
     seed: int = 0
+    person: str | None = None
 
     def __post_init__(self) -> None:
+        require_separation(self.measure, self.person, self.sample)
         if self.measure not in MEASURES:
             raise ParameterError(
                 f"there is no measure `{self.measure}` for masking",
@@ -458,6 +466,9 @@ def plan_mask(
             where=opened.name,
             remedy="Ask for one of the two.",
         )
+    if demand.person is not None:
+        require_person(opened, demand.person, must_publish)
+        banned.add(names.index(demand.person))
     choices = [c for c in range(len(names)) if c not in banned]
     how = _identifying(opened, demand, budget)
     if pinned and how.value(pinned) > how.limit:
@@ -480,6 +491,8 @@ def plan_mask(
 
 def _identifying(opened: Table, demand: Demand, budget: Budget) -> Identifying:
     """What is counted: exact figures, or those of a sample with its tightened limit."""
+    if demand.person is not None:
+        return PersonSeparation(Histories.of(opened, demand.person, budget), demand.beta)
     if demand.sample is None:
         budget.progress("reading the table")
         if stay_there(opened, budget):
@@ -527,12 +540,18 @@ def _plan(
     why = _reasons(opened, how, found, banned, dropped, budget) if demand.explain else {}
     streamed = not opened.engine.capabilities.replayable
     # the search may have taken all the time; what it found is measured and written all the same
-    sizes = None if streamed else opened.class_sizes(published, budget.unhurried())
+    measures, sizes = None, None
+    if demand.person is not None:
+        held = opened.person_sizes(published, demand.person, budget.unhurried())
+        sizes, measures = held.persons, measures_of_persons(published, held)
+    elif not streamed:
+        sizes = opened.class_sizes(published, budget.unhurried())
+        measures = measures_of(published, sizes)
     details: dict[str, Any] = {
         "published": published,
         "dropped": dropped,
         "why": why,
-        "measures": None if sizes is None else measures_of(published, sizes),
+        "measures": measures,
         "weight": float(sum(worth[c] for c in found.columns)),
         "proven_optimum": proven,
         "upper_bound": found.upper_bound,
@@ -546,9 +565,13 @@ def _plan(
         asked={
             "measure": demand.measure,
             "beta": demand.beta,
+            **({} if demand.person is None else {"person": demand.person}),
             **({} if demand.sample is None else {"sample": demand.sample, "delta": demand.delta}),
         },
-        promises=(RatioAtMost(demand.measure, demand.beta, published), WithoutColumns(dropped)),
+        promises=(
+            RatioAtMost(demand.measure, demand.beta, published, demand.person),
+            WithoutColumns(dropped),
+        ),
         qi=(published,),
         column_actions={name: "kept" if name in published else "dropped" for name in names},
         utility={"published_columns": len(published), "weight": details["weight"]},

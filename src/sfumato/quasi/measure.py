@@ -11,18 +11,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from sfumato.budget import Budget
-from sfumato.engines.results import ClassSizes
+from sfumato.columns.persons import require_person
+from sfumato.engines.results import ClassSizes, PersonSizes
 from sfumato.results import Result
 from sfumato.tables import table
 
-__all__ = ["Measures", "measure", "measures_of"]
+__all__ = ["Measures", "measure", "measures_of", "measures_of_persons"]
 
 
 @dataclass(frozen=True)
 class Measures(Result):
     """What a column set reveals.
 
-    Ratios lie in [0, 1]; without rows all are 1 and `k` is None.
+    Ratios lie in [0, 1]; without rows all are 1 and `k` is None. Where persons are counted, `k` is
+    the persons of the smallest class, `unique` the share of persons who have a combination that
+    nobody else has, and `distinct` and `separation` are about rows of different persons.
     """
 
     columns: tuple[str, ...]
@@ -34,6 +37,8 @@ class Measures(Result):
     separation: float
     unique: float
     k: int | None
+    persons: int | None = None
+    unique_persons: int | None = None
 
 
 def measures_of(columns: Sequence[str], sizes: ClassSizes) -> Measures:
@@ -51,8 +56,29 @@ def measures_of(columns: Sequence[str], sizes: ClassSizes) -> Measures:
     )
 
 
+def measures_of_persons(columns: Sequence[str], sizes: PersonSizes) -> Measures:
+    """The measures of class sizes in persons."""
+    return Measures(
+        columns=tuple(columns),
+        rows=sizes.rows.rows,
+        classes=sizes.rows.classes,
+        unique_rows=sizes.rows.unique_rows,
+        unseparated_pairs=sizes.unseparated_pairs,
+        distinct=sizes.distinct,
+        separation=sizes.separation,
+        unique=sizes.unique,
+        k=sizes.k,
+        persons=sizes.number,
+        unique_persons=sizes.alone,
+    )
+
+
 def measure(
-    source: Any, columns: Sequence[str] | None = None, *, budget: Budget | None = None
+    source: Any,
+    columns: Sequence[str] | None = None,
+    *,
+    person: str | None = None,
+    budget: Budget | None = None,
 ) -> Measures:
     """Measure how well a set of columns tells the rows of a table apart.
 
@@ -62,6 +88,8 @@ def measure(
         Anything `sfumato.table` opens.
     columns
         Column names; None means all columns.
+    person
+        Which rows belong to one person: persons are told apart, not rows.
     budget
         Limits of time and memory.
 
@@ -79,4 +107,8 @@ def measure(
     """
     opened = table(source, budget=budget)
     names = opened.require(columns)
+    if person is not None:
+        require_person(opened, person, names if columns is not None else ())
+        names = tuple(name for name in names if name != person)
+        return measures_of_persons(names, opened.person_sizes(names, person, budget))
     return measures_of(names, opened.class_sizes(names, budget))

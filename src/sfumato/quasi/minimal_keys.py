@@ -33,6 +33,7 @@ from sfumato.quasi.lattice import (
     levelwise,
     minimal_from_subsets,
 )
+from sfumato.quasi.persons import Histories, persons_of, require_separation
 from sfumato.quasi.sampling import all_combinations, pair_indices, prune_below, pulled
 from sfumato.results import Result
 from sfumato.tables import Table, table
@@ -108,6 +109,7 @@ def minimal_keys(
     expand: bool = False,
     delta: float = 0.01,
     seed: int = 0,
+    person: str | None = None,
     budget: Budget | None = None,
 ) -> MinimalKeys:
     """Find all minimal sets of columns that identify rows.
@@ -130,6 +132,9 @@ def minimal_keys(
         Name a set once for every choice among columns that say the same.
     delta
         Probability with which sampled pruning may lose a set.
+    person
+        Which rows belong to one person: persons are told apart, not rows; sets are then looked
+        for level by level, whatever `method` says.
 
     Examples
     --------
@@ -151,8 +156,13 @@ def minimal_keys(
         raise ParameterError(f"`{measure}` needs a ratio to reach", remedy="Give --beta, e.g. 0.9.")
     budget = budget or Budget()
     opened = table(source, budget=budget)
+    require_separation(measure, person)
+    opened, person = persons_of(opened, person)
     if columns is not None:
         opened = opened.select(columns)
+    if person is not None:
+        budget.progress("reading the table")
+        return _keys_of_persons(opened, person, question, budget)
     if question.beta is None and method in ("auto", "hitting-set") and stay_there(opened, budget):
         return _keys_there(opened, question, budget)
     budget.progress("reading the table")
@@ -220,6 +230,39 @@ def _no_key(duplicates: int) -> str:
     return (
         f"{duplicates:,} rows equal an earlier row in all columns, so there is no key; these sets "
         "tell rows apart as well as all columns do"
+    )
+
+
+def _keys_of_persons(opened: Table, person: str, question: KeyQuery, budget: Budget) -> MinimalKeys:
+    """All minimal sets that tell persons apart, or as well as all columns do."""
+    histories = Histories.of(opened, person, budget)
+    allowed = histories.pairs_allowed(question.beta)
+    names = opened.columns
+    found = levelwise(
+        len(names), lambda s: histories.unseparated(s) <= allowed, question.max_size, budget
+    )
+    alike = histories.everything.unseparated_pairs
+    notes = []
+    if alike and question.beta is None:
+        notes.append(
+            f"{alike:,} pairs of rows of different persons are equal in all columns, so there is "
+            "no key; these sets tell persons apart as well as all columns do"
+        )
+    return MinimalKeys(
+        keys=tuple(tuple(names[c] for c in s) for s in found.sets),
+        equivalents={},
+        represents=len(found.sets),
+        complete=found.complete,
+        method="levelwise",
+        goal={
+            "measure": "key" if question.beta is None else question.ratio,
+            "at_least": 1.0 if question.beta is None else question.beta,
+        },
+        max_size=question.max_size,
+        duplicate_rows=None,
+        delta=None,
+        stopped_by=found.stopped_by,
+        notes=(*notes, *pulled(opened, histories.codes)),
     )
 
 

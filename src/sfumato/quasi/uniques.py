@@ -26,6 +26,7 @@ from sfumato.budget import Budget
 from sfumato.engines.results import Codes
 from sfumato.errors import ParameterError
 from sfumato.quasi.greedy import histogram
+from sfumato.quasi.persons import Histories, persons_of
 from sfumato.quasi.sampling import all_combinations
 from sfumato.results import Result
 from sfumato.tables import table
@@ -67,6 +68,9 @@ class Uniques(Result):
         Estimated probability that a match with a unique row is right.
     complete
         Whether all sets were looked at.
+    persons, exposed_persons
+        Persons, and those who have a combination that nobody else has; None where rows are
+        counted.
     """
 
     rows: int
@@ -78,6 +82,8 @@ class Uniques(Result):
     dis: float
     complete: bool
     stopped_by: str | None
+    persons: int | None
+    exposed_persons: int | None
     scores: npt.NDArray[np.float64] = field(repr=False, metadata={"private": True})
     smallest: npt.NDArray[np.uint8] = field(repr=False, metadata={"private": True})
 
@@ -89,6 +95,7 @@ def uniques(
     columns: Sequence[str] | None = None,
     sampling_fraction: float = 0.01,
     top: int = 10,
+    person: str | None = None,
     budget: Budget | None = None,
 ) -> Uniques:
     """Find the rows that few columns single out.
@@ -105,6 +112,8 @@ def uniques(
         Share of the population that is in the table, for the DIS score.
     top
         How many of the riskiest rows to list.
+    person
+        Which rows belong to one person: a row is singled out where all rows like it are hers.
 
     Examples
     --------
@@ -123,21 +132,27 @@ def uniques(
         )
     budget = budget or Budget()
     opened = table(source, budget=budget)
+    opened, person = persons_of(opened, person)
     if columns is not None:
         opened = opened.select(columns)
     budget.progress("reading the table")
-    codes = all_combinations(opened, budget)
-    search = _Search(codes, min(max_size, len(codes.columns)))
+    if person is None:
+        histories, codes = None, all_combinations(opened, budget)
+        sizes = histogram(codes, range(len(codes.columns)))
+    else:
+        histories = Histories.of(opened, person, budget)
+        codes, sizes = histories.codes, histories.everything.persons
+    search = _Search(codes, min(max_size, len(codes.columns)), histories)
     complete = search.run(budget)
-    dis = _match_probability(codes, sampling_fraction)
+    dis = _match_probability(sizes.to_dict(), sampling_fraction)
     return search.result(opened.columns, max_size, dis, top, complete, budget)
 
 
 class _Search:
     """Goes through column sets by size and remembers which rows each of them singles out."""
 
-    def __init__(self, codes: Codes, max_size: int) -> None:
-        self.codes, self.max_size = codes, max_size
+    def __init__(self, codes: Codes, max_size: int, histories: Histories | None = None) -> None:
+        self.codes, self.max_size, self.histories = codes, max_size, histories
         entries, width = codes.entries, len(codes.columns)
         self.counts = np.zeros((max_size, entries), dtype=np.uint32)
         self.contribution = np.zeros(width)
@@ -178,11 +193,14 @@ class _Search:
     def _alone(
         self, groups: npt.NDArray[np.uint32], count: int, column: int
     ) -> npt.NDArray[np.bool_]:
-        """Entries of one row that are alone in their class."""
+        """Entries of one row that are alone in their class; or those of a person who is."""
         codes = self.codes
         ids, classes = kernels.class_ids(
             [groups, codes.arrays[column]], [count, codes.cardinalities[column]], ordered=False
         )
+        if self.histories is not None:
+            held = kernels.group_distinct(ids, classes, self.histories.who, self.histories.persons)
+            return np.asarray((held == 1)[ids])
         sizes = kernels.group_sums(ids, classes)
         alone: npt.NDArray[np.bool_] = (sizes == 1)[ids] & self.single
         return alone
@@ -255,13 +273,16 @@ class _Search:
             dis=dis,
             complete=complete,
             stopped_by=budget.stopped_by,
+            persons=None if self.histories is None else self.histories.persons,
+            exposed_persons=None
+            if self.histories is None
+            else len(np.unique(self.histories.who[smallest > 0])),
             scores=scores,
             smallest=smallest,
         )
 
 
-def _match_probability(codes: Codes, fraction: float) -> float:
+def _match_probability(sizes: Mapping[int, int], fraction: float) -> float:
     """DIS: U·π / (U·π + P·(1-π)), with U rows alone and P pairs alike in the whole table."""
-    sizes = histogram(codes, range(len(codes.columns))).to_dict()
     alone, twos = sizes.get(1, 0) * fraction, sizes.get(2, 0) * (1 - fraction)
     return alone / (alone + twos) if alone + twos else 0.0

@@ -21,6 +21,7 @@ from sfumato.errors import ParameterError
 from sfumato.quasi.counterexamples import Asked, stay_there
 from sfumato.quasi.greedy import Goal, histogram
 from sfumato.quasi.lattice import DEPTH_FIRST_COLUMNS, Minimal, levelwise, violating
+from sfumato.quasi.persons import Histories, persons_of
 from sfumato.quasi.sampling import all_combinations
 from sfumato.results import Result
 from sfumato.tables import table
@@ -122,6 +123,7 @@ class Violations(Result):
     complete: bool
     stopped_by: str | None = None
     notes: tuple[str, ...] = ()
+    counted: str = "rows"
 
 
 def violations(
@@ -133,6 +135,7 @@ def violations(
     order: Sequence[str] | None = None,
     restarts: int = 0,
     seed: int = 0,
+    person: str | None = None,
     budget: Budget | None = None,
 ) -> Violations:
     """Find the minimal column sets that break k-anonymity, and a minimal identifying set.
@@ -149,6 +152,8 @@ def violations(
         Order in which the descent tries to leave columns out; last column first where None.
     restarts
         Further descents in random orders.
+    person
+        Which rows belong to one person: a class is as large as the persons in it.
 
     Examples
     --------
@@ -164,11 +169,15 @@ def violations(
         raise ParameterError(f"max_size = {max_size} is out of range", remedy="Give 1 or more.")
     budget = budget or Budget()
     opened = table(source, budget=budget)
+    opened, person = persons_of(opened, person)
     if columns is not None:
         opened = opened.select(columns)
     names = opened.columns
     tried = None if order is None else [names.index(name) for name in opened.require(order)]
     budget.progress("reading the table")
+    if person is not None:
+        histories = Histories.of(opened, person, budget)
+        return _of_persons(histories, k, max_size, tried, restarts, seed, budget)
     asks = Asked(opened, budget) if stay_there(opened, budget) else None
     sizes_of: Callable[[Sequence[int]], ClassSizes]
     if asks is None:
@@ -206,4 +215,47 @@ def violations(
         complete=found.complete,
         stopped_by=found.stopped_by or descent.stopped_by,
         notes=() if asks is None else (asks.told(),),
+    )
+
+
+def _of_persons(
+    histories: Histories,
+    k: int,
+    max_size: int | None,
+    order: Sequence[int] | None,
+    restarts: int,
+    seed: int,
+    budget: Budget,
+) -> Violations:
+    """The same where classes are counted in persons."""
+    names = histories.codes.columns
+    smallest, least_pairs = histories.everything.k, histories.everything.unseparated_pairs
+    holds = smallest is None or smallest >= k
+    found = Minimal(())
+    if not holds:
+        found = levelwise(len(names), lambda s: (histories.sizes(s).k or k) < k, max_size, budget)
+    sets = tuple(tuple(names[c] for c in s) for s in found.sets)
+    least = min((len(s) for s in sets), default=0)
+    random = np.random.default_rng(seed)
+    first = list(range(len(names)))[::-1] if order is None else list(order)
+    ended: Counter[tuple[int, ...]] = Counter()
+    for attempt in range(restarts + 1):
+        tried = first if attempt == 0 else random.permutation(len(names)).tolist()
+        kept = sorted(tried)
+        for column in tried:
+            rest = [c for c in kept if c != column]
+            kept = rest if histories.unseparated(rest) <= least_pairs else kept
+        ended[tuple(kept)] += 1
+    reached = sorted(ended.items(), key=lambda item: (len(item[0]), -item[1], item[0]))
+    return Violations(
+        k_anonymous=holds,
+        k=k,
+        smallest=smallest,
+        minimal=sets,
+        minimum=tuple(s for s in sets if len(s) == least),
+        identifying=tuple(names[c] for c in reached[0][0]),
+        descents=tuple({"columns": [names[c] for c in s], "times": n} for s, n in reached),
+        complete=found.complete,
+        stopped_by=found.stopped_by,
+        counted="persons",
     )

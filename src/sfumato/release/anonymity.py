@@ -16,10 +16,9 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.budget import Budget
-from sfumato.engines.results import Codes
-from sfumato.errors import ColumnError, EngineError, InputError, did_you_mean
+from sfumato.errors import ColumnError, InputError, did_you_mean
 from sfumato.privacy import Check, Model, ModelFinding, check, merged_checks, model_from_dict
-from sfumato.release.promise import Finding
+from sfumato.release.promise import Finding, require_same_classes
 from sfumato.tables import Table, table
 
 __all__ = ["Anonymity", "combined"]
@@ -85,7 +84,8 @@ class Anonymity:
         if not self.counts_again(table):
             if self.witness is None:
                 return self._rows_alone(table, budget)
-            self._same_classes(table, budget)
+            names = [name for name in self.about if name != self.person]
+            require_same_classes(table, self.witness, names, budget)
             table = self.witness
         outcomes = [self._measure(table, names, budget) for names in self.qi]
         found = [finding for outcome in outcomes for finding in outcome.findings]
@@ -120,18 +120,6 @@ class Anonymity:
             measured={"rows": smallest},
             remedy="Release the table again.",
         )
-
-    def _same_classes(self, table: Table, budget: Budget | None) -> None:
-        """Refuse a witness that is not about the rows of the table."""
-        assert self.witness is not None
-        names = [name for name in self.about if name != self.person]
-        mine, theirs = (one.classes(names, budget=budget) for one in (table, self.witness))
-        if not _equal(mine, theirs):
-            raise EngineError(
-                "the rows that were written twice, once with the persons, are not the same",
-                where=table.name,
-                remedy="Make sure that nobody changes the table meanwhile.",
-            )
 
     def _reference(self) -> dict[str, str]:
         """What classes were compared with, where a model does so."""
@@ -209,20 +197,6 @@ class _ClassesCheck:
             values=self.values,
             totals=self.totals,
         )
-
-
-def _equal(mine: Codes, theirs: Codes) -> bool:
-    """Whether two tables have the same combinations, as often."""
-    if mine.entries != theirs.entries or mine.rows != theirs.rows:
-        return False
-    if not all(a.equals(b) for a, b in zip(mine.values, theirs.values, strict=True)):
-        return False
-    ordered = []
-    for codes in (mine, theirs):
-        order = np.lexsort(codes.arrays[::-1])
-        assert codes.counts is not None
-        ordered.append([array[order] for array in (*codes.arrays, codes.counts)])
-    return all(np.array_equal(a, b) for a, b in zip(*ordered, strict=True))
 
 
 def _smallest(outcomes: Sequence[Check]) -> tuple[int | None, int]:

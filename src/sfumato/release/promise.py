@@ -7,12 +7,15 @@ where it was written, before the release gets its name, and again whenever someb
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, Self
 
+import numpy as np
+
 from sfumato.budget import Budget
-from sfumato.errors import InputError
+from sfumato.engines.results import Codes
+from sfumato.errors import EngineError, InputError
 from sfumato.results import Result
 from sfumato.tables import Table
 
@@ -24,6 +27,7 @@ __all__ = [
     "WithoutColumns",
     "promise_class",
     "promise_from_dict",
+    "require_same_classes",
 ]
 
 
@@ -101,29 +105,64 @@ def promise_from_dict(kind: str, parameters: Mapping[str, Any]) -> Promise:
 
 @dataclass(frozen=True)
 class RatioAtMost:
-    """The distinct or separation ratio of the columns does not exceed β (Motwani & Xu, masking)."""
+    """The distinct or separation ratio of the columns does not exceed β (Motwani & Xu, masking).
+
+    With a `person` the pairs are those of rows of different persons; they can be counted where the
+    table, or its `witness`, has that column.
+    """
 
     measure: str
     beta: float
     columns: tuple[str, ...]
+    person: str | None = None
+    witness: Table | None = field(default=None, repr=False, compare=False)
     kind: str = field(default="ratio-at-most", init=False)
 
     def to_dict(self) -> dict[str, Any]:
-        return {"measure": self.measure, "beta": self.beta, "columns": list(self.columns)}
+        told = {"measure": self.measure, "beta": self.beta, "columns": list(self.columns)}
+        return told if self.person is None else {**told, "person": self.person}
 
     @classmethod
     def from_dict(cls, parameters: Mapping[str, Any]) -> Self:
         return cls(
-            str(parameters["measure"]), float(parameters["beta"]), tuple(parameters["columns"])
+            str(parameters["measure"]),
+            float(parameters["beta"]),
+            tuple(parameters["columns"]),
+            parameters.get("person"),
         )
 
     def __post_init__(self) -> None:
         if self.measure not in ("distinct", "separation"):
             raise ValueError(self.measure)
 
+    @property
+    def about(self) -> tuple[str, ...]:
+        """The columns that a witness needs."""
+        return self.columns if self.person is None else (*self.columns, self.person)
+
+    def counts_again(self, table: Table) -> bool:
+        """Whether everything that was measured can be measured on a table."""
+        return self.person is None or self.person in table.columns
+
     def check(self, table: Table, budget: Budget | None = None) -> Finding:
-        sizes = table.class_sizes(self.columns, budget)
-        ratio = sizes.distinct if self.measure == "distinct" else sizes.separation
+        if self.counts_again(table) or self.witness is None:
+            counted = table
+        else:
+            require_same_classes(table, self.witness, self.columns, budget)
+            counted = self.witness
+        if self.person is not None and self.person not in counted.columns:
+            return Finding(
+                check=self.kind,
+                holds=True,
+                say=f"pairs of different persons were counted when this was released, by "
+                f"`{self.person}`, which it does not show; they cannot be counted again",
+            )
+        if self.person is None:
+            sizes = counted.class_sizes(self.columns, budget)
+            ratio = sizes.distinct if self.measure == "distinct" else sizes.separation
+        else:
+            held = counted.person_sizes(self.columns, self.person, budget)
+            sizes, ratio = held.rows, held.separation
         return Finding(
             check=self.kind,
             holds=ratio <= self.beta,
@@ -132,6 +171,33 @@ class RatioAtMost:
             measured={"ratio": ratio, "classes": sizes.classes, "rows": sizes.rows},
             remedy="Publish fewer columns, or allow a larger β.",
         )
+
+
+def require_same_classes(
+    table: Table, witness: Table, columns: Sequence[str], budget: Budget | None
+) -> None:
+    """Refuse a witness that is not about the rows of a table: the same classes, as often."""
+    mine, theirs = (one.classes(columns, budget=budget) for one in (table, witness))
+    if not _equal(mine, theirs):
+        raise EngineError(
+            "the rows that were written twice, once with the persons, are not the same",
+            where=table.name,
+            remedy="Make sure that nobody changes the table meanwhile.",
+        )
+
+
+def _equal(mine: Codes, theirs: Codes) -> bool:
+    """Whether two tables have the same combinations, as often."""
+    if mine.entries != theirs.entries or mine.rows != theirs.rows:
+        return False
+    if not all(a.equals(b) for a, b in zip(mine.values, theirs.values, strict=True)):
+        return False
+    ordered = []
+    for codes in (mine, theirs):
+        order = np.lexsort(codes.arrays[::-1])
+        assert codes.counts is not None
+        ordered.append([array[order] for array in (*codes.arrays, codes.counts)])
+    return all(np.array_equal(a, b) for a, b in zip(*ordered, strict=True))
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from sfumato.release.anonymity import Anonymity
 from sfumato.release.beside import remarks
 from sfumato.release.certificate import FIELDS, Certificate, certificate_path
 from sfumato.release.place import check_certificate_place
-from sfumato.release.promise import MEASURED_ELSEWHERE, Finding, Promise
+from sfumato.release.promise import MEASURED_ELSEWHERE, Finding, Promise, RatioAtMost
 from sfumato.results import Frames, Result, plain
 from sfumato.tables import Table, table
 from sfumato.tables.frames import is_pandas, is_polars
@@ -424,7 +424,8 @@ def _witnessed(plan: Release, destination: str | None, budget: Budget | None) ->
     the rows are in a remote engine and the release will be, too, beside the release.
     """
     source, recoding = _made_of(plan)
-    asked = [p for p in plan.promises if isinstance(p, Anonymity) and p.person is not None]
+    kinds = (Anonymity, RatioAtMost)
+    asked = [p for p in plan.promises if isinstance(p, kinds) and p.person is not None]
     if not asked:
         yield plan
         return
@@ -443,7 +444,10 @@ def _witnessed(plan: Release, destination: str | None, budget: Budget | None) ->
             yield replace(
                 plan,
                 promises=tuple(
-                    replace(p, witness=witness) if p in asked else p for p in plan.promises
+                    replace(p, witness=witness)
+                    if isinstance(p, kinds) and p.person is not None
+                    else p
+                    for p in plan.promises
                 ),
             )
         finally:
@@ -547,7 +551,7 @@ def _is_measured_on(promise: Promise, written: Table) -> bool:
 
     People of a population, and persons whom the release does not name, are counted elsewhere.
     """
-    if isinstance(promise, Anonymity):
+    if isinstance(promise, (Anonymity, RatioAtMost)):
         return promise.counts_again(written)
     return promise.kind not in MEASURED_ELSEWHERE
 

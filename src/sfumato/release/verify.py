@@ -36,6 +36,7 @@ from sfumato.release.promise import (
     MEASURED_ELSEWHERE,
     Finding,
     Promise,
+    RatioAtMost,
     promise_class,
     promise_from_dict,
 )
@@ -465,7 +466,7 @@ def _replayed(
 
 def _counts_again(promise: Promise, opened: Table) -> bool:
     """Whether what was measured then can be measured on this table."""
-    return not isinstance(promise, Anonymity) or promise.counts_again(opened)
+    return not isinstance(promise, (Anonymity, RatioAtMost)) or promise.counts_again(opened)
 
 
 def _checked(promise: Promise, opened: Table, budget: Budget | None) -> Finding:

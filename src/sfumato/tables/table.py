@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from sfumato.budget import Budget
 from sfumato.engines.protocol import BATCH_ROWS, Column, Engine
-from sfumato.engines.results import ClassSizes, Codes
+from sfumato.engines.results import ClassSizes, Codes, PersonSizes
 from sfumato.errors import ColumnError, did_you_mean
 from sfumato.results import Frames
 
@@ -103,6 +103,13 @@ class Table(Frames):
     ) -> ClassSizes:
         """Histogram of class sizes of a column set (of all columns for None)."""
         return self.engine.class_sizes(self.require(columns), budget)
+
+    def person_sizes(
+        self, columns: Sequence[str] | None, person: str, budget: Budget | None = None
+    ) -> PersonSizes:
+        """Class sizes of a column set in different persons."""
+        names = [name for name in self.require(columns) if name != person]
+        return self.engine.person_sizes(names, person, budget)
 
     def classes(
         self,

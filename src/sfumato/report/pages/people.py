@@ -229,14 +229,16 @@ def attack_summary(found: AttackResult) -> Page:
     """What is said of an attack first."""
     good = found.k_map
     verdict = (
-        f"Every one of {found.released:,} released rows matches at least {found.k} people or none."
+        f"Every one of {found.released:,} released rows matches at least {found.k} "
+        f"{found.counted} or none."
         if good
-        else f"{found.matches_one:,} of {found.released:,} released rows match exactly one person, "
+        else f"{found.matches_one:,} of {found.released:,} released rows match exactly one "
+        f"{_one(found)}, "
         f"{found.matches_few:,} more match fewer than {found.k}."
     )
     return Page(
         title="Attack with an outside table",
-        subtitle=f"Joined on {phrase(found.on)} with {found.people:,.0f} people",
+        subtitle=f"Joined on {phrase(found.on)} with {found.people:,.0f} {found.counted}",
         verdict=verdict,
         tone="good" if good else "bad",
         facts=(
@@ -248,18 +250,24 @@ def attack_summary(found: AttackResult) -> Page:
     )
 
 
+def _one(found: AttackResult) -> str:
+    return "person" if found.counted == "people" else "row"
+
+
 def attack_page(found: AttackResult) -> Page:
     """The page of an attack."""
     total = max(1, found.released)
     shown = {
-        "nobody": found.matches_none / total,
-        "one person": found.matches_one / total,
-        f"2 to {found.k - 1} people": found.matches_few / total,
-        f"{found.k} people or more": found.matches_k / total,
+        "none": found.matches_none / total,
+        f"one {_one(found)}": found.matches_one / total,
+        f"2 to {found.k - 1} {found.counted}": found.matches_few / total,
+        f"{found.k} {found.counted} or more": found.matches_k / total,
     }
     figure = Figure(
-        "How many people a released row matches",
-        "Released rows by the number of people in the outside table that fit them.",
-        charts.shares("Released rows by matching people", shown, what="share of released rows"),
+        f"How many {found.counted} a released row matches",
+        f"Released rows by the number of {found.counted} in the outside table that fit them.",
+        charts.shares(
+            f"Released rows by matching {found.counted}", shown, what="share of released rows"
+        ),
     )
     return replace(attack_summary(found), sections=[Section("Matches", figures=[figure])])
