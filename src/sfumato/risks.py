@@ -24,10 +24,39 @@ from sfumato.hierarchy.tree import Array
 from sfumato.results import Result
 from sfumato.tables import Table, table
 
-__all__ = ["DEFAULT_THRESHOLD", "Risk", "risk", "risk_of_classes", "risk_of_persons", "write_risks"]
+__all__ = [
+    "DEFAULT_THRESHOLD",
+    "HouseholdRisk",
+    "Risk",
+    "risk",
+    "risk_of_classes",
+    "risk_of_persons",
+    "write_risks",
+]
 
 DEFAULT_THRESHOLD = 0.2
 """Risk above which a row counts as exposed: that of a class of five."""
+
+
+@dataclass(frozen=True)
+class HouseholdRisk(Result):
+    """Risk that anybody of a household is found, 1 - Π(1 - r) over the risks r of its members.
+
+    After Templ, Meindl & Kowarik 2015: who is found gives the others away.
+
+    Attributes
+    ----------
+    highest, mean
+        Of all households.
+    share_above
+        Share of households whose risk exceeds the threshold.
+    """
+
+    column: str
+    number: int
+    highest: float
+    mean: float
+    share_above: float
 
 
 @dataclass(frozen=True)
@@ -46,6 +75,8 @@ class Risk(Result):
         Persons, where a column tells them apart; else None, and every row is a person.
     basis
         What population the journalist's and marketer's risks refer to.
+    households
+        Where households were given: how many there are, and the risk that anybody in one is found.
     after
         The same for a released table, where one was given.
     """
@@ -61,6 +92,7 @@ class Risk(Result):
     journalist_share_above: float
     threshold: float
     basis: str
+    households: HouseholdRisk | None = None
     after: Risk | None = None
 
 
@@ -71,6 +103,7 @@ def risk(
     threshold: float = DEFAULT_THRESHOLD,
     weights: str | None = None,
     person: str | None = None,
+    household: str | None = None,
     population: Any = None,
     released: Any = None,
     budget: Budget | None = None,
@@ -91,6 +124,9 @@ def risk(
         A column that tells persons apart, where a person has several rows. A class is as large as
         the number of different persons in it, and a person is as exposed as their most exposed
         row.
+    household
+        A column that tells households apart: also the risk that anybody in one is found. To
+        count households in the place of persons, name it as the person.
     population
         A table of the whole population with the same columns, blurred as the table is.
     released
@@ -108,7 +144,7 @@ def risk(
     opened = table(source, budget=budget)
     people = None if population is None else table(population, budget=budget)
     names = opened.require(list(qi))
-    for name in (weights, person):
+    for name in (weights, person, household):
         if name is not None and name in names:
             raise ColumnError(
                 f"`{name}` cannot be a quasi-identifier at the same time",
@@ -124,6 +160,11 @@ def risk(
         )
     else:
         found = _detailed(opened, names, threshold, weights, person, people, budget)
+    if household is not None:
+        require_person(opened, household)
+        found = replace(
+            found, households=_households(opened, names, threshold, person, household, budget)
+        )
     if released is None:
         return found
     after = risk(
@@ -132,9 +173,48 @@ def risk(
         threshold=threshold,
         weights=weights,
         person=person,
+        household=household,
         budget=budget,
     )
     return replace(found, after=after)
+
+
+def _households(
+    opened: Table,
+    qi: tuple[str, ...],
+    threshold: float,
+    person: str | None,
+    household: str,
+    budget: Budget | None,
+) -> HouseholdRisk:
+    """Households by the prosecutor's risks of their members: rows, or persons."""
+    who = () if person is None else (person,)
+    entries = opened.classes(tuple(dict.fromkeys((*qi, household, *who))), None, budget)
+    assert entries.counts is not None
+    classes, number = _class_numbers(entries, qi)
+    home = entries.column(household).astype(np.int64)
+    times = entries.counts
+    if person is None:
+        sizes = np.bincount(classes, weights=times, minlength=number)[classes]
+    else:
+        one = entries.column(person).astype(np.int64)
+        once = _once(classes, one, number)
+        held = np.bincount(classes[once], minlength=number)[classes]
+        order = np.lexsort((held, one, home))  # of each person at home the smallest class
+        first = np.ones(len(order), dtype=bool)
+        first[1:] = (np.diff(home[order]) != 0) | (np.diff(one[order]) != 0)
+        kept = order[first]
+        home, sizes, times = home[kept], held[kept], np.ones(len(kept), dtype=np.int64)
+    with np.errstate(divide="ignore"):
+        unseen = np.log1p(-1.0 / sizes) * times  # nobody finds this member
+    risks = -np.expm1(np.bincount(home, weights=unseen))
+    return HouseholdRisk(
+        column=household,
+        number=len(risks),
+        highest=float(risks.max(initial=0.0)),
+        mean=float(risks.mean()) if len(risks) else 0.0,
+        share_above=float((risks > threshold + 1e-12).mean()) if len(risks) else 0.0,
+    )
 
 
 def risk_of_classes(
@@ -303,6 +383,8 @@ def risk_of_persons(
     rows
         Rows of the table.
     """
+    from sfumato.kernels import group_min
+
     number, persons = (
         (int(classes.max()) + 1 if len(classes) else 0),
         (int(who.max()) + 1 if len(who) else 0),
@@ -316,11 +398,12 @@ def risk_of_persons(
     )
     if persons == 0:
         return replace(plain, persons=0)
-    smallest = np.full(persons, np.iinfo(np.int64).max)
-    smallest_outside = np.full(persons, np.inf)
-    np.minimum.at(smallest, who, sizes[classes])
-    np.minimum.at(smallest_outside, who, outside[classes])
-    there = np.isfinite(smallest_outside)
+    there = np.bincount(who, minlength=persons) > 0
+    smallest = group_min(who, persons, sizes[classes])
+    smallest_outside = smallest
+    if in_population is not None:
+        smallest_outside = np.full(persons, np.inf)
+        np.minimum.at(smallest_outside, who, outside[classes])
     return replace(
         plain,
         rows=rows,

@@ -407,10 +407,12 @@ def _persons_of_cuts(column, begin, runs, found, sensitive, rules, counts, ends,
     """
     clear(rules, counts)
     now, base = counts[rules.people + 1] + 1, rules.people + 2
+    single = rules.runs.shape[0] == 1
     for i in range(column.shape[0]):
         run = sensitive[sensitive.shape[0] - 1, begin + i]
-        for m in range(rules.runs[run], rules.runs[run + 1]):
-            mark = rules.marks[m, 0]
+        first, last = (0, 1) if single else (rules.runs[run], rules.runs[run + 1])
+        for m in range(first, last):
+            mark = base + run if single else rules.marks[m, 0]
             if counts[mark] != now:
                 counts[mark] = now
                 ends[0, mark - base], ends[1, mark - base] = column[i], column[i]
@@ -424,8 +426,9 @@ def _persons_of_cuts(column, begin, runs, found, sensitive, rules, counts, ends,
     persons = 0
     for i in range(column.shape[0]):
         run = sensitive[sensitive.shape[0] - 1, begin + i]
-        for m in range(rules.runs[run], rules.runs[run + 1]):
-            mark = rules.marks[m, 0]
+        first, last = (0, 1) if single else (rules.runs[run], rules.runs[run + 1])
+        for m in range(first, last):
+            mark = base + run if single else rules.marks[m, 0]
             if counts[mark] != now:
                 counts[mark] = now
                 persons += 1
@@ -507,10 +510,8 @@ def _cut_blocks(  # type: ignore[no-untyped-def]
     runs = np.zeros((2, widest), np.int64)
     counts = np.zeros((2, rules.offsets[-1]), np.int64)
     cuts = np.zeros((2, widest if rules.people >= 0 else 0), np.int64)
-    known = 0
-    for m in range(rules.marks.shape[0]):
-        known = max(known, rules.marks[m, 0] - rules.people - 1)
-    met = np.zeros((2, known), np.int64)
+    known = rules.offsets[-1] - rules.people - 2  # persons, and not fewer
+    met = np.zeros((2, known if rules.people >= 0 else 0), np.int64)
     goes_left = np.empty(entries, np.uint8)
     spares = (
         np.empty_like(table[0]),

@@ -16,10 +16,17 @@ import numpy.typing as npt
 
 from sfumato.anonymization.actions import Merged
 from sfumato.anonymization.problem import Problem, Solution
+from sfumato.anonymization.request import Request
+from sfumato.budget import Budget
+from sfumato.columns.persons import named_by, naming_columns
+from sfumato.columns.profile import FEW
+from sfumato.columns.vocabulary import meaning_of
 from sfumato.engines.results import Codes, smallest_dtype
+from sfumato.errors import ColumnError, spell
 from sfumato.privacy import Model, Rules, SensitiveColumn, compile_rules, with_persons
+from sfumato.tables import Table
 
-__all__ = ["Persons", "group_persons"]
+__all__ = ["Persons", "group_persons", "refuse_named"]
 
 Array = npt.NDArray[Any]
 
@@ -73,15 +80,19 @@ class Persons:
         """
         from sfumato.kernels import class_ids, representatives
 
-        people = int(who.max()) + 1 if len(who) else 0
-        pair = (of.astype(np.uint32), who.astype(np.uint32))
-        ids, count = class_ids(pair, (max(entries.entries, 1), max(people, 1)), entries=len(of))
-        first = representatives(ids, count)
-        owner = pair[0][first]
-        runs = np.concatenate([[0], np.cumsum(np.bincount(owner, minlength=entries.entries))])
+        if len(of) and (np.diff(of.astype(np.int64)) < 0).any():
+            people = int(who.max()) + 1
+            pair = (of.astype(np.uint32), who.astype(np.uint32))
+            ids, count = class_ids(pair, (entries.entries, people), entries=len(of))
+            first = representatives(ids, count)
+            of, who = of[first], who[first]
+        runs = np.concatenate([[0], np.cumsum(np.bincount(of, minlength=entries.entries))])
         values = entries.select(sensitive)
-        held = (pair[1][first], *(array[owner] for array in values.arrays))
-        numbered = _with_runs(entries, person, np.arange(entries.entries), entries.entries)
+        held = (who, *(array[of] for array in values.arrays))
+        numbers = np.arange(entries.entries)
+        if not sensitive and len(of) == entries.entries and (np.diff(runs) == 1).all():
+            numbers = who  # one person each: see `Rules`
+        numbered = _with_runs(entries, person, numbers, int(max(numbers.max(initial=0) + 1, 1)))
         return cls._of(numbered, runs, held, values)
 
     @classmethod
@@ -143,14 +154,38 @@ def narrowed(wide: Codes, names: Sequence[str]) -> tuple[Codes, Array]:
     from sfumato.kernels import class_ids, group_sums, representatives
 
     chosen = wide.select(names)
-    ids, count = class_ids(chosen.arrays, chosen.cardinalities, entries=wide.entries)
-    found = chosen.take(np.asarray(representatives(ids, count), dtype=np.int64))
+    new = _beginnings(chosen.arrays, wide.entries)
+    if new is None:
+        ids, count = class_ids(chosen.arrays, chosen.cardinalities, entries=wide.entries)
+        first = np.asarray(representatives(ids, count), dtype=np.int64)
+    else:
+        first, ids = np.flatnonzero(new), (np.cumsum(new) - 1).astype(np.uint32)
+        count = len(first)
+    found = chosen.take(first)
     counts = np.asarray(group_sums(ids, count, wide.counts))
     return replace(found, counts=counts, length=count), np.asarray(ids)
 
 
+def _beginnings(arrays: Sequence[Array], entries: int) -> Array | None:
+    """Where another combination begins, if the entries are in ascending order; else None."""
+    new, same = np.zeros(entries, dtype=bool), np.ones(max(entries - 1, 0), dtype=bool)
+    new[:1] = True
+    for array in arrays:
+        if (same & (array[1:] < array[:-1])).any():
+            return None
+        same &= array[1:] == array[:-1]
+    new[1:] = ~same
+    return new
+
+
 def read(
-    wide: Codes, person: str, sensitive: Sequence[str], actions: Any, *, parts: bool
+    wide: Codes,
+    person: str,
+    sensitive: Sequence[str],
+    actions: Any,
+    *,
+    parts: bool,
+    moved: Codes | None = None,
 ) -> tuple[Codes, Merged | None, Persons]:
     """Entries as the table has them, how actions changed them, and whose they are.
 
@@ -162,7 +197,13 @@ def read(
         What is done to values of single columns first.
     parts
         Whether the method may part rows of one combination.
+    moved
+        The same combinations where dates were moved first; then parts are needed.
     """
+    if moved is not None:
+        changed = replace(Merged.of(moved, actions), original=wide)
+        whose = Persons.parted(changed.entries, person, sensitive)
+        return wide, changed, replace(whose, wide=wide)
     who = wide.column(person)
     names = [name for name in wide.columns if name != person]
     original, of = (wide, None) if parts else narrowed(wide, names)
@@ -198,10 +239,61 @@ def group_persons(
         classes = of_group[classes]
     rules = problem.rules
     run = problem.entries.column(problem.person)[entry].astype(np.int64)
+    if len(rules.runs) == 1:
+        kept = classes >= 0
+        return classes[kept], run[kept]
     length = np.diff(rules.runs)[run]
     first = np.cumsum(length) - length
     element = np.repeat(rules.runs[run] - first, length) + np.arange(int(length.sum()))
     person = rules.marks[element, 0] - rules.people - 2
     of = np.repeat(classes, length)
-    kept = of >= 0
-    return of[kept], person[kept]
+    return of[of >= 0], person[of >= 0]
+
+
+def refuse_named(opened: Table, request: Request, budget: Budget | None = None) -> tuple[str, ...]:
+    """Refuse to publish columns that name persons; what is to be said where that is overridden.
+
+    Raises
+    ------
+    ColumnError
+        If such a column is neither left out, nor replaced, nor named as the person.
+    """
+    gone = {*request.dropped, *request.replaced}
+    kept = [name for name in opened.columns if name not in gone]
+    found = naming_columns(opened, kept, seed=request.seed, budget=budget)
+    asked = {*request.qi_columns, *request.sensitive, *request.actions}
+    guilty = {name: r for name, r in found.items() if named_by(r) or name not in asked}
+    names = list(guilty)
+    listed = ", ".join(f"`{name}`" for name in names)
+    if guilty and not request.rows_are_people:
+        why = guilty[names[0]].why
+        raise ColumnError(
+            f"{listed} would be published, and {'they seem' if len(names) > 1 else 'it seems'} to "
+            f"name persons (`{names[0]}`: {why})",
+            where=opened.name,
+            remedy=f"Leave {'them' if len(names) > 1 else 'it'} out ({spell('identifiers', names)})"
+            f", replace {'them' if len(names) > 1 else 'it'} ({spell('pseudonyms', names)}, which "
+            f"needs {spell('key_file', 'secret.key')}), or say whose rows they are "
+            f"({spell('person', names[0])}). If every row is a person and this may be published: "
+            f"{spell('rows_are_people', True)}.",
+        )
+    told = [f"published though they seem to name persons: {listed}"] if guilty else []
+    return (*told, *_uncounted(opened, request, budget))
+
+
+def _uncounted(opened: Table, request: Request, budget: Budget | None) -> list[str]:
+    """Warnings about persons with several rows where rows are counted."""
+    if request.person is not None or request.rows_are_people:
+        return []
+    said = []
+    for name in (*request.dropped, *request.replaced):
+        role = meaning_of(name)
+        if role is None or role.role != "identifier" or role.what == "free text":
+            continue
+        sizes = opened.class_sizes([name], budget)
+        if FEW < sizes.classes < sizes.rows:
+            said.append(
+                f"`{name}` has {sizes.classes:,} values in {sizes.rows:,} rows: if they are "
+                f"persons, rows were counted where persons should be ({spell('person', name)})"
+            )
+    return said

@@ -19,7 +19,9 @@ import numpy.typing as npt
 
 from sfumato.anonymization.actions import Merged
 from sfumato.anonymization.axes import grouped
+from sfumato.anonymization.dates import date_columns, days_of, shifted
 from sfumato.anonymization.k_map import in_common_codes, with_people, without_people
+from sfumato.anonymization.linkable import solve_linkable
 from sfumato.anonymization.persons import Persons
 from sfumato.anonymization.persons import read as read_persons
 from sfumato.anonymization.problem import Problem, Shape, Solution
@@ -74,11 +76,21 @@ def solve(
     classes of another would lose rows, so then all sets are solved as one. With `whole` the table
     is one part of a larger one.
     """
+    if request.linkable:
+        return [_linked(table, request, budget)]
     parts = components(request.qi)
     solved = [_solved(table, request, sets, budget, whole) for sets in parts]
     if len(parts) > 1 and any((part.groups < 0).any() for part in solved):
         solved = [_solved(table, request, request.qi, budget, whole)]
     return solved
+
+
+def _linked(table: Table, request: Request, budget: Budget) -> Solution:
+    """Whole histories."""
+    problem = prepare(table, request, budget)
+    budget.progress("blurring histories")
+    found = solve_linkable(problem, request.k, request.known_rows)
+    return replace(found, solves=replace(problem, sets=request.qi))
 
 
 def _solved(
@@ -165,12 +177,17 @@ def _persons(
     if request.person is None:
         return None
     (person,) = table.require([request.person])
-    if len(table.values(person).values[0]) == table.rows:
+    kept = request.shift_dates or request.linkable
+    if len(table.values(person).values[0]) == table.rows and not kept:
         return None
     wide = table.classes((*names, person), budget=budget)
-    parts = request.chosen.parts or bool(request.options.get("relaxed"))
+    parts = request.linkable or request.chosen.parts or bool(request.options.get("relaxed"))
     parts = parts or len(largest_sets(request.qi)) > 1
-    return read_persons(wide, person, request.sensitive, request.actions, parts=parts)
+    moved = None
+    if request.shift_dates and request.key is not None:
+        days = days_of(wide.values_of(person), request.key, request.shift_days)
+        moved = shifted(wide, person, date_columns(table, request.dropped), days)
+    return read_persons(wide, person, request.sensitive, request.actions, parts=parts, moved=moved)
 
 
 def _part(original: Codes, whole: Whole, request: Request, budget: Budget) -> Problem:

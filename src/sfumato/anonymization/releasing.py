@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from sfumato.anonymization.actions import alone, described, pseudonym_step
 from sfumato.anonymization.costs import in_words, risks, suppressed_cells, touched_rows, utility
+from sfumato.anonymization.dates import date_columns, shift_step
 from sfumato.anonymization.numbers_as import WORDS, bound_names, number_columns
 from sfumato.anonymization.persons import group_persons
 from sfumato.anonymization.problem import Problem, Shape, Solution
@@ -24,6 +25,7 @@ from sfumato.keyfiles import keyed_digest
 from sfumato.populations.k_map import MatchesPopulation
 from sfumato.release import Promise, Release
 from sfumato.release.anonymity import Anonymity
+from sfumato.release.histories import LinkedHistories
 from sfumato.release.promise import WithoutColumns
 from sfumato.tables import Table
 
@@ -46,12 +48,25 @@ STAR = "*"
 """How a suppressed cell reads in a text column."""
 
 
-def release_of(table: Table, request: Request, parts: Sequence[Solution]) -> Release:
-    """The release that carries solutions out and promises what was asked, not yet written."""
+def release_of(
+    table: Table, request: Request, parts: Sequence[Solution], named: Sequence[str] = ()
+) -> Release:
+    """The release that carries solutions out and promises what was asked, not yet written.
+
+    `named` are warnings about columns that name persons.
+    """
     steps = [step_of(part, request) for part in parts]
     written = {name for step in steps for name in step.cells}
     parted, qi = as_released(request, written)
     require_new_names(written - set(request.qi_columns), table)
+    dates = date_columns(table, request.dropped) if request.shift_dates else ()
+    _refuse_dates(table, request, dates, written)
+    if request.key is not None and request.person is not None:
+        steps += [
+            shift_step(table, name, request.person, request.key, request.shift_days)
+            for name in dates
+            if name not in written
+        ]
     steps += [
         alone(table, name, actions)
         for name, actions in request.actions.items()
@@ -68,13 +83,14 @@ def release_of(table: Table, request: Request, parts: Sequence[Solution]) -> Rel
         method=request.method,
         asked=request.asked,
         qi=qi,
-        promises=promises_of(request, qi, drop),
+        promises=promises_of(request, qi, drop, _linked(request, parts[0], parted)),
         suppressed_rows=max(part.problem.rows - int(part.sizes.sum()) for part in parts),
         suppressed_cells=sum(suppressed_cells(part) for part in parts),
         column_actions=all_actions(
             table.columns,
             request,
             {n: a for part in parts for n, a in column_actions(part).items()},
+            dates,
         ),
         lower_bound=parts[0].lower_bound if len(parts) == 1 else None,
         utility=utility(parts, request.workload),
@@ -84,11 +100,30 @@ def release_of(table: Table, request: Request, parts: Sequence[Solution]) -> Rel
     )
     told = (
         *_warnings(table, request, release),
-        *_identifying(table, request),
+        *named,
         *label_warnings(parts),
         *dict.fromkeys(warning for part in parts for warning in part.warnings),
     )
     return replace(release, warnings=told)
+
+
+def _refuse_dates(
+    table: Table, request: Request, dates: Sequence[str], written: Collection[str]
+) -> None:
+    """Refuse to move dates where there are none, or where something else happens to them alone."""
+    if request.shift_dates and not dates:
+        raise ColumnError(
+            "dates were to be moved, and no column that is released holds dates",
+            where=table.name,
+            remedy="Dates that are text must be read as dates first; or leave it out.",
+        )
+    both = [name for name in dates if name in {*request.actions, *request.replaced} - {*written}]
+    if both:
+        raise ColumnError(
+            f"column `{both[0]}` is moved as a date and changed by an action or pseudonym",
+            where=table.name,
+            remedy="Ask for one of them.",
+        )
 
 
 def require_new_names(added: set[str], table: Table) -> None:
@@ -121,14 +156,26 @@ def _released_names(names: Sequence[str], parted: Sequence[str]) -> tuple[str, .
     return tuple(name for pair in pairs for name in pair)
 
 
+def _linked(request: Request, part: Solution, parted: Sequence[str]) -> list[Promise]:
+    """What is promised of whole histories, where they are."""
+    if not request.linkable or request.person is None:
+        return []
+    told = part.details["linkable"]
+    own, events = (_released_names(told[name], parted) for name in ("own", "events"))
+    return [LinkedHistories(request.k, request.known_rows, own, events, request.person)]
+
+
 def promises_of(
-    request: Request, qi: tuple[tuple[str, ...], ...], drop: Sequence[str]
+    request: Request,
+    qi: tuple[tuple[str, ...], ...],
+    drop: Sequence[str],
+    linked: Sequence[Promise] = (),
 ) -> tuple[Promise, ...]:
-    """What must hold of the output: the models of each set, k-map in the population, no column
-    that was to be left out."""
-    promises: list[Promise] = []
+    """What must hold of the output: the models of each set, or of linked histories, k-map in the
+    population, no column that was to be left out."""
+    promises: list[Promise] = [*linked]
     models = tuple(model for model in request.models if not model.asks_people)
-    if models:
+    if models and not linked:
         wildcards = bool(request.options.get("wildcards"))
         promises.append(Anonymity(models, qi, request.sensitive, wildcards, request.person))
     if request.population is not None:
@@ -149,10 +196,13 @@ def promises_of(
 
 def _foreseen(part: Solution) -> ClassSizes:
     """Class sizes of the first set, from the groups."""
+    from sfumato.kernels import group_distinct
+
     if part.problem.person is not None:
         classes, who = group_persons(part.problem, part, part.problem.sets[0])
-        once = np.unique(classes * (int(who.max(initial=0)) + 1) + who)
-        return ClassSizes.of_counts(np.bincount(once // (int(who.max(initial=0)) + 1)))
+        number, persons = int(classes.max(initial=-1)) + 1, int(who.max(initial=0)) + 1
+        ids = classes.astype(np.uint32)
+        return ClassSizes.of_counts(group_distinct(ids, number, who.astype(np.uint32), persons))
     sizes = part.sizes[part.sizes > 0]
     return ClassSizes.of_counts(
         sizes if len(part.problem.sets) == 1 else part.view_of(part.problem.sets[0]).class_sizes
@@ -160,9 +210,12 @@ def _foreseen(part: Solution) -> ClassSizes:
 
 
 def all_actions(
-    columns: Sequence[str], request: Request, blurred: Mapping[str, str]
+    columns: Sequence[str],
+    request: Request,
+    blurred: Mapping[str, str],
+    dates: Sequence[str] = (),
 ) -> dict[str, str]:
-    """What happened to each column, given what happened to quasi-identifiers."""
+    """What happened to each column, given what happened to quasi-identifiers and to dates."""
     actions = {**dict.fromkeys(columns, "kept"), **blurred}
     for name, how in request.shows.items():
         if how in WORDS and actions[name].startswith("blurred"):
@@ -171,6 +224,9 @@ def all_actions(
         first = described(given)
         then = actions[name]
         actions[name] = first if then == "kept" else f"{first}; {then}"
+    for name in dates:
+        moved = f"moved by up to {request.shift_days:,} days a person"
+        actions[name] = moved if actions[name] == "kept" else f"{moved}; {actions[name]}"
     actions |= dict.fromkeys(request.replaced, "replaced by pseudonyms")
     return {**actions, **dict.fromkeys(request.dropped, "dropped")}
 
@@ -198,7 +254,11 @@ def _persons_told(parts: Sequence[Solution], person: str) -> dict[str, Any]:
         kept = min(int(part.sizes.sum()) for part in parts)
         return {"column": person, "persons": before.rows, "left_out": before.rows - kept}
     number = len(before.histories.values_of(person))
-    kept = min(len(np.unique(group_persons(part.problem, part)[1])) for part in after)
+    kept = number
+    for part in after:
+        there = np.zeros(number, dtype=bool)
+        there[group_persons(part.problem, part)[1]] = True
+        kept = min(kept, int(there.sum()))
     return {"column": person, "persons": number, "left_out": number - kept}
 
 
@@ -401,6 +461,12 @@ def _warnings(opened: Table, request: Request, release: Release) -> tuple[str, .
             f"the target `{request.target}` is also sensitive: the more a class tells about it, "
             "the less private it is; what one demand wins the other loses"
         )
+    if request.shift_dates:
+        found.append(
+            f"dates were moved by a secret number of days a person, {request.shift_days:,} at most "
+            "either way; that is no promise: whoever knows one date of a person knows how far all "
+            "of theirs were moved"
+        )
     if request.workload is not None:
         found += request.workload.warnings(opened.columns)
     if request.boundaries is not None and release.suppressed_rows:
@@ -409,34 +475,3 @@ def _warnings(opened: Table, request: Request, release: Release) -> tuple[str, .
             "the boundaries"
         )
     return tuple(found)
-
-
-_LOOKED_AT = 2_000
-
-
-def _identifying(opened: Table, request: Request) -> tuple[str, ...]:
-    """A warning about columns that stay as they are though they tell people apart.
-
-    A sample finds the suspects, one pass over each convicts; rows of remote engines are not
-    sampled. Measurements are left out: prices differ from row to row and find nobody.
-    """
-    if opened.engine.capabilities.remote:
-        return ()
-    parts = {*request.qi_columns, *request.sensitive, *request.dropped, *request.replaced}
-    kept = [
-        column.name
-        for column in opened.schema
-        if column.name not in parts and column.kind in ("text", "integer", "binary")
-    ]
-    if not kept or opened.rows < 2:
-        return ()
-    sample = opened.sample(_LOOKED_AT, kept, seed=request.seed)
-    suspects = [n for n in kept if len(sample.column(n).unique()) > 0.9 * sample.num_rows]
-    guilty = [name for name in suspects if opened.class_sizes([name]).distinct > 0.9]
-    if not guilty:
-        return ()
-    names = ", ".join(f"`{name}`" for name in guilty)
-    return (
-        f"kept, though different in nearly every row: {names}; leave out what identifies people "
-        f"({spell('identifiers', guilty)}), or replace it ({spell('pseudonyms', guilty)})",
-    )

@@ -33,7 +33,7 @@ from sfumato.fields import Columns, Field, Weights, parameters
 from sfumato.files import read_text
 from sfumato.hierarchy import Boundaries, Hierarchy, read_folder
 from sfumato.keyfiles import pseudonym_key
-from sfumato.privacy import Model, column_sets, models_of
+from sfumato.privacy import KAnonymity, Model, column_sets, models_of
 from sfumato.privacy.models import COLUMNS, PromiseFields
 from sfumato.tables import Table, table
 
@@ -61,7 +61,13 @@ class RequestFields(PromiseFields, MethodFields, total=False):
     ]
     key_file: Annotated[
         str | Path | None,
-        Field("The secret key of the pseudonyms.", COLUMNS, "--key-file", "FILE", file=True),
+        Field(
+            "The secret key of pseudonyms and moved dates.",
+            COLUMNS,
+            "--key-file",
+            "FILE",
+            file=True,
+        ),
     ]
     rows_are_people: Annotated[
         bool,
@@ -79,6 +85,45 @@ class RequestFields(PromiseFields, MethodFields, total=False):
             COLUMNS,
             "--categorical",
             "A,B,…",
+        ),
+    ]
+    linkable: Annotated[
+        bool,
+        Field(
+            "Publish the person as a pseudonym, so that histories stay whole; promises (k, m).",
+            COLUMNS,
+            "--linkable",
+            default=False,
+        ),
+    ]
+    m: Annotated[
+        int | str | None,
+        Field(
+            "Of a linkable release: how many rows of a person may be known (1, 2, 3 or all).",
+            COLUMNS,
+            "-m",
+            "N|all",
+            what="a whole number, or all",
+        ),
+    ]
+    shift_dates: Annotated[
+        bool,
+        Field(
+            "Move all dates of a person by one secret number of days first; this is no promise.",
+            COLUMNS,
+            "--shift-dates",
+            default=False,
+        ),
+    ]
+    shift_days: Annotated[
+        int,
+        Field(
+            "By how many days at most, either way; 365 unless given.",
+            COLUMNS,
+            "--shift-days",
+            "N",
+            default=365,
+            counts=False,
         ),
     ]
     columns: Annotated[
@@ -401,12 +446,22 @@ class Request:
     def dropped(self) -> tuple[str, ...]:
         """Columns that are left out of the release; the person's is one of them."""
         marked = self._marked("identifiers", "drop")
-        return marked if self.person is None else tuple(dict.fromkeys((*marked, self.person)))
+        if self.person is None or self.linkable:
+            return marked
+        return tuple(dict.fromkeys((*marked, self.person)))
 
     @property
     def replaced(self) -> tuple[str, ...]:
-        """Columns whose values are replaced by pseudonyms."""
-        return self._marked("pseudonyms", "pseudonym")
+        """Columns whose values are replaced by pseudonyms; a linked person is one of them."""
+        marked = self._marked("pseudonyms", "pseudonym")
+        if self.person is None or not self.linkable:
+            return marked
+        return tuple(dict.fromkeys((*marked, self.person)))
+
+    @property
+    def known_rows(self) -> int | None:
+        """Rows of a person that may be known of a linkable release; None means all of them."""
+        return None if self.m == "all" else int(self.m)
 
     def _marked(self, named: str, action: str) -> tuple[str, ...]:
         marked = [name for name, actions in self.columns.items() if actions.get(action)]
@@ -458,7 +513,9 @@ class Request:
             models=models_of(
                 self.values, sensitive=self.sensitive, ordered=ordered, hierarchies=trees
             ),
-            key=pseudonym_key(self.key_file) if self.key_file and self.replaced else None,
+            key=pseudonym_key(self.key_file)
+            if self.key_file and (self.replaced or self.shift_dates)
+            else None,
             asked=record.to_dict(),
         )
         request._check(source)
@@ -502,6 +559,7 @@ class Request:
     def _check(self, source: Table) -> None:
         """Refuse columns that are missing or have two parts to play, and what contradicts."""
         self._check_people()
+        self._check_linkable()
         if self.person is not None:
             require_person(source, self.person, (*self.qi_columns, *self.sensitive))
             self._check_person()
@@ -540,13 +598,14 @@ class Request:
                         where=source.name,
                         remedy=did_you_mean(name, self.qi_columns),
                     )
-        if self.replaced and self.key is None:
+        self._check_dates()
+        if (self.replaced or self.shift_dates) and self.key is None:
             raise ParameterError(
-                "pseudonyms need a secret key",
+                "pseudonyms and moved dates need a secret key",
                 remedy=f"Name its file, e.g. {spell('key_file', 'secret.key')} "
                 "(openssl rand -hex 32, or sfumato keygen).",
             )
-        if self.key_file is not None and not self.replaced:
+        if self.key_file is not None and not self.replaced and not self.shift_dates:
             raise ParameterError(
                 "a key file is given, and no column that becomes a pseudonym with it",
                 remedy=f"Name the columns, e.g. {spell('pseudonyms', ['patient_id'])}, or leave "
@@ -555,11 +614,13 @@ class Request:
 
     def _check_person(self) -> None:
         """Refuse what cannot be promised about persons."""
-        if self.person in self.replaced or self.person in self.actions:
+        linked = self.person in self._marked("pseudonyms", "pseudonym")
+        if (linked and not self.linkable) or self.person in self.actions:
             raise ParameterError(
                 f"`{self.person}` names persons and is left out: a pseudonym would show which rows "
                 "belong together, and the promise is about single rows",
-                remedy="Take it out of the pseudonyms and actions.",
+                remedy="Take it out of the pseudonyms and actions, or ask for whole histories "
+                f"({spell('linkable', True)} {spell('m', 1)}).",
             )
         if self.options.get("wildcards"):
             raise ParameterError(
@@ -574,6 +635,58 @@ class Request:
         if self.target == self.person:
             raise ParameterError(
                 "the column that names persons cannot be the target", remedy="Name another column."
+            )
+
+    def _check_linkable(self) -> None:
+        """Refuse what cannot be promised of whole histories."""
+        if not self.linkable:
+            if self.m is not None:
+                raise ParameterError(
+                    "how many rows may be known only matters where histories can be linked",
+                    remedy=f"Ask for it ({spell('linkable', True)}), or leave m out.",
+                )
+            return
+        known = str(self.m)
+        if self.m is None or not (known == "all" or (known.isdigit() and int(known) >= 1)):
+            raise ParameterError(
+                "a linkable release must say how many rows of a person may be known",
+                remedy=f"Give e.g. {spell('m', 2)}, or {spell('m', 'all')}.",
+            )
+        if self.person is None or self.k is None:
+            raise ParameterError(
+                "histories are linked by a person, and k persons must share what is known of them",
+                remedy=f"Give both, e.g. {spell('person', 'patient_id')} {spell('k', 5)}.",
+            )
+        other = [model.name for model in self.models if not isinstance(model, KAnonymity)]
+        several = len(self.qi) > 1 and "several sets of quasi-identifiers"
+        limited = self.boundaries is not None and "boundaries"
+        odd = self.method != _DECLARED["method"].default and f"method `{self.method}`"
+        refused = [*other, *(what for what in (several, limited, odd) if what)]
+        if refused or self.options or self.sensitive:
+            raise ParameterError(
+                "of linkable histories only k and m are promised, not "
+                f"{refused[0] if refused else 'options of methods or sensitive columns'}",
+                remedy="Leave it out, or release rows that cannot be linked.",
+            )
+
+    def _check_dates(self) -> None:
+        """Refuse dates that cannot be moved."""
+        if not self.shift_dates:
+            if "shift_days" in self.values:
+                raise ParameterError(
+                    "a number of days is given, and no dates are moved",
+                    remedy=f"Ask for it: {spell('shift_dates', True)}.",
+                )
+            return
+        if self.person is None:
+            raise ParameterError(
+                "dates are moved person by person, and no column names the persons",
+                remedy=f"Name it, e.g. {spell('person', 'patient_id')}.",
+            )
+        if self.shift_days < 1:
+            raise ParameterError(
+                "dates cannot be moved by fewer than one day",
+                remedy=f"Give e.g. {spell('shift_days', 365)}.",
             )
 
     def _check_people(self) -> None:

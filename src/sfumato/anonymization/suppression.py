@@ -239,7 +239,9 @@ def _one_block(problem: Problem) -> Blocks:
     from sfumato.privacy._kernels import holds
 
     entries = problem.entries.entries
-    if entries and not holds(problem.rows, _held(problem), problem.rules):
+    # where only persons are asked for, there are enough: see `pipeline.prepare`
+    company = problem.person is not None and len(problem.rules.kinds) == 1
+    if entries and not company and not holds(problem.rows, _held(problem), problem.rules):
         raise ParameterError(
             "the privacy models cannot be met: not even all rows as one class satisfy them",
             remedy="Ask for a smaller k or l, or a larger t.",

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from sfumato.anonymization.parts import parts_for, release_in_parts, solve_in_parts
+from sfumato.anonymization.persons import refuse_named
 from sfumato.anonymization.pipeline import solve
 from sfumato.anonymization.releasing import release_of
 from sfumato.anonymization.request import Request, RequestFields
@@ -71,13 +72,15 @@ def anonymize(
     opened = table(source, budget=budget)
     request = request.opened(opened)
     check_place(opened, output, format=format, force=force, sign=sign)
+    named = refuse_named(opened, request, budget)
     parts = parts_for(opened, request, budget)
     if parts is None:
-        release = release_of(opened, request, solve(opened, request, budget))
+        release = release_of(opened, request, solve(opened, request, budget), named)
     elif opened.engine.capabilities.coded:
-        release = release_of(opened, request, solve_in_parts(opened, request, parts, budget))
+        release = release_of(opened, request, solve_in_parts(opened, request, parts, budget), named)
     else:
         release = release_in_parts(opened, request, parts, budget)
+        release = replace(release, warnings=(*named, *release.warnings))
     if is_pandas(source) or is_polars(source):
         release = replace(release, frame=source)
     if output is None:

@@ -61,6 +61,15 @@ def risk(
             help="Tells persons apart where they have several rows.",
         ),
     ] = None,
+    household: Annotated[
+        str | None,
+        typer.Option(
+            "--household",
+            metavar="COLUMN",
+            show_default=False,
+            help="Tells households apart: also the risk that anybody in one is found.",
+        ),
+    ] = None,
     population: Annotated[
         str | None,
         typer.Option(
@@ -112,6 +121,7 @@ def risk(
         threshold=threshold,
         weights=weights,
         person=person,
+        household=household,
         population=None if population is None else run.open(population),
         released=None if released is None else run.open(released),
         budget=run.budget,
@@ -147,6 +157,14 @@ def view(found: Risk) -> RenderableType:
         ),
     ):
         lines.add_row(label, *cells)
+    homes = [side.households for side in sides if side.households is not None]
+    if homes:
+        number = f"{homes[0].number:,} households"
+        lines.add_row(f"anybody found, of {number} (highest)", *(_share(h.highest) for h in homes))
+        lines.add_row("anybody found (mean)", *(_share(h.mean) for h in homes))
+        lines.add_row(
+            f"households above {found.threshold:g}", *(_share(h.share_above) for h in homes)
+        )
     title = Text("By ").append(", ".join(found.qi), style="bold")
     return Group(title, "", lines, "", f"Population: {found.basis}.")
 

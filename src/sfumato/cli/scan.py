@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sfumato.cli._options import Columns, Seed, examples, new_app
+from sfumato.cli._options import Columns, Person, Seed, examples, new_app
 from sfumato.cli._running import Run, table_verb
 
 if TYPE_CHECKING:
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from sfumato.quasi.measure import Measures
-    from sfumato.quasi.scan import ColumnScan, Scan
+    from sfumato.quasi.scan import ColumnScan, PersonScan, Scan
 
 app = new_app()
 
@@ -48,7 +48,7 @@ TELLING = (0.9, 0.5)
     )
 )
 @table_verb
-def scan(run: Run, columns: Columns = None, seed: Seed = 0) -> None:
+def scan(run: Run, columns: Columns = None, person: Person = None, seed: Seed = 0) -> None:
     """First look at a table: who can be found in it, and by which columns.
 
     Counts every column, guesses which of them point at one person, which others may know and
@@ -58,7 +58,8 @@ def scan(run: Run, columns: Columns = None, seed: Seed = 0) -> None:
     """
     from sfumato.quasi.scan import scan as look
 
-    run.show(look(run.table, run.columns(columns), seed=seed, budget=run.budget), view)
+    found = look(run.table, run.columns(columns), person=person, seed=seed, budget=run.budget)
+    run.show(found, view)
 
 
 def view(found: Scan) -> RenderableType:
@@ -67,21 +68,24 @@ def view(found: Scan) -> RenderableType:
     from rich.padding import Padding
 
     parts: list[RenderableType] = [_title(found), ""]
+    who = "Persons" if found.person is not None and found.person.counted else "Rows"
     if found.rows:
         parts += [_columns(found)]
         remarks = _remarks(found)
         if remarks.row_count:
             parts += ["", _heading("What stands out"), remarks]
+        if found.person is not None:
+            parts += ["", _heading("Persons, not rows"), Padding(_persons(found.person), (0, 2))]
         if found.ladder:
             parts += [
                 "",
-                _heading("Rows that stand alone, adding one column after the other"),
+                _heading(f"{who} that stand alone, adding one column after the other"),
                 _ladder(found),
             ]
         if found.combinations:
             parts += [
                 "",
-                _heading("Rows that stand alone by two or three columns"),
+                _heading(f"{who} that stand alone by two or three columns"),
                 _combinations(found),
             ]
         if found.choice is not None:
@@ -169,6 +173,26 @@ def _remarks(found: Scan) -> Table:
     return lines
 
 
+def _persons(found: PersonScan) -> Text:
+    """Who has several rows, and what counting rows would hide."""
+    from rich.text import Text
+
+    names = "names" if found.counted else "seems to name"
+    text = Text(found.column, style="bold")
+    text.append(f" {names} {found.persons:,} persons with {found.rows:,} rows.", "default")
+    if found.own:
+        text.append(f" One value a person: {_listed(found.own)}.", "default")
+    if found.by:
+        text.append(
+            f" By {_listed(found.by)}, {found.unique_rows:,} rows stand alone; counted by persons, "
+            f"{found.unique_persons:,} have a combination that nobody else has "
+            f"({_percent(found.unique_persons, found.persons)})."
+        )
+    if not found.counted:
+        text.append(f" Rows are counted below; persons are with --person {found.column}.")
+    return text
+
+
 def _ladder(found: Scan) -> Table:
     table = _figures()
     for at, rung in enumerate(found.ladder):
@@ -197,7 +221,7 @@ def _figures() -> Table:
 
 def _alone(found: Measures) -> list[str]:
     bar = "█" * round(found.unique * BAR)
-    return [f"{found.unique_rows:,}", _percent(found.unique_rows, found.rows), bar]
+    return [f"{found.alone:,}", _percent(found.alone, found.total), bar]
 
 
 def _steps(found: Scan) -> RenderableType:
@@ -263,8 +287,9 @@ def _verdict(found: Scan) -> Text:
         text.append(f"{nobody} is the only one of their kind by {_known(found)}.")
     else:
         text.append("Without them, " if direct else "")
-        text.append(f"{rung.unique_rows:,} of {rung.rows:,} people", "bold red")
-        text.append(f" ({_percent(rung.unique_rows, rung.rows)}) are the only one with their ")
+        rows = found.person is not None and not found.person.counted
+        text.append(f"{rung.alone:,} of {rung.total:,} {'rows' if rows else 'people'}", "bold red")
+        text.append(f" ({_percent(rung.alone, rung.total)}) are the only one with their ")
         text.append(_listed(rung.columns), "bold")
         text.append(": whoever knows that of a person finds their row")
         secret = found.with_role("sensitive")
@@ -280,9 +305,9 @@ def _telling(found: Scan) -> Measures | None:
     for share in TELLING:
         telling = [m for m in sets if m.unique >= share]
         if telling:
-            return min(telling, key=lambda m: (len(m.columns), -m.unique_rows))
-    most = max(sets, key=lambda m: m.unique_rows, default=None)
-    return most if most is not None and most.unique_rows else None
+            return min(telling, key=lambda m: (len(m.columns), -m.alone))
+    most = max(sets, key=lambda m: m.alone, default=None)
+    return most if most is not None and most.alone else None
 
 
 def _known(found: Scan) -> str:

@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
+import numpy as np
+
+from sfumato.budget import Budget
+from sfumato.columns.profile import FEW, ColumnFacts, Profile
+from sfumato.columns.recognise import Neighbours, Recognised, recognise
+from sfumato.engines.results import CodeArray, Codes
 from sfumato.errors import ColumnError
+from sfumato.results import Result
 from sfumato.tables import Table
 
-__all__ = ["require_person"]
+__all__ = ["PersonColumn", "named_by", "naming_columns", "person_columns", "require_person"]
 
 
 def require_person(opened: Table, person: str, others: Sequence[str] = ()) -> str:
@@ -33,3 +41,149 @@ def require_person(opened: Table, person: str, others: Sequence[str] = ()) -> st
             remedy="Leave these rows out, or say who they belong to.",
         )
     return person
+
+
+LOOKED_AT = 2_000
+"""Rows looked at to find suspects; whoever is suspected is counted on all rows."""
+EVIDENCE = 20
+"""Rows looked at, beyond the first of each person, that an own column must not contradict."""
+_BY_COUNTS = (None, "a number", "a code")
+"""What is known of columns of which only counts speak."""
+
+
+@dataclass(frozen=True)
+class PersonColumn(Result):
+    """A column that seems to name persons, who have several rows.
+
+    Attributes
+    ----------
+    persons
+        Different values.
+    own
+        Columns that have one value a person, like sex and birth date.
+    """
+
+    name: str
+    persons: int
+    own: tuple[str, ...]
+
+
+def person_columns(
+    opened: Table | None,
+    look: Profile,
+    roles: Mapping[str, Recognised],
+    budget: Budget | None = None,
+) -> tuple[PersonColumn, ...]:
+    """Columns that seem to name persons with several rows, the likeliest first.
+
+    They are recognised as a number or name of a person, they repeat, and other columns depend on
+    them: those have one value a person. What a sample does not contradict is counted on all rows of
+    the table, where one is given.
+    """
+    found = []
+    for facts in look.facts:
+        role = roles.get(facts.name)
+        if role is None:
+            continue
+        names = role.role == "identifier" or role.what == "a person's number"
+        repeats = FEW < facts.classes < facts.rows - facts.nulls
+        if names and repeats and role.what not in (*_BY_COUNTS, "free text"):
+            own = tuple(
+                other.name
+                for other in look.facts
+                if 1 < other.classes < facts.classes
+                and _decides(opened, look, facts, other.name, budget)
+            )
+            if own:
+                found.append(PersonColumn(facts.name, facts.classes, own))
+    return tuple(sorted(found, key=lambda one: (-len(one.own), -one.persons)))
+
+
+def _decides(
+    opened: Table | None, look: Profile, facts: ColumnFacts, other: str, budget: Budget | None
+) -> bool:
+    """Whether every value of a column has one value of another, and not only for lack of rows."""
+    from sfumato.kernels import class_ids
+
+    pair = (facts.name, other)
+    codes = look.sample.select(pair)
+    together = class_ids(codes.arrays, codes.cardinalities, entries=codes.entries, ordered=False)[1]
+    seen = len(np.unique(codes.arrays[0]))
+    if together != seen or (not look.whole and codes.entries - seen < EVIDENCE):
+        return False
+    if opened is None or look.whole:
+        return True
+    return opened.class_sizes(pair, budget).classes == facts.classes
+
+
+def naming_columns(
+    opened: Table, columns: Sequence[str], *, seed: int = 0, budget: Budget | None = None
+) -> dict[str, Recognised]:
+    """Columns that point at persons, with the reason.
+
+    Some rows find the suspects, all rows convict them; of remote tables only names and counts are
+    looked at. A number that many rows share is suspected if other columns depend on it.
+    """
+    text = [c.name for c in opened.schema if c.name in columns and c.kind in _NAMING]
+    if not text or opened.rows < 2:
+        return {}
+    beside = Neighbours.of(opened.columns)
+    sample = _sample(opened, text, seed)
+    found = {}
+    for name in text:
+        cells = sample.values_of(name).drop_null()
+        some = _facts(opened, name, sample.column(name), sample.values_of(name).null_count > 0)
+        first = recognise(some, cells, beside)
+        if first.role != "identifier" and first.what != "a person's number":
+            continue
+        facts = _counted(opened, name, budget)
+        role = recognise(facts, cells, beside)
+        if role.role != "identifier" and role.what == "a person's number":
+            look = Profile(facts.rows, (facts, *_others(opened, sample, name)), sample)
+            if person_columns(opened, look, {f.name: role for f in look.facts}, budget):
+                role = replace(
+                    role, role="identifier", why="a number on which other columns depend"
+                )
+        if role.role == "identifier" and (named_by(role) or facts.rows > FEW):
+            found[name] = role
+    return found
+
+
+_NAMING = ("text", "integer", "binary")
+
+
+def named_by(role: Recognised) -> bool:
+    """Whether name or cells say what a column is, and not only that it differs in every row."""
+    return role.what not in _BY_COUNTS
+
+
+def _sample(opened: Table, columns: Sequence[str], seed: int) -> Codes:
+    from sfumato.engines.encoding import codes_of_table
+
+    rows = 0 if opened.engine.capabilities.remote else LOOKED_AT
+    return codes_of_table(opened.sample(rows, columns, seed))
+
+
+def _facts(opened: Table, name: str, codes: CodeArray, has_null: bool) -> ColumnFacts:
+    """Counts of the sample; of an empty one those of a column that might be anything."""
+    counts = np.bincount(codes) if len(codes) else np.ones(FEW + 2, dtype=np.int64)
+    nulls = int(counts[-1]) if has_null and len(codes) else 0
+    alone = int((counts == 1).sum())
+    kind = opened.column(name).kind
+    return ColumnFacts(name, kind, int(counts.sum()), nulls, len(counts), alone)
+
+
+def _counted(opened: Table, name: str, budget: Budget | None) -> ColumnFacts:
+    sizes = opened.class_sizes([name], budget)
+    nulls = opened.engine.null_counts([name])[name]
+    kind = opened.column(name).kind
+    return ColumnFacts(name, kind, opened.rows, nulls, sizes.classes, sizes.unique_rows)
+
+
+def _others(opened: Table, sample: Codes, name: str) -> list[ColumnFacts]:
+    """The other columns as far as the sample shows them."""
+    return [
+        _facts(opened, other, sample.column(other), False)
+        for other in sample.columns
+        if other != name and sample.entries
+    ]

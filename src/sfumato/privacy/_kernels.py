@@ -54,6 +54,11 @@ def take_in(entry: int, weight: int, sensitive: Array, rules: Rules, counts: Arr
         return
     values = sensitive.shape[1] - 1
     run, now = sensitive[entry, values], counts[rules.people + 1] + 1
+    if rules.runs.shape[0] == 1:  # entries of one person each, and no sensitive values
+        if counts[rules.people + 2 + run] != now:
+            counts[rules.people + 2 + run] = now
+            counts[rules.people] += 1
+        return
     for m in range(rules.runs[run], rules.runs[run + 1]):
         if counts[rules.marks[m, 0]] != now:
             counts[rules.marks[m, 0]] = now

@@ -75,7 +75,8 @@ class Rules(NamedTuple):
     runs, marks
         The persons of run r are ``marks[runs[r]:runs[r + 1]]``: where it is noted that the person
         was met in the group of the current stamp, and for each sensitive column where it is noted
-        that she was met with the value she has here.
+        that she was met with the value she has here. Where there are no runs the number of a run
+        is that of a person, whose mark comes right after the stamp.
     """
 
     k: int
@@ -209,6 +210,8 @@ def with_persons(rules: Rules, runs: Array, persons: Array, pairs: Sequence[Arra
         For each sensitive column a number for the person and the value of each element.
     """
     place = int(rules.offsets[-1])
+    if not pairs and (np.diff(runs) == 1).all():
+        runs = np.zeros(1, np.int64)
     marks, free = np.empty((len(persons), 1 + len(pairs)), np.int64), place + 2
     for at, numbers in enumerate((persons, *pairs)):
         marks[:, at] = numbers

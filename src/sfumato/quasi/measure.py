@@ -40,6 +40,16 @@ class Measures(Result):
     persons: int | None = None
     unique_persons: int | None = None
 
+    @property
+    def alone(self) -> int:
+        """Who stands alone: rows, or persons where those are counted."""
+        return self.unique_rows if self.unique_persons is None else self.unique_persons
+
+    @property
+    def total(self) -> int:
+        """Of how many: rows, or persons."""
+        return self.rows if self.persons is None else self.persons
+
 
 def measures_of(columns: Sequence[str], sizes: ClassSizes) -> Measures:
     """The measures of a histogram of class sizes."""

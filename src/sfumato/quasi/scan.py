@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from shlex import quote
 from typing import TYPE_CHECKING, Any
@@ -26,12 +26,13 @@ import numpy.typing as npt
 from sfumato.budget import Budget
 from sfumato.columns.content import looks_coded
 from sfumato.columns.equivalent import find_twins
+from sfumato.columns.persons import person_columns, require_person
 from sfumato.columns.profile import ColumnFacts, Profile, cells_of, positions, profile
 from sfumato.columns.recognise import SURE, Recognised, recognise_columns
 from sfumato.columns.vocabulary import Role
-from sfumato.engines.results import ClassSizes, Codes
+from sfumato.engines.results import ClassSizes, Codes, PersonSizes
 from sfumato.errors import BudgetError, ColumnError
-from sfumato.quasi.measure import Measures, measures_of
+from sfumato.quasi.measure import Measures, measures_of, measures_of_persons
 from sfumato.results import Result
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ __all__ = [
     "Choice",
     "ColumnScan",
     "Combinations",
+    "PersonScan",
     "Scan",
     "combine",
     "describe",
@@ -103,7 +105,13 @@ class Combinations:
 
 
 def most_identifying(
-    table: Table, columns: Sequence[str], look: Profile, *, seed: int, budget: Budget
+    table: Table,
+    columns: Sequence[str],
+    look: Profile,
+    *,
+    seed: int,
+    budget: Budget,
+    person: str | None = None,
 ) -> Combinations:
     """The pairs and triples of columns that make most rows unique, and a greedy ladder.
 
@@ -119,27 +127,31 @@ def most_identifying(
         Of the smaller sample.
     budget
         When it is spent, what was counted so far is returned.
+    person
+        Which rows belong to one person: persons who stand alone are counted, not rows.
     """
     names = _widest(columns, look)
-    sample = look.sample.select(names)
+    sample = look.sample.select(names if person is None else [*names, person])
     small = _smaller(sample, len(names), seed)
-    first = _Counts(small, budget)
+    first = _Counts(small, budget, person)
     pairs = list(combinations(names, 2))
     first.count(pairs, "comparing pairs")
     triples = _triples(names, first)
     first.count(triples, "comparing triples")
     second = first
     if small is not sample:
-        second = _Counts(sample, budget)
+        second = _Counts(sample, budget, person)
         second.count(first.ranked(2)[:FINALISTS], "comparing the best pairs again")
         second.count(first.helping_triples()[:FINALISTS], "comparing the best triples again")
 
     def exact(chosen: ColumnSet) -> Measures:
+        if person is not None:
+            return measures_of_persons(chosen, table.person_sizes(chosen, person, budget))
         return measures_of(chosen, table.class_sizes(chosen, budget))
 
     chosen = [*second.ranked(2)[:SHOWN], *second.helping_triples()[:SHOWN]]
     best = _while_time(budget, exact, chosen)
-    best.sort(key=lambda m: (len(m.columns), -m.unique_rows, m.unseparated_pairs))
+    best.sort(key=lambda m: (len(m.columns), -m.alone, m.unseparated_pairs))
     choice = None
     every_set = math.comb(len(columns), 2), math.comb(len(columns), 3)
     if not look.whole or small is not sample or (len(pairs), len(triples)) != every_set:
@@ -150,8 +162,9 @@ def most_identifying(
             confidence=CONFIDENCE,
             pairs=len(pairs),
             triples=len(triples),
-            other_pairs_at_most=left_out.at_most(2, every_set[0]),
-            other_triples_at_most=left_out.at_most(3, every_set[1]),
+            # the bound is about rows: of persons a sample says less
+            other_pairs_at_most=None if person else left_out.at_most(2, every_set[0]),
+            other_triples_at_most=None if person else left_out.at_most(3, every_set[1]),
         )
     return Combinations(tuple(best), tuple(_ladder(names, second, exact, budget)), choice)
 
@@ -219,7 +232,7 @@ def _ladder(
         if not rung or (rungs and rung[0].classes == rungs[-1].classes):
             break
         rungs.extend(rung)
-        if rung[0].unique_rows == rung[0].rows:
+        if rung[0].alone == rung[0].total:
             break
     return rungs
 
@@ -227,9 +240,10 @@ def _ladder(
 class _Counts:
     """Unique rows and unseparated pairs of column sets, counted on the same rows."""
 
-    def __init__(self, codes: Codes, budget: Budget) -> None:
+    def __init__(self, codes: Codes, budget: Budget, person: str | None = None) -> None:
         self.codes = codes
         self.budget = budget
+        self.person = person
         self.figures: dict[ColumnSet, tuple[int, int]] = {}
         self._start = _Start((), None, 1, None, 0)
 
@@ -269,6 +283,10 @@ class _Counts:
     def _count(self, columns: ColumnSet) -> tuple[int, int]:
         from sfumato import kernels
 
+        if self.person is not None:
+            who, number = self.codes.column(self.person), len(self.codes.values_of(self.person))
+            held = PersonSizes.counted(self.codes.select(columns), who, number)
+            return held.alone, held.unseparated_pairs
         start = self._started(columns[:-1])
         last = self.codes.column(columns[-1])
         arrays = [last if start.rows is None else last[start.rows]]
@@ -364,10 +382,42 @@ class ColumnScan(Result):
     confidence: float
     """How sure the role is, from 0 to 1."""
     why: str
+    what: str | None
+    """What the column is about, if that is known."""
     flags: tuple[str, ...]
     """Of ``key``, ``nearly a key``, ``constant``, ``float``, ``free text``."""
     mostly: str | None = None
     """What the cells of a text column mostly are, if `parse` would make something better of it."""
+
+
+@dataclass(frozen=True)
+class PersonScan(Result):
+    """Whose rows they are, and what counting rows would hide.
+
+    Attributes
+    ----------
+    column, counted
+        The column that names persons, and whether it was given: then persons are counted.
+    persons, rows, own
+        Persons and their rows, and the columns that have one value a person.
+    by
+        The quasi-identifiers proposed.
+    unique_rows, unique_persons
+        By those, rows that stand alone, and persons who have a combination that nobody else has.
+    smallest_rows, smallest_persons
+        The smallest class in rows, and in persons.
+    """
+
+    column: str
+    counted: bool
+    persons: int
+    rows: int
+    own: tuple[str, ...]
+    by: tuple[str, ...]
+    unique_rows: int
+    unique_persons: int
+    smallest_rows: int | None
+    smallest_persons: int | None
 
 
 @dataclass(frozen=True)
@@ -392,6 +442,9 @@ class Scan(Result):
         At most ten quasi-identifiers to blur, most telling first.
     proposal
         Why these, in words.
+    person
+        The column that names persons with several rows, given or noticed; None where there is
+        none.
     next
         What to do now.
     """
@@ -409,6 +462,7 @@ class Scan(Result):
     choice: Choice | None
     proposed: tuple[str, ...]
     proposal: str
+    person: PersonScan | None
     next: tuple[str, ...]
     stopped_by: str | None
 
@@ -421,6 +475,7 @@ def scan(
     source: Any,
     columns: Sequence[str] | None = None,
     *,
+    person: str | None = None,
     seed: int = 0,
     budget: Budget | None = None,
 ) -> Scan:
@@ -432,6 +487,9 @@ def scan(
         Anything `sfumato.table` opens.
     columns
         Column names; None means all columns.
+    person
+        Which rows belong to one person: those are counted who have a combination that nobody
+        else has. A probable column is noticed, and only told.
     seed
         Of the samples that large tables need.
     budget
@@ -457,12 +515,22 @@ def scan(
     shown = opened if columns is None else opened.select(columns)
     if not shown.columns:
         raise ColumnError("the table has no columns", where=shown.name, remedy="Name at least one.")
+    if person is not None:
+        require_person(opened, person)
+        if person not in shown.columns:
+            shown = opened.select((*shown.columns, person))
     look = profile(shown, seed=seed, budget=budget)
-    return combine(shown, look, describe(look), seed=seed, budget=budget)
+    return combine(shown, look, describe(look), seed=seed, budget=budget, person=person)
 
 
 def combine(
-    table: Table, look: Profile, columns: tuple[ColumnScan, ...], *, seed: int = 0, budget: Budget
+    table: Table,
+    look: Profile,
+    columns: tuple[ColumnScan, ...],
+    *,
+    seed: int = 0,
+    budget: Budget,
+    person: str | None = None,
 ) -> Scan:
     """What a look at all columns and their roles lead to: which of them point at people together.
 
@@ -470,10 +538,17 @@ def combine(
     ----------
     columns
         The columns of `table` with their roles, guessed by `describe` or known better.
+    person
+        Which rows belong to one person, where persons are to be counted.
     """
+    if person is not None:
+        columns = tuple(_naming(c) if c.name == person else c for c in columns)
     twins = find_twins(table, look, budget)
-    found = most_identifying(table, _to_combine(columns, twins), look, seed=seed, budget=budget)
+    found = most_identifying(
+        table, _to_combine(columns, twins), look, seed=seed, budget=budget, person=person
+    )
     proposed, proposal = _proposed(columns, twins, look)
+    whose = _persons(table, look, columns, proposed, person, budget)
     return Scan(
         table=table.name,
         engine=table.engine.kind,
@@ -488,7 +563,8 @@ def combine(
         choice=found.choice,
         proposed=proposed,
         proposal=proposal,
-        next=_next(table.name, look.rows, columns, found, proposed),
+        person=whose,
+        next=_next(table.name, look.rows, columns, found, proposed, whose),
         stopped_by=budget.stopped_by,
     )
 
@@ -496,8 +572,50 @@ def combine(
 def describe(look: Profile) -> tuple[ColumnScan, ...]:
     """All columns in figures, with the roles they seem to play."""
     found = recognise_columns(look)
-    return tuple(
+    named = {one.name for one in person_columns(None, look, found)}
+    described = (
         _described(facts, found[facts.name], cells_of(look, facts.name)) for facts in look.facts
+    )
+    return tuple(_naming(one) if one.name in named else one for one in described)
+
+
+def _naming(column: ColumnScan) -> ColumnScan:
+    """A column that names persons: no quasi-identifier, since nobody knows it but who knows all."""
+    if column.role == "identifier":
+        return column
+    return replace(column, role="identifier", why="names persons, who have several rows")
+
+
+def _persons(
+    table: Table,
+    look: Profile,
+    columns: Sequence[ColumnScan],
+    proposed: tuple[str, ...],
+    person: str | None,
+    budget: Budget,
+) -> PersonScan | None:
+    """Whose rows they are: as given, or as it seems."""
+    roles = {c.name: Recognised(c.role, c.confidence, c.why, c.what) for c in columns}
+    if budget.spent():
+        return None
+    likely = person_columns(table, look, roles, budget)
+    chosen = next((one for one in likely if person in (None, one.name)), None)
+    if chosen is None and person is None:
+        return None
+    name = person if chosen is None else chosen.name
+    assert name is not None
+    sizes = table.person_sizes(proposed, name, budget)
+    return PersonScan(
+        column=name,
+        counted=person is not None,
+        persons=sizes.number,
+        rows=sizes.rows.rows,
+        own=() if chosen is None else chosen.own,
+        by=proposed,
+        unique_rows=sizes.rows.unique_rows,
+        unique_persons=sizes.alone,
+        smallest_rows=sizes.rows.k,
+        smallest_persons=sizes.k,
     )
 
 
@@ -517,6 +635,7 @@ def _described(facts: ColumnFacts, guess: Recognised, cells: pa.Array) -> Column
         role=guess.role,
         confidence=guess.confidence,
         why=guess.why,
+        what=guess.what,
         flags=_flags(facts, guess, cells),
         mostly=None if mostly is None else mostly.say,
     )
@@ -644,8 +763,10 @@ def _next(
     columns: Sequence[ColumnScan],
     found: Combinations,
     proposed: Sequence[str],
+    whose: PersonScan | None,
 ) -> tuple[str, ...]:
     """Commands that run as they are printed."""
+    person = "" if whose is None else f" --person {_listed([whose.column])}"
     identifiers = [column.name for column in columns if column.role == "identifier"]
     steps = []
     parse = [
@@ -658,12 +779,15 @@ def _next(
         steps.append(f"Leave out what points at one person: {', '.join(identifiers)}")
     if found.ladder:
         names = _listed(found.ladder[-1].columns[:3])
-        steps.append(f"Measure any set of columns: sfumato measure {quote(name)} -c {names}")
-        steps.append(f"See what an attacker can do: sfumato risk {quote(name)} --qi {names}")
-    if found.ladder and rows >= _ALIKE:
         steps.append(
-            f"Blur it until everybody has company: {_anonymize(name, columns, found, proposed)}"
+            f"Measure any set of columns: sfumato measure {quote(name)} -c {names}{person}"
         )
+        steps.append(
+            f"See what an attacker can do: sfumato risk {quote(name)} --qi {names}{person}"
+        )
+    if found.ladder and rows >= _ALIKE:
+        told = _anonymize(name, columns, found, proposed, whose)
+        steps.append(f"Blur it until everybody has company: {told}")
     return tuple(steps)
 
 
@@ -672,10 +796,15 @@ _ALIKE = 5
 
 
 def _anonymize(
-    name: str, columns: Sequence[ColumnScan], found: Combinations, proposed: Sequence[str]
+    name: str,
+    columns: Sequence[ColumnScan],
+    found: Combinations,
+    proposed: Sequence[str],
+    whose: PersonScan | None,
 ) -> str:
     secret = [c.name for c in columns if c.role == "sensitive" and c.classes > 1]
-    hidden = [column.name for column in columns if column.role == "identifier"]
+    person = [] if whose is None else [whose.column]
+    hidden = [c.name for c in columns if c.role == "identifier" and c.name not in person]
     known = proposed or [n for n in found.ladder[-1].columns if n not in (*secret, *hidden)]
     parts = [f"sfumato anonymize {quote(name)} -k {_ALIKE} --qi {_listed(known)}"]
     if secret:
@@ -685,6 +814,8 @@ def _anonymize(
     codes = [c.name for c in columns if c.name in known and "codes" in c.flags]
     if codes:
         parts.append(f"--categorical {_listed(codes)}")
+    if person:
+        parts.append(f"--person {_listed(person)}")
     return " ".join(parts)
 
 

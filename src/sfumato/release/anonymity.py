@@ -16,6 +16,7 @@ import numpy as np
 import pyarrow as pa
 
 from sfumato.budget import Budget
+from sfumato.engines.results import CodeArray
 from sfumato.errors import ColumnError, InputError, did_you_mean
 from sfumato.privacy import Check, Model, ModelFinding, check, merged_checks, model_from_dict
 from sfumato.release.promise import Finding, require_same_classes
@@ -38,8 +39,9 @@ class Anonymity:
     released rows: that is what whoever has the release knows of the table.
 
     With a `person` the models count persons, which needs the column that names them. A release does
-    not have it: while it is made, its classes are held against a *witness*, the same rows with the
-    person beside the classes; afterwards only its rows can be counted.
+    not have it: while it is made, either the `owners` of its rows are known, in their order, or its
+    classes are held against a *witness*, the same rows with the person beside the classes.
+    Afterwards only its rows can be counted.
     """
 
     models: tuple[Model, ...]
@@ -48,6 +50,7 @@ class Anonymity:
     wildcards: bool = False
     person: str | None = None
     witness: Table | None = field(default=None, repr=False)
+    owners: CodeArray | None = field(default=None, repr=False)
     kind: str = field(default="anonymity", init=False)
 
     def to_dict(self) -> dict[str, Any]:
@@ -81,7 +84,7 @@ class Anonymity:
 
     def check(self, table: Table, budget: Budget | None = None) -> Finding:
         """Count the classes of the table as it is and test each of them."""
-        if not self.counts_again(table):
+        if not self.counts_again(table) and self.owners is None:
             if self.witness is None:
                 return self._rows_alone(table, budget)
             names = [name for name in self.about if name != self.person]
@@ -134,8 +137,9 @@ class Anonymity:
             parts = -(-table.rows * each * 4 // memory)
             if parts > 1:
                 return self._measure_parts(table, names, parts, budget)
-        who = () if self.person is None else (self.person,)
-        entries = table.classes((*names, *self.sensitive, *who), budget=budget)
+        who = () if self.person is None or self.owners is not None else (self.person,)
+        read = table.classes if self.owners is None else table.codes
+        entries = read((*names, *self.sensitive, *who), budget=budget)
         return check(
             self.models,
             {name: entries.column(name) for name in entries.columns if name not in who},
@@ -145,7 +149,7 @@ class Anonymity:
             wildcards={name: _stars(entries.values_of(name)) for name in names}
             if self.wildcards
             else None,
-            person=None if self.person is None else entries.column(self.person),
+            person=entries.column(who[0]) if who else self.owners,
         )
 
     def _measure_parts(

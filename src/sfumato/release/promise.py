@@ -74,6 +74,7 @@ class Promise(Protocol):
 
 _HOMES = {
     "anonymity": "sfumato.release.anonymity:Anonymity",
+    "linked-histories": "sfumato.release.histories:LinkedHistories",
     "k-map": "sfumato.populations.k_map:MatchesPopulation",
     "few-values": "sfumato.populations.estimate:FewValues",
     "matches-people": "sfumato.populations.estimate:MatchesPeople",

@@ -308,7 +308,7 @@ def publish(
         plan = _as_staged(plan)
         with Table(staged.engine()) as written:
             remote = target if source.engine.capabilities.remote else None
-            with _witnessed(plan, remote, budget) as promised:
+            with _witnessed(plan, written, remote, budget) as promised:
                 release = _measured(promised, written, budget)
             release = replace(
                 release, promises=plan.promises, output=shown(target), destination=target
@@ -350,7 +350,7 @@ def rehearse(plan: Release, *, budget: Budget | None = None) -> Release:
             recoding, os.path.join(folder.name, "release.arrow"), budget=budget
         )
         written = Table(staged.engine())
-        with _witnessed(plan, None, budget) as promised:
+        with _witnessed(plan, written, None, budget) as promised:
             release = _measured(_as_staged(promised), written, budget)
         release = replace(release, promises=plan.promises)
     except BaseException:
@@ -417,17 +417,23 @@ def _without_formulas(plan: Release) -> Recoding:
 
 
 @contextmanager
-def _witnessed(plan: Release, destination: str | None, budget: Budget | None) -> Iterator[Release]:
-    """The plan, its promises about persons with a witness: the same rows with the person.
+def _witnessed(
+    plan: Release, written: Table, destination: str | None, budget: Budget | None
+) -> Iterator[Release]:
+    """The plan, its promises about persons with what shows them: who owns the rows, or a witness.
 
-    The witness is written like the release, measured, and removed: to a file of its own, or where
-    the rows are in a remote engine and the release will be, too, beside the release.
+    Rows that all were written in their order have the owners of the source. Otherwise a witness
+    has the same rows with the person: it is written like the release, measured, and removed, in
+    a file of its own, or beside the release where that is in a remote engine.
     """
     source, recoding = _made_of(plan)
     kinds = (Anonymity, RatioAtMost)
     asked = [p for p in plan.promises if isinstance(p, kinds) and p.person is not None]
     if not asked:
         yield plan
+        return
+    if _in_order(plan, source, written) and all(isinstance(p, Anonymity) for p in asked):
+        yield replace(plan, promises=tuple(_owned(p, source, budget) for p in plan.promises))
         return
     about = {name for promise in asked for name in promise.about}
     steps = tuple(
@@ -452,6 +458,20 @@ def _witnessed(plan: Release, destination: str | None, budget: Budget | None) ->
             )
         finally:
             staged.discard()
+
+
+def _in_order(plan: Release, source: Table, written: Table) -> bool:
+    """Whether row i of what was written is row i of the source, both being at hand."""
+    coded = all(one.engine.capabilities.coded for one in (source, written))
+    return coded and not plan.suppressed_rows and written.rows == source.rows
+
+
+def _owned(promise: Promise, source: Table, budget: Budget | None) -> Promise:
+    """A promise about persons that knows whose the rows are."""
+    if not isinstance(promise, Anonymity) or promise.person is None:
+        return promise
+    (person,) = source.codes([promise.person], budget).arrays
+    return replace(promise, owners=person)
 
 
 def _measured(plan: Release, written: Table, budget: Budget | None) -> Release:

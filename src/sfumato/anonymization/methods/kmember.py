@@ -108,6 +108,8 @@ TRIES = 16
 @compiled
 def _new(run, counts, rules):  # type: ignore[no-untyped-def]
     """Whether a run holds somebody who is not yet in the group."""
+    if rules.runs.shape[0] == 1:
+        return counts[rules.people + 2 + run] != counts[rules.people + 1] + 1
     for m in range(rules.runs[run], rules.runs[run + 1]):
         if counts[rules.marks[m, 0]] != counts[rules.people + 1] + 1:
             return True

@@ -93,6 +93,16 @@ def risk_page(found: Risk) -> Page:
             ),
         )
     ]
+    if found.households is not None:
+        after = None if found.after is None else found.after.households
+        rows.append(
+            (
+                "household",
+                f"finds anybody of the household, mean of {found.households.number:,}",
+                percent(found.households.mean),
+                percent(after.mean) if after else "–",
+            )
+        )
     heads = ("attacker", "what they do", "risk", "after")
     grid = Grid(heads if found.after else heads[:3], rows if found.after else [r[:3] for r in rows],
                 frozenset({2, 3}))  # fmt: skip

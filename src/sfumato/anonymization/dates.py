@@ -1,0 +1,111 @@
+"""Dates moved by one secret number of days a person: order and intervals of a history survive.
+
+The number follows from a secret key and the person, so that all tables of a house move alike. It is
+no promise: who knows one date of a person knows how far all of hers were moved. Dates stay
+quasi-identifiers unless the user says otherwise.
+"""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.anonymization.actions import ranked
+from sfumato.engines.recoding import Cells, Step
+from sfumato.engines.results import Codes, smallest_dtype
+from sfumato.errors import ColumnError
+from sfumato.hierarchy.labels import as_text
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sfumato.tables import Table
+
+__all__ = ["date_columns", "days_of", "shift_step", "shifted"]
+
+_PURPOSE = b"sfumato: days by which the dates of a person are moved\0"
+
+
+def date_columns(table: Table, left_out: Sequence[str]) -> tuple[str, ...]:
+    """The columns of dates and times that a release shows."""
+    return tuple(
+        column.name
+        for column in table.schema
+        if column.kind in ("date", "timestamp") and column.name not in left_out
+    )
+
+
+def days_of(persons: pa.Array, key: bytes, most: int) -> npt.NDArray[np.int64]:
+    """Days by which the dates of each person are moved, uniform from -`most` to `most`.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> days = days_of(pa.array(["P1", "P2", "P1"]), b"a key of 16 bytes or more", 365)
+    >>> bool(days[0] == days[2]), bool((abs(days) <= 365).all())
+    (True, True)
+    """
+    made = [
+        int.from_bytes(hmac.digest(key, _PURPOSE + str(text).encode(), "sha256")) % (2 * most + 1)
+        for text in as_text(persons).to_pylist()
+    ]
+    return np.array(made, dtype=np.int64) - most
+
+
+def _moved(values: pa.Array, days: npt.NDArray[np.int64], name: str) -> pa.Array:
+    """Dates or times, each moved by its own number of days; null stays null."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    try:
+        if pa.types.is_date(values.type):
+            plain = values.cast(pa.date32()).cast(pa.int32()).cast(pa.int64())
+            return pc.add_checked(plain, pa.array(days)).cast(pa.int32()).cast(pa.date32())
+        step = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[values.type.unit] * 86_400
+        plain = values.cast(pa.int64())
+        return pc.add_checked(plain, pa.array(days * step)).cast(values.type)
+    except pa.ArrowInvalid:
+        raise ColumnError(
+            f"a date of column `{name}` cannot be moved: it would leave the calendar",
+            remedy="Mend or leave out such dates, or leave the column out.",
+        ) from None
+
+
+def shifted(
+    codes: Codes, person: str, columns: Sequence[str], days: npt.NDArray[np.int64]
+) -> Codes:
+    """The same entries, their dates moved as their person's are.
+
+    Parameters
+    ----------
+    columns
+        Columns of dates; those that the entries do not have are passed over.
+    days
+        Days by the code of the person.
+    """
+    arrays, values = list(codes.arrays), list(codes.values)
+    by_entry = days[codes.column(person).astype(np.int64)]
+    for at, name in enumerate(codes.columns):
+        if name in columns:
+            cells = values[at].take(_indices(arrays[at]))
+            values[at], numbers = ranked(_moved(cells, by_entry, name))
+            arrays[at] = numbers.astype(smallest_dtype(len(values[at])))
+    return replace(codes, arrays=tuple(arrays), values=tuple(values))
+
+
+def _indices(codes: Any) -> pa.Array:
+    import pyarrow as pa
+
+    return pa.array(codes.astype(np.int64))
+
+
+def shift_step(table: Table, name: str, person: str, key: bytes, most: int) -> Step:
+    """The step that moves the dates of one column."""
+    match = table.classes((name, person))
+    made = shifted(match, person, [name], days_of(match.values_of(person), key, most))
+    return Step(match, {name: Cells(made.column(name), made.values_of(name))})

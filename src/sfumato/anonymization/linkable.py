@@ -1,0 +1,368 @@
+"""Whole histories under pseudonyms: (k, m), however many of her rows somebody knows.
+
+Whoever knows all quasi-identifying own columns of a person and the quasi-identifying cells of any m
+of her rows is left with at least k persons (k^m-anonymity of Terrovitis, Mamoulis & Kalnis, VLDB
+2008, within classes of own columns). Own columns have one value a person, event columns several.
+
+1. Own columns are blurred into classes of persons, larger than k where there are events to blur.
+2. Within a class, events start as blurred as can be. Then any m of them are like any other m, if
+   enough persons have as many; what is too long for that is cut: events are left out.
+3. Event cells are made precise top down, as Mondrian cuts, as long as every combination of at most
+   m events that somebody has is had by k persons of the class. Only combinations with a new cell
+   are counted again: all others were counted before.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.anonymization.axes import positions_of, published_groups
+from sfumato.anonymization.methods import mondrian
+from sfumato.anonymization.problem import Problem, Solution
+from sfumato.errors import BudgetError, spell
+from sfumato.hierarchy import EncodedHierarchy, Ranges
+from sfumato.privacy import KAnonymity, compile_rules
+from sfumato.utility import column_losses
+
+__all__ = ["MOST_COMBINATIONS", "combinations_of", "own_columns", "solve_linkable"]
+
+Array = npt.NDArray[Any]
+MOST_COMBINATIONS = 20_000_000
+"""Combinations of events of one person, summed over persons, beyond which nothing is started."""
+ROOM = 2
+"""Times k that classes of own columns hold, where there are event columns to blur within them."""
+
+
+def own_columns(problem: Problem) -> tuple[tuple[str, ...], dict[str, int]]:
+    """Quasi-identifiers with one value a person; of the others how many persons contradict it."""
+    from sfumato.kernels import class_ids
+
+    who, persons = _who(problem)
+    own, contradictions = [], {}
+    for name in problem.qi:
+        codes = problem.entries.column(name)
+        sizes = (max(persons, 1), len(problem.entries.values_of(name)))
+        ids, pairs = class_ids((who, codes), sizes, entries=len(who))
+        if pairs == persons:
+            own.append(name)
+            continue
+        first = np.zeros(pairs, dtype=np.int64)
+        first[ids] = np.arange(len(ids))
+        contradictions[name] = int((np.bincount(who[first], minlength=persons) > 1).sum())
+    return tuple(own), contradictions
+
+
+def _who(problem: Problem) -> tuple[Array, int]:
+    """Person of each entry, and how many there are."""
+    assert problem.person is not None
+    who = problem.entries.column(problem.person).astype(np.uint32)
+    return who, int(who.max()) + 1 if len(who) else 0
+
+
+def combinations_of(lengths: Iterable[int], m: int | None) -> int:
+    """How many combinations of at most m events all persons have; of whole histories one each.
+
+    Examples
+    --------
+    >>> combinations_of([3, 2], 2), combinations_of([3, 2], None)
+    (9, 2)
+    """
+    if m is None:
+        return sum(1 for _ in lengths)
+    return sum(sum(math.comb(int(n), size) for size in range(1, m + 1)) for n in lengths)
+
+
+def require_countable(lengths: Array, m: int | None) -> None:
+    """Refuse histories with more combinations than can be counted, before anything is started."""
+    cost = combinations_of(lengths.tolist(), m)
+    if cost <= MOST_COMBINATIONS:
+        return
+    assert m is not None
+    fits = next((n for n in range(m - 1, 0, -1) if _fits(lengths, n)), None)
+    smaller = f"ask for {spell('m', fits)}, " if fits is not None else ""
+    raise BudgetError(
+        f"the histories have {cost:,} combinations of at most {m} rows, and up to "
+        f"{MOST_COMBINATIONS:,} are counted",
+        remedy=f"To go on, {smaller}leave out the longest histories, or release rows that cannot "
+        "be linked.",
+    )
+
+
+def _fits(lengths: Array, m: int) -> bool:
+    return combinations_of(lengths.tolist(), m) <= MOST_COMBINATIONS
+
+
+def solve_linkable(problem: Problem, k: int, m: int | None) -> Solution:
+    """Groups of rows that show the same, and what they show; some rows are in none.
+
+    Parameters
+    ----------
+    problem
+        Its entries are each of one person, and the number of a run is that of a person.
+    m
+        How many rows of a person may be known; None means all of them.
+    """
+    who, persons = _who(problem)
+    rows = np.bincount(who, weights=problem.counts, minlength=persons).astype(np.int64)
+    require_countable(rows, m)
+    own, contradictions = own_columns(problem)
+    events = tuple(name for name in problem.qi if name not in own)
+    classes = _own_classes(problem, own, who, persons, k, bool(events))
+    entry = np.repeat(np.arange(len(who)), problem.counts)  # one piece a row
+    items = np.zeros(len(entry), dtype=np.int64)
+    if events:
+        space = _Space.of(problem, events)
+        items = _events(space, entry, who, classes, k, m, problem)
+    return _solution(problem, own, events, entry, classes[who[entry]], items, contradictions, m)
+
+
+def _own_classes(
+    problem: Problem, own: tuple[str, ...], who: Array, persons: int, k: int, room: bool
+) -> Array:
+    """Class of each person by what is shown of her own columns."""
+    if not own or persons == 0:
+        return np.zeros(persons, dtype=np.int64)
+    first = np.zeros(persons, dtype=np.int64)
+    first[who] = np.arange(len(who))
+    least = min(ROOM * k if room else k, persons)
+    people = replace(
+        problem,
+        entries=replace(
+            problem.entries.select(own).take(first), counts=np.ones(persons, dtype=np.int64)
+        ),
+        qi=own,
+        sensitive=(),
+        shapes={name: problem.shapes[name] for name in own},
+        rules=compile_rules([KAnonymity(least)]),
+        weights={n: w for n, w in problem.weights.items() if n in own},
+        options={},
+        person=None,
+    )
+    return mondrian.solve(people).groups.astype(np.int64)
+
+
+@dataclass(frozen=True, eq=False)
+class _Space:
+    """The event columns: position of each entry on each axis, and how axes may be cut."""
+
+    positions: Array
+    shapes: tuple[Any, ...]
+
+    @classmethod
+    def of(cls, problem: Problem, events: tuple[str, ...]) -> _Space:
+        table = positions_of(problem)
+        chosen = [problem.qi.index(name) for name in events]
+        return cls(
+            table[:, chosen].astype(np.int64), tuple(problem.shapes[name] for name in events)
+        )
+
+    def cuts(self, entries: Array) -> Iterator[Array]:
+        """Ways to part some entries, the widest axis first: a number of the part of each."""
+        spreads = []
+        for axis, shape in enumerate(self.shapes):
+            held = np.unique(self.positions[entries, axis])
+            if len(held) > 1:
+                spreads.append((-self._spread(shape, held), axis))
+        for _, axis in sorted(spreads):
+            yield self._parts(self.shapes[axis], self.positions[entries, axis])
+
+    def _spread(self, shape: Any, held: Array) -> float:
+        if isinstance(shape, Ranges):
+            return float(shape.loss(held[:1], held[-1:])[0])
+        return float((len(held) - 1) / max(shape.size - 1, 1))
+
+    def _parts(self, shape: Any, at: Array) -> Array:
+        """Children of the lowest common ancestor in a tree, else two halves."""
+        if isinstance(shape, EncodedHierarchy):
+            codes = shape.order[at]
+            for level in range(shape.height, -1, -1):
+                nodes = shape.ancestors[codes, level]
+                if len(np.unique(nodes)) > 1:
+                    return np.asarray(np.unique(nodes, return_inverse=True)[1])
+        held, counts = np.unique(at, return_counts=True)
+        ends = np.cumsum(counts)
+        cut = int(np.argmin(np.abs(ends[:-1] - ends[-1] / 2)))
+        return np.asarray(at > held[cut]).astype(np.int64)
+
+
+def _events(
+    space: _Space, entry: Array, who: Array, classes: Array, k: int, m: int | None, problem: Problem
+) -> Array:
+    """What each row shows of its events, as numbers within its class; -1 for rows left out."""
+    items = np.full(len(entry), -1, dtype=np.int64)
+    person = who[entry]
+    order = np.argsort(classes[person], kind="stable")
+    edges = np.flatnonzero(np.diff(classes[person][order])) + 1
+    parts = np.split(order, edges) if len(order) else []
+    for at, rows in enumerate(parts):
+        problem.budget.progress("blurring events", at / len(parts))
+        kept = _cut_to_length(person[rows], k, m)
+        items[rows[kept]] = _Histories(space, entry[rows[kept]], person[rows[kept]], k, m).refined()
+    return items
+
+
+def _cut_to_length(person: Array, k: int, m: int | None) -> Array:
+    """Which rows stay, so that no length (up to m) is had by fewer than k persons."""
+    order = np.argsort(person, kind="stable")
+    starts = np.r_[True, np.diff(person[order]) != 0]
+    first = np.maximum.accumulate(np.where(starts, np.arange(len(order)), 0))
+    rank = np.empty(len(order), dtype=np.int64)
+    rank[order] = np.arange(len(order)) - first
+    _, lengths = np.unique(person, return_counts=True)
+    allowed = _lengths(lengths, k, m)
+    return rank < allowed[np.unique(person, return_inverse=True)[1]]
+
+
+def _lengths(lengths: Array, k: int, m: int | None) -> Array:
+    """How long each history may be.
+
+    Examples
+    --------
+    >>> lengths = np.array([1, 2, 5])
+    >>> _lengths(lengths, 2, 3).tolist(), _lengths(lengths, 2, None).tolist()
+    ([1, 2, 2], [0, 2, 2])
+    """
+    allowed = lengths.copy()
+    if m is not None:
+        for size in range(m, 0, -1):
+            enough = int((allowed >= size).sum())
+            if 0 < enough < k:
+                allowed[allowed >= size] = size - 1
+        return allowed
+    waiting: list[int] = []
+    for length in sorted({*lengths.tolist()}, reverse=True):
+        waiting += np.flatnonzero(lengths == length).tolist()
+        if len(waiting) >= k:
+            allowed[waiting] = length
+            waiting = []
+    allowed[waiting] = 0
+    return allowed
+
+
+class _Histories:
+    """The events of the persons of one class, and what is shown of each so far."""
+
+    def __init__(self, space: _Space, entry: Array, person: Array, k: int, m: int | None) -> None:
+        self.space, self.entry, self.k, self.m = space, entry, k, m
+        self.shown = np.zeros(len(entry), dtype=np.int64)
+        _, self.person = np.unique(person, return_inverse=True)
+        self.rows_of: dict[int, list[int]] = {}
+        for row, one in enumerate(self.person.tolist()):
+            self.rows_of.setdefault(one, []).append(row)
+
+    def refined(self) -> Array:
+        """Part what is shown until no further part would keep the promise."""
+        waiting, fresh = [0] if len(self.shown) else [], 1
+        while waiting:
+            item = waiting.pop()
+            rows = np.flatnonzero(self.shown == item)
+            for parts in self.space.cuts(self.entry[rows]):
+                numbers = fresh + parts
+                before = self.shown[rows].copy()
+                self.shown[rows] = numbers
+                if self._hold(rows, fresh):
+                    waiting += sorted(set(numbers.tolist()))
+                    fresh = int(numbers.max()) + 1
+                    break
+                self.shown[rows] = before
+        return self.shown
+
+    def _hold(self, rows: Array, fresh: int) -> bool:
+        """Whether every combination with a new item is had by k persons."""
+        support: Counter[tuple[int, ...]] = Counter()
+        for one in set(self.person[rows].tolist()):
+            history = sorted(self.shown[self.rows_of[one]].tolist())
+            support.update(known(history, self.m, fresh))
+        return all(number >= self.k for number in support.values())
+
+
+def known(history: Sequence[int], m: int | None, least: int = 0) -> set[tuple[int, ...]]:
+    """What may be known of a history: at most m of its items, one of them `least` or larger.
+
+    Examples
+    --------
+    >>> sorted(known([1, 1, 2], 2))
+    [(1,), (1, 1), (1, 2), (2,)]
+    """
+    if m is None:
+        return {tuple(history)} if history and history[-1] >= least else set()
+    found: set[tuple[int, ...]] = set()
+    for size in range(1, min(m, len(history)) + 1):
+        found |= {one for one in combinations(history, size) if one[-1] >= least}
+    return found
+
+
+def _solution(
+    problem: Problem,
+    own: tuple[str, ...],
+    events: tuple[str, ...],
+    entry: Array,
+    classes: Array,
+    items: Array,
+    contradictions: dict[str, int],
+    m: int | None,
+) -> Solution:
+    from sfumato.kernels import class_ids
+
+    kept = items >= 0
+    pair = (classes[kept].astype(np.uint32), items[kept].astype(np.uint32))
+    sizes = tuple(int(one.max(initial=0)) + 1 for one in pair)
+    ids, count = class_ids(pair, sizes, entries=int(kept.sum()))
+    groups = np.full(len(entry), -1, dtype=np.int64)
+    groups[kept] = ids
+    class_of = np.zeros(count, dtype=np.int64)
+    class_of[groups[kept]] = classes[kept]
+    shown = {}
+    if own:
+        by_class = np.where(kept, classes, -1)
+        mine = replace(problem, qi=own)
+        number = int(classes.max(initial=-1)) + 1
+        for name, published in published_groups(mine, by_class, number, entry).items():
+            shown[name] = published.take(class_of)
+    if events:
+        shown |= published_groups(replace(problem, qi=events), groups, count, entry)
+    keys, inverse = np.unique(entry * (count + 1) + groups + 1, return_inverse=True)
+    piece, group = np.divmod(keys, count + 1)
+    found = Solution(
+        (group - 1).astype(np.int32),
+        {name: shown[name] for name in problem.qi},
+        entry=piece.astype(np.int64),
+        rows=np.bincount(inverse).astype(np.int64),
+    )
+    told = _price(problem, found, own, events, contradictions, entry, kept, m)
+    return replace(found, details={"linkable": told})
+
+
+def _price(
+    problem: Problem,
+    found: Solution,
+    own: tuple[str, ...],
+    events: tuple[str, ...],
+    contradictions: dict[str, int],
+    entry: Array,
+    kept: Array,
+    m: int | None,
+) -> dict[str, Any]:
+    """What the promise cost."""
+    who, persons = _who(problem)
+    lost = column_losses(replace(found, solves=replace(problem, sets=(problem.qi,))).view)
+    return {
+        "m": "all" if m is None else m,
+        "own": list(own),
+        "events": list(events),
+        "contradictions": {n: c for n, c in contradictions.items() if 20 * c <= persons},
+        "rows": len(entry),
+        "rows_left_out": int((~kept).sum()),
+        "persons": persons,
+        "persons_left_out": persons - len(np.unique(who[entry[kept]])),
+        "ncp_own": float(np.mean([lost[n] for n in own])) if own else None,
+        "ncp_events": float(np.mean([lost[n] for n in events])) if events else None,
+    }

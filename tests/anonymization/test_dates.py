@@ -1,0 +1,114 @@
+"""Dates move together with their person, and nobody is told that this hides anybody."""
+
+from __future__ import annotations
+
+import datetime
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import sfumato as sf
+from sfumato.errors import SfumatoError
+
+
+def visits() -> pa.Table:
+    random = np.random.default_rng(4)
+    who = np.sort(random.integers(0, 12, 60))
+    days = np.datetime64("2024-01-01") + random.integers(0, 300, 60)
+    stay = [None if at % 13 == 5 else int(at % 4) for at in range(60)]
+    leave = [
+        None if s is None else d + s for d, s in zip(days.tolist(), map(_days, stay), strict=True)
+    ]
+    return pa.table(
+        {
+            "patient": [f"P{one}" for one in who],
+            "age": 20 + who % 5,
+            "came": pa.array(days),
+            "left": pa.array(leave, pa.date32()),
+            "seen": pa.array(days.astype("datetime64[us]"), pa.timestamp("us")),
+            "row": np.arange(60) * 0.5,
+        }
+    )
+
+
+def _days(stay: int | None) -> Any:
+    return None if stay is None else datetime.timedelta(days=stay)
+
+
+@pytest.fixture
+def key(tmp_path: Path) -> Path:
+    place = tmp_path / "secret.key"
+    place.write_text("5b1f0c9ae37d42886f10d9c4b7a2e35d8c61f4907ab35e2dd08f9b16c7423ae5")
+    return place
+
+
+def released(table: pa.Table, release: Any) -> list[tuple[dict[str, Any], dict[str, Any]]]:
+    before = {row["row"]: row for row in table.to_pylist()}
+    return [(before[row["row"]], row) for row in release.to_arrow().to_pylist()]
+
+
+def test_all_dates_of_a_person_move_alike(key: Path) -> None:
+    table = visits()
+    release = sf.anonymize(
+        table, qi=["age"], k=2, person="patient", shift_dates=True, shift_days=40, key_file=key
+    )
+    moved = defaultdict(set)
+    for before, after in released(table, release):
+        assert (before["left"] is None) == (after["left"] is None)
+        for name in ("came", "left", "seen"):
+            if before[name] is not None:
+                moved[before["patient"]].add((after[name] - before[name]).days)
+    assert all(len(days) == 1 for days in moved.values())
+    shifts = [next(iter(days)) for days in moved.values()]
+    assert all(-40 <= days <= 40 for days in shifts)
+    assert len(set(shifts)) > 3
+    assert any("no promise" in warning for warning in release.warnings)
+    assert release.column_actions["came"].startswith("moved by up to 40 days")
+
+
+def test_dates_that_are_blurred_are_moved_first(key: Path) -> None:
+    table = visits()
+    asked: dict[str, Any] = {"qi": ["came", "age"], "k": 3, "person": "patient"}
+    plain = sf.anonymize(table, **asked)
+    moved = sf.anonymize(table, **asked, shift_dates=True, key_file=key)
+    shown = {row["came"] for _, row in released(table, moved)}
+    assert shown != {row["came"] for _, row in released(table, plain)}
+    classes = defaultdict(set)
+    for before, after in released(table, moved):
+        classes[after["came"], after["age"]].add(before["patient"])
+    assert moved.k == min(map(len, classes.values())) >= 3
+
+
+def test_the_same_key_moves_alike_and_another_does_not(key: Path, tmp_path: Path) -> None:
+    asked: dict[str, Any] = {"qi": ["age"], "k": 2, "person": "patient", "shift_dates": True}
+    other = tmp_path / "other.key"
+    other.write_text("c03e8d5519f2a7b64e10d7c8b93f5a2648e1f07d3bc95a8264d0e7f91b3a5c68")
+    first, again, different = (
+        sf.anonymize(visits(), **asked, key_file=place).to_arrow() for place in (key, key, other)
+    )
+    assert first.equals(again)
+    assert not first.equals(different)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"shift_dates": True},
+        {"shift_dates": True, "person": "patient", "identifiers": ["came", "left", "seen"]},
+        {"shift_dates": True, "person": "patient", "shift_days": 0},
+        {"shift_days": 20, "person": "patient"},
+    ],
+    ids=str,
+)
+def test_what_cannot_be_moved_is_refused(asked: dict[str, Any], key: Path) -> None:
+    with pytest.raises(SfumatoError):
+        sf.anonymize(visits(), **{"qi": ["age"], "k": 2, "key_file": key, **asked})
+
+
+def test_moving_dates_needs_a_key() -> None:
+    with pytest.raises(SfumatoError, match="secret key"):
+        sf.anonymize(visits(), qi=["age"], k=2, person="patient", shift_dates=True)

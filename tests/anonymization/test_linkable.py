@@ -1,0 +1,180 @@
+"""Whole histories: whatever any attacker knows of m rows, k persons remain."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+
+import sfumato as sf
+from sfumato.anonymization import linkable
+from sfumato.errors import BudgetError, ParameterError, SfumatoError
+
+
+@pytest.fixture(scope="module")
+def key(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("key") / "secret.key"
+    place.write_text("5b1f0c9ae37d42886f10d9c4b7a2e35d8c61f4907ab35e2dd08f9b16c7423ae5")
+    return place
+
+
+def histories(seed: int, persons: int = 8, most: int = 4, values: int = 4) -> pa.Table:
+    """Random persons with up to so many events; sex is their own, code and place are not."""
+    random = np.random.default_rng(seed)
+    rows = []
+    for one in range(persons):
+        sex = "FM"[random.integers(2)]
+        for _ in range(random.integers(1, most + 1)):
+            code = int(random.integers(values))
+            rows.append((f"p{one}", sex, code, "xyz"[random.integers(3)], len(rows) * 0.5))
+    who, sex, code, place, row = zip(*rows, strict=True)
+    return pa.table({"who": who, "sex": sex, "code": code, "place": place, "row": row})
+
+
+def attackers_left(rows: list[dict[str, Any]], m: int | None) -> int:
+    """The fewest persons that any attacker is left with: brute force over what may be known."""
+    people: dict[str, tuple[Any, list[tuple[Any, ...]]]] = {}
+    for row in rows:
+        people.setdefault(row["who"], (row["sex"], []))[1].append((row["code"], row["place"]))
+    fewest = len(people)
+    for sex, events in people.values():
+        assert len({row["sex"] for row in rows if row["who"] in people}) >= 1
+        every = (
+            [tuple(events)]
+            if m is None
+            else [some for size in range(m + 1) for some in combinations(events, size)]
+        )
+        for some in every:
+            wanted = Counter(some)
+            fits = [
+                other
+                for other_sex, other in people.values()
+                if other_sex == sex
+                and (Counter(other) == wanted if m is None else not wanted - Counter(other))
+            ]
+            fewest = min(fewest, len(fits))
+    return fewest
+
+
+ASKED: dict[str, Any] = {"qi": ["sex", "code", "place"], "person": "who", "linkable": True}
+
+
+@pytest.mark.parametrize("m", [1, 2, 3, "all"])
+def test_every_attacker_is_left_with_k_persons(m: int | str, key: Path) -> None:
+    for seed in range(60):
+        k = 2 + seed % 2
+        table = histories(seed, persons=5 + seed % 4)
+        release = sf.anonymize(table, k=k, m=m, key_file=key, **ASKED)
+        rows = release.to_arrow().to_pylist()
+        if not rows:
+            continue
+        known = None if m == "all" else int(m)
+        left = attackers_left(rows, known)
+        assert left >= k
+        told = release.details["linkable"]
+        assert told["rows_left_out"] == table.num_rows - len(rows)
+        assert told["persons_left_out"] == len({*table["who"].to_pylist()}) - len(
+            {row["who"] for row in rows}
+        )
+
+
+def test_more_known_rows_never_promise_less(key: Path) -> None:
+    for seed in range(12):
+        release = sf.anonymize(histories(seed), k=2, m=3, key_file=key, **ASKED)
+        rows = release.to_arrow().to_pylist()
+        assert all(attackers_left(rows, m) >= 2 for m in (1, 2, 3))
+
+
+def test_one_event_a_person_known_whole_is_k_anonymity(key: Path) -> None:
+    table = histories(3, persons=40, most=1)
+    release = sf.anonymize(table, k=4, m="all", key_file=key, **ASKED)
+    classes = Counter(
+        tuple(row[name] for name in ASKED["qi"]) for row in release.to_arrow().to_pylist()
+    )
+    assert min(classes.values()) >= 4
+    assert release.k == min(classes.values())
+
+
+def test_rows_of_one_person_stay_together_under_a_pseudonym(key: Path) -> None:
+    table = histories(9, persons=8)
+    release = sf.anonymize(table, k=2, m=1, key_file=key, **ASKED)
+    owner = dict(zip(table["row"].to_pylist(), table["who"].to_pylist(), strict=True))
+    together = defaultdict(set)
+    for row in release.to_arrow().to_pylist():
+        together[row["who"]].add(owner[row["row"]])
+    assert all(len(owners) == 1 for owners in together.values())
+    assert not {*together} & {*owner.values()}
+
+
+def test_a_linkable_release_is_verified_from_itself(key: Path, tmp_path: Path) -> None:
+    output = tmp_path / "linked.parquet"
+    table = histories(5, persons=30)
+    release = sf.anonymize(table, k=3, m=2, key_file=key, output=output, **ASKED)
+    assert release.details["linkable"]["own"] == ["sex"]
+    again = sf.verify(output)
+    assert again.holds
+    assert any(finding.check == "linked-histories" for finding in again.findings)
+    written = pq.read_table(output)
+    first = written["who"].to_pylist()[0]
+    spoilt = written.to_pylist()
+    for row in spoilt:
+        if row["who"] == first:
+            row["code"] = "something else"
+    pq.write_table(pa.Table.from_pylist(spoilt, written.schema), output)
+    broken = sf.verify(output)
+    assert not next(f for f in broken.findings if f.check == "linked-histories").holds
+
+
+def test_trees_are_climbed(key: Path) -> None:
+    from sfumato.hierarchy import Hierarchy
+
+    codes = [[str(n) for n in range(6)], ["low", "low", "low", "high", "high", "high"], ["*"] * 6]
+    tree = Hierarchy.from_levels([pa.array(level) for level in codes])
+    table = histories(4, persons=30, values=6)
+    table = table.set_column(2, "code", table["code"].cast(pa.string()))
+    release = sf.anonymize(
+        table, k=3, m=2, key_file=key, hierarchies={"code": tree}, infer_hierarchies=False, **ASKED
+    )
+    shown = {row["code"] for row in release.to_arrow().to_pylist()}
+    assert shown <= {*codes[0], "low", "high", "*"}
+
+
+def test_too_many_combinations_are_refused_before_anything_starts(
+    key: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(linkable, "MOST_COMBINATIONS", 60)
+    with pytest.raises(BudgetError, match="combinations of at most 3 rows") as caught:
+        sf.anonymize(histories(1, persons=12), k=2, m=3, key_file=key, **ASKED)
+    assert "m=1" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"m": None},
+        {"m": 0},
+        {"m": "some"},
+        {"person": None},
+        {"sensitive": ["place"], "l": 2, "qi": ["sex", "code"]},
+        {"method": "lattice"},
+        {"linkable": False},
+        {"k": 9},
+    ],
+    ids=str,
+)
+def test_what_is_not_promised_of_histories_is_refused(asked: dict[str, Any], key: Path) -> None:
+    given = {"k": 2, "m": 1, "key_file": key, **ASKED, **asked}
+    with pytest.raises(SfumatoError):
+        sf.anonymize(histories(0), **given)
+
+
+def test_a_pseudonym_of_the_person_is_no_unlinkable_release(key: Path) -> None:
+    with pytest.raises(ParameterError, match="linkable"):
+        sf.anonymize(histories(0), qi=["sex"], k=2, person="who", pseudonyms=["who"], key_file=key)
