@@ -43,6 +43,7 @@ def _days(stay: int | None) -> Any:
 def key(tmp_path: Path) -> Path:
     place = tmp_path / "secret.key"
     place.write_text("5b1f0c9ae37d42886f10d9c4b7a2e35d8c61f4907ab35e2dd08f9b16c7423ae5")
+    place.chmod(0o600)
     return place
 
 
@@ -87,6 +88,7 @@ def test_the_same_key_moves_alike_and_another_does_not(key: Path, tmp_path: Path
     asked: dict[str, Any] = {"qi": ["age"], "k": 2, "person": "patient", "shift_dates": True}
     other = tmp_path / "other.key"
     other.write_text("c03e8d5519f2a7b64e10d7c8b93f5a2648e1f07d3bc95a8264d0e7f91b3a5c68")
+    other.chmod(0o600)
     first, again, different = (
         sf.anonymize(visits(), **asked, key_file=place).to_arrow() for place in (key, key, other)
     )

@@ -22,6 +22,7 @@ from sfumato.errors import BudgetError, ParameterError, SfumatoError
 def key(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("key") / "secret.key"
     place.write_text("5b1f0c9ae37d42886f10d9c4b7a2e35d8c61f4907ab35e2dd08f9b16c7423ae5")
+    place.chmod(0o600)
     return place
 
 

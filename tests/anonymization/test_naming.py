@@ -49,6 +49,7 @@ def test_it_is_no_quasi_identifier_either() -> None:
 def test_every_choice_of_the_remedy_lets_it_pass(how: str, tmp_path: Path) -> None:
     key = tmp_path / "secret.key"
     key.write_text("5b1f0c9ae37d42886f10d9c4b7a2e35d8c61f4907ab35e2dd08f9b16c7423ae5")
+    key.chmod(0o600)
     given: dict[str, Any] = {
         "identifiers": {"identifiers": ["patient_id"]},
         "pseudonyms": {"pseudonyms": ["patient_id"], "key_file": key},
@@ -69,10 +70,10 @@ def test_a_number_shared_by_many_rows_is_known_by_what_depends_on_it() -> None:
     assert sf.anonymize(loose, **ASKED).verified
 
 
-def test_what_differs_in_every_row_is_not_published_by_mistake() -> None:
+def test_what_differs_in_every_row_is_not_published_without_a_word() -> None:
     table = admissions().append_column("tag", pa.array([f"{at:x}-tag" for at in range(600)]))
-    with pytest.raises(ColumnError, match="`tag`"):
-        sf.anonymize(table, person="patient_id", **ASKED)
+    release = sf.anonymize(table, person="patient_id", **ASKED)
+    assert any("different in nearly every row: `tag`" in said for said in release.warnings)
 
 
 def test_the_program_ends_with_two_and_names_its_options(tmp_path: Path) -> None:

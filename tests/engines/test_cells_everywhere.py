@@ -103,9 +103,10 @@ def test_the_same_stars_everywhere_and_no_rows_fetched(
     kinds = len(set(zip(*(table.column(name).to_pylist() for name in QI), strict=True)))
     assert kinds < ROWS // 20
     engine = opened(table)
-    here = sf.anonymize(table, qi=QI, k=4, method="cells")
+    asked: dict[str, Any] = {"qi": QI, "k": 4, "method": "cells", "rows_are_people": True}
+    here = sf.anonymize(table, **asked)
     fetched.clear()
-    release = sf.anonymize(Table(engine), qi=QI, k=4, method="cells", output=destination)
+    release = sf.anonymize(Table(engine), output=destination, **asked)
     if kind in ("postgres", "spark"):
         assert fetched, "nothing came through the doors that are watched"
         assert sum(fetched) < ROWS // 2
@@ -134,7 +135,7 @@ def test_protected_columns_and_prices_hold_everywhere(opened: Opener, destinatio
     table = people()
     release = sf.anonymize(
         Table(opened(table)), qi=QI, k=6, method="cells", protected=["married"],
-        weights={"age": 3}, output=destination,
+        weights={"age": 3}, output=destination, rows_are_people=True,
     )  # fmt: skip
     assert release.column_actions["married"] == "kept"
     assert release.details["cost"] >= release.suppressed_cells

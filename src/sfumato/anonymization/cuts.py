@@ -26,7 +26,7 @@ from sfumato.hierarchy import Published, Ranges, ValueSets
 from sfumato.hierarchy.tree import lowest_common_ancestors
 from sfumato.kernels.compiling import compiled
 from sfumato.privacy import Rules
-from sfumato.privacy._kernels import clear, enough, holds, take_in
+from sfumato.privacy._kernels import clear, holds, take_in
 
 __all__ = ["Cut", "coarse_partition", "cut"]
 
@@ -376,8 +376,54 @@ def _gain(column, weights, target, cut, classes):  # type: ignore[no-untyped-def
 
 
 @compiled
+def _parts_have(column, run, cut, extra, people, least, runs, marks, lefts, rights):  # type: ignore[no-untyped-def]
+    """Whether both parts of a cut hold enough persons; `run` are the runs of the entries.
+
+    It stops as soon as they do, so that large groups cost no more than small ones.
+    """
+    single = runs.shape[0] == 1
+    lefts[people + 1] += 1
+    rights[people + 1] += 1
+    in_left, in_right = lefts[people + 1], rights[people + 1]
+    left, right = 0, 0
+    for i in range(column.shape[0]):
+        goes_left = column[i] <= cut
+        if extra > 0 and column[i] == cut + 1:
+            goes_left = True
+            extra -= 1
+        if (goes_left and left >= least) or (not goes_left and right >= least):
+            continue
+        first, last = (0, 1) if single else (runs[run[i]], runs[run[i] + 1])
+        for m in range(first, last):
+            mark = people + 2 + run[i] if single else marks[m, 0]
+            if goes_left and lefts[mark] != in_left:
+                lefts[mark] = in_left
+                left += 1
+            elif not goes_left and rights[mark] != in_right:
+                rights[mark] = in_right
+                right += 1
+        if left >= least and right >= least:
+            return True
+    return False
+
+
+@compiled
 def _parts_hold(column, weights, sensitive, begin, cut, extra, rules, counts):  # type: ignore[no-untyped-def]
     """Whether both parts of a cut satisfy all rules."""
+    if rules.people >= 0 and rules.kinds.shape[0] == 1:
+        run = sensitive[sensitive.shape[0] - 1, begin : begin + column.shape[0]]
+        return _parts_have(
+            column,
+            run,
+            cut,
+            extra,
+            rules.people,
+            rules.persons,
+            rules.runs,
+            rules.marks,
+            counts[0],
+            counts[1],
+        )
     lefts, rights, values = counts[0], counts[1], sensitive.T
     clear(rules, lefts)
     clear(rules, rights)
@@ -393,8 +439,6 @@ def _parts_hold(column, weights, sensitive, begin, cut, extra, rules, counts):  
         else:
             right += weights[i]
             take_in(begin + i, weights[i], values, rules, rights)
-        if rules.people >= 0 and enough(rules, lefts) and enough(rules, rights):
-            return True  # of rows there are enough anyway
     return holds(left, lefts, rules) and holds(right, rights, rules)
 
 

@@ -7,7 +7,7 @@ Methods that may part them get an entry for each person, so that a part of it is
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,6 +20,7 @@ from sfumato.anonymization.request import Request
 from sfumato.budget import Budget
 from sfumato.columns.persons import named_by, naming_columns
 from sfumato.columns.profile import FEW
+from sfumato.columns.recognise import Recognised
 from sfumato.columns.vocabulary import meaning_of
 from sfumato.engines.results import Codes, smallest_dtype
 from sfumato.errors import ColumnError, spell
@@ -119,14 +120,23 @@ class Persons:
 
     def holders(self, column: str) -> Array:
         """How many persons hold each value of a column."""
-        run = self.entries.arrays[-1].astype(np.int64)
-        length = np.diff(self.runs)[run]
-        begins = self.runs[run] - (np.cumsum(length) - length)
-        who = self.persons[np.repeat(begins, length) + np.arange(length.sum())].astype(np.int64)
-        codes = np.repeat(self.entries.column(column).astype(np.int64), length)
-        pairs = np.unique(codes * self.number + who)
+        from sfumato.kernels import group_distinct
+
+        codes, run = self.entries.column(column), self.entries.arrays[-1]
+        if self.single:
+            who = run
+        else:
+            length = np.diff(self.runs)[run]
+            begins = self.runs[run] - (np.cumsum(length) - length)
+            who = self.persons[np.repeat(begins, length) + np.arange(length.sum())]
+            codes = np.repeat(codes, length)
         size = len(self.entries.values_of(column))
-        return np.bincount(pairs // max(self.number, 1), minlength=size)
+        return np.asarray(group_distinct(codes, size, who, max(self.number, 1)))
+
+    @property
+    def single(self) -> bool:
+        """Whether the number of a run is that of a person (see `sfumato.privacy.Rules`)."""
+        return not self.pairs and bool((np.diff(self.runs) == 1).all())
 
     def rules(self, models: Sequence[Model]) -> Rules:
         """Models as compiled rules that count persons."""
@@ -259,26 +269,39 @@ def refuse_named(opened: Table, request: Request, budget: Budget | None = None) 
         If such a column is neither left out, nor replaced, nor named as the person.
     """
     gone = {*request.dropped, *request.replaced}
+    gone |= {name for name, actions in request.actions.items() if "recode" in actions}
     kept = [name for name in opened.columns if name not in gone]
     found = naming_columns(opened, kept, seed=request.seed, budget=budget)
-    asked = {*request.qi_columns, *request.sensitive, *request.actions}
-    guilty = {name: r for name, r in found.items() if named_by(r) or name not in asked}
+    guilty = {name: role for name, role in found.items() if named_by(role)}
+    if guilty and not request.rows_are_people:
+        raise _naming(opened, guilty)
+    listed = ", ".join(f"`{name}`" for name in guilty)
+    told = [f"published though they seem to name persons: {listed}"] if guilty else []
+    asked = {*request.qi_columns, *request.sensitive, *guilty}
+    apart = [name for name in found if name not in asked]
+    if apart:
+        names = ", ".join(f"`{name}`" for name in apart)
+        told.append(
+            f"kept, though different in nearly every row: {names}; leave out what identifies "
+            f"people ({spell('identifiers', apart)}), or replace it ({spell('pseudonyms', apart)})"
+        )
+    return (*told, *_uncounted(opened, request, budget))
+
+
+def _naming(opened: Table, guilty: Mapping[str, Recognised]) -> ColumnError:
+    """Why a release stops, and what can be done about it."""
     names = list(guilty)
     listed = ", ".join(f"`{name}`" for name in names)
-    if guilty and not request.rows_are_people:
-        why = guilty[names[0]].why
-        raise ColumnError(
-            f"{listed} would be published, and {'they seem' if len(names) > 1 else 'it seems'} to "
-            f"name persons (`{names[0]}`: {why})",
-            where=opened.name,
-            remedy=f"Leave {'them' if len(names) > 1 else 'it'} out ({spell('identifiers', names)})"
-            f", replace {'them' if len(names) > 1 else 'it'} ({spell('pseudonyms', names)}, which "
-            f"needs {spell('key_file', 'secret.key')}), or say whose rows they are "
-            f"({spell('person', names[0])}). If every row is a person and this may be published: "
-            f"{spell('rows_are_people', True)}.",
-        )
-    told = [f"published though they seem to name persons: {listed}"] if guilty else []
-    return (*told, *_uncounted(opened, request, budget))
+    it, seems = ("them", "they seem") if len(names) > 1 else ("it", "it seems")
+    return ColumnError(
+        f"{listed} would be published, and {seems} to name persons (`{names[0]}`: "
+        f"{guilty[names[0]].why})",
+        where=opened.name,
+        remedy=f"Leave {it} out ({spell('identifiers', names)}), replace {it} "
+        f"({spell('pseudonyms', names)}, which needs {spell('key_file', 'secret.key')}), or say "
+        f"whose rows they are ({spell('person', names[0])}). If every row is a person and this may "
+        f"be published: {spell('rows_are_people', True)}.",
+    )
 
 
 def _uncounted(opened: Table, request: Request, budget: Budget | None) -> list[str]:
