@@ -25,7 +25,6 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.anonymization.axes import positions_of, published_groups
-from sfumato.anonymization.methods import mondrian
 from sfumato.anonymization.problem import Problem, Solution
 from sfumato.errors import BudgetError, spell
 from sfumato.hierarchy import EncodedHierarchy, Ranges
@@ -128,6 +127,8 @@ def _own_classes(
     problem: Problem, own: tuple[str, ...], who: Array, persons: int, k: int, room: bool
 ) -> Array:
     """Class of each person by what is shown of her own columns."""
+    from sfumato.anonymization.methods import mondrian  # it loads the compiler
+
     if not own or persons == 0:
         return np.zeros(persons, dtype=np.int64)
     first = np.zeros(persons, dtype=np.int64)
