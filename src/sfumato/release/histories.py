@@ -43,6 +43,11 @@ class LinkedHistories:
     person: str
     kind: str = field(default="linked-histories", init=False)
 
+    @property
+    def qi(self) -> tuple[tuple[str, ...], ...]:
+        """The quasi-identifiers, as other promises name them."""
+        return ((*self.own, *self.events),)
+
     def to_dict(self) -> dict[str, Any]:
         return {
             "k": self.k,
