@@ -94,7 +94,9 @@ def test_a_certificate_repeats_its_release(people, file, tmp_path):
 def test_a_certificate_cannot_repeat_trees_it_only_names(people, tmp_path):
     tree = Hierarchy.from_levels([["nurse", "cook"], ["*", "*"]])
     out = tmp_path / "out.csv"
-    sf.anonymize(people, qi=["job"], k=2, hierarchies={"job": tree}, output=out)
+    sf.anonymize(
+        people, qi=["job"], k=2, hierarchies={"job": tree}, identifiers=["name"], output=out
+    )
     with pytest.raises(ParameterError, match="given in Python"):
         Request.read(f"{out}.certificate.json")
 
