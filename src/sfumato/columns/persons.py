@@ -122,10 +122,11 @@ def naming_columns(
     """Columns that point at persons, with the reason.
 
     Some rows find the suspects, all rows convict them; of remote tables only names and counts are
-    looked at. A number that many rows share is suspected if other columns depend on it.
+    looked at. A number that many rows share is suspected if other columns depend on it. Of a
+    dozen rows nothing is said: nobody can hide among them anyway.
     """
     text = [c.name for c in opened.schema if c.name in columns and c.kind in _NAMING]
-    if not text or opened.rows < 2:
+    if not text or opened.rows <= FEW:
         return {}
     beside = Neighbours.of(opened.columns)
     sample = _sample(opened, text, seed)
@@ -144,7 +145,7 @@ def naming_columns(
                 role = replace(
                     role, role="identifier", why="a number on which other columns depend"
                 )
-        if role.role == "identifier" and (named_by(role) or facts.rows > FEW):
+        if role.role == "identifier":
             found[name] = role
     return found
 
