@@ -9,7 +9,8 @@ import numpy as np
 
 from sfumato.budget import Budget
 from sfumato.columns.profile import FEW, ColumnFacts, Profile
-from sfumato.columns.recognise import Neighbours, Recognised, recognise
+from sfumato.columns.recognise import Neighbours, Recognised, named_after_people, recognise
+from sfumato.columns.vocabulary import meaning_of
 from sfumato.engines.results import CodeArray, Codes
 from sfumato.errors import ColumnError
 from sfumato.results import Result
@@ -122,11 +123,17 @@ def naming_columns(
     """Columns that point at persons, with the reason.
 
     Some rows find the suspects, all rows convict them; of remote tables only names and counts are
-    looked at. A number that many rows share is suspected if other columns depend on it. Of a
-    dozen rows nothing is said: nobody can hide among them anyway.
+    looked at. A number that many rows share is suspected if other columns depend on it. In a table
+    of a dozen rows everything differs, so there only names of columns count.
     """
-    text = [c.name for c in opened.schema if c.name in columns and c.kind in _NAMING]
-    if not text or opened.rows <= FEW:
+    text = [
+        c.name
+        for c in opened.schema
+        if c.name in columns and (c.kind in _NAMING or named_after_people(c.name))
+    ]
+    if opened.rows <= FEW:
+        text = [name for name in text if _by_name(name)]
+    if not text or not opened.rows:
         return {}
     beside = Neighbours.of(opened.columns)
     sample = _sample(opened, text, seed)
@@ -134,11 +141,11 @@ def naming_columns(
     for name in text:
         cells = sample.values_of(name).drop_null()
         some = _facts(opened, name, sample.column(name), sample.values_of(name).null_count > 0)
-        first = recognise(some, cells, beside)
+        first = _though_few(name, recognise(some, cells, beside))
         if first.role != "identifier" and first.what != "a person's number":
             continue
         facts = _counted(opened, name, budget)
-        role = recognise(facts, cells, beside)
+        role = _though_few(name, recognise(facts, cells, beside))
         if role.role != "identifier" and role.what == "a person's number":
             look = Profile(facts.rows, (facts, *_others(opened, sample, name)), sample)
             if person_columns(opened, look, {f.name: role for f in look.facts}, budget):
@@ -148,6 +155,20 @@ def naming_columns(
         if role.role == "identifier":
             found[name] = role
     return found
+
+
+def _by_name(name: str) -> bool:
+    """Whether the name of a column says that it points at persons."""
+    meaning = meaning_of(name)
+    return meaning is not None and meaning.role == "identifier" and meaning.what != "free text"
+
+
+def _though_few(name: str, role: Recognised) -> Recognised:
+    """A number of patients is one even if there are few patients."""
+    meaning = meaning_of(name)
+    if meaning is None or role.what != meaning.what or not named_after_people(name):
+        return role
+    return replace(role, role="identifier", why=f"named like {meaning.what}")
 
 
 _NAMING = ("text", "integer", "binary")

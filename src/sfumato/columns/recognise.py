@@ -53,6 +53,7 @@ __all__ = [
     "SURE",
     "Neighbours",
     "Recognised",
+    "named_after_people",
     "recognise",
     "recognise_columns",
 ]
@@ -510,6 +511,8 @@ _DATED = {"date", "datum", "fecha", "datetime", "timestamp", "dt"}
 _PEOPLE = {"patient", "person", "customer", "client", "employee", "member", "subject", "student",
            "respondent", "participant", "household", "family", "user", "passenger", "hh", "case",
            "pat", "hid", "hhid", "caseid", "hhnum", "serialno", "seqn", "pid"}  # fmt: skip
+_PERSONAL = ("D", "E", "F", "G", "H")
+"""Kinds of which few values are persons as well: telephones, e-mail, insured and patients."""
 _OF_PERSONS = {*_PEOPLE, "name", "names", "namen", "mother", "father", "spouse", "child",
                "guardian", "relative", "contact", "employer", "insured", "full", "first", "last",
                "middle", "given", "maiden", "nick", "legal", "emergency", "next", "kin", "of",
@@ -518,6 +521,21 @@ _OF_PERSONS = {*_PEOPLE, "name", "names", "namen", "mother", "father", "spouse",
 _EVENTS = {"birth", "admission", "admit", "discharge", "death", "visit", "service", "procedure",
            "encounter", "dob", "dod", "appointment", "surgery", "onset", "diagnosis"}  # fmt: skip
 _PARTS = {"month", "mon", "day", "weekday", "week", "quarter", "dow"}
+
+
+def named_after_people(name: str) -> bool:
+    """Whether a name leaves no doubt that a column names persons, however few they are.
+
+    Examples
+    --------
+    >>> [named_after_people(name) for name in ("patient_id", "Surname", "id", "name", "ward")]
+    [True, True, False, False, False]
+    """
+    meaning = meaning_of(name)
+    if meaning is None or meaning.role != "identifier":
+        return False
+    numbered = meaning.kind == "R" and bool(_PEOPLE & set(words_of(name)))
+    return meaning.kind in _PERSONAL or meaning.what == "names" or numbered
 
 
 def _part_of_date(words: Sequence[str]) -> Meaning | None:
