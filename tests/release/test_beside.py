@@ -27,7 +27,7 @@ def people(rows: int = 600) -> pa.Table:
 
 
 def test_rows_alone_are_those_that_brute_force_finds() -> None:
-    release = sf.anonymize(people(), qi=["age"], k=5)
+    release = sf.anonymize(people(), qi=["age"], k=5, rows_are_people=True)
     frame = release.to_arrow().to_pandas()
     found = beside(sf.table(release.to_arrow()), ["age"], ["wage", "ill"])
     assert found is not None
@@ -63,5 +63,7 @@ def test_nothing_is_said_where_nothing_is_to_be_said() -> None:
     table = pa.table({"age": [20] * 30 + [30] * 30, "sex": ["F", "M"] * 30})
     release = sf.anonymize(table, qi=["age"], k=5)
     assert not [warning for warning in release.warnings if warning.startswith(NOT_PROMISED)]
-    close = sf.anonymize(people(), qi=["age"], k=5, l=2, t=0.9, sensitive=["wage"])
+    close = sf.anonymize(
+        people(), qi=["age"], k=5, l=2, t=0.9, sensitive=["wage"], identifiers=["id"]
+    )
     assert not [warning for warning in close.warnings if "l counts" in warning]
