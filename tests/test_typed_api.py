@@ -114,7 +114,7 @@ def test_a_pandas_frame_comes_back_as_it_was_where_nothing_was_touched(
 
 
 def test_releases_and_tables_are_frames(frame: pd.DataFrame, tmp_path: Path) -> None:
-    release = sf.anonymize(frame, qi=["age"], k=2)
+    release = sf.anonymize(frame, qi=["age"], k=2, rows_are_people=True)
     written = release.write(tmp_path / "out.parquet")
     for one in (release, written, sf.table(tmp_path / "out.parquet")):
         assert len(one) == 4
@@ -127,7 +127,7 @@ def test_releases_and_tables_are_frames(frame: pd.DataFrame, tmp_path: Path) -> 
 
 
 def test_what_only_some_methods_say_is_an_attribute(frame: pd.DataFrame) -> None:
-    release = sf.anonymize(frame, qi=["age"], k=2, method="full-domain")
+    release = sf.anonymize(frame, qi=["age"], k=2, method="full-domain", identifiers="id")
     assert release.levels == release.to_dict()["levels"]
     with pytest.raises(AttributeError, match="full-domain"):
         release.nonsense

@@ -113,3 +113,23 @@ def test_scan_counts_persons_where_it_is_told_to() -> None:
 def test_one_row_a_person_is_no_riddle() -> None:
     table = admissions(80, 80).set_column(0, "patient_id", pa.array([f"P{n}" for n in range(80)]))
     assert sf.scan(table).person is None
+
+
+@pytest.mark.parametrize("column", ["patient_id", "ssn", "name", "e_mail", "first_name", "id"])
+@pytest.mark.parametrize("rows", [1, 4, 12])
+def test_a_name_that_says_so_stops_a_release_of_any_size(column: str, rows: int) -> None:
+    table = pa.table({"age": [40] * rows, column: [f"x{at}" for at in range(rows)]})
+    with pytest.raises(ColumnError, match=f"`{column}` would be published"):
+        sf.anonymize(table, qi=["age"], k=1)
+
+
+@pytest.mark.parametrize("numbers", [[1, 2, 3], [1.0, 2.0, None], [7, 7, 7]])
+def test_few_patients_are_patients(numbers: list[float | None]) -> None:
+    table = pa.table({"age": [40] * 30, "patient_id": numbers * 10})
+    with pytest.raises(ColumnError, match="`patient_id` would be published"):
+        sf.anonymize(table, qi=["age"], k=2)
+
+
+def test_of_a_dozen_rows_only_names_of_columns_speak() -> None:
+    table = pa.table({"age": [40] * 12, "tag": [f"q{at}-{at:x}" for at in range(12)]})
+    assert not sf.anonymize(table, qi=["age"], k=2).warnings

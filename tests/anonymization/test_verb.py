@@ -240,7 +240,8 @@ def test_warning_where_the_target_is_sensitive():
 
 def test_warning_where_identifiers_stay():
     table = people().append_column("ssn", pa.array([f"{n:09d}" for n in range(400)]))
-    assert any("`ssn`" in w for w in sf.anonymize(table, qi=["age"], k=5).warnings)
+    kept = sf.anonymize(table, qi=["age"], k=5, rows_are_people=True)
+    assert any("`ssn`" in warning for warning in kept.warnings)
     assert not said(sf.anonymize(table, qi=["age"], k=5, identifiers=["ssn"]))
 
 
@@ -269,6 +270,7 @@ def test_two_releases_may_hide_nobody_together(tmp_path):
             k=5,
             weights=weights,
             cut_weights={"spread": 0, "priority": 1},
+            rows_are_people=True,
             output=tmp_path / f"{name}.csv",
         )
     alone = sf.verify(tmp_path / "a.csv")

@@ -141,11 +141,11 @@ def naming_columns(
     for name in text:
         cells = sample.values_of(name).drop_null()
         some = _facts(opened, name, sample.column(name), sample.values_of(name).null_count > 0)
-        first = _though_few(name, recognise(some, cells, beside))
+        first = _though_few(recognise(some, cells, beside), some)
         if first.role != "identifier" and first.what != "a person's number":
             continue
         facts = _counted(opened, name, budget)
-        role = _though_few(name, recognise(facts, cells, beside))
+        role = _though_few(recognise(facts, cells, beside), facts)
         if role.role != "identifier" and role.what == "a person's number":
             look = Profile(facts.rows, (facts, *_others(opened, sample, name)), sample)
             if person_columns(opened, look, {f.name: role for f in look.facts}, budget):
@@ -163,10 +163,12 @@ def _by_name(name: str) -> bool:
     return meaning is not None and meaning.role == "identifier" and meaning.what != "free text"
 
 
-def _though_few(name: str, role: Recognised) -> Recognised:
-    """A number of patients is one even if there are few patients."""
-    meaning = meaning_of(name)
-    if meaning is None or role.what != meaning.what or not named_after_people(name):
+def _though_few(role: Recognised, facts: ColumnFacts) -> Recognised:
+    """A number of patients is one even if there are few patients, or one."""
+    meaning = meaning_of(facts.name)
+    if meaning is None or role.kind != meaning.kind or not _by_name(facts.name):
+        return role
+    if facts.rows > 1 and not named_after_people(facts.name):
         return role
     return replace(role, role="identifier", why=f"named like {meaning.what}")
 
