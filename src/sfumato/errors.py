@@ -168,6 +168,8 @@ def did_you_mean(given: str, known: Iterable[str]) -> str:
 
 
 def _in_python(name: str, value: Any) -> str:
+    if name == "time":  # limits of time are an object there
+        return "budget=Budget(seconds=600)"
     return f"{name}={value!r}".replace("'", '"')
 
 

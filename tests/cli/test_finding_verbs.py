@@ -30,7 +30,7 @@ def people(tmp_path):
         ("key --sample 10", "Give one, e.g. --eps 0.001"),
         ("key --eps 0.1 --proven", "cannot be a proven minimum"),
         ("key --eps 0.1 --by pairs --measure distinct", "Sample rows for `distinct`"),
-        ("keys --measure separation", "Give --beta"),
+        ("keys --measure separation", "Give e.g. --beta 0.9"),
         ("keys --method hitting-set --measure distinct --beta 0.5", "difference sets find keys"),
         ("violations -k 0", "Give 1 or more"),
         ("uniques --sampling-fraction 0", "out of range"),
@@ -39,7 +39,7 @@ def people(tmp_path):
         ("mask --beta 0.5 --sample 10", "Draw at least"),
         ("mask --beta 0.04 --publish id,age", "already exceed β together: `age`"),
         ("mask --beta 0.5 --publish age --drop age", "must be published and must be left out"),
-        ("mask --beta 0.5 --sample 100 --proven", "Give --sample or --proven"),
+        ("mask --beta 0.5 --sample 100 --proven", "Leave out --sample 100 or --proven"),
         ("mask --beta 0.001", "not even one column can be published"),
     ],
 )

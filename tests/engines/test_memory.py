@@ -131,7 +131,7 @@ def test_every_row_is_as_likely_to_be_sampled():
 
 
 def test_memory_and_time_limits():
-    with pytest.raises(BudgetError, match="--memory"):
+    with pytest.raises(BudgetError, match="more memory"):
         engine_of(PEOPLE, memory=10).codes(["age", "sex"])
     with pytest.raises(BudgetError, match="time"):
         engine_of(PEOPLE).codes(["age"], Budget(seconds=0))

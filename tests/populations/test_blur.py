@@ -97,7 +97,9 @@ def test_never_more_values_than_allowed(
 
 
 def test_lost_zeros_are_said_and_can_be_put_back() -> None:
-    with pytest.raises(ColumnError, match=r"2 distinct codes have fewer than 5 digits.*--pad-zip"):
+    with pytest.raises(
+        ColumnError, match=r"2 distinct codes have fewer than 5 digits.*pad_zip=True"
+    ):
         blurrer("zip", [2138, 2139, 10001])
     assert postal_text("zip", pa.array([2138, 10001, None]), pad=True).to_pylist() == [
         "02138", "10001", None,

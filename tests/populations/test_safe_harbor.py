@@ -237,7 +237,7 @@ def test_zip_codes_keep_three_digits_but_not_of_small_areas() -> None:
 
 
 def test_zip_codes_that_lost_their_zero_are_said() -> None:
-    with pytest.raises(ColumnError, match=r"fewer than 5 digits.*--pad-zip"):
+    with pytest.raises(ColumnError, match=r"fewer than 5 digits.*pad_zip=True"):
         cells_of("zip", [2138, 10001])
     assert cells_of("zip", [2138, 10001], pad=True) == ["021", "100"]
 

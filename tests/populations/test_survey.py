@@ -237,7 +237,7 @@ def test_impossible_dates_are_said() -> None:
 
 def test_zip_codes_that_lost_their_zero() -> None:
     table = pa.table({"zip": [2138, 10001, 94110] * 30})
-    with pytest.raises(ColumnError, match="--pad-zip"):
+    with pytest.raises(ColumnError, match="pad_zip=True"):
         sf.population(table, universe=1e5)
     found = sf.population(table, universe=1e5, pad_zip=True, k=10, bootstrap=0)
     assert found.whole.distinct == 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from sfumato.errors import ColumnError
+from sfumato.errors import ColumnError, spell
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -83,7 +83,7 @@ def postal_text(name: str, values: pa.Array, *, pad: bool = False) -> pa.Array:
             f"{short:,} distinct codes have fewer than {longest} digits: their leading zeros were "
             "lost, as spreadsheets do",
             where=f"column `{name}`",
-            remedy="Read the column as text, or put the zeros back with --pad-zip.",
+            remedy=f"Read the column as text, or put the zeros back ({spell('pad_zip', True)}).",
         )
     padded = [
         text if text is None or head is None else head.zfill(longest) + text[len(head) :]

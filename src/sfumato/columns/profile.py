@@ -14,7 +14,7 @@ import numpy as np
 from sfumato.budget import Budget
 from sfumato.engines.protocol import Kind
 from sfumato.engines.results import Codes
-from sfumato.errors import BudgetError
+from sfumato.errors import BudgetError, spell
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -161,6 +161,6 @@ def _report(budget: Budget, doing: str, share: float | None) -> None:
     if budget.spent():
         raise BudgetError(
             "the time was over before all columns were counted",
-            remedy="Allow more with --time, or look at fewer columns.",
+            remedy=f"Allow more ({spell('time', '10m')}), or look at fewer columns.",
         )
     budget.progress(doing, share)

@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from sfumato.budget import Budget
 from sfumato.demo import vocabulary as words
-from sfumato.errors import BudgetError, ParameterError
+from sfumato.errors import BudgetError, ParameterError, spell
 from sfumato.results import Result
 
 if TYPE_CHECKING:
@@ -487,7 +487,8 @@ def _watched(
     for batch in batches:
         if budget.spent():
             raise BudgetError(
-                f"time ran out after {done:,} of {rows:,} people", remedy="Allow more --time."
+                f"time ran out after {done:,} of {rows:,} people",
+                remedy=f"Allow more ({spell('time', '10m')}).",
             )
         budget.progress("making people", done / rows)
         done += batch.num_rows

@@ -23,7 +23,7 @@ from sfumato.engines import statements as sql
 from sfumato.engines.protocol import BATCH_ROWS, Capabilities, Column, Source, column_of
 from sfumato.engines.results import as_declared
 from sfumato.engines.spool import PrivateFolder, Spool
-from sfumato.errors import EngineError, EngineMemoryError, SfumatoError
+from sfumato.errors import EngineError, EngineMemoryError, SfumatoError, spell
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -272,7 +272,8 @@ def _translated(error: duckdb.Error, where: str) -> SfumatoError:
         return EngineMemoryError(
             "DuckDB ran out of memory or of room for temporary files",
             where=where,
-            remedy="Raise --memory, free disk space, or point TMPDIR to a larger disk.",
+            remedy=f"Allow more memory (e.g. {spell('memory', '4GB')}), free disk space, "
+            "or point TMPDIR to a larger disk.",
         )
     if isinstance(error, duckdb.IOException):
         told = re.sub(r"\s+", " ", str(error)).removeprefix("IO Error: ")
@@ -286,5 +287,5 @@ def _translated(error: duckdb.Error, where: str) -> SfumatoError:
     return EngineError(
         f"DuckDB could not answer ({type(error).__name__})",
         where=where,
-        remedy="If the table is fine, try another engine with --engine.",
+        remedy=f"If the table is fine, try another engine, e.g. {spell('engine', 'memory')}.",
     )

@@ -29,7 +29,7 @@ from sfumato.engines.arrow_buffers import (
 )
 from sfumato.engines.protocol import Column, column_of
 from sfumato.engines.results import CodeArray, Codes, smallest_dtype
-from sfumato.errors import BudgetError
+from sfumato.errors import BudgetError, spell
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -90,7 +90,8 @@ def encode_batches(
             raise BudgetError(
                 f"the first {length} rows already take {held >> 20} MiB as codes",
                 where=where,
-                remedy="Raise --memory, or use the DuckDB engine, which works out of core.",
+                remedy=f"Allow more memory (e.g. {spell('memory', '4GB')}), or use the DuckDB "
+                f"engine ({spell('engine', 'duckdb')}), which works out of core.",
             )
     finished = []
     for at, encoder in enumerate(encoders):

@@ -39,6 +39,7 @@ from sfumato.errors import (
     SfumatoError,
     SourceError,
     did_you_mean,
+    spell,
 )
 
 if TYPE_CHECKING:
@@ -482,7 +483,7 @@ class _Target:
                     raise ParameterError(
                         "this table exists already",
                         where=self._destination,
-                        remedy="Choose another name, or replace it with --force (force=True).",
+                        remedy=f"Choose another name, or replace it with {spell('force', True)}.",
                     )
                 connection.execute(sql.text(sql.dropped(self._target), _DIALECT))
             connection.execute(sql.text(sql.renamed(self._partial, self._target.name), _DIALECT))

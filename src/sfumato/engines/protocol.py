@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
-from sfumato.errors import ColumnError
+from sfumato.errors import ColumnError, spell
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -281,7 +281,7 @@ def column_of(name: str, type_: pa.DataType, *, where: str | None = None) -> Col
     raise ColumnError(
         f"column `{name}` holds {held}, which cannot be compared cell by cell",
         where=where,
-        remedy="Flatten it into plain columns, or leave it out with --exclude.",
+        remedy=f"Flatten it into plain columns, or leave it out ({spell('exclude', [name])}).",
     )
 
 

@@ -22,7 +22,7 @@ from sfumato.engines.protocol import BATCH_ROWS, Capabilities, Column, Source, c
 from sfumato.engines.results import as_declared
 from sfumato.engines.sql_engine import Connection, Session, SQLEngine, temporary_name
 from sfumato.engines.writing import ONE_COLUMN_NULL, FileFormat, format_of
-from sfumato.errors import EngineError, ParameterError
+from sfumato.errors import EngineError, ParameterError, spell
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -414,7 +414,7 @@ class _Place:
                 raise ParameterError(
                     "this folder exists already",
                     where=self._name,
-                    remedy="Choose another name, or replace it with --force (force=True).",
+                    remedy=f"Choose another name, or replace it with {spell('force', True)}.",
                 )
             aside = self._hadoop(f"{partial}.replaced")
             self._renamed(self._path, aside)

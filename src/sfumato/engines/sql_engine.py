@@ -61,7 +61,7 @@ from sfumato.engines.results import (
 )
 from sfumato.engines.spool import PrivateFolder
 from sfumato.engines.staging import Target, TargetStaged, kept_form, stage_batches
-from sfumato.errors import BudgetError, EngineMemoryError
+from sfumato.errors import BudgetError, EngineMemoryError, spell
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -730,7 +730,7 @@ def interrupting(
     stopped = BudgetError(
         f"{doing} was stopped before it had an answer",
         where=where,
-        remedy="Allow more time with --time, or ask for fewer columns.",
+        remedy=f"Allow more time ({spell('time', '10m')}), or ask for fewer columns.",
     )
     if budget.spent():
         raise stopped

@@ -175,7 +175,7 @@ class StreamEngine:
         raise EngineError(
             f"a stream passes only once: {why}",
             where=self.name,
-            remedy="Save it to a file first, or ask for an answer from a sample (--eps, --sample).",
+            remedy="Save it to a file first, or ask for an answer from a sample.",
         )
 
 

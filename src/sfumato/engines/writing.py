@@ -23,7 +23,7 @@ import numpy as np
 
 from sfumato.engines.foreign import FOREIGN, carried, write_foreign
 from sfumato.engines.protocol import BATCH_ROWS, TextForm
-from sfumato.errors import EngineError, ParameterError, SourceError, did_you_mean
+from sfumato.errors import EngineError, ParameterError, SourceError, did_you_mean, spell
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -94,7 +94,7 @@ def check_destination(
         raise ParameterError(
             "this file exists already",
             where=destination,
-            remedy="Choose another name, or replace it with --force (force=True).",
+            remedy=f"Choose another name, or replace it with {spell('force', True)}.",
         )
 
 

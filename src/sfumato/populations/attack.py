@@ -317,7 +317,7 @@ def _repeated(release: Codes, people: Codes, identity: str) -> list[str]:
             said.append(
                 f"`{identity}` is no identity in {what}: {several:,} of its values stand in "
                 "several rows, and any of them counts as the right one; if they belong to one "
-                f"person, say so with --person {identity}"
+                f"person, say so with {spell('person', identity)}"
             )
     return said
 

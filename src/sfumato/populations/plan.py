@@ -103,8 +103,8 @@ def check_universe(universe: float, rows: int = 0) -> None:
     if universe < rows:
         raise ParameterError(
             f"the universe has {universe:,.0f} people but the table already has {rows:,} rows",
-            remedy="Give the size of the whole population, --universe table, or --person COLUMN "
-            "if several rows belong to one person.",
+            remedy=f"Give the size of the whole population, {spell('universe', 'table')}, or the "
+            f"column of the person ({spell('person', '…')}) if several rows belong to one person.",
         )
 
 
@@ -225,7 +225,7 @@ def check_promise(universe: float, k: int, beta: float) -> None:
     if not 0 < beta < 1:
         raise ParameterError(
             "β, the probability with which the promise may fail, must lie between 0 and 1",
-            remedy="Write e.g. --beta 0.1.",
+            remedy=f"Write e.g. {spell('beta', 0.1)}.",
         )
 
 

@@ -87,7 +87,8 @@ class KeyQuery:
         sampling.share("δ", self.delta)
         if self.proven:
             raise ParameterError(
-                "a sampled answer cannot be a proven minimum", remedy="Give --eps or --proven."
+                "a sampled answer cannot be a proven minimum",
+                remedy=f"Leave out {spell('eps', eps)} or {spell('proven', True)}.",
             )
         if self.measure == "distinct" and self.by == "pairs":
             raise ParameterError(
@@ -96,7 +97,8 @@ class KeyQuery:
         if self.measure == "distinct" and self.beta is not None:
             raise ParameterError(
                 "there is no sampled algorithm for the minimum β-distinct set",
-                remedy="Leave out --eps for the exact one, or use --measure separation.",
+                remedy=f"Leave out {spell('eps', eps)} for the exact one, or use "
+                f"{spell('measure', 'separation')}.",
             )
 
     @property
@@ -405,7 +407,8 @@ def _for_a_stream(opened: Table, question: KeyQuery) -> KeyQuery:
         raise ParameterError(
             "a stream passes only once, so its answer cannot be verified",
             where=opened.name,
-            remedy="Leave out --verify, or let the rows be kept (--no-stream).",
+            remedy=f"Leave out {spell('verify', True)}, or let the rows be kept (`sf.table` in "
+            "Python, `--no-stream` on the command line).",
         )
     if question.ratio == "separation":
         # Equal rows would call for a second pass with a sample of rows, not with one of pairs.
@@ -414,7 +417,8 @@ def _for_a_stream(opened: Table, question: KeyQuery) -> KeyQuery:
         raise ParameterError(
             "how many rows `distinct` needs depends on the length of the stream",
             where=opened.name,
-            remedy="Give --sample, or let the rows be kept (--no-stream).",
+            remedy=f"Give a sample, e.g. {spell('sample', 20_000)}, or let the rows be kept "
+            "(`sf.table` in Python, `--no-stream` on the command line).",
         )
     return question
 

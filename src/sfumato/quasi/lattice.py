@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from sfumato.budget import Budget
 from sfumato.engines.results import CodeArray, Codes, smallest_dtype
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, spell
 from sfumato.kernels.compiling import compiled
 from sfumato.quasi.greedy import Goal
 
@@ -424,7 +424,8 @@ def _search(
     if width > DEPTH_FIRST_COLUMNS:
         raise ParameterError(
             f"the depth-first search takes at most {DEPTH_FIRST_COLUMNS} columns, not {width}",
-            remedy="Use the method `hitting-set` for keys or `levelwise` with a --max-size.",
+            remedy="Use the method `hitting-set` for keys, or `levelwise` with a largest size "
+            f"({spell('max_size', 4)}).",
         )
     order, table, cardinalities, weights = _prepared(codes)
     largest = width if max_size is None else max_size
@@ -453,7 +454,8 @@ def all_subsets(codes: Codes, budget: Budget) -> npt.NDArray[np.int64]:
     if width > SUBSET_COLUMNS:
         raise ParameterError(
             f"a table of all column sets takes at most {SUBSET_COLUMNS} columns, not {width}",
-            remedy="Choose fewer columns, or the method `levelwise` with a --max-size.",
+            remedy=f"Choose fewer columns, or the method `levelwise` with a largest size "
+            f"({spell('max_size', 4)}).",
         )
     order, table, cardinalities, weights = _prepared(codes)
     every = np.zeros((1 << width, 2), dtype=np.int64)
@@ -463,7 +465,7 @@ def all_subsets(codes: Codes, budget: Budget) -> npt.NDArray[np.int64]:
         if budget.spent():
             raise ParameterError(
                 "the time is too short to measure all column sets",
-                remedy="Allow more --time, or name fewer columns.",
+                remedy=f"Allow more ({spell('time', '10m')}), or name fewer columns.",
             )
         search_below(table, cardinalities, weights, top, 0, 0, 0, width, known, 0, every)
     rows = codes.rows

@@ -22,7 +22,7 @@ from sfumato.budget import Budget
 from sfumato.columns.persons import require_person
 from sfumato.engines.recoding import Recoding
 from sfumato.engines.results import Codes
-from sfumato.errors import ParameterError, did_you_mean
+from sfumato.errors import ParameterError, did_you_mean, spell
 from sfumato.quasi.counterexamples import Asked, stay_there
 from sfumato.quasi.greedy import column_weights
 from sfumato.quasi.hitting_sets import SetFamily, minimum_hitting_set
@@ -439,7 +439,8 @@ class Demand:
             raise ParameterError(f"a sample of {self.sample} is not possible", remedy="Give 1+.")
         if self.sample is not None and self.proven:
             raise ParameterError(
-                "an optimum cannot be proven on a sample", remedy="Give --sample or --proven."
+                "an optimum cannot be proven on a sample",
+                remedy=f"Leave out {spell('sample', self.sample)} or {spell('proven', True)}.",
             )
 
 
@@ -588,13 +589,15 @@ def _check_stream(opened: Table, sample: int | None, output: str | None) -> None
         raise ParameterError(
             "a stream passes only once, so only a sample of it can be looked at",
             where=opened.name,
-            remedy="Give --sample, e.g. --sample 20000, or let the rows be kept (--no-stream).",
+            remedy=f"Give a sample, e.g. {spell('sample', 20_000)}, or let the rows be kept "
+            "(`sf.table` in Python, `--no-stream` on the command line).",
         )
     if output is not None:
         raise ParameterError(
             "a stream passes only once, and a release needs its rows a second time",
             where=opened.name,
-            remedy="Leave out -o to learn what to publish, or let the rows be kept (--no-stream).",
+            remedy="Leave out the output to learn what to publish, or let the rows be kept "
+            "(`sf.table` in Python, `--no-stream` on the command line).",
         )
 
 

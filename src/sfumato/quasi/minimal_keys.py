@@ -18,7 +18,7 @@ from sfumato import kernels
 from sfumato.budget import Budget
 from sfumato.columns.equivalent import equivalents, expanded
 from sfumato.engines.results import Codes
-from sfumato.errors import ParameterError, did_you_mean
+from sfumato.errors import ParameterError, did_you_mean, spell
 from sfumato.quasi.counterexamples import Collisions, minimal_sets_there, stay_there
 from sfumato.quasi.greedy import Goal, histogram
 from sfumato.quasi.hitting_sets import SetFamily, differences_within_classes
@@ -153,7 +153,9 @@ def minimal_keys(
         measure=measure, beta=None if beta == 1 else beta, max_size=max_size, delta=delta, seed=seed
     )
     if measure != "key" and beta is None:
-        raise ParameterError(f"`{measure}` needs a ratio to reach", remedy="Give --beta, e.g. 0.9.")
+        raise ParameterError(
+            f"`{measure}` needs a ratio to reach", remedy=f"Give e.g. {spell('beta', 0.9)}."
+        )
     budget = budget or Budget()
     opened = table(source, budget=budget)
     require_separation(measure, person)

@@ -23,7 +23,7 @@ import numpy.typing as npt
 from sfumato.budget import Budget
 from sfumato.engines.results import Codes
 from sfumato.engines.stream import StreamEngine
-from sfumato.errors import EngineError, ParameterError, TooManyClassesError
+from sfumato.errors import EngineError, ParameterError, TooManyClassesError, spell
 from sfumato.tables import Table
 
 __all__ = [
@@ -215,8 +215,9 @@ def all_combinations(opened: Table, budget: Budget) -> Codes:
             f"the table has more than {limit:,} distinct combinations of its "
             f"{len(opened.columns)} columns, too many to pull into {memory >> 20:,} MiB",
             where=opened.name,
-            remedy="Answer from a sample (key --eps, mask --sample), choose fewer columns, or "
-            "allow more --memory.",
+            remedy=f"Answer from a sample (for `key` {spell('eps', 0.001)}, for `mask` "
+            f"{spell('sample', 20_000)}), choose fewer columns, or allow more memory (e.g. "
+            f"{spell('memory', '4GB')}).",
         ) from error
 
 

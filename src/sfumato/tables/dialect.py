@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from sfumato.engines.writing import DELIMITERS
-from sfumato.errors import ParameterError, SourceError
+from sfumato.errors import ParameterError, SourceError, spell
 
 __all__ = [
     "Layout",
@@ -126,7 +126,7 @@ def layout_of(
         raise ParameterError(
             "a delimiter is one ASCII character, and neither a quote nor a line end",
             where=name,
-            remedy="Write e.g. --delimiter ';', or leave it out to have it found.",
+            remedy=f"Write e.g. {spell('delimiter', ';')}, or leave it out to have it found.",
         )
     above, text = text[:start], text[start:]
     if not text.strip(" \r\n"):
@@ -379,7 +379,7 @@ def undecodable_bytes(file: BinaryIO, name: str, encoding: str, packed: bool) ->
     return SourceError(
         f"the byte at offset {offset:,}{unpacked} is not {encoding}",
         where=name,
-        remedy=f"Say which encoding the file has with --encoding (encoding=…): {hint}.",
+        remedy=f"Say which encoding the file has, e.g. {spell('encoding', 'cp1252')}: {hint}.",
     )
 
 

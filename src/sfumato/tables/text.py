@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 from sfumato.engines.protocol import BATCH_ROWS, Column, TextForm, column_of
 from sfumato.engines.spool import Spool
 from sfumato.engines.writing import ONE_COLUMN_NULL
-from sfumato.errors import SourceError
+from sfumato.errors import SourceError, spell
 from sfumato.files import file_fingerprint
 from sfumato.tables.celltypes import ColumnReading
 from sfumato.tables.dialect import (
@@ -461,7 +461,7 @@ def _explained(ragged: Sequence[pc.InvalidRow], name: str) -> SourceError:
             f"{where} does not fit the header: {row.actual_columns} instead of "
             f"{row.expected_columns} cells",
             where=name,
-            remedy="Repair it, or say which delimiter it has with --delimiter.",
+            remedy=f"Repair it, or say which delimiter it has, e.g. {spell('delimiter', ';')}.",
         )
     return SourceError(
         "this cannot be read as a table of text",
