@@ -6,11 +6,14 @@ Every long search takes a `Budget`. It asks `budget.spent()` between steps, repo
 
 from __future__ import annotations
 
+import math
+import os
 import re
 import threading
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import ClassVar
 from weakref import WeakValueDictionary
 
@@ -20,6 +23,7 @@ __all__ = [
     "LEAST_MEMORY",
     "Budget",
     "Clock",
+    "available_memory",
     "checked_memory",
     "parse_memory",
     "parse_size",
@@ -32,6 +36,7 @@ LEAST_MEMORY = 64 * 2**20
 Progress = Callable[[str, float | None], None]
 """Called with what is being done and the finished share in [0, 1] (None where it is unknown)."""
 
+_UNKNOWN_MEMORY = 2 * 2**30
 _UNITS = {"": 1, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 _SECONDS = {"": 1.0, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
 
@@ -219,3 +224,41 @@ def parse_time(text: str) -> float:
     if match is None:
         raise ParameterError(f"`{text}` is not a duration", remedy="Write e.g. 30s, 5m or 1h.")
     return float(match[1]) * _SECONDS[(match[2] or "").lower()]
+
+
+def available_memory() -> int:
+    """Bytes of memory that are free for use, also in a container or within a limit."""
+    free = _free_of_machine()
+    try:
+        limit = Path("/sys/fs/cgroup/memory.max").read_text().strip()
+        used = Path("/sys/fs/cgroup/memory.current").read_text().strip()
+        if limit != "max":
+            free = min(free, max(int(limit) - int(used), 0))
+    except (OSError, ValueError):
+        pass
+    return int(min(free, _free_of_process()))
+
+
+def _free_of_process() -> float:
+    """Bytes that a limit of this process (``ulimit -v``) leaves; infinite without one."""
+    try:
+        import resource
+
+        limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+        pages = int(Path("/proc/self/statm").read_text().split()[0])
+        used = pages * resource.getpagesize()
+    except (ImportError, OSError, ValueError):  # not on Windows, nor in some containers
+        return math.inf
+    return math.inf if limit == resource.RLIM_INFINITY else max(limit - used, 0)
+
+
+def _free_of_machine() -> int:
+    try:
+        for line in Path("/proc/meminfo").read_text().splitlines():
+            if line.startswith("MemAvailable:"):
+                return int(line.split()[1]) * 1024
+    except (OSError, ValueError):
+        pass
+    if not hasattr(os, "sysconf"):  # Windows
+        return _UNKNOWN_MEMORY
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+import zipfile
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -125,3 +129,88 @@ def test_endless_lines_and_rows_and_too_many_columns_are_refused(
     (tmp_path / "wide.csv").write_text(f"{names}\n{names}\n")
     done = sfumato("measure", tmp_path / "wide.csv")
     assert (done.code, "20,000 columns, more than 10,000" in done.err) == (2, True)
+
+
+def bomb_of(kind: str, folder: Path) -> Path:
+    """A small file that claims to be a large table."""
+    place = folder / f"bomb.{kind}"
+    if kind == "json":
+        place.write_text("[" + "{}," * 10_000_000 + "{}]")
+    elif kind == "jsonl":
+        place.write_text('{"a":1}\n{"a":"b"}\n' * 2_000_000)
+    elif kind == "orc":
+        import pyarrow.orc
+
+        rows = pa.table({f"c{at}": np.zeros(5_000_000, np.int64) for at in range(20)})
+        pyarrow.orc.write_table(rows, str(place), compression="zstd")
+    else:
+        with zipfile.ZipFile(place, "w", zipfile.ZIP_DEFLATED) as book:
+            book.writestr("xl/workbook.xml", "")
+            book.writestr("xl/sharedStrings.xml", " " * (200 << 20))
+    return place
+
+
+@pytest.mark.parametrize("kind", ["json", "jsonl", "orc", "xlsx"])
+def test_files_that_would_take_all_memory_are_refused_before(tmp_path: Path, kind: str) -> None:
+    """In a process that may have 700 MB more than it has at its start."""
+    place = bomb_of(kind, tmp_path)
+    program = (
+        "import resource, sys, pyarrow, sfumato.cli._main as cli\n"
+        "used = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (used + 700_000_000,) * 2)\n"
+        "sys.argv = ['sfumato', 'measure', sys.argv[1]]\n"
+        "cli.main()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, place], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2, done.stderr
+    assert "of memory" in done.stderr or "more memory than there is" in done.stderr
+    assert "Export it as Parquet or CSV" in done.stderr
+
+
+def test_workbooks_that_unpack_to_too_much_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sfumato.engines.foreign._LARGEST_BOOK", 1 << 20)
+    done = sfumato("measure", bomb_of("xlsx", tmp_path))
+    assert (done.code, "when it is unpacked" in done.err) == (2, True)
+
+
+def test_what_a_sheet_says_of_its_size_is_not_believed(tmp_path: Path) -> None:
+    import openpyxl
+
+    made = openpyxl.Workbook()
+    made.active.append(["a", "b"])
+    made.active.append([1, 2])
+    made.save(tmp_path / "small.xlsx")
+    with (
+        zipfile.ZipFile(tmp_path / "small.xlsx") as small,
+        zipfile.ZipFile(tmp_path / "claims.xlsx", "w") as large,
+    ):
+        for name in small.namelist():
+            claimed = small.read(name).replace(b'ref="A1:B2"', b'ref="A1:XFD1048576"')
+            large.writestr(name, claimed)
+    assert sf.table(tmp_path / "claims.xlsx").to_arrow().to_pydict() == {"a": [1], "b": [2]}
+
+
+def test_wide_objects_and_long_cells_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "wide.json").write_text(json.dumps([{f"c{at}": 1 for at in range(200_000)}]))
+    done = sfumato("measure", tmp_path / "wide.json")
+    assert (done.code, "200,000 columns, more than 10,000" in done.err) == (2, True)
+    long = pa.table({"a": [1, 2], "b": ["x" * (40 << 20), "y"]})
+    pq.write_table(long, tmp_path / "long.parquet", compression="zstd", use_dictionary=False)
+    done = sfumato("measure", tmp_path / "long.parquet", "-c", "a")
+    assert (done.code, "cells of column `b` have 20 MB on average" in done.err) == (2, True)
+
+
+def test_many_rows_in_few_bytes_are_counted_within_the_memory_given(tmp_path: Path) -> None:
+    """Twenty million rows of two values in some kilobytes; a billion take longer, no more room."""
+    cells = pa.DictionaryArray.from_arrays(np.zeros(1_000_000, np.int32), ["x"])
+    rows = pa.table({"a": cells, "b": cells})
+    with pq.ParquetWriter(tmp_path / "many.parquet", rows.schema, compression="zstd") as file:
+        for _ in range(20):
+            file.write_table(rows)
+    assert (tmp_path / "many.parquet").stat().st_size < 200_000
+    done = sfumato("measure", tmp_path / "many.parquet", "--memory", "64MB", "--json")
+    assert done.json["k"] == 20_000_000

@@ -10,14 +10,17 @@ from __future__ import annotations
 import datetime as dt
 import json
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
 
+from sfumato.budget import available_memory
+from sfumato.engines.protocol import MOST_COLUMNS
 from sfumato.errors import (
+    ColumnError,
     MissingExtraError,
     ParameterError,
     SfumatoError,
@@ -77,9 +80,8 @@ def read_foreign(kind: str, path: Path, part: str | None, name: str) -> pa.Table
         )
     with _in_our_words(foreign.title, name):
         rows = foreign.read(path, part)
-    for at, field in enumerate(rows.schema):
-        rows = rows.set_column(at, field.name, _flat(rows.column(at)))
-    return rows
+        _check_width(rows.num_columns)
+    return type(rows).from_arrays([_flat(column) for column in rows.columns], rows.column_names)
 
 
 def write_foreign(kind: str, rows: pa.Table, path: Path, name: str) -> None:
@@ -140,6 +142,10 @@ def _in_our_words(title: str, name: str) -> Iterator[None]:
         raise
     except ImportError:
         raise MissingExtraError("formats", f"reading {title}") from None
+    except MemoryError:
+        raise SourceError(
+            "its rows need more memory than there is", where=name, remedy=_IN_PARTS
+        ) from None
     except Exception as error:
         raise SourceError(
             f"{title} is damaged, incomplete or of a version that is not known "
@@ -147,6 +153,55 @@ def _in_our_words(title: str, name: str) -> Iterator[None]:
             where=name,
             remedy="Export it again, as CSV or Parquet if need be.",
         ) from None
+
+
+# What is small as a file may be endless as a table
+
+
+_IN_PARTS = (
+    "Export it as Parquet or CSV, which are read in parts, or use a machine with more memory."
+)
+_CELL = 100
+"""Bytes that a cell takes as a Python value, about."""
+_OBJECTS = 25
+"""Bytes that a byte of JSON takes as Python values, about."""
+_LARGEST_BOOK = 2 << 30
+"""Bytes of the sheets of a workbook, unpacked; a million rows of twenty columns have half of it."""
+
+
+def _check_width(columns: int) -> None:
+    if columns > MOST_COLUMNS:
+        raise ColumnError(
+            f"the table has {columns:,} columns, more than {MOST_COLUMNS:,}",
+            remedy="Choose columns in the program that makes it, or check the delimiter.",
+        )
+
+
+def _check_memory(needed: float) -> None:
+    free = available_memory()
+    if needed > free:
+        raise SourceError(
+            f"reading it would take about {needed / 2**30:,.1f} GB of memory, and "
+            f"{free / 2**30:,.1f} GB are free",
+            remedy=_IN_PARTS,
+        )
+
+
+Row = TypeVar("Row", bound=Sized)
+
+
+def _that_fit(rows: Iterable[Row]) -> Iterator[Row]:
+    """Rows, as long as there is memory to hold them."""
+    free = available_memory()
+    cells = 0
+    for row in rows:
+        cells += 1 + len(row)
+        if cells * _CELL > free:
+            raise SourceError(
+                f"its rows need more memory than there is ({free / 2**30:,.1f} GB are free)",
+                remedy=_IN_PARTS,
+            )
+        yield row
 
 
 def _flat(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -167,7 +222,8 @@ def _table(names: Sequence[Any], rows: Iterable[Sequence[Any]]) -> pa.Table:
     """A table from rows of Python values, each column of the one type that its cells have."""
     import pyarrow as pa
 
-    held = list(rows)
+    _check_width(len(names))
+    held = list(_that_fit(rows))
     columns = [
         _array([row[at] if at < len(row) else None for row in held]) for at in range(len(names))
     ]
@@ -243,11 +299,21 @@ def _read_excel(path: Path, part: str | None) -> pa.Table:
                 "this is a ZIP archive, not a table",
                 remedy="Unpack it, or save it as .xlsx or CSV.",
             )
+        unpacked = sum(part.file_size for part in archive.infolist())
+        if unpacked > _LARGEST_BOOK:
+            raise SourceError(
+                f"the workbook has {unpacked / 2**30:,.1f} GB when it is unpacked, more than "
+                f"{_LARGEST_BOOK / 2**30:,.0f} GB",
+                remedy="Save the sheet as CSV.",
+            )
+        _check_memory(4 * unpacked)
     # given a name, the library judges by its ending
     with path.open("rb") as file, closing(_workbook(file)) as book:
+        for sheet in book.worksheets:
+            sheet.reset_dimensions()  # what a sheet says of its size need not be so
         filled = [s.title for s in book.worksheets if any(_filled(row) for row in s.values)]
         sheet = book[_part(part, filled or book.sheetnames, "sheet")]
-        rows = [row for row in sheet.values if _filled(row)]
+        rows = list(_that_fit(row for row in sheet.values if _filled(row)))
     if not rows:
         raise SourceError("the sheet is empty", remedy="Choose another sheet with #.")
     width = max(at + 1 for row in rows for at, cell in enumerate(row) if cell is not None)
@@ -479,6 +545,7 @@ def _read_json(path: Path, part: str | None) -> pa.Table:
     """A list of objects, or an object whose only list they are."""
     import pyarrow as pa
 
+    _check_memory(_OBJECTS * path.stat().st_size)
     read = json.loads(path.read_bytes())
     if isinstance(read, dict):
         if len({len(v) if isinstance(v, list) else None for v in read.values()} | {None}) == 2:
@@ -495,6 +562,7 @@ def _read_json(path: Path, part: str | None) -> pa.Table:
             remedy="Write one object a row, with the columns' names as keys.",
         )
     names = list(dict.fromkeys(key for row in read for key in _flattened(row)))
+    _check_width(len(names))
     flat = [_flattened(row) for row in read]
     if not names:
         return pa.table({})
@@ -527,6 +595,7 @@ def _read_json_lines(path: Path, part: str | None) -> pa.Table:
     import pyarrow as pa
     import pyarrow.json
 
+    _check_memory(4 * path.stat().st_size)
     try:
         rows = pa.json.read_json(str(path), pa.json.ReadOptions(block_size=1 << 26))
     except pa.ArrowInvalid:
@@ -538,6 +607,7 @@ def _read_json_lines(path: Path, part: str | None) -> pa.Table:
 
 def _json_lines_by_hand(path: Path) -> pa.Table:
     """Lines whose cells change their type, which Arrow's reader refuses."""
+    _check_memory(_OBJECTS * path.stat().st_size)
     rows = []
     with path.open(encoding="utf-8-sig") as file:
         for number, line in enumerate(file, 1):
@@ -602,7 +672,9 @@ def _objects(rows: pa.Table) -> Iterator[str]:
 def _read_orc(path: Path, part: str | None) -> pa.Table:
     import pyarrow.orc
 
-    return pyarrow.orc.read_table(str(path))
+    file = pyarrow.orc.ORCFile(str(path))
+    _check_memory(8.0 * file.nrows * len(file.schema))
+    return file.read()
 
 
 def _write_orc(rows: pa.Table, path: Path) -> None:
@@ -618,7 +690,7 @@ def _read_avro(path: Path, part: str | None) -> pa.Table:
         reader = fastavro.reader(file)
         schema: Any = reader.writer_schema
         names = [field["name"] for field in schema["fields"]]
-        rows = [_flattened(record) for record in reader]
+        rows = list(_that_fit(_flattened(record) for record in reader))
     inner = list(dict.fromkeys([*(key for row in rows for key in row)] or names))
     return _table(inner, ([row.get(name) for name in inner] for row in rows))
 

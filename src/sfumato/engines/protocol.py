@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BATCH_ROWS",
+    "MOST_COLUMNS",
     "Capabilities",
     "Column",
     "Engine",
@@ -47,6 +48,8 @@ __all__ = [
 
 BATCH_ROWS = 131_072
 """Rows in a record batch unless asked otherwise."""
+MOST_COLUMNS = 10_000
+"""Columns that a table may have; methods compare columns in pairs."""
 
 
 @dataclass(frozen=True)

@@ -14,11 +14,10 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from sfumato.addresses import shown
-from sfumato.budget import Budget, checked_memory, parse_memory
+from sfumato.budget import Budget, available_memory, checked_memory, parse_memory
 from sfumato.errors import ParameterError, SourceError, did_you_mean
 from sfumato.tables.table import Table
 
@@ -313,8 +312,6 @@ _RECOGNISERS: tuple[Callable[[Any, Opening], Table | None], ...] = (
 
 EngineName = Literal["auto", "memory", "duckdb"]
 _ENGINES = ("auto", "memory", "duckdb")
-_UNKNOWN_MEMORY = 1 << 31
-"""Assumed to be free on a system that cannot tell."""
 
 
 def embedded_engine(source: Source, engine: str, memory: int | None, threads: int | None) -> Engine:
@@ -366,31 +363,6 @@ def memory_in_bytes(memory: int | str | None) -> int | None:
     if isinstance(memory, str):
         return parse_memory(memory)
     return None if memory is None else checked_memory(memory)
-
-
-def available_memory() -> int:
-    """Bytes of memory that are free for use, also inside a container."""
-    free = _free_of_machine()
-    try:
-        limit = Path("/sys/fs/cgroup/memory.max").read_text().strip()
-        used = Path("/sys/fs/cgroup/memory.current").read_text().strip()
-        if limit != "max":
-            free = min(free, max(int(limit) - int(used), 0))
-    except (OSError, ValueError):
-        pass
-    return free
-
-
-def _free_of_machine() -> int:
-    try:
-        for line in Path("/proc/meminfo").read_text().splitlines():
-            if line.startswith("MemAvailable:"):
-                return int(line.split()[1]) * 1024
-    except (OSError, ValueError):
-        pass
-    if not hasattr(os, "sysconf"):  # Windows
-        return _UNKNOWN_MEMORY
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") // 2
 
 
 _PREFIX = "sql:"

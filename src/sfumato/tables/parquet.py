@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 from sfumato.engines.protocol import BATCH_ROWS, Column, column_of
 from sfumato.engines.spool import PrivateFolder, Spool, allow, text_as_dictionary
-from sfumato.errors import ColumnError, SourceError
+from sfumato.errors import ColumnError, EngineMemoryError, SourceError
 from sfumato.files import file_fingerprint
 from sfumato.tables.fingerprint import rows_fingerprint
 from sfumato.tables.source import chosen, failures_in_our_words, plain_array, plain_type
@@ -52,6 +52,8 @@ class ParquetSource:
         self.name = name
         self.paths = tuple(paths)
         self._metadata = [_metadata(path, name) for path in self.paths]
+        for metadata in self._metadata:
+            _check_cells(metadata, name)
         stored = _common_schema(self._metadata, self.paths, name)
         self._folders = _folder_columns(self.paths, root, set(stored.names))
         names = [*stored.names, *self._folders]
@@ -107,6 +109,8 @@ class ParquetSource:
                 with pq.ParquetFile(path, read_dictionary=text) as file:
                     for batch in file.iter_batches(rows, columns=stored):
                         yield self._arranged(batch, names, index)
+            except (pa.ArrowMemoryError, pa.ArrowCapacityError) as error:
+                raise _too_large(self.name) from error
             except (pa.ArrowException, OSError) as error:
                 raise _damaged(path, self.name) from error
 
@@ -221,6 +225,34 @@ def _metadata(path: Path, name: str) -> pq.FileMetaData:
         return pq.read_metadata(path)
     except (pa.ArrowException, OSError) as error:
         raise _damaged(path, name) from error
+
+
+_LARGEST_CELL = 16 << 20
+"""Bytes that the cells of a column may have on average within a group of rows."""
+
+
+def _check_cells(metadata: pq.FileMetaData, name: str) -> None:
+    """Refuse cells that would take all memory before any of them could be looked at."""
+    for at in range(metadata.num_row_groups):
+        group = metadata.row_group(at)
+        if group.total_byte_size <= _LARGEST_CELL * group.num_rows:
+            continue
+        for column in map(group.column, range(group.num_columns)):
+            if column.total_uncompressed_size > _LARGEST_CELL * group.num_rows:
+                size = column.total_uncompressed_size / max(group.num_rows, 1) / 2**20
+                raise ColumnError(
+                    f"the cells of column `{column.path_in_schema}` have {size:,.0f} MB on average",
+                    where=name,
+                    remedy="Leave the column out where the file is made.",
+                )
+
+
+def _too_large(name: str) -> EngineMemoryError:
+    return EngineMemoryError(
+        "a cell, or a group of rows, does not fit into memory",
+        where=name,
+        remedy="Leave long columns out where the file is made, or write smaller groups of rows.",
+    )
 
 
 def _damaged(path: Path, name: str) -> SourceError:

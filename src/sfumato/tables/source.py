@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from sfumato.engines.protocol import BATCH_ROWS, Column, Source, column_of
+from sfumato.engines.protocol import BATCH_ROWS, MOST_COLUMNS, Column, Source, column_of
 from sfumato.engines.spool import PrivateFolder, Spool
 from sfumato.errors import ColumnError, EngineError, ParameterError, SfumatoError, did_you_mean
 from sfumato.tables.fingerprint import rows_fingerprint
@@ -260,10 +260,6 @@ def chosen(
     for name in shown:
         _check_name(name, known if asked is None else [*known, *shown], shown, where)
     return shown
-
-
-MOST_COLUMNS = 10_000
-"""Columns that a table may have; methods compare columns in pairs."""
 
 
 def _check_name(name: str, known: list[str], shown: list[str], where: str) -> None:
