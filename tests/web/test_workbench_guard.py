@@ -6,6 +6,9 @@ import asyncio
 import http.client
 import os
 import re
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -51,6 +54,48 @@ def test_the_link_works_once(bench: Running) -> None:
     assert "samesite=strict" in cookie.lower()
     assert ask(bench, bench.path).status == 403
     assert ask(bench, "/", cookie=cookie.partition(";")[0]).status == 200
+
+
+def test_the_cookie_is_of_this_port_alone(bench: Running, tmp_path: Path) -> None:
+    """Browsers send cookies to every port: two workbenches neither mix up nor trust theirs."""
+    said = ask(bench, bench.path).headers["set-cookie"]
+    assert said.startswith(f"sfumato_{bench.port}=")
+    assert {part.strip().lower() for part in said.split(";")[1:]} == {
+        "httponly", "path=/", "samesite=strict",
+    }  # fmt: skip
+    ours = said.partition(";")[0]
+    with running([tmp_path]) as another:
+        theirs = another.enter()
+        assert theirs.partition("=")[0] == f"sfumato_{another.port}"
+        assert ask(another, "/", cookie=ours).status == 403
+        renamed = ours.replace(str(bench.port), str(another.port), 1)
+        assert ask(another, "/", cookie=renamed).status == 403
+        for one in (bench, another):
+            assert ask(one, "/", cookie=f"{ours}; {theirs}").status == 200
+
+
+def test_the_token_is_on_no_command_line(tmp_path: Path) -> None:
+    """Everybody on a machine can read how the browser was called."""
+    seen, browser = tmp_path / "seen", tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$@" > {seen}.part\nmv {seen}.part {seen}\n')
+    browser.chmod(0o700)
+    program = [sys.executable, "-m", "sfumato", "serve", str(tmp_path), "--port", "0"]
+    surroundings = {**os.environ, "BROWSER": str(browser)}
+    with subprocess.Popen(program, env=surroundings, stderr=subprocess.PIPE, text=True) as served:
+        try:
+            assert served.stderr is not None
+            link = next(line for line in served.stderr if "token=" in line)
+            token = link.split("token=")[1].strip()
+            while not seen.exists() and served.poll() is None:
+                time.sleep(0.05)
+            called = seen.read_text()
+            for place in Path("/proc").glob("[0-9]*/cmdline"):
+                with suppress(OSError):
+                    assert token.encode() not in place.read_bytes()
+        finally:
+            served.terminate()
+    assert called.startswith("file://")
+    assert token not in called
 
 
 def test_the_link_is_followed_from_a_private_file(bench: Running) -> None:
