@@ -235,10 +235,10 @@ def _check_cells(metadata: pq.FileMetaData, name: str) -> None:
     """Refuse cells that would take all memory before any of them could be looked at."""
     for at in range(metadata.num_row_groups):
         group = metadata.row_group(at)
-        if group.total_byte_size <= _LARGEST_CELL * group.num_rows:
+        if group.total_byte_size <= _LARGEST_CELL * max(group.num_rows, 1):
             continue
         for column in map(group.column, range(group.num_columns)):
-            if column.total_uncompressed_size > _LARGEST_CELL * group.num_rows:
+            if column.total_uncompressed_size > _LARGEST_CELL * max(group.num_rows, 1):
                 size = column.total_uncompressed_size / max(group.num_rows, 1) / 2**20
                 raise ColumnError(
                     f"the cells of column `{column.path_in_schema}` have {size:,.0f} MB on average",
