@@ -110,7 +110,7 @@ def test_paths_are_relative_to_the_file(people, tmp_path):
     path = folder / "a.toml"
     path.write_text(
         'k = 2\nqi = ["age", "job"]\nhierarchies = "trees"\nboundaries = "bounds.toml"\n'
-        'workload = "queries.sql"\n'
+        'identifiers = ["name"]\nworkload = "queries.sql"\n'
     )
     release = sf.anonymize(people, config=path)
     assert release.k >= 2

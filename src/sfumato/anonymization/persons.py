@@ -311,12 +311,18 @@ def _uncounted(opened: Table, request: Request, budget: Budget | None) -> list[s
     said = []
     for name in (*request.dropped, *request.replaced):
         role = meaning_of(name)
-        if role is None or role.role != "identifier" or role.what == "free text":
+        if role is None or role.role != "identifier" or role.kind not in _NUMBERS:
             continue
         sizes = opened.class_sizes([name], budget)
-        if FEW < sizes.classes < sizes.rows:
+        if sizes.classes == sizes.rows:
+            return []  # every row is a person, and other numbers are of something else
+        if sizes.classes > FEW:
             said.append(
                 f"`{name}` has {sizes.classes:,} values in {sizes.rows:,} rows: if they are "
                 f"persons, rows were counted where persons should be ({spell('person', name)})"
             )
     return said
+
+
+_NUMBERS = ("G", "H", "I", "R")
+"""Kinds of numbers that are one person's: insured, patients, members, customers."""

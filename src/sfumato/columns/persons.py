@@ -9,7 +9,7 @@ import numpy as np
 
 from sfumato.budget import Budget
 from sfumato.columns.profile import FEW, ColumnFacts, Profile
-from sfumato.columns.recognise import Neighbours, Recognised, named_after_people, recognise
+from sfumato.columns.recognise import GROUPS, Neighbours, Recognised, named_after_people, recognise
 from sfumato.columns.vocabulary import meaning_of
 from sfumato.engines.results import CodeArray, Codes
 from sfumato.errors import ColumnError
@@ -152,7 +152,8 @@ def naming_columns(
                 role = replace(
                     role, role="identifier", why="a number on which other columns depend"
                 )
-        if role.role == "identifier":
+        shared = role.what == "binary content" and facts.classes < GROUPS * facts.rows
+        if role.role == "identifier" and not shared:
             found[name] = role
     return found
 
