@@ -13,7 +13,7 @@ from sfumato import results
 from sfumato._version import __version__
 
 if TYPE_CHECKING:
-    from sfumato import datasets, demo, errors, hierarchy, joint, secure
+    from sfumato import datasets, demo, errors, hierarchy, joint, relational, secure
     from sfumato.anonymization.numbers_as import midpoints
     from sfumato.anonymization.verb import anonymize
     from sfumato.budget import Budget
@@ -56,7 +56,7 @@ _HOMES = {
     "violations": "quasi.violations",
 }
 """Where each public name lives."""
-_ROOMS = ("datasets", "demo", "errors", "hierarchy", "joint", "secure")
+_ROOMS = ("datasets", "demo", "errors", "hierarchy", "joint", "relational", "secure")
 """Modules that are public as they are."""
 
 __all__ = [
@@ -78,6 +78,7 @@ __all__ = [
     "minimal_keys",
     "minimum_key",
     "population",
+    "relational",
     "risk",
     "safe_harbor",
     "scan",

@@ -31,7 +31,15 @@ from sfumato.hierarchy import EncodedHierarchy, Ranges
 from sfumato.privacy import KAnonymity, compile_rules
 from sfumato.utility import column_losses
 
-__all__ = ["MOST_COMBINATIONS", "combinations_of", "own_columns", "solve_linkable"]
+__all__ = [
+    "MOST_COMBINATIONS",
+    "ROOM",
+    "EventSpace",
+    "combinations_of",
+    "own_columns",
+    "require_countable",
+    "solve_linkable",
+]
 
 Array = npt.NDArray[Any]
 MOST_COMBINATIONS = 20_000_000
@@ -118,7 +126,7 @@ def solve_linkable(problem: Problem, k: int, m: int | None) -> Solution:
     entry = np.repeat(np.arange(len(who)), problem.counts)  # one piece a row
     items = np.zeros(len(entry), dtype=np.int64)
     if events:
-        space = _Space.of(problem, events)
+        space = EventSpace.of(problem, events)
         items = _events(space, entry, who, classes, k, m, problem)
     return _solution(problem, own, events, entry, classes[who[entry]], items, contradictions, m)
 
@@ -151,14 +159,14 @@ def _own_classes(
 
 
 @dataclass(frozen=True, eq=False)
-class _Space:
+class EventSpace:
     """The event columns: position of each entry on each axis, and how axes may be cut."""
 
     positions: Array
     shapes: tuple[Any, ...]
 
     @classmethod
-    def of(cls, problem: Problem, events: tuple[str, ...]) -> _Space:
+    def of(cls, problem: Problem, events: tuple[str, ...]) -> EventSpace:
         table = positions_of(problem)
         chosen = [problem.qi.index(name) for name in events]
         return cls(
@@ -195,7 +203,13 @@ class _Space:
 
 
 def _events(
-    space: _Space, entry: Array, who: Array, classes: Array, k: int, m: int | None, problem: Problem
+    space: EventSpace,
+    entry: Array,
+    who: Array,
+    classes: Array,
+    k: int,
+    m: int | None,
+    problem: Problem,
 ) -> Array:
     """What each row shows of its events, as numbers within its class; -1 for rows left out."""
     items = np.full(len(entry), -1, dtype=np.int64)
@@ -251,7 +265,9 @@ def _lengths(lengths: Array, k: int, m: int | None) -> Array:
 class _Histories:
     """The events of the persons of one class, and what is shown of each so far."""
 
-    def __init__(self, space: _Space, entry: Array, person: Array, k: int, m: int | None) -> None:
+    def __init__(
+        self, space: EventSpace, entry: Array, person: Array, k: int, m: int | None
+    ) -> None:
         self.space, self.entry, self.k, self.m = space, entry, k, m
         self.shown = np.zeros(len(entry), dtype=np.int64)
         _, self.person = np.unique(person, return_inverse=True)

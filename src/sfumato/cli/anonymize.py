@@ -94,6 +94,8 @@ class Repeating:
         "sfumato anonymize people.csv -k 5 --qi age,sex,zip --sensitive diagnosis -l 3 -o out.csv",
         "sfumato anonymize people.csv -k 5 --qi age,zip --qi job,sex --weights age=5 -o out.csv",
         "sfumato anonymize people.parquet --config anonymize.toml -o out.parquet",
+        "sfumato anonymize dataset.toml -k 5 -m 2 --linkable --key-file secret.key "
+        "--qi patients.birth_date,admissions.diagnosis -o released",
     )
 )
 @table_verb
@@ -108,9 +110,14 @@ def anonymize(
     What is written is read back and measured by code that did not make it; if a promise is
     broken, nothing is published. Beside the output lies its certificate, which `sfumato verify`
     replays. Without -o nothing is written: the answer says what would be.
+
+    All tables of a dataset (a dataset.toml, a folder of tables, postgresql://…#schema.*) are
+    blurred together and appear together; columns are written table.column, and --exclude names
+    tables to leave out.
     """
     from sfumato.anonymization.request import Request
     from sfumato.anonymization.verb import anonymize as make
+    from sfumato.cli import _dataset
     from sfumato.cli._anonymize_view import view
 
     if writing.format is not None and writing.output is None:
@@ -118,6 +125,9 @@ def anonymize(
             "a format is given, and no output to write in it", remedy="Give -o FILE as well."
         )
     kept = Request() if repeating.config is None else Request.read(repeating.config)
+    if _dataset.named(run):
+        _dataset.anonymize(run, requested, kept, writing, repeating.write_config)
+        return
     request = kept.overridden(requested.given(run.table.columns))
     _check_places(run, request, writing, repeating.write_config)
     people = request.population

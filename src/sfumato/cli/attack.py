@@ -8,6 +8,7 @@ import typer
 
 from sfumato.cli._options import examples, new_app, split_columns
 from sfumato.cli._running import Run, verb
+from sfumato.errors import ParameterError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -23,6 +24,7 @@ NOT_K_MAP = 1
         "sfumato attack release.csv voters.csv --on age,sex,zip -k 5",
         "sfumato attack release.csv people.csv --on age,zip --identity patient_id",
         "sfumato attack release.csv census.parquet --on age,zip -k 20 --check",
+        "sfumato attack released/ dataset.toml -m 2",
     )
 )
 @verb
@@ -37,10 +39,29 @@ def attack(
             metavar="PEOPLE", show_default=False, help="A table of people the attacker knows."
         ),
     ],
-    on: Annotated[list[str], typer.Option(metavar="A,B,…", help="Columns that both tables have.")],
+    on: Annotated[
+        list[str] | None,
+        typer.Option(metavar="A,B,…", show_default=False, help="Columns that both tables have."),
+    ] = None,
     k: Annotated[
-        int, typer.Option("-k", metavar="K", help="Matching fewer people is exposed.")
-    ] = 5,
+        int | None,
+        typer.Option(
+            "-k",
+            metavar="K",
+            show_default=False,
+            help="Matching fewer people is exposed; 5 unless given, of a dataset what it promises.",
+        ),
+    ] = None,
+    m: Annotated[
+        int | None,
+        typer.Option(
+            "-m",
+            metavar="N",
+            min=0,
+            show_default=False,
+            help="Of a dataset: rows of a person that are known; what it promises unless given.",
+        ),
+    ] = None,
     hierarchies: Annotated[
         str | None,
         typer.Option(metavar="FOLDER", show_default=False, help="Trees the release was made with."),
@@ -68,16 +89,32 @@ def attack(
     """How many released rows lead back to one person, to a few, or to at least k?
 
     Ranges, sets, stars, masked codes, parts of dates and the nodes of hierarchies are understood.
-    With true identities in both tables it is also counted how many guesses would be right.
+    With true identities in both tables it is also counted how many guesses would be right. A
+    released dataset is attacked with the dataset it was made of: by own columns and any m rows.
     """
+    from sfumato.cli import _dataset
     from sfumato.populations.attack import attack as join
 
+    if _dataset.released(release):
+        left = _dataset.attack(run, release, people, (k, m), hierarchies, on, person or identity)
+        if check and not left.holds:
+            raise typer.Exit(NOT_K_MAP)
+        return
+    if on is None or m is not None:
+        raise ParameterError(
+            "it is not said by which columns the tables are joined"
+            if on is None
+            else "how many rows are known only matters of a dataset",
+            remedy="Name columns that both have, e.g. --on age,sex,zip."
+            if on is None
+            else "Leave out -m.",
+        )
     released, outside = run.open(release), run.open(people)
     found = join(
         released,
         outside,
         on=split_columns(on, released.columns) or [],
-        k=k,
+        k=5 if k is None else k,
         hierarchies=hierarchies,
         person=person,
         identity=identity,

@@ -10,7 +10,7 @@ from sfumato.cli._options import Force, Seed, examples, new_app
 from sfumato.cli._running import Run, verb
 
 if TYPE_CHECKING:
-    from sfumato.demo.hospital import Written
+    from sfumato.demo.hospital import Written, WrittenFolder
 
 app = new_app()
 
@@ -21,21 +21,35 @@ Output = Annotated[
         "-o",
         metavar="FILE",
         show_default=False,
-        help="Where to write it: .csv, .tsv, .parquet or .arrow.",
+        help="Where to write it: .csv, .tsv, .parquet or .arrow; a new folder for --relational.",
     ),
 ]
 Rows = Annotated[int, typer.Option("--rows", "-n", metavar="N", min=0, help="How many patients.")]
+
+Relational = Annotated[
+    bool,
+    typer.Option(
+        "--relational",
+        help="Write patients, admissions and prescriptions, with a dataset.toml, into a folder.",
+    ),
+]
 
 
 @app.command(
     epilog=examples(
         "sfumato demo-data -o people.parquet",
         "sfumato demo-data -o people.csv --rows 1000000 --seed 7",
+        "sfumato demo-data --relational -o hospital",
     )
 )
 @verb
 def demo_data(
-    run: Run, output: Output, rows: Rows = 20_000, seed: Seed = 0, force: Force = False
+    run: Run,
+    output: Output,
+    rows: Rows = 20_000,
+    relational: Relational = False,
+    seed: Seed = 0,
+    force: Force = False,
 ) -> None:
     """Make a synthetic hospital table to try things on.
 
@@ -43,8 +57,11 @@ def demo_data(
     and language, age and sex with the diagnosis, and that with doctor, stay and cost. Names,
     numbers and addresses come from ranges that are never given to anybody.
     """
-    from sfumato.demo import write_people
+    from sfumato.demo import write_hospital, write_people
 
+    if relational:
+        run.show(write_hospital(output, rows, seed, budget=run.budget), folder_view)
+        return
     run.show(write_people(output, rows, seed, force=force, budget=run.budget), view)
 
 
@@ -54,3 +71,9 @@ def view(written: Written) -> str:
         f"{written.rows:,} patients with {len(written.columns)} columns: {written.output}\n"
         f"Next: sfumato scan {written.output}"
     )
+
+
+def folder_view(written: WrittenFolder) -> str:
+    """What was written, and what to do with it."""
+    told = ", ".join(f"{rows:,} {name}" for name, rows in written.tables.items())
+    return f"{told}: {written.output}\nNext: sfumato scan {written.output}"

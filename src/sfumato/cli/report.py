@@ -38,6 +38,7 @@ class WrittenReport(Result):
         "sfumato report people.csv --released release.csv -o before-and-after.html",
         "sfumato report people.csv --interactive -o report.html",
         "sfumato report model.json -o model.html",
+        "sfumato report hospital/dataset.toml -o report.html",
     )
 )
 @table_verb
@@ -83,8 +84,10 @@ def report(
 
     The file opens anywhere without a network, prints well, and holds no cell of the table. In place
     of a table a model of [bold]sfumato joint fit[/bold] may be given: how people fare by it, and
-    who learned what.
+    who learned what. Of a dataset it shows tables, keys and who is found after a join; of a
+    released one (a folder) what its certificate promises, checked.
     """
+    from sfumato.cli import _dataset
     from sfumato.engines.writing import check_destination
     from sfumato.report import write_page
 
@@ -94,7 +97,9 @@ def report(
         raise ParameterError(
             "a report is an HTML file", where=output, remedy="Give it a name that ends in .html."
         )
-    if str(run.source).endswith(".json"):
+    if _dataset.named(run) or _dataset.released(run.source):
+        page, names = _dataset.page(run, split_columns(qi), released, seed)
+    elif str(run.source).endswith(".json"):
         page, names = _of_model(run, released, qi)
     elif released:
         page, names = _of_release(run, released, qi)

@@ -44,6 +44,7 @@ TELLING = (0.9, 0.5)
         "sfumato scan people.csv",
         "sfumato scan people.parquet --exclude name,ssn --json",
         "sfumato scan postgresql://localhost/clinic#patients",
+        "sfumato scan hospital/dataset.toml -c patients.birth_date,admissions.diagnosis",
         "zcat people.csv.gz | sfumato scan -",
     )
 )
@@ -55,8 +56,16 @@ def scan(run: Run, columns: Columns = None, person: Person = None, seed: Seed = 
     which are worth hiding, and shows how many people are the only one of their kind by the most
     identifying columns. Large tables are searched on a sample, whose error is stated; the figures
     shown are exact. No cell of the table is ever printed.
+
+    Of a dataset (a dataset.toml, a folder of tables, postgresql://…#schema.*) it shows keys and
+    references, how each table leads to the person, and who is found only after a join.
     """
+    from sfumato.cli import _dataset
     from sfumato.quasi.scan import scan as look
+
+    if _dataset.named(run):
+        _dataset.scan(run, columns, person, seed)
+        return
 
     found = look(run.table, run.columns(columns), person=person, seed=seed, budget=run.budget)
     run.show(found, view)

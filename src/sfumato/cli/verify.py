@@ -27,6 +27,7 @@ app = new_app()
         "sfumato verify release.csv -k 5 --qi age,sex --qi zip --sensitive diagnosis -l 3",
         "sfumato verify release.csv --signer hospital.pub",
         "sfumato verify release.csv --with earlier.csv --row-key patient_id",
+        "sfumato verify released/",
     )
 )
 @table_verb
@@ -91,9 +92,19 @@ def verify(
     """Check that a table keeps a promise, or that a release is what its certificate says.
 
     Ends with exit code 1 if a byte or a promise differs, or a promise could not be checked. Nothing
-    that a certificate names is opened.
+    that a certificate names is opened. A released dataset is the folder, or
+    postgresql://…#schema.*.
     """
+    from sfumato.cli import _dataset
     from sfumato.release.verify import verify as check
+
+    if _dataset.released(run.source):
+        other = (of, hierarchies, others, row_key, wildcards or None)
+        found = _dataset.verified(run, promised, certificate, signer, other)
+        run.show(found, view)
+        if not found.holds:
+            raise typer.Exit(1)
+        return
 
     asked = promised.given(run.table.columns)
     if "population" in asked:

@@ -12,6 +12,7 @@ import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -27,9 +28,11 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Written",
+    "WrittenFolder",
     "people",
     "people_batches",
     "people_schema",
+    "write_hospital",
     "write_people",
 ]
 
@@ -438,6 +441,15 @@ class Written(Result):
     seed: int
 
 
+@dataclass(frozen=True)
+class WrittenFolder(Result):
+    """Tables that were made and written; `tables` has their rows by name."""
+
+    output: str
+    tables: dict[str, int]
+    seed: int
+
+
 def write_people(
     destination: str | os.PathLike[str],
     rows: int = 20_000,
@@ -478,6 +490,142 @@ def write_people(
     staged = stage_batches(batches, schema, target, reopen=MemoryEngine)
     staged.commit(force=force)
     return Written(output=target, rows=rows, columns=tuple(schema.names), seed=seed)
+
+
+def write_hospital(
+    folder: str | os.PathLike[str],
+    rows: int = 20_000,
+    seed: int = 0,
+    *,
+    budget: Budget | None = None,
+) -> WrittenFolder:
+    """Write the synthetic hospital as three tables and the file that describes them.
+
+    Patients, their admissions (about two each) and what was prescribed at them (about two each),
+    as CSV files beside a ``dataset.toml``.
+
+    Parameters
+    ----------
+    folder
+        A new folder.
+    rows
+        How many patients.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     sorted(write_hospital(f"{folder}/hospital", rows=10).tables)
+    ['admissions', 'patients', 'prescriptions']
+    """
+    from sfumato.files import write_text
+
+    place = Path(folder)
+    try:
+        place.mkdir()
+    except OSError as error:
+        raise ParameterError(
+            f"the folder cannot be made ({(error.strerror or 'it cannot').lower()})",
+            where=str(place),
+            remedy="Name a folder that is not there yet, in one that is.",
+        ) from None
+    written: dict[str, int] = {}
+    writers: dict[str, Any] = {}
+    try:
+        for batch in _watched(people_batches(rows, seed), rows, budget or Budget()):
+            for name, part in _tables(batch, seed, written.get("admissions", 0)).items():
+                _append(place / f"{name}.csv", part, writers)
+                written[name] = written.get(name, 0) + part.num_rows
+        if not rows:
+            for name, part in _tables(_empty(), seed, 0).items():
+                _append(place / f"{name}.csv", part, writers)
+                written[name] = 0
+    finally:
+        for writer in writers.values():
+            writer.close()
+    write_text(place / "dataset.toml", _DESCRIPTION)
+    return WrittenFolder(output=str(place), tables=written, seed=seed)
+
+
+def _empty() -> pa.RecordBatch:
+    import pyarrow as pa
+
+    schema = people_schema()
+    return pa.record_batch([pa.array([], field.type) for field in schema], schema=schema)
+
+
+def _append(file: Path, part: pa.Table, writers: dict[str, Any]) -> None:
+    import pyarrow.csv
+
+    if file.name not in writers:
+        writers[file.name] = pyarrow.csv.CSVWriter(str(file), part.schema)
+    writers[file.name].write(part)
+
+
+_OWN = (
+    "patient_id", "name", "ssn", "birth_date", "sex", "zip", "ethnicity", "language",
+    "marital_status", "email", "phone",
+)  # fmt: skip
+"""Columns that a patient has once."""
+_DRUGS = (
+    "amoxicillin", "ibuprofen", "metformin", "lisinopril", "atorvastatin", "omeprazole",
+    "salbutamol", "sertraline", "heparin", "morphine",
+)  # fmt: skip
+_DESCRIPTION = """\
+person = "patients.patient_id"
+
+[tables.patients]
+source = "patients.csv"
+key = "patient_id"
+
+[tables.admissions]
+source = "admissions.csv"
+key = "admission_id"
+references = { patient_id = "patients.patient_id" }
+
+[tables.prescriptions]
+source = "prescriptions.csv"
+references = { admission_id = "admissions.admission_id" }
+"""
+
+
+def _tables(batch: pa.RecordBatch, seed: int, admitted: int) -> dict[str, pa.Table]:
+    """Some patients, their admissions, and what was prescribed at them.
+
+    `admitted` is how many admissions there were before.
+    """
+    import pyarrow as pa
+
+    rng = np.random.default_rng([seed, 2, admitted])
+    patients = pa.table({name: batch.column(name) for name in _OWN})
+    stays = 1 + rng.poisson(1.2, batch.num_rows)
+    whose = np.repeat(np.arange(batch.num_rows), stays)
+    code = rng.integers(0, len(words.DIAGNOSES), len(whose))
+    first = np.r_[True, whose[1:] != whose[:-1]] if len(whose) else np.zeros(0, dtype=bool)
+    known = {d.code: at for at, d in enumerate(words.DIAGNOSES)}
+    told = [known[one] for one in batch.column("diagnosis").to_pylist()]
+    code[first] = np.array(told, dtype=np.int64)
+    day = rng.integers(0, DAYS, len(whose))
+    number = admitted + 1 + np.arange(len(whose))
+    admissions = pa.table(
+        {
+            "admission_id": _digits("A", number, 9),
+            "patient_id": batch.column("patient_id").take(pa.array(whose)),
+            "admission_date": _dates(day),
+            "department": pa.array([words.DIAGNOSES[at].department for at in code], pa.string()),
+            "diagnosis": _words([d.code for d in words.DIAGNOSES], code),
+        }
+    )
+    given = np.repeat(np.arange(len(whose)), rng.poisson(1.8, len(whose)))
+    drug = (code[given] * 3 + rng.integers(0, 4, len(given))) % len(_DRUGS)
+    prescriptions = pa.table(
+        {
+            "admission_id": admissions.column("admission_id").take(pa.array(given)),
+            "drug": _words(_DRUGS, drug),
+            "days": pa.array(rng.integers(1, 31, len(given))),
+        }
+    )
+    return {"patients": patients, "admissions": admissions, "prescriptions": prescriptions}
 
 
 def _watched(

@@ -27,8 +27,9 @@ from sfumato.engines.database_types import (
     decimal_of,
     postgres_type,
 )
-from sfumato.engines.protocol import BATCH_ROWS, Capabilities, Column, Source, column_of
+from sfumato.engines.protocol import BATCH_ROWS, Capabilities, Column, Source, Staged, column_of
 from sfumato.engines.sql_engine import Connection, Session, SQLEngine, temporary_name
+from sfumato.engines.staging import TargetStaged
 from sfumato.engines.writing import ONE_COLUMN_NULL, format_of
 from sfumato.errors import (
     ColumnError,
@@ -48,7 +49,7 @@ if TYPE_CHECKING:
 
     from sfumato.engines.protocol import Kind
 
-__all__ = ["Postgres", "Server"]
+__all__ = ["Postgres", "Server", "commit_together"]
 
 _SCHEMES = ("postgresql://", "postgres://")
 _SECRETS = ("password", "sslpassword")
@@ -461,7 +462,7 @@ class _Target:
         types = {f.name: postgres_type(f.type) for f in schema if f.name in written}
         empty = sql.nothing_of(self._origin.rows(), schema.names, types)
         filling = _copy(self._partial, "STDIN", ONE_COLUMN_NULL if len(schema) == 1 else None)
-        with self._connected() as connection:
+        with self.connected() as connection:
             connection.execute(sql.text(sql.table_of(self._partial, empty), _DIALECT))
             with connection.cursor() as cursor, cursor.copy(sql.text(filling, _DIALECT)) as copy:
                 for batch in batches:
@@ -476,32 +477,55 @@ class _Target:
 
     def publish(self, *, force: bool) -> None:
         """Give the table its final name; drop the old one in the same transaction."""
-        with self._connected() as connection:
-            connection.execute("SELECT set_config('lock_timeout', %s, true)", (_SECONDS_FOR_LOCKS,))
-            if _relation(connection, self._target) is not None:
-                if not force:
-                    raise ParameterError(
-                        "this table exists already",
-                        where=self._destination,
-                        remedy=f"Choose another name, or replace it with {spell('force', True)}.",
-                    )
-                connection.execute(sql.text(sql.dropped(self._target), _DIALECT))
-            connection.execute(sql.text(sql.renamed(self._partial, self._target.name), _DIALECT))
+        with self.connected() as connection:
+            self.rename(connection, force=force)
         self._table = self._target
+
+    def rename(self, connection: psycopg.Connection[Any], *, force: bool) -> None:
+        """Give the table its final name as soon as a transaction ends well."""
+        connection.execute("SELECT set_config('lock_timeout', %s, true)", (_SECONDS_FOR_LOCKS,))
+        if _relation(connection, self._target) is not None:
+            if not force:
+                raise ParameterError(
+                    "this table exists already",
+                    where=self._destination,
+                    remedy=f"Choose another name, or replace it with {spell('force', True)}.",
+                )
+            connection.execute(sql.text(sql.dropped(self._target), _DIALECT))
+        connection.execute(sql.text(sql.renamed(self._partial, self._target.name), _DIALECT))
 
     def remove(self) -> None:
         """Drop the table that has the temporary name."""
-        with self._connected() as connection:
+        with self.connected() as connection:
             connection.execute(sql.text(sql.dropped(self._partial, exists=True), _DIALECT))
 
     @contextmanager
-    def _connected(self) -> Iterator[psycopg.Connection[Any]]:
+    def connected(self) -> Iterator[psycopg.Connection[Any]]:
+        """A transaction of its own."""
         with (
             closing(self._server.connect(writable=True)) as connection,
             self._server.guarded(self._destination),
             connection.transaction(),
         ):
             yield connection
+
+
+def commit_together(staged: Sequence[Staged], *, force: bool = False) -> None:
+    """Give tables of one database their final names in one transaction: all of them or none."""
+    together = [one for one in staged if isinstance(one, TargetStaged)]
+    targets = [one.target for one in together if isinstance(one.target, _Target)]
+    if len(targets) != len(staged):
+        raise EngineError(
+            "these tables are not all of one database", remedy="Write them to files instead."
+        )
+    for one in together:
+        one.rest()
+    if targets:
+        with targets[0].connected() as connection:
+            for target in targets:
+                target.rename(connection, force=force)
+    for one in together:
+        one.settled()
 
 
 class Server:

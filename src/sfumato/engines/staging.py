@@ -214,7 +214,7 @@ class TargetStaged:
     def __init__(self, target: Target, destination: str, fill: Callable[[], None]) -> None:
         self.destination = destination
         self.formulas: int | None = None
-        self._target = target
+        self.target = target
         self._waits = True
         self._engine: Engine | None = None
         try:
@@ -227,27 +227,32 @@ class TargetStaged:
     def engine(self) -> Engine:
         """Reads back what was written."""
         if self._engine is None:
-            self._engine = self._target.engine()
+            self._engine = self.target.engine()
         return self._engine
 
     def commit(self, *, force: bool = False) -> None:
         """Give it its final name in one atomic step; refuses to replace without `force`."""
         if self._waits:
-            self._forget_engine()
-            self._target.publish(force=force)
-            self._waits = False
+            self.rest()
+            self.target.publish(force=force)
+            self.settled()
 
     def discard(self) -> None:
         """Remove it; after `commit` there is nothing to remove."""
-        self._forget_engine()
+        self.rest()
         if self._waits:
-            self._target.remove()
-            self._waits = False
+            self.target.remove()
+            self.settled()
 
-    def _forget_engine(self) -> None:
+    def rest(self) -> None:
+        """Close what reads it, which would keep it from being renamed."""
         if self._engine is not None:
             self._engine.close()
             self._engine = None
+
+    def settled(self) -> None:
+        """Whoever gave it its name, or removed it, says so: nothing is left to be done."""
+        self._waits = False
 
 
 _BLOCK, _LARGEST_BLOCK = 1 << 23, 1 << 30

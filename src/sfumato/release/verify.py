@@ -43,7 +43,7 @@ from sfumato.release.promise import (
 from sfumato.results import Result, plain
 from sfumato.tables import Table, table
 
-__all__ = ["Verification", "promised", "verify"]
+__all__ = ["Verification", "counts_again", "promised", "signed", "verify"]
 
 Trees = str | Path | Mapping[str, Hierarchy]
 
@@ -274,7 +274,7 @@ class _Replay:
         except PromiseError as error:
             told = error.what if error.where is None else f"{error.where}: {error.what}"
             return [Finding("certificate", False, told, remedy=error.remedy)]
-        found = [Finding("certificate", True, "the certificate is whole"), _signed(record, signer)]
+        found = [Finding("certificate", True, "the certificate is whole"), signed(record, signer)]
         if found[-1].holds and record.signed is not None:
             self.signed_by = str(record.signed["by"])
         try:
@@ -325,7 +325,7 @@ def _nothing_promised(what: str) -> Finding:
     )
 
 
-def _signed(record: Certificate, demanded: str | None) -> Finding:
+def signed(record: Certificate, demanded: str | None) -> Finding:
     """Who answers for the certificate."""
     if record.signed is None:
         return Finding(
@@ -456,7 +456,7 @@ def _replayed(
     """The promise itself, and whether it measures what was measured then."""
     finding = _checked(promise, opened, budget)
     same = plain(finding.measured) == measured
-    if same or promise.kind in MEASURED_ELSEWHERE or not _counts_again(promise, opened):
+    if same or promise.kind in MEASURED_ELSEWHERE or not counts_again(promise, opened):
         return [finding]
     differs = Finding(
         "measures", False, f"{promise.kind}: the figures differ from those in the certificate"
@@ -464,7 +464,7 @@ def _replayed(
     return [finding, differs]
 
 
-def _counts_again(promise: Promise, opened: Table) -> bool:
+def counts_again(promise: Promise, opened: Table) -> bool:
     """Whether what was measured then can be measured on this table."""
     return not isinstance(promise, (Anonymity, RatioAtMost)) or promise.counts_again(opened)
 

@@ -43,6 +43,8 @@ _HOMES = {
     "Measures": "risk:measures",
     "MinimalKeys": "keys:minimal_keys",
     "Scan": "table:scan",
+    "DatasetScan": "dataset:scan",
+    "TablesRelease": "dataset:release",
     "Uniques": "risk:uniques",
     "Violations": "keys:violations",
     "Release": "release:release",

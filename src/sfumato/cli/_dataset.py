@@ -1,0 +1,286 @@
+"""Datasets on the command line: verbs that take several tables in place of one, and their views."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sfumato.cli._options import split_columns
+from sfumato.cli._running import Run
+from sfumato.errors import ParameterError
+from sfumato.files import write_text
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+    from sfumato.anonymization.request import Request
+    from sfumato.relational import DatasetScan, TablesAttack, TablesRelease
+    from sfumato.release.verify import Verification
+    from sfumato.report.page import Page
+
+__all__ = ["anonymize", "attack", "named", "page", "released", "scan", "verified"]
+
+
+def named(run: Run) -> bool:
+    """Whether the table named on the command line is a dataset."""
+    from sfumato.relational.description import is_dataset
+
+    return is_dataset(run.source)
+
+
+def released(source: str | None) -> bool:
+    """Whether a source is a released dataset."""
+    from sfumato.relational.verification import is_released
+
+    return source is not None and is_released(source)
+
+
+def scan(run: Run, columns: Sequence[str] | None, person: str | None, seed: int) -> None:
+    """``sfumato scan`` of a dataset."""
+    from sfumato import relational
+
+    with relational.dataset(run.source, person=person, opening=run.open) as made:
+        asked = split_columns(columns, made.columns())
+        found = relational.scan(made, asked, seed=seed, budget=run.budget)
+    run.show(found, scan_view)
+
+
+def anonymize(run: Run, requested: Any, kept: Request, writing: Any, written: Path | None) -> None:
+    """``sfumato anonymize`` of a dataset."""
+    from sfumato import relational
+
+    if writing.spreadsheet_safe:
+        raise ParameterError(
+            "cells of a dataset are not made safe for spreadsheets",
+            remedy="Leave out --spreadsheet-safe, and do not open its files in one.",
+        )
+    with relational.dataset(run.source, opening=run.open) as made:
+        request = kept.overridden(requested.given(made.columns()))
+        release = relational.anonymize(
+            made,
+            config=request,
+            exclude=split_columns(run.exclude) or (),
+            output=None if writing.dry_run else writing.output,
+            format=writing.format,
+            force=writing.force,
+            sign=writing.sign,
+            budget=run.budget,
+        )
+    if written is not None:
+        write_text(written, request.to_toml())
+    run.show(release, release_view)
+
+
+def verified(
+    run: Run,
+    promised: Any,
+    certificate: str | None,
+    signer: str | None,
+    others: Sequence[Any],
+) -> Verification:
+    """``sfumato verify`` of a released dataset."""
+    from sfumato import relational
+
+    if promised.given(()) or any(others):
+        raise ParameterError(
+            "a released dataset is checked by its certificate",
+            remedy="Leave the other options out, or verify one of its tables: released/TABLE.csv.",
+        )
+    assert run.source is not None
+    return relational.verify(run.source, certificate=certificate, signer=signer, budget=run.budget)
+
+
+def attack(
+    run: Run,
+    release: str,
+    people: str,
+    numbers: tuple[int | None, int | None],
+    hierarchies: str | None,
+    *others: Any,
+) -> TablesAttack:
+    """``sfumato attack`` of a released dataset."""
+    from sfumato import relational
+
+    if any(others):
+        raise ParameterError(
+            "of a released dataset the certificate says what is known and who is a person",
+            remedy="Leave out --on, --person and --identity.",
+        )
+    k, m = numbers
+    with relational.dataset(people, opening=run.open) as made:
+        found = relational.attack(
+            release, made, k=k, m=m, hierarchies=hierarchies, budget=run.budget
+        )
+    run.show(found, attack_view)
+    return found
+
+
+def page(
+    run: Run, qi: Sequence[str] | None, other: str | None, seed: int
+) -> tuple[Page, tuple[str, ...]]:
+    """The page of ``sfumato report`` of a dataset, or of a released one."""
+    from sfumato import relational
+    from sfumato.report.registry import page_of
+
+    if other is not None:
+        raise ParameterError(
+            "a released dataset has a page of its own", remedy=f"Report on it: {other}."
+        )
+    if released(run.source):
+        assert run.source is not None
+        return page_of(relational.verify(run.source, budget=run.budget)), ()
+    with relational.dataset(run.source, opening=run.open) as made:
+        found = relational.scan(made, qi, seed=seed, budget=run.budget)
+    return page_of(found), tuple(f"{t.name}.{c}" for t in found.tables for c in t.known)
+
+
+def scan_view(found: DatasetScan) -> RenderableType:
+    """Tables, references, and who is found."""
+    from rich.console import Group
+    from rich.padding import Padding
+    from rich.table import Table
+    from rich.text import Text
+
+    listed = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    for head in ("table", "rows", "key", "others may know", "persons alone"):
+        listed.add_column(head, justify="right" if head in ("rows", "persons alone") else "left")
+    for one in found.tables:
+        known = ", ".join(
+            f"{column}{'' if column in one.own else ' (event)'}" for column in one.known
+        )
+        alone = "" if one.alone is None else f"{one.alone:,}"
+        listed.add_row(one.name, f"{one.rows:,}", one.key or "", known, alone)
+    ways = Table.grid(padding=(0, 2))
+    for reference in found.references:
+        lost = f"{reference.orphans:,} rows lead nowhere" if reference.orphans else ""
+        how = {"declared": "declared", "database": "declared in the database"}.get(
+            reference.how, f"found by {reference.how}"
+        )
+        ways.add_row(reference.say, Text(how, style="dim"), Text(lost, style="yellow"))
+    parts: list[RenderableType] = [
+        Text(f"{found.dataset}  {len(found.tables)} tables", style="bold cyan", overflow="fold"),
+        "",
+        listed,
+        "",
+        Text("What refers to what", style="bold"),
+        Padding(ways if found.references else Text("Nothing was found to."), (0, 2)),
+        "",
+        Text("Who can be found", style="bold"),
+        Padding(Group(*map(Text, _verdict(found))), (0, 2)),
+    ]
+    if not found.dataset.endswith(".toml"):  # nobody described it yet
+        written = Text(found.description.rstrip())
+        parts += ["", Text("As a dataset.toml", style="bold"), Padding(written, (0, 2))]
+    return Group(*parts)
+
+
+def _verdict(found: DatasetScan) -> list[str]:
+    """Sentences about persons."""
+    if found.person is None:
+        return [
+            "No table seems to be about persons: say which column names them, "
+            "--person TABLE.COLUMN."
+        ]
+    lines = []
+    if found.guessed:
+        lines.append(
+            f"Probably about `{found.person}`; say so with --person, or in a dataset.toml."
+        )
+    nowhere = [one.name for one in found.tables if one.way is None]
+    if nowhere:
+        lines.append(
+            f"These tables do not lead to the person: {', '.join(nowhere)}. A release must be told "
+            "whether to copy them."
+        )
+    for one in found.tables:
+        if one.nobodys:
+            lines.append(f"{one.nobodys:,} rows of `{one.name}` belong to nobody.")
+        for column, number in (one.contradictions or {}).items():
+            lines.append(
+                f"`{one.name}.{column}` has one value a person but for {number:,} of them: it "
+                "counts as an event."
+            )
+    lines.append(
+        f"{found.alone:,} of {found.persons:,} persons are alone in some table. "
+        f"{found.only_joined:,} more are alone only after a join: by their own columns and one "
+        f"other row. By all of their rows {found.histories:,} are alone."
+    )
+    return lines
+
+
+def release_view(release: TablesRelease) -> RenderableType:
+    """What holds, what it cost, and where it is."""
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    linked = release.promise == "linkable"
+    promise = (
+        f"Linkable: histories stay whole under pseudonyms; {release.m} rows of a person may be "
+        "known beside the own columns."
+        if linked
+        else "Unlinkable: keys are left out, so rows of different tables cannot be joined."
+    )
+    listed = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
+    for head in ("table", "rows", "left out", "blurred", "NCP", "pseudonyms")[: 5 + linked]:
+        right = head in ("rows", "left out", "NCP")
+        listed.add_column(head, justify="right" if right else "left", overflow="fold")
+    for one in release.tables:
+        listed.add_row(
+            one.name,
+            f"{one.rows:,}",
+            f"{one.left_out:,}",
+            ", ".join(one.qi),
+            "" if one.ncp is None else f"{one.ncp:.1%}",
+            *([", ".join(one.keys)] if linked else []),
+        )
+    parts: list[RenderableType] = [Text(promise, style="bold"), ""]
+    if not release.verified:
+        parts.append(Text("Nothing was written, so nothing was checked yet.", style="yellow"))
+    parts += [Text.assemble(("✓ ", "green"), finding.say) for finding in release.findings]
+    share = release.events_kept / release.events if release.events else 1.0
+    parts += [
+        "",
+        listed,
+        "",
+        f"{release.persons:,} persons; {release.events_kept:,} of {release.events:,} rows that "
+        f"others may know of are kept ({share:.1%}).",
+    ]
+    if release.left_out:
+        parts.append(f"Tables left out: {', '.join(release.left_out)}.")
+    parts += [Text(f"! {warning}", style="yellow") for warning in release.warnings]
+    ending = (
+        "Nothing was written: give -o FOLDER to publish."
+        if release.output is None
+        else f"Released as {release.output}, all tables together."
+    )
+    return Group(*parts, "", Text(ending, style="bold", no_wrap=True, overflow="ignore"))
+
+
+def attack_view(found: TablesAttack) -> RenderableType:
+    """Who is left, whoever knows what."""
+    from rich.console import Group
+    from rich.table import Table
+    from rich.text import Text
+
+    lines = Table.grid(padding=(0, 2))
+    lines.add_column(justify="right", style="bold")
+    lines.add_column()
+    for count, said in (
+        (found.matches_none, "are left with nobody"),
+        (found.matches_one, "are left with exactly one person"),
+        (found.matches_few, f"are left with fewer than {found.k:,} persons"),
+        (found.matches_k, f"are left with at least {found.k:,} persons"),
+    ):
+        lines.add_row(f"{count:,}", f"{said} ({count / max(found.attackers, 1):.1%})")
+    title = Text.assemble(
+        (f"{found.attackers:,}", "bold"),
+        f" attackers, who know own columns and {found.m} rows of one of {found.persons:,} persons",
+    )
+    verdict = (
+        f"Nobody is left with fewer than {found.k:,} persons."
+        if found.holds
+        else f"Somebody is left with {found.least:,} persons, {found.k:,} were asked."
+    )
+    return Group(title, "", lines, "", Text(f"Known: {', '.join(found.known)}"), verdict)

@@ -1,0 +1,553 @@
+"""A dataset: tables, their keys, what refers to them, and the person they are about.
+
+It is described by a TOML file or a dict, or found in a folder or in a schema of PostgreSQL. A file
+that somebody handed over is data: the tables it names lie beside it, never elsewhere.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from sfumato.addresses import shown
+from sfumato.engines.foreign import FOREIGN
+from sfumato.errors import ColumnError, InputError, ParameterError, SourceError, did_you_mean, spell
+from sfumato.files import read_bytes, refuse_link
+from sfumato.relational.discovery import Found, keys_and_references, likely_person
+from sfumato.results import Result
+from sfumato.tables import Table, table
+from sfumato.tables.open import is_postgres
+
+__all__ = [
+    "DESCRIPTION",
+    "Dataset",
+    "Reference",
+    "TableOf",
+    "dataset",
+    "is_dataset",
+    "schema_of",
+    "split_name",
+    "table_files",
+]
+
+DESCRIPTION = "dataset.toml"
+"""What the file is called that describes a folder."""
+_LONGEST = 1 << 20
+"""Bytes of a description that are read."""
+_MOST_TABLES = 500
+_NAME = re.compile(r"\w[\w .()-]{0,98}")
+"""Names of tables: they become names of files."""
+_ENDINGS = (
+    ".csv", ".tsv", ".csv.gz", ".tsv.gz", ".csv.zst", ".tsv.zst", ".parquet", ".pq", ".arrow",
+    ".feather", *(f".{end}" for one in FOREIGN.values() for end in one.endings if end != "db"),
+)  # fmt: skip
+_IN_SCHEMA = ".*"
+"""What follows the name of a schema of PostgreSQL that is a dataset."""
+
+
+@dataclass(frozen=True)
+class Reference(Result):
+    """A column whose cells are keys of another table.
+
+    Attributes
+    ----------
+    how
+        ``declared`` by the user, by the ``database``, or found by ``name`` or by ``values``.
+    orphans
+        Rows whose cell is no key there; null refers to nothing and is none of them.
+    """
+
+    table: str
+    column: str
+    to: str
+    key: str
+    how: str = "declared"
+    orphans: int = 0
+
+    @property
+    def say(self) -> str:
+        """The reference as the description writes it."""
+        return f"{self.table}.{self.column} → {self.to}.{self.key}"
+
+
+@dataclass(frozen=True, eq=False)
+class TableOf:
+    """One table of a dataset.
+
+    Attributes
+    ----------
+    key
+        The column that names its rows; None where there is none.
+    publish
+        Whether a release shows it; None where nothing was said.
+    file
+        The name of its file, where it has one.
+    """
+
+    name: str
+    table: Table = field(repr=False)
+    key: str | None = None
+    publish: bool | None = None
+    file: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Tables about the same people; made by `dataset`.
+
+    Attributes
+    ----------
+    name
+        Where it was found.
+    tables, references
+        The tables by name, and what refers to what.
+    person
+        The table and the column that name the persons; None where nobody said it.
+
+    Examples
+    --------
+    >>> import pyarrow as pa, sfumato as sf
+    >>> house = sf.relational.dataset({
+    ...     "person": "patients.id",
+    ...     "tables": {
+    ...         "patients": {"source": pa.table({"id": [1, 2], "sex": ["F", "M"]}), "key": "id"},
+    ...         "visits": {
+    ...             "source": pa.table({"patient": [1, 1, 2], "ward": ["A", "B", "A"]}),
+    ...             "references": {"patient": "patients.id"},
+    ...         },
+    ...     },
+    ... })
+    >>> [one.say for one in house.references], house.paths["visits"]
+    (['visits.patient → patients.id'], ('visits.patient → patients.id',))
+    """
+
+    name: str
+    tables: Mapping[str, TableOf]
+    references: tuple[Reference, ...] = ()
+    person: tuple[str, str] | None = None
+
+    @property
+    def steps(self) -> dict[str, Reference]:
+        """For each table that leads to the person the first step of its shortest way there."""
+        if self.person is None:
+            return {}
+        found: dict[str, Reference] = {}
+        reached, waiting = {self.person[0]}, [self.person[0]]
+        while waiting:
+            to = waiting.pop(0)
+            for one in self.references:
+                if one.to == to and one.table not in reached:
+                    found[one.table] = one
+                    reached.add(one.table)
+                    waiting.append(one.table)
+        return found
+
+    @property
+    def paths(self) -> dict[str, tuple[str, ...]]:
+        """For each table the way to the person; none of tables that lead nowhere."""
+        steps, told = self.steps, {}
+        for name in self.tables:
+            way, at = [], name
+            while at in steps:
+                way.append(steps[at].say)
+                at = steps[at].to
+            if way or (self.person is not None and name == self.person[0]):
+                told[name] = tuple(way)
+        return told
+
+    def columns(self) -> list[str]:
+        """All columns, each with its table before it."""
+        return [f"{t.name}.{column}" for t in self.tables.values() for column in t.table.columns]
+
+    def about(self, person: str | None) -> Dataset:
+        """The same about another person, named as ``table.column``."""
+        if person is None:
+            return self
+        return replace(self, person=_person(person, self.tables, self.name))
+
+    def to_toml(self) -> str:
+        """The description as a file that `dataset` reads, its tables beside it."""
+        import tomli_w
+
+        told: dict[str, Any] = {}
+        if self.person is not None:
+            told["person"] = ".".join(self.person)
+        told["tables"] = {}
+        for one in self.tables.values():
+            mine: dict[str, Any] = {"source": one.file or one.name}
+            if one.key is not None:
+                mine["key"] = one.key
+            if one.publish is not None:
+                mine["publish"] = one.publish
+            refers = {r.column: f"{r.to}.{r.key}" for r in self.references if r.table == one.name}
+            if refers:
+                mine["references"] = refers
+            told["tables"][one.name] = mine
+        return tomli_w.dumps(told)
+
+    def close(self) -> None:
+        """Close every table."""
+        for one in self.tables.values():
+            one.table.close()
+
+    def __enter__(self) -> Dataset:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+
+Opener = Callable[[Any], Table]
+
+
+def is_dataset(source: Any) -> bool:
+    """Whether a source is a dataset: a description, a folder of tables, or a schema.
+
+    A folder of Parquet files is one table, unless a description lies in it or they are no parts of
+    one table: their columns differ.
+
+    Examples
+    --------
+    >>> is_dataset("dataset.toml"), is_dataset("people.csv"), is_dataset("postgresql:///db#ward.*")
+    (True, False, True)
+    """
+    if isinstance(source, (Dataset, Mapping)):
+        return True
+    if not isinstance(source, (str, os.PathLike)):
+        return False
+    text = os.fspath(source)
+    if is_postgres(text):
+        return schema_of(text) is not None
+    if text.lower().endswith(".toml"):
+        return True
+    place = Path(text)
+    if not place.is_dir():
+        return False
+    if (place / DESCRIPTION).is_file():
+        return True
+    files = table_files(place)
+    parquet = [one for one in files if one.name.lower().endswith((".parquet", ".pq"))]
+    return len({_header(one) for one in parquet}) > 1 if parquet else bool(files)
+
+
+def _header(file: Path) -> tuple[str, ...]:
+    """Names of the columns of a Parquet file; none where it is not one."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    try:
+        return tuple(pq.read_schema(file).names)
+    except (OSError, pa.ArrowException):
+        return ()
+
+
+def schema_of(address: str) -> str | None:
+    """The schema of an address ``postgresql://…#schema.*``; None if it names something else."""
+    fragment = address.partition("#")[2]
+    if not fragment.endswith(_IN_SCHEMA) or not is_postgres(address):
+        return None
+    return fragment.removesuffix(_IN_SCHEMA)
+
+
+def table_files(folder: Path) -> list[Path]:
+    """The files of a folder that are tables by their names; links lead elsewhere and are none."""
+    return [
+        one
+        for one in sorted(folder.iterdir())
+        if one.name.lower().endswith(_ENDINGS)
+        and not one.name.startswith(".")
+        and not one.name.endswith("certificate.json")
+        and one.is_file()
+        and not one.is_symlink()
+    ]
+
+
+def dataset(
+    source: Any, *, person: str | None = None, opening: Opener = table, found: bool = True
+) -> Dataset:
+    """Open a dataset.
+
+    Parameters
+    ----------
+    source
+        A TOML file or a mapping that describes it, a folder of tables, or a schema of PostgreSQL
+        (``postgresql://host/database#schema.*``).
+    person
+        The column that names persons, as ``table.column``, in place of what is described.
+    opening
+        How tables are opened.
+    found
+        Whether keys and references that nobody declared are looked for.
+    """
+    if isinstance(source, Dataset):
+        return source.about(person)
+    if isinstance(source, Mapping):
+        made = _described(source, "the dataset", opening, lambda given, _: given)
+    else:
+        text = os.fspath(source)
+        if is_postgres(text):
+            from sfumato.relational.postgres import schema_dataset
+
+            return schema_dataset(text, opening).about(person)
+        place = Path(text)
+        if place.is_dir() and not (place / DESCRIPTION).is_file():
+            made = _folder(place, opening)
+        else:
+            made = _file(place / DESCRIPTION if place.is_dir() else place, opening)
+    try:
+        return (_completed(made) if found else made).about(person)
+    except BaseException:
+        made.close()
+        raise
+
+
+def _folder(place: Path, opening: Opener) -> Dataset:
+    """Every file of a folder that is a table."""
+    files = table_files(place)
+    if not files:
+        raise SourceError(
+            "no table lies in this folder",
+            where=str(place),
+            remedy="Name a folder of CSV or Parquet files, or a dataset.toml.",
+        )
+    tables: dict[str, TableOf] = {}
+    for file in files[: _MOST_TABLES + 1]:
+        name = _stem(file.name)
+        if name in tables:
+            raise SourceError(
+                f"two files are called `{name}`",
+                where=str(place),
+                remedy=f"Describe the tables in a {DESCRIPTION}, or keep one of them.",
+            )
+        tables[_named(name, str(file))] = TableOf(name, opening(str(file)), file=file.name)
+    _require_few(tables, str(place))
+    return Dataset(str(place), tables)
+
+
+def _stem(file: str) -> str:
+    ending = max((end for end in _ENDINGS if file.lower().endswith(end)), key=len, default="")
+    return file[: len(file) - len(ending)]
+
+
+def _file(place: Path, opening: Opener) -> Dataset:
+    """A description in TOML; its tables lie beside it."""
+    where = str(place)
+    if place.is_file() and place.stat().st_size > _LONGEST:
+        raise SourceError(
+            f"this file is larger than {_LONGEST >> 20} MB, which no description is",
+            where=where,
+            remedy="Name the dataset.toml.",
+        )
+    try:
+        told = tomllib.loads(read_bytes(place, "the dataset").decode("utf-8-sig"))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError):
+        raise SourceError(
+            "this is no TOML",
+            where=where,
+            remedy='Write e.g. person = "patients.id" and [tables.patients] with a source; '
+            "`sfumato scan FOLDER` shows one.",
+        ) from None
+    return _described(told, where, opening, lambda given, name: _beside(given, name, place))
+
+
+def _beside(given: Any, name: str, description: Path) -> str:
+    """The path of a table that a description names, if it lies beside the description."""
+    where = f"{description} [tables.{name}]"
+    if not isinstance(given, str) or not given or "\0" in given:
+        raise SourceError(
+            "`source` must be the name of a file", where=where, remedy='Write source = "file.csv".'
+        )
+    folder = description.parent
+    place = folder / given
+    outside = "://" in given or Path(given).is_absolute() or ".." in Path(given).parts
+    if not outside:
+        for part in (place, *place.parents):
+            if part == folder:
+                break
+            refuse_link(part)
+        outside = not place.resolve().is_relative_to(folder.resolve())
+    if outside:
+        raise SourceError(
+            "a description names files that lie beside it, and nothing else",
+            where=where,
+            remedy="Put the file into the folder of the description, or describe the dataset in "
+            "Python.",
+        )
+    if not place.is_file():
+        raise SourceError(
+            "there is no such file",
+            where=str(place),
+            remedy=did_you_mean(given, [one.name for one in table_files(folder)]),
+        )
+    return str(place)
+
+
+_SETTINGS = ("source", "key", "references", "publish")
+
+
+def _described(
+    told: Mapping[str, Any], where: str, opening: Opener, place_of: Callable[[Any, str], Any]
+) -> Dataset:
+    """A dataset from its description."""
+    _only(told, ("person", "tables"), where)
+    given = told.get("tables")
+    if not isinstance(given, Mapping) or not given:
+        raise SourceError(
+            "no tables are described",
+            where=where,
+            remedy='Write [tables.patients] and below it source = "patients.csv".',
+        )
+    _require_few(given, where)
+    tables: dict[str, TableOf] = {}
+    for name, mine in given.items():
+        _named(str(name), where)
+        at = f"{where} [tables.{name}]"
+        if not isinstance(mine, Mapping) or "source" not in mine:
+            raise SourceError(
+                "it is not said where the table is", where=at, remedy='Write source = "file.csv".'
+            )
+        _only(mine, _SETTINGS, at)
+        publish = mine.get("publish")
+        if publish is not None and not isinstance(publish, bool):
+            raise SourceError(
+                "`publish` is true or false", where=at, remedy="Write publish = true."
+            )
+        source = place_of(mine["source"], str(name))
+        opened = opening(source)
+        key = mine.get("key")
+        if key is not None:
+            (key,) = opened.require([str(key)])
+        file = os.path.basename(source) if isinstance(source, (str, os.PathLike)) else None
+        file = None if file is None or "://" in str(source) else file
+        tables[str(name)] = TableOf(str(name), opened, key, publish, file)
+    references = tuple(_references(given, tables, where))
+    person = told.get("person")
+    found = None if person is None else _person(person, tables, where)
+    return Dataset(where, tables, references, found)
+
+
+def _references(
+    given: Mapping[str, Any], tables: Mapping[str, TableOf], where: str
+) -> Iterator[Reference]:
+    for name, mine in given.items():
+        at = f"{where} [tables.{name}]"
+        refers = mine.get("references") or {}
+        if not isinstance(refers, Mapping):
+            raise SourceError(
+                "references are columns and what they refer to",
+                where=at,
+                remedy='Write references = { patient = "patients.id" }.',
+            )
+        for column, to in refers.items():
+            tables[str(name)].table.require([str(column)])
+            if to is False:  # said to be none, though it may look like one
+                yield Reference(str(name), str(column), "", "")
+                continue
+            other, key = split_name(to, {n: t.table.columns for n, t in tables.items()}, at)
+            yield Reference(str(name), str(column), other, key)
+
+
+def split_name(
+    given: Any, tables: Mapping[str, tuple[str, ...]], where: str | None
+) -> tuple[str, str]:
+    """The table and the column that ``table.column`` names; both must be there.
+
+    Examples
+    --------
+    >>> split_name("patients.birth.date", {"patients": ("birth.date",)}, None)
+    ('patients', 'birth.date')
+    """
+    text = str(given)
+    for name, columns in tables.items():
+        rest = text.removeprefix(f"{name}.")
+        if rest != text and rest in columns:
+            return name, rest
+    named = text.partition(".")[0]
+    known = [f"{n}.{c}" for n, cs in tables.items() if named in (n, text) for c in cs]
+    raise ColumnError(
+        f"there is no column `{text}` in the dataset",
+        where=where,
+        remedy="Write table.column. "
+        + did_you_mean(text, known or [f"{n}.{c}" for n, cs in tables.items() for c in cs]),
+    )
+
+
+def _person(given: Any, tables: Mapping[str, TableOf], where: str) -> tuple[str, str]:
+    return split_name(given, {n: t.table.columns for n, t in tables.items()}, where)
+
+
+def _only(told: Mapping[str, Any], known: tuple[str, ...], where: str) -> None:
+    for name in told:
+        if name not in known:
+            raise SourceError(
+                f"there is no setting `{name}`", where=where, remedy=did_you_mean(str(name), known)
+            )
+
+
+def _named(name: str, where: str) -> str:
+    if not _NAME.fullmatch(name):
+        raise SourceError(
+            f"`{name[:40]}` cannot be the name of a table",
+            where=where,
+            remedy="Use letters, digits, spaces, points, hyphens and underscores.",
+        )
+    return name
+
+
+def _require_few(tables: Mapping[str, Any], where: str) -> None:
+    if len(tables) > _MOST_TABLES:
+        raise SourceError(
+            f"a dataset has at most {_MOST_TABLES} tables",
+            where=where,
+            remedy="Describe those that belong together.",
+        )
+
+
+def _completed(made: Dataset) -> Dataset:
+    """The same with the keys and references that nobody declared, and with orphans counted."""
+    declared = {(one.table, one.column): (one.to, one.key) for one in made.references}
+    keys = {name: one.key for name, one in made.tables.items()}
+    for to, key in declared.values():
+        if to and keys[to] is None:
+            keys[to] = key
+    if made.person is not None and keys[made.person[0]] is None:
+        keys[made.person[0]] = made.person[1]
+    found = keys_and_references({n: t.table for n, t in made.tables.items()}, keys, declared)
+    tables = {n: replace(t, key=found.keys[n]) for n, t in made.tables.items()}
+    references = tuple(
+        Reference(one.table, one.column, one.to, one.key, one.how, one.orphans)
+        for one in found.references
+    )
+    return replace(made, tables=tables, references=references)
+
+
+def require_person(made: Dataset) -> tuple[str, str]:
+    """The table and column of persons; whoever releases must have said it."""
+    if made.person is None:
+        links = [Found(r.table, r.column, r.to, r.key, r.how, r.orphans) for r in made.references]
+        keys = {n: t.key for n, t in made.tables.items()}
+        guess = likely_person(keys, links)
+        example = f"{guess}.{keys[guess]}" if guess is not None else "patients.id"
+        raise ParameterError(
+            "nobody said whom the dataset is about",
+            where=shown(made.name),
+            remedy=f'Write person = "{example}" in its {DESCRIPTION}, or give '
+            f"{spell('person', example)}.",
+        )
+    name, column = made.person
+    mine = made.tables[name].table
+    sizes = mine.class_sizes([column])
+    if sizes.classes != sizes.rows or mine.engine.null_counts([column])[column]:
+        raise InputError(
+            f"`{name}.{column}` does not name one person a row: {sizes.classes:,} values, some of "
+            f"them null perhaps, in {sizes.rows:,} rows",
+            where=shown(made.name),
+            remedy="Name the table with one row a person. One table with several rows a person is "
+            f"no dataset: release it with {spell('person', column)}.",
+        )
+    return name, column

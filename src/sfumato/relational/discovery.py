@@ -1,0 +1,213 @@
+"""Keys and references that nobody declared, found by name, type and inclusion of values.
+
+A key is a column with a name like one and no value twice. A column refers to a key if it is called
+like that table, or if nearly all of its many values are keys there. Both are guesses in a safe
+direction: a release replaces them by pseudonyms.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sfumato.errors import ColumnError
+from sfumato.hierarchy.labels import as_text
+from sfumato.tables import Table
+
+__all__ = ["Found", "Keys", "keys_and_references", "likely_person", "orphans_of", "singular"]
+
+_KINDS = ("text", "integer", "decimal", "binary")
+"""Kinds of columns that may be keys."""
+_INCLUDED = 0.5
+"""Share of a column's values that must be keys there, where its name says what it refers to."""
+_ALL_INCLUDED = 0.98
+"""The same where only values speak."""
+_MANY = 50
+"""Different values that a column of text has at least, where only values speak."""
+_PEOPLE = (
+    "patient", "person", "people", "customer", "client", "member", "user", "employee", "student",
+    "pupil", "resident", "citizen", "inhabitant", "subject", "participant", "beneficiary", "victim",
+    "respondent", "insured", "taxpayer", "donor", "worker",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Found:
+    """A reference: see `sfumato.relational.Reference`."""
+
+    table: str
+    column: str
+    to: str
+    key: str
+    how: str
+    orphans: int
+
+
+@dataclass(frozen=True)
+class Keys:
+    """The key of each table, and what refers to them."""
+
+    keys: Mapping[str, str | None]
+    references: tuple[Found, ...]
+
+
+class _Values:
+    """The distinct values of columns as text, each read once, and how many rows hold them."""
+
+    def __init__(self, tables: Mapping[str, Table]) -> None:
+        self._tables = tables
+        self._read: dict[tuple[str, str], dict[str, int]] = {}
+
+    def of(self, table: str, column: str) -> dict[str, int]:
+        at = (table, column)
+        if at not in self._read:
+            values = self._tables[table].values(column)
+            assert values.counts is not None
+            text = as_text(values.values[0]).to_pylist()
+            counts = np.zeros(len(text), dtype=np.int64)
+            np.add.at(counts, values.arrays[0].astype(np.int64), values.counts)
+            pairs = zip(text, counts.tolist(), strict=True)
+            self._read[at] = {one: number for one, number in pairs if one is not None}
+        return self._read[at]
+
+
+def orphans_of(held: Mapping[str, int], keys: Mapping[str, int]) -> int:
+    """Rows whose value is no key."""
+    return sum(number for value, number in held.items() if value not in keys)
+
+
+def keys_and_references(
+    tables: Mapping[str, Table],
+    keys: Mapping[str, str | None],
+    declared: Mapping[tuple[str, str], tuple[str, str]],
+) -> Keys:
+    """What is declared, and what is found beside it.
+
+    Parameters
+    ----------
+    keys
+        Declared keys; None where a table's is to be found.
+    declared
+        By table and column what it refers to; an empty name where it was said to refer to nothing.
+    """
+    values = _Values(tables)
+    known = {
+        name: keys[name] if keys[name] is not None else _key_of(name, one)
+        for name, one in tables.items()
+    }
+    found = [
+        Found(t, c, to, key, "declared", orphans_of(values.of(t, c), values.of(to, key)))
+        for (t, c), (to, key) in declared.items()
+        if to
+    ]
+    for one in found:
+        _require_key(tables[one.to], one)
+    for name, mine in tables.items():
+        for column in mine.schema:
+            at = (name, column.name)
+            if at in declared or column.kind not in _KINDS:
+                continue
+            reference = _refers(name, column.name, tables, known, values)
+            if reference is not None:
+                found.append(reference)
+    return Keys(known, tuple(found))
+
+
+def _require_key(to: Table, one: Found) -> None:
+    sizes = to.class_sizes([one.key])
+    if sizes.classes < sizes.rows:
+        raise ColumnError(
+            f"`{one.table}.{one.column}` refers to `{one.to}.{one.key}`, which is no key: some of "
+            "its values occur more than once",
+            where=to.name,
+            remedy="Refer to a column that names rows, or leave the reference out.",
+        )
+
+
+def _key_of(name: str, mine: Table) -> str | None:
+    """The column that is called like a key and has no value twice."""
+    wanted = ("id", "key", *(f"{stem}{end}" for stem in (name, singular(name)) for end in _ENDS))
+    for column in mine.schema:
+        if column.kind in _KINDS and _plain(column.name) in {_plain(one) for one in wanted}:
+            sizes = mine.class_sizes([column.name])
+            null = mine.engine.null_counts([column.name])[column.name]
+            if sizes.rows and sizes.classes == sizes.rows and not null:
+                return column.name
+    return None
+
+
+_ENDS = ("", "_id", "_no", "_nr", "_number", "_key", "_code", "_uuid")
+
+
+def _refers(
+    name: str,
+    column: str,
+    tables: Mapping[str, Table],
+    keys: Mapping[str, str | None],
+    values: _Values,
+) -> Found | None:
+    """What a column refers to, the surest first."""
+    best: tuple[float, Found] | None = None
+    for to, key in keys.items():
+        if key is None or (to == name and column == key):
+            continue
+        called = _is_called(column, to, key)
+        text = tables[name].column(column).kind == "text"
+        if not called and (to == name or not text or column == keys[name]):
+            continue
+        held, there = values.of(name, column), values.of(to, key)
+        included = sum(value in there for value in held) / max(len(held), 1)
+        enough = _INCLUDED if called else _ALL_INCLUDED
+        if included < enough or (not called and len(held) < _MANY):
+            continue
+        how = "name" if called else "values"
+        one = Found(name, column, to, key, how, orphans_of(held, there))
+        sure = included + called
+        if best is None or sure > best[0]:
+            best = (sure, one)
+    return None if best is None else best[1]
+
+
+def _is_called(column: str, to: str, key: str) -> bool:
+    """Whether a column is called like a table or its key."""
+    plain = _plain(column)
+    stems = {_plain(to), _plain(singular(to))}
+    if _plain(key) not in ("id", "key") and plain == _plain(key):
+        return True
+    return any(plain in (stem, stem + _plain(key)) or _tail(plain, stem) for stem in stems)
+
+
+def _tail(plain: str, stem: str) -> bool:
+    return plain in {stem + _plain(end) for end in _ENDS}
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z0-9]", "", name.lower())
+
+
+def singular(name: str) -> str:
+    """One of what a table holds, as far as English tells.
+
+    Examples
+    --------
+    >>> singular("patients"), singular("families"), singular("addresses"), singular("people")
+    ('patient', 'family', 'address', 'person')
+    """
+    if name.lower() == "people":
+        return "person"
+    if name.lower().endswith("ies"):
+        return name[:-3] + "y"
+    if name.lower().endswith(("sses", "xes", "ches", "shes")):
+        return name[:-2]
+    return name[:-1] if name.lower().endswith("s") and not name.lower().endswith("ss") else name
+
+
+def likely_person(keys: Mapping[str, str | None], references: Sequence[Found]) -> str | None:
+    """The table that is probably about persons: called so, or most referred to."""
+    named = [n for n, key in keys.items() if key is not None and _plain(singular(n)) in _PEOPLE]
+    referred = {n: sum(one.to == n for one in references) for n in keys}
+    among = named or [n for n in keys if keys[n] is not None and referred[n]]
+    return max(among, key=lambda n: referred[n], default=None)

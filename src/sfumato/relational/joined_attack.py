@@ -1,0 +1,268 @@
+"""Attack a released dataset with the one it was made of: who is left, whoever knows what.
+
+An attacker knows the quasi-identifying own columns of a person and the quasi-identifying cells of
+m of their rows, in whichever tables. Released persons match if their own cells cover what is known,
+and so do as many different rows of theirs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from sfumato.anonymization.linkable import require_countable
+from sfumato.budget import Budget
+from sfumato.errors import ParameterError
+from sfumato.hierarchy import read_folder
+from sfumato.populations.label_matching import Reading, read_cells
+from sfumato.relational.description import Dataset, dataset
+from sfumato.relational.histories import Histories, read_histories
+from sfumato.relational.release import certificate_of
+from sfumato.relational.verification import opened_release
+from sfumato.release import Certificate
+from sfumato.results import Result
+
+__all__ = ["TablesAttack", "attack"]
+
+Item = tuple[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class TablesAttack(Result):
+    """How many released persons match what may be known of each person.
+
+    Attributes
+    ----------
+    persons, released
+        Persons of the dataset, and of the release.
+    k, m
+        How many persons should match, and how many rows are known.
+    attackers
+        What may be known, person by person: combinations of rows.
+    matches_none, matches_one, matches_few, matches_k
+        Attackers who are left with nobody, exactly one person, fewer than k, and at least k.
+    least
+        The fewest persons that any attacker is left with, who is left with any.
+    """
+
+    release: str
+    persons: int
+    released: int
+    k: int
+    m: int | str
+    known: tuple[str, ...]
+    attackers: int
+    matches_none: int
+    matches_one: int
+    matches_few: int
+    matches_k: int
+    least: int | None
+
+    @property
+    def holds(self) -> bool:
+        """Whether no attacker is left with fewer than k persons."""
+        return self.matches_one + self.matches_few == 0
+
+
+def attack(
+    release: str | Path,
+    people: Any,
+    *,
+    k: int | None = None,
+    m: int | None = None,
+    hierarchies: str | Path | None = None,
+    budget: Budget | None = None,
+) -> TablesAttack:
+    """Join a released dataset with the people whom it is about, and count who is left.
+
+    Parameters
+    ----------
+    release
+        The folder of the release, or the address of its schema.
+    people
+        The dataset with what attackers know; anything `sfumato.relational.dataset` opens.
+    k, m
+        What was promised, unless given.
+    hierarchies
+        The folder of trees the release was made with, a folder in it for each table.
+    """
+    budget = budget or Budget()
+    text = str(release)
+    record = Certificate.read(certificate_of(text))
+    told = next((p for p in record.body["promises"] if p["kind"] == "linked-tables"), None)
+    if told is None:
+        raise ParameterError(
+            "the tables of this release cannot be joined: it has no keys",
+            where=text,
+            remedy="Attack them one by one, e.g. sfumato attack released/patients.csv people.csv.",
+        )
+    known = {
+        told["person"][0]: tuple(told["own"]),
+        **{n: tuple(c) for n, c in told["events"].items()},
+    }
+    k = int(told["k"]) if k is None else k
+    most = m if m is not None else (None if told["m"] is None else int(told["m"]))
+    with ExitStack() as stack:
+        released = _released(told, opened_release(text, record, stack))
+        outside = dataset(people, person=".".join(told["person"]))
+        if not isinstance(people, Dataset):
+            stack.callback(outside.close)
+        mine = read_histories(released, known, {}, list(released.steps), budget)
+        theirs = read_histories(
+            outside, known, {}, [n for n in known if n in outside.steps], budget
+        )
+        lengths = np.zeros(theirs.persons, dtype=np.int64)
+        for part in theirs.events:
+            lengths += np.bincount(part.person[part.person >= 0], minlength=theirs.persons)
+        require_countable(lengths, 1 if most is None else most)
+        counted = _counted(mine, theirs, _readings(mine, theirs, hierarchies), k, most, budget)
+    return TablesAttack(
+        release=text,
+        persons=theirs.persons,
+        released=mine.persons,
+        k=k,
+        m="all" if most is None else most,
+        known=tuple(f"{n}.{c}" for n, columns in known.items() for c in columns),
+        **counted,
+    )
+
+
+def _released(told: Mapping[str, Any], tables: Mapping[str, Any]) -> Dataset:
+    """The released tables as a dataset, linked as the certificate says."""
+    described: dict[str, Any] = {
+        "person": ".".join(told["person"]),
+        "tables": {
+            name: {
+                "source": one,
+                "references": {c: f"{to}.{key}" for t, c, to, key in told["links"] if t == name},
+            }
+            for name, one in tables.items()
+            if name in told["keys"]
+        },
+    }
+    return dataset(described, found=False)
+
+
+def _readings(
+    mine: Histories, theirs: Histories, hierarchies: str | Path | None
+) -> dict[tuple[str, str], Reading]:
+    """By table and column which values each released cell covers."""
+    found = {}
+    for name, part in mine.parts.items():
+        if not part.qi:
+            continue
+        if name not in theirs.parts:
+            raise ParameterError(
+                f"the people have no table `{name}`", remedy="Give the dataset that was released."
+            )
+        place = None if hierarchies is None else Path(hierarchies) / name
+        trees = read_folder(place, part.qi) if place is not None and place.is_dir() else {}
+        for column in part.qi:
+            labels = part.entries.values_of(column)
+            values = theirs.parts[name].entries.values_of(column)
+            found[name, column] = read_cells(column, labels, values, trees.get(column))
+    return found
+
+
+def _counted(
+    mine: Histories,
+    theirs: Histories,
+    readings: Mapping[tuple[str, str], Reading],
+    k: int,
+    m: int | None,
+    budget: Budget,
+) -> dict[str, Any]:
+    """Attackers by how many released persons they are left with."""
+    shown, known = _items(mine), _items(theirs)
+    classes: dict[tuple[int, ...], list[int]] = {}
+    for person, (own, _) in enumerate(shown):
+        classes.setdefault(own, []).append(person)
+    covers = _Covers(readings, mine)
+    number: Counter[str] = Counter()
+    least: int | None = None
+    for at, (own, rows) in enumerate(known):
+        budget.progress("attacking", at / max(len(known), 1))
+        near = [
+            p
+            for cells, persons in classes.items()
+            if covers.of((mine.own.name, cells), (mine.own.name, own))
+            for p in persons
+        ]
+        size = len(rows) if m is None else min(m, len(rows))
+        for some, times in Counter(combinations(sorted(rows), size)).items():
+            left = sum(
+                _fits(some, shown[p][1], covers)
+                and (m is not None or len(shown[p][1]) == len(rows))
+                for p in near
+            )
+            number["attackers"] += times
+            if left:
+                least = left if least is None else min(least, left)
+            few = "matches_one" if left == 1 and k > 1 else "matches_few"
+            name = "matches_none" if not left else few if left < k else "matches_k"
+            number[name] += times
+    names = ("attackers", "matches_none", "matches_one", "matches_few", "matches_k")
+    return {**{name: number[name] for name in names}, "least": least}
+
+
+def _items(histories: Histories) -> list[tuple[tuple[int, ...], list[Item]]]:
+    """Own cells and rows of each person, as codes."""
+
+    def cells(part: Any) -> list[tuple[int, ...]]:
+        columns = [part.entries.column(name)[part.entry].tolist() for name in part.qi]
+        return list(zip(*columns, strict=True)) if columns else [()] * len(part.entry)
+
+    found: list[tuple[tuple[int, ...], list[Item]]] = [(one, []) for one in cells(histories.own)]
+    for part in histories.events:
+        for person, one in zip(part.person.tolist(), cells(part), strict=True):
+            if person >= 0:
+                found[person][1].append((part.name, one))
+    return found
+
+
+class _Covers:
+    """Whether a released row covers a known one; each pair is looked at once."""
+
+    def __init__(self, readings: Mapping[tuple[str, str], Reading], mine: Histories) -> None:
+        self._readings, self._mine = readings, mine
+        self._seen: dict[tuple[Item, Item], bool] = {}
+
+    def of(self, released: Item, known: Item) -> bool:
+        if released[0] != known[0]:
+            return False
+        at = (released, known)
+        if at not in self._seen:
+            columns = self._mine.parts[released[0]].qi
+            self._seen[at] = all(
+                bool(
+                    self._readings[released[0], column].covers(np.array([cell]), np.array([value]))[
+                        0
+                    ]
+                )
+                for column, cell, value in zip(columns, released[1], known[1], strict=True)
+            )
+        return self._seen[at]
+
+
+def _fits(known: Sequence[Item], released: Sequence[Item], covers: _Covers) -> bool:
+    """Whether every known row is covered by a released one of its own (augmenting paths)."""
+    taken: dict[int, int] = {}
+
+    def place(row: int, tried: set[int]) -> bool:
+        for at, item in enumerate(released):
+            if at in tried or not covers.of(item, known[row]):
+                continue
+            tried.add(at)
+            if at not in taken or place(taken[at], tried):
+                taken[at] = row
+                return True
+        return False
+
+    return all(place(row, set()) for row in range(len(known)))

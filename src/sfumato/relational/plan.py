@@ -1,0 +1,373 @@
+"""What is asked of a dataset, table by table: checked before any row is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from sfumato.addresses import shown
+from sfumato.anonymization.request import Request
+from sfumato.budget import Budget
+from sfumato.columns.persons import named_by, naming_columns
+from sfumato.errors import ColumnError, ParameterError, did_you_mean, spell
+from sfumato.hierarchy import Hierarchy
+from sfumato.keyfiles import pseudonym_key
+from sfumato.relational.description import DESCRIPTION, Dataset, require_person, split_name
+
+__all__ = ["Plan", "plan_of"]
+
+_UNDERSTOOD = frozenset(
+    {
+        "qi", "k", "m", "linkable", "person", "identifiers", "pseudonyms", "key_file", "seed",
+        "rows_are_people", "categorical", "hierarchies", "infer_hierarchies", "weights",
+        "numbers_as", "exact_ends",
+    }
+)  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What is asked of each table of a dataset.
+
+    Attributes
+    ----------
+    made
+        The tables that are published, with the references between them.
+    asked
+        What was asked, as a whole.
+    known
+        By table its quasi-identifiers.
+    linked
+        By table the columns that become pseudonyms; in a release of rows that cannot be linked,
+        the keys and references that are left out.
+    dropped
+        By table the columns that are left out.
+    left_out
+        Tables that are not published.
+    key
+        The key of pseudonyms.
+    warnings
+        What is to be said about columns that seem to name persons.
+    """
+
+    made: Dataset
+    asked: Request
+    known: Mapping[str, tuple[str, ...]]
+    linked: Mapping[str, tuple[str, ...]]
+    dropped: Mapping[str, tuple[str, ...]]
+    left_out: tuple[str, ...]
+    key: bytes | None
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def person(self) -> tuple[str, str]:
+        """The table and column that name persons."""
+        assert self.made.person is not None
+        return self.made.person
+
+    @property
+    def of_persons(self) -> list[str]:
+        """The tables that lead to the person, the person's own first."""
+        return [self.person[0], *self.made.steps]
+
+    @property
+    def keys(self) -> dict[str, tuple[str, ...]]:
+        """By table that leads to the person the pseudonyms that show which rows belong together.
+
+        References to tables that lead to nobody, like a list of wards, are cells as others are.
+        """
+        lists = {
+            (r.table, r.column)
+            for r in self.made.references
+            if r.to not in self.of_persons and f"{r.table}.{r.column}" not in self.asked.pseudonyms
+        }
+        return {
+            name: tuple(c for c in self.linked[name] if (name, c) not in lists)
+            for name in self.of_persons
+        }
+
+    @property
+    def m(self) -> int | None:
+        """How many rows of a person may be known; None means all of them."""
+        return self.asked.known_rows
+
+    def request(self, name: str, **more: Any) -> Request:
+        """What is asked of one table, opened with it."""
+        mine = self.made.tables[name].table
+        prefix = f"{name}."
+        given: dict[str, Any] = {"k": self.asked.k, "seed": self.asked.seed, **more}
+        given["exact_ends"] = self.asked.exact_ends
+        given["categorical"] = self._mine(name, self.asked.categorical)
+        for setting in ("weights", "numbers_as"):
+            value = self.asked.values.get(setting)
+            if isinstance(value, Mapping):
+                value = {
+                    n.removeprefix(prefix): v for n, v in value.items() if n.startswith(prefix)
+                }
+            given[setting] = value or None
+        given["hierarchies"] = self._trees(name)
+        if given["hierarchies"] is not None:
+            given["infer_hierarchies"] = self.asked.infer_hierarchies
+        if self.known.get(name):
+            return Request.of({"qi": list(self.known[name]), **given}).opened(mine)
+        return Request.of(dict(more))
+
+    def _mine(self, name: str, given: Sequence[str]) -> list[str]:
+        mine = self.made.tables[name].table.columns
+        return [c for c in mine if f"{name}.{c}" in given]
+
+    def _trees(self, name: str) -> Any:
+        """A folder of the table's own in the folder of trees, or the trees of its columns."""
+        given = self.asked.hierarchies
+        if given is None:
+            return None
+        if isinstance(given, Mapping):
+            trees: dict[str, Hierarchy] = {
+                n.removeprefix(f"{name}."): t for n, t in given.items() if n.startswith(f"{name}.")
+            }
+            return trees
+        place = Path(given) / name
+        return str(place) if place.is_dir() else {}
+
+
+def plan_of(
+    made: Dataset, asked: Request, exclude: Sequence[str] = (), budget: Budget | None = None
+) -> Plan:
+    """Check what is asked of a dataset.
+
+    Parameters
+    ----------
+    asked
+        Columns are named with their table before them.
+    exclude
+        Tables that are not published.
+    """
+    _refuse_strange(asked)
+    require_person(made)
+    made, left_out = _published(made, exclude)
+    assert made.person is not None
+    columns = {n: t.table.columns for n, t in made.tables.items()}
+    identifiers = _by_table(asked.identifiers, columns, made.name)
+    pseudonyms = _by_table(asked.pseudonyms, columns, made.name)
+    _by_table(asked.categorical, columns, made.name)
+    for setting in ("weights", "numbers_as"):
+        value = asked.values.get(setting)
+        if isinstance(value, Mapping):
+            _by_table(list(value), columns, made.name)
+    made = _without(made, identifiers)
+    linked = _linked(made, pseudonyms)
+    known = _by_table([name for names in asked.qi for name in names], columns, made.name)
+    if len(asked.qi) > 1 or not known:
+        raise ParameterError(
+            "of a dataset one set of quasi-identifiers is asked for, their tables before them",
+            remedy=f"Name them, e.g. {spell('qi', ['patients.birth_date', 'conditions.code'])}.",
+        )
+    _check_parts(made, known, linked, identifiers)
+    if not asked.linkable:
+        dropped = {
+            n: tuple(dict.fromkeys((*identifiers.get(n, ()), *linked[n]))) for n in made.tables
+        }
+    else:
+        dropped = {n: identifiers.get(n, ()) for n in made.tables}
+    found = Plan(made, asked, known, linked, dropped, left_out, _key(asked))
+    return replace(found, warnings=_naming(found, budget))
+
+
+def _refuse_strange(asked: Request) -> None:
+    """Refuse what is not promised of datasets."""
+    strange = [name for name in asked.values if name not in _UNDERSTOOD]
+    if asked.method != "mondrian":
+        strange.append("method")
+    if strange:
+        raise ParameterError(
+            f"of datasets only k persons are promised, and `{strange[0]}` is not understood",
+            remedy="Leave it out, or release the tables one by one.",
+        )
+    if asked.k is None:
+        raise ParameterError(
+            "it is not said how many persons must look alike", remedy=f"Give {spell('k', 5)}."
+        )
+    if not asked.linkable:
+        if asked.m is not None or asked.pseudonyms or asked.key_file:
+            raise ParameterError(
+                "pseudonyms link the rows of a person, and how many of them may be known must then "
+                "be said",
+                remedy=f"Ask for both ({spell('linkable', True)} {spell('m', 2)}), or leave out "
+                "m, pseudonyms and their key: then tables are released without their keys.",
+            )
+        return
+    known = str(asked.m)
+    if asked.m is None or not (known == "all" or (known.isdigit() and int(known) >= 1)):
+        raise ParameterError(
+            "a dataset whose rows can be linked must say how many rows of a person may be known",
+            remedy=f"Give e.g. {spell('m', 2)}, or {spell('m', 'all')}.",
+        )
+
+
+def _key(asked: Request) -> bytes | None:
+    if not asked.linkable:
+        return None
+    if asked.key_file is None:
+        raise ParameterError(
+            "keys become pseudonyms, which need a secret key",
+            remedy=f"Name its file, e.g. {spell('key_file', 'secret.key')} "
+            "(openssl rand -hex 32, or sfumato keygen).",
+        )
+    return pseudonym_key(asked.key_file)
+
+
+def _published(made: Dataset, exclude: Sequence[str]) -> tuple[Dataset, tuple[str, ...]]:
+    """The tables that are published, and the names of the others."""
+    for name in exclude:
+        if name not in made.tables:
+            raise ParameterError(
+                f"there is no table `{name}`",
+                where=shown(made.name),
+                remedy=did_you_mean(name, made.tables),
+            )
+    assert made.person is not None
+    kept = {n: t for n, t in made.tables.items() if t.publish is not False and n not in exclude}
+    if made.person[0] not in kept:
+        raise ParameterError(
+            f"`{made.person[0]}` is the table of persons and cannot be left out",
+            where=shown(made.name),
+            remedy="Leave out columns of it, or release the other tables one by one.",
+        )
+    smaller = replace(
+        made,
+        tables=kept,
+        references=tuple(r for r in made.references if r.table in kept and r.to in kept),
+    )
+    for name, one in kept.items():
+        if name in smaller.paths:
+            continue
+        if name in made.paths:
+            raise ParameterError(
+                f"`{name}` leads to the person only through a table that is left out",
+                where=shown(made.name),
+                remedy="Publish that table, too, or leave out both.",
+            )
+        if one.publish is None:
+            raise ParameterError(
+                f"`{name}` does not lead to the person, so nothing can be promised about it",
+                where=shown(made.name),
+                remedy=f"Say in the {DESCRIPTION} whether it is copied: [tables.{name}] "
+                f"publish = true, or publish = false. {spell('exclude', [name])} leaves it out, "
+                "too; if it does lead there, declare how: references.",
+            )
+    return smaller, tuple(n for n in made.tables if n not in kept)
+
+
+def _by_table(
+    names: Sequence[str], columns: Mapping[str, tuple[str, ...]], where: str
+) -> dict[str, tuple[str, ...]]:
+    """Columns by their table."""
+    found: dict[str, list[str]] = {}
+    for name in names:
+        table, column = split_name(name, columns, shown(where))
+        found.setdefault(table, []).append(column)
+    return {name: tuple(dict.fromkeys(mine)) for name, mine in found.items()}
+
+
+def _without(made: Dataset, identifiers: Mapping[str, tuple[str, ...]]) -> Dataset:
+    """The dataset without keys and references that are left out."""
+    assert made.person is not None
+    gone = {(name, column) for name, columns in identifiers.items() for column in columns}
+    if made.person in gone:
+        raise ParameterError(
+            f"`{'.'.join(made.person)}` names the persons: it becomes a pseudonym, or is left out "
+            "with all keys",
+            remedy="Take it out of the identifiers.",
+        )
+    smaller = replace(
+        made,
+        tables={
+            n: replace(t, key=None if (n, t.key) in gone else t.key) for n, t in made.tables.items()
+        },
+        references=tuple(
+            r
+            for r in made.references
+            if (r.table, r.column) not in gone and (r.to, r.key) not in gone
+        ),
+    )
+    for name in made.paths:
+        if name not in smaller.paths:
+            raise ParameterError(
+                f"`{name}` would not lead to the person any more",
+                where=shown(made.name),
+                remedy="Keep the columns of its way there; keys become pseudonyms or are left out "
+                "by themselves.",
+            )
+    return smaller
+
+
+def _linked(made: Dataset, pseudonyms: Mapping[str, tuple[str, ...]]) -> dict[str, tuple[str, ...]]:
+    """By table its keys and references, and what else becomes a pseudonym."""
+    assert made.person is not None
+    found: dict[str, tuple[str, ...]] = {}
+    for name, one in made.tables.items():
+        keys = [made.person[1]] if name == made.person[0] else []
+        keys += [one.key] if one.key is not None else []
+        keys += [r.key for r in made.references if r.to == name]
+        keys += [r.column for r in made.references if r.table == name]
+        found[name] = tuple(dict.fromkeys((*keys, *pseudonyms.get(name, ()))))
+    return found
+
+
+def _check_parts(
+    made: Dataset,
+    known: Mapping[str, tuple[str, ...]],
+    linked: Mapping[str, tuple[str, ...]],
+    dropped: Mapping[str, tuple[str, ...]],
+) -> None:
+    """Refuse columns with two parts to play, and quasi-identifiers that nobody is known by."""
+    for name, columns in known.items():
+        if name not in made.paths:
+            raise ColumnError(
+                f"`{name}` does not lead to the person, so nobody is known by its columns",
+                where=shown(made.name),
+                remedy="Declare how it leads there (references), or take it out.",
+            )
+        for column in columns:
+            part = "a key or reference" if column in linked[name] else None
+            part = "left out" if column in dropped.get(name, ()) else part
+            if part is not None:
+                raise ColumnError(
+                    f"column `{name}.{column}` is a quasi-identifier and {part} at the same time",
+                    where=shown(made.name),
+                    remedy="Give it one part.",
+                )
+    for name, columns in dropped.items():
+        both = set(columns) & set(linked[name])
+        if both:
+            raise ColumnError(
+                f"column `{name}.{min(both)}` is left out and a pseudonym at the same time",
+                where=shown(made.name),
+                remedy="Give it one part.",
+            )
+
+
+def _naming(plan: Plan, budget: Budget | None) -> tuple[str, ...]:
+    """Refuse to publish columns that name persons; what is to be said where that is overridden."""
+    guilty: dict[str, str] = {}
+    for name in plan.of_persons:
+        mine = plan.made.tables[name].table
+        gone = {*plan.linked[name], *plan.dropped[name], *plan.known.get(name, ())}
+        kept = [column for column in mine.columns if column not in gone]
+        found = naming_columns(mine, kept, seed=plan.asked.seed, budget=budget)
+        guilty |= {f"{name}.{c}": role.why for c, role in found.items() if named_by(role)}
+    if not guilty:
+        return ()
+    listed = ", ".join(f"`{name}`" for name in guilty)
+    if plan.asked.rows_are_people:
+        return (f"published though they seem to name persons: {listed}",)
+    first = next(iter(guilty))
+    linkable = f", replace them ({spell('pseudonyms', [first])})" if plan.asked.linkable else ""
+    raise ColumnError(
+        f"{listed} would be published and seem to name persons (`{first}`: {guilty[first]})",
+        where=shown(plan.made.name),
+        remedy=f"Leave them out ({spell('identifiers', list(guilty))}){linkable}, or publish them "
+        f"all the same ({spell('rows_are_people', True)}).",
+    )

@@ -1,0 +1,790 @@
+"""Release a dataset: all tables blurred together, verified together, published together or not.
+
+Tables are written beside their final place, read back, and counted by code that did not make them.
+Only if every promise holds does the folder get its name, in one step; in PostgreSQL all tables get
+theirs in one transaction.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Unpack
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+
+from sfumato.addresses import shown
+from sfumato.anonymization.actions import pseudonym_step
+from sfumato.anonymization.pipeline import shape_of, solve
+from sfumato.anonymization.problem import Problem
+from sfumato.anonymization.releasing import as_released, release_of, require_new_names, step_of
+from sfumato.anonymization.request import Request, RequestFields
+from sfumato.budget import Budget
+from sfumato.engines.protocol import Staged
+from sfumato.engines.recoding import Recoding, Step
+from sfumato.engines.writing import check_destination, format_of, synced
+from sfumato.errors import EngineError, ParameterError, PromiseError, spell
+from sfumato.fields import declares
+from sfumato.files import usual_mode, write_text
+from sfumato.hierarchy.labels import as_text
+from sfumato.keyfiles import keyed_digest
+from sfumato.privacy import KAnonymity, compile_rules
+from sfumato.relational.description import (
+    DESCRIPTION,
+    Dataset,
+    Reference,
+    TableOf,
+    dataset,
+    schema_of,
+)
+from sfumato.relational.events import Blurred, blur
+from sfumato.relational.histories import Histories, Part, read_histories
+from sfumato.relational.plan import Plan, plan_of
+from sfumato.relational.promise import LinkedTables, WholeReferences
+from sfumato.release import Certificate, Finding, Release, publish, rehearse
+from sfumato.release.beside import remarks
+from sfumato.release.certificate import certificate_path
+from sfumato.release.place import check_certificate_place
+from sfumato.release.promise import WithoutColumns
+from sfumato.results import Result, plain
+from sfumato.tables import Table, table
+from sfumato.tables.open import is_postgres
+from sfumato.utility import column_losses
+
+__all__ = ["CERTIFICATE", "TableRelease", "TablesRelease", "anonymize", "certificate_of"]
+
+CERTIFICATE = "certificate.json"
+"""What the certificate is called in the folder of a released dataset."""
+_PRIVATE = {"private": True}
+
+
+@dataclass(frozen=True)
+class TableRelease(Result):
+    """What became of one table.
+
+    Attributes
+    ----------
+    rows, left_out
+        Rows of the release, and rows that are missing there.
+    qi, keys, dropped
+        Blurred columns, columns of pseudonyms, and columns that were left out.
+    ncp
+        Normalized certainty penalty of its quasi-identifiers; a row left out costs 1 each.
+    """
+
+    name: str
+    rows: int
+    left_out: int
+    qi: tuple[str, ...]
+    keys: tuple[str, ...]
+    dropped: tuple[str, ...]
+    ncp: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class TablesRelease(Result):
+    """A released dataset, and what it cost.
+
+    Attributes
+    ----------
+    promise
+        ``linkable`` or ``unlinkable``.
+    k, m
+        Measured on the output, and how many rows of a person may be known.
+    persons, person
+        How many there are, and the column that named them.
+    tables, left_out
+        What became of each table, and the tables that are not published.
+    events, events_kept
+        Rows of tables of which something may be known, before and after.
+    findings, verified, output
+        What was checked on the output, whether it was, and where it is.
+    """
+
+    dataset: str
+    promise: str
+    asked: Mapping[str, Any]
+    person: str
+    k: int | None
+    m: int | str | None
+    persons: int
+    tables: tuple[TableRelease, ...]
+    left_out: tuple[str, ...]
+    events: int
+    events_kept: int
+    ncp_own: float | None
+    ncp_events: float | None
+    findings: tuple[Finding, ...] = ()
+    verified: bool = False
+    output: str | None = None
+    warnings: tuple[str, ...] = ()
+    certificate: Certificate | None = field(default=None, metadata=_PRIVATE)
+
+
+@declares(RequestFields)
+def anonymize(
+    source: Any,
+    *,
+    output: str | Path | None = None,
+    config: Request | None = None,
+    exclude: Sequence[str] = (),
+    format: str | None = None,
+    force: bool = False,
+    sign: str | Path | None = None,
+    budget: Budget | None = None,
+    **asked: Unpack[RequestFields],
+) -> TablesRelease:
+    """Blur all tables of a dataset together, so that the promise holds for their joined view.
+
+    Parameters
+    ----------
+    source
+        Anything `sfumato.relational.dataset` opens.
+    output
+        The folder to be, or ``postgresql://…#schema.*`` of the same database; without it nothing is
+        written.
+    config
+        A request; what is given here comes before it.
+    exclude
+        Tables that are not published.
+    format, force, sign
+        The format of all files, whether a released dataset there is replaced, and the key that
+        signs the certificate.
+
+    Examples
+    --------
+    >>> import pyarrow as pa, sfumato as sf
+    >>> sexes, wards = ["F", "F", "M", "M"], ["A", "A", "B", "B", "B"]
+    >>> house = {
+    ...     "person": "patients.id",
+    ...     "tables": {
+    ...         "patients": {"source": pa.table({"id": [1, 2, 3, 4], "sex": sexes})},
+    ...         "visits": {"source": pa.table({"patient": [1, 2, 3, 4, 4], "ward": wards})},
+    ...     },
+    ... }
+    >>> release = sf.relational.anonymize(house, k=2, qi=["patients.sex", "visits.ward"])
+    >>> release.promise, release.k
+    ('unlinkable', 2)
+    """
+    budget = budget or Budget()
+    request = (config or Request()).overridden(asked)
+    with ExitStack() as stack:
+        made = dataset(source, person=request.person)
+        if not isinstance(source, Dataset):
+            stack.callback(made.close)
+        target = None if output is None else os.fspath(output)
+        plan = plan_of(made, request, exclude, budget)
+        _check_place(plan, target, force, sign)
+        if request.linkable:
+            return _linked(plan, target, format, force, sign, budget)
+        return _unlinked(plan, target, format, force, sign, budget)
+
+
+# --- where it goes ---
+
+
+def certificate_of(output: str) -> Path:
+    """Where the certificate of a released dataset lies."""
+    if is_postgres(output):
+        return certificate_path(output.removesuffix(".*"))
+    return Path(output) / CERTIFICATE
+
+
+def _check_place(plan: Plan, output: str | None, force: bool, sign: Any) -> None:
+    """Refuse an output that could not be published in the end."""
+    if output is None:
+        if sign is not None:
+            raise ParameterError(
+                "only a release that is written can be signed",
+                remedy=f"Say where to write it, e.g. {spell('output', 'released')}.",
+            )
+        return
+    engines = [one.table.engine for one in plan.made.tables.values()]
+    if any(engine.kind == "spark" for engine in engines):
+        raise ParameterError(
+            "datasets of Spark are not released: their tables could not appear together",
+            remedy="Write them as Parquet files first, or release the tables one by one.",
+        )
+    if is_postgres(output):
+        if schema_of(output) is None or not all(engine.kind == "postgres" for engine in engines):
+            raise ParameterError(
+                "only a schema of PostgreSQL is released to one, of the same database",
+                where=shown(output),
+                remedy="Write -o postgresql://host/database#schema.*, or the name of a folder.",
+            )
+        if not plan.asked.linkable:
+            raise ParameterError(
+                "in a database only whole histories are released together",
+                where=shown(output),
+                remedy=f"Ask for {spell('linkable', True)} {spell('m', 1)}, or write a folder.",
+            )
+        check_certificate_place(certificate_of(output), force=force, sign=sign)
+        return
+    place = Path(output)
+    check_destination(str(place / "x") if place.is_dir() else str(place), force=True)
+    inputs = [path for engine in engines for path in engine.paths]
+    if place.is_dir() and any(place.resolve() in Path(p).resolve().parents for p in inputs):
+        raise ParameterError(
+            "this folder holds the tables being read", where=output, remedy="Name another one."
+        )
+    if os.path.lexists(place):
+        if not force:
+            raise ParameterError(
+                "there is something of this name already",
+                where=output,
+                remedy="Choose another name, or replace a released dataset with --force "
+                "(force=True).",
+            )
+        if place.is_symlink() or not (place / CERTIFICATE).is_file():
+            raise ParameterError(
+                "this is no released dataset, and nothing else is replaced",
+                where=output,
+                remedy="Choose another name, or remove it yourself.",
+            )
+    check_certificate_place(place / "x", force=True, sign=sign)
+
+
+def _file_name(one: TableOf, format: str | None) -> str:
+    """The file of a table in a release: of the kind it has, where that can be written."""
+    if format is not None:
+        return f"{one.name}.{format.lower().lstrip('.')}"
+    if one.file is not None:
+        parts = one.file.split(".")[1:]
+        ending = ".".join(parts[-2:] if parts[-1:] in (["gz"], ["zst"]) else parts[-1:])
+        try:
+            format_of(f"x.{ending}")
+            return f"{one.name}.{ending}"
+        except ParameterError:
+            pass
+    return f"{one.name}.parquet"
+
+
+@contextmanager
+def _appearing(output: str | None) -> Iterator[Path]:
+    """A folder beside the final place, which gets that name when the block ends well."""
+    if output is None:
+        with tempfile.TemporaryDirectory(prefix="sfumato-") as passing:
+            yield Path(passing)
+        return
+    place = Path(output)
+    folder = Path(tempfile.mkdtemp(prefix=f".{place.name}.", dir=place.parent))
+    try:
+        yield folder
+        mode = usual_mode()
+        folder.chmod(mode | (mode & 0o444) >> 2)
+        synced(folder)
+        if place.is_dir():  # a released dataset, which may be replaced
+            aside = Path(tempfile.mkdtemp(prefix=f".{place.name}.", dir=place.parent))
+            os.rename(place, aside / "replaced")
+            try:
+                os.rename(folder, place)
+            except OSError:
+                os.rename(aside / "replaced", place)
+                raise
+            finally:
+                shutil.rmtree(aside, ignore_errors=True)
+        else:
+            os.rename(folder, place)
+        synced(place.parent)
+    except OSError as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise EngineError(
+            f"the released dataset could not be put in place ({error.strerror})",
+            where=output,
+            remedy="Check that the folder may be written to and has space.",
+        ) from error
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+# --- rows that can be linked ---
+
+
+def _linked(
+    plan: Plan, output: str | None, format: str | None, force: bool, sign: Any, budget: Budget
+) -> TablesRelease:
+    histories = read_histories(plan.made, plan.known, plan.keys, plan.of_persons, budget)
+    requests = {name: plan.request(name) for name in histories.parts}
+    problems = {
+        name: _problem(part, requests[name], budget) for name, part in histories.parts.items()
+    }
+    blurred = blur(histories, problems, plan.asked.k, plan.m, budget)
+    recodings = _recodings(plan, histories, requests, blurred)
+    promises = _promises(plan, histories, requests, recodings)
+    release = _foreseen(plan, histories, blurred)
+    remote = output is not None and is_postgres(output)
+    if output is None and any(
+        t.table.engine.capabilities.remote for t in plan.made.tables.values()
+    ):
+        return release
+    with ExitStack() as stack:
+        folder = Path()
+        if not remote:
+            folder = stack.enter_context(_appearing(output))
+        places = {n: _place(plan, n, output if remote else None, folder, format) for n in recodings}
+        staged: dict[str, Staged] = {}
+        for name, recoding in recodings.items():
+            budget.progress(f"writing {name}")
+            engine = plan.made.tables[name].table.engine
+            staged[name] = engine.stage(recoding, places[name], budget=budget.unhurried())
+            stack.callback(staged[name].discard)
+        written = {name: Table(one.engine()) for name, one in staged.items()}
+        release = _checked(plan, release, promises, written, budget)
+        formulas = sum(one.formulas or 0 for one in staged.values())
+        if formulas:
+            told = f"{formulas:,} cells or headings begin like formulas, which spreadsheets run"
+            release = replace(release, warnings=(*release.warnings, told))
+        if output is None:
+            return release
+        sealed = _sealed(plan, release, promises, written, places, output)
+        sealed = sealed if sign is None else sealed.signed_with(sign)
+        description = _description(plan, places).to_toml()
+        if remote:
+            _commit_together(list(staged.values()), sealed, certificate_of(output), force)
+        else:
+            for one in staged.values():
+                one.commit(force=False)
+            write_text(folder / DESCRIPTION, description)
+            sealed.write(folder / CERTIFICATE)
+    return replace(release, output=shown(output), certificate=sealed)
+
+
+def _place(plan: Plan, name: str, schema: str | None, folder: Path, format: str | None) -> str:
+    if schema is not None:
+        doubled = name.replace('"', '""')
+        return f'{schema.partition("#")[0]}#"{schema_of(schema)}"."{doubled}"'
+    return str(folder / _file_name(plan.made.tables[name], format))
+
+
+def _commit_together(
+    staged: Sequence[Staged], sealed: Certificate, beside: Path, force: bool
+) -> None:
+    from sfumato.engines.postgres import commit_together
+
+    sealed.write(beside)
+    try:
+        commit_together(staged, force=force)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+
+
+def _problem(part: Part, request: Request, budget: Budget) -> Problem:
+    """How the quasi-identifiers of a table may be blurred."""
+    shapes, held = {}, {}
+    for name in part.qi:
+        values = part.entries.values_of(name)
+        codes = part.entries.column(name)[part.entry].astype(np.int64)
+        pairs = np.unique(np.stack([codes, part.person], axis=1), axis=0)
+        held[name] = np.bincount(pairs[:, 0], minlength=len(values)).astype(np.int64)
+        shapes[name] = shape_of(request, name, values, held[name], request.k)[0]
+    return Problem(
+        entries=part.entries,
+        qi=part.qi,
+        sensitive=(),
+        shapes=shapes,
+        rules=compile_rules([KAnonymity(request.k or 1)]),
+        weights=dict(request.weights),
+        budget=budget,
+        seed=request.seed,
+        sets=(part.qi,),
+        held=held,
+    )
+
+
+def _recodings(
+    plan: Plan, histories: Histories, requests: Mapping[str, Request], blurred: Blurred
+) -> dict[str, Recoding]:
+    """By published table how it becomes what is written."""
+    assert plan.key is not None
+    found: dict[str, Recoding] = {}
+    for name, one in plan.made.tables.items():
+        steps: list[Step] = []
+        parted: list[str] = []
+        if name in blurred.solutions:
+            step = step_of(blurred.solutions[name], requests[name])
+            steps.append(step)
+            parted = as_released(requests[name], step.cells)[0] if histories.parts[name].qi else []
+            require_new_names(set(step.cells) - set(histories.parts[name].qi), one.table)
+        steps += [pseudonym_step(one.table, column, plan.key) for column in plan.linked[name]]
+        found[name] = Recoding(tuple(steps), (*plan.dropped[name], *parted))
+    return found
+
+
+def _promises(
+    plan: Plan,
+    histories: Histories,
+    requests: Mapping[str, Request],
+    recodings: Mapping[str, Recoding],
+) -> list[Any]:
+    """What must hold of the output."""
+    shown_as = {
+        part.name: as_released(requests[part.name], recodings[part.name].written)[1][0]
+        for part in histories.parts.values()
+        if part.qi
+    }
+    own = plan.person[0]
+    links = [r for r in plan.made.references if r.table in histories.parts]
+    linked = LinkedTables(
+        plan.asked.k,
+        plan.m,
+        plan.person,
+        shown_as.get(own, ()),
+        {name: columns for name, columns in shown_as.items() if name != own},
+        tuple((r.table, r.column, r.to, r.key) for r in links if r.to in histories.parts),
+        {name: plan.keys[name] for name in histories.parts},
+    )
+    whole = WholeReferences(
+        tuple((r.table, r.column, r.to, r.key, r.orphans) for r in plan.made.references)
+    )
+    return [linked, whole]
+
+
+def _foreseen(plan: Plan, histories: Histories, blurred: Blurred) -> TablesRelease:
+    """What becomes of the dataset, before it is written."""
+    tables, losses = [], {}
+    for name, one in plan.made.tables.items():
+        part = histories.parts.get(name)
+        kept = blurred.kept.get(name)
+        rows = one.table.rows
+        stay = rows if kept is None else int(kept.sum())
+        ncp = None
+        if part is not None and part.qi:
+            lost = column_losses(blurred.solutions[name].view)
+            ncp = losses[name] = float(np.mean([lost[column] for column in part.qi]))
+        tables.append(
+            TableRelease(
+                name,
+                stay,
+                rows - stay,
+                plan.known.get(name, ()),
+                plan.linked[name],
+                plan.dropped[name],
+                ncp,
+            )
+        )
+    events = [part.name for part in histories.events]
+    weights = {name: len(histories.parts[name].entry) for name in events}
+    total = sum(weights.values())
+    return TablesRelease(
+        dataset=shown(plan.made.name),
+        promise="linkable",
+        asked=plan.asked.to_dict(),
+        person=".".join(plan.person),
+        k=plan.asked.k,
+        m="all" if plan.m is None else plan.m,
+        persons=histories.persons,
+        tables=tuple(tables),
+        left_out=plan.left_out,
+        events=total,
+        events_kept=sum(int(blurred.kept[name].sum()) for name in events),
+        ncp_own=losses.get(plan.person[0]),
+        ncp_events=sum(losses[n] * w for n, w in weights.items()) / total if total else None,
+        warnings=(*plan.warnings, *_told(plan, histories)),
+    )
+
+
+def _told(plan: Plan, histories: Histories) -> Iterator[str]:
+    """What is to be said about a release."""
+    for part in histories.parts.values():
+        if part.nobodys:
+            yield (
+                f"{part.nobodys:,} rows of `{part.name}` belong to nobody in `{plan.person[0]}` "
+                "and are left out"
+            )
+    for name in plan.of_persons[1:]:
+        if not plan.known.get(name):
+            yield (
+                f"no quasi-identifier of `{name}` is named: its rows are published under "
+                "pseudonyms, and nothing is promised to who knows something of them"
+            )
+    for one in plan.made.references:
+        if one.table == plan.person[0]:
+            yield (
+                f"`{one.table}.{one.column}` stays as a pseudonym: which persons share it can be "
+                "seen, and that is not counted among what is known"
+            )
+
+
+def _checked(
+    plan: Plan,
+    release: TablesRelease,
+    promises: Sequence[Any],
+    written: Mapping[str, Table],
+    budget: Budget,
+) -> TablesRelease:
+    """The release with what was counted on the output, if that keeps every promise."""
+    budget.progress("verifying")
+    findings = [promise.check(written, budget.unhurried()) for promise in promises]
+    for name, columns in plan.dropped.items():
+        if columns:
+            finding = WithoutColumns(columns).check(written[name])
+            findings.append(replace(finding, say=f"{name}: {finding.say}"))
+    broken = [finding for finding in findings if not finding.holds]
+    if broken:
+        raise PromiseError(
+            "nothing was published: " + "; ".join(finding.say for finding in broken),
+            where=shown(plan.made.name),
+            remedy=" ".join(finding.remedy for finding in broken if finding.remedy) or None,
+        )
+    told = []
+    for name, columns in plan.known.items():
+        mine = written[name]
+        shown_columns = [c for c in columns if c in mine.columns]
+        said = remarks(mine, (shown_columns,), (), plan.linked[name], (), budget)[1]
+        told += [f"{name}: {one}" for one in said]
+    return replace(
+        release,
+        k=findings[0].measured["k"],
+        findings=tuple(findings),
+        verified=True,
+        warnings=(*release.warnings, *told),
+    )
+
+
+def _sealed(
+    plan: Plan,
+    release: TablesRelease,
+    promises: Sequence[Any],
+    written: Mapping[str, Table],
+    places: Mapping[str, str],
+    output: str,
+) -> Certificate:
+    """One certificate for the whole."""
+    answered = zip(promises, release.findings, strict=False)
+    told = [
+        {"kind": one.kind, **one.to_dict(), "measured": plain(finding.measured)}
+        for one, finding in answered
+    ]
+    told += [
+        {"kind": "without-columns", "table": name, "columns": list(columns), "measured": {}}
+        for name, columns in plan.dropped.items()
+        if columns
+    ]
+    return _certificate(plan, release, told, written, places, output)
+
+
+def _certificate(
+    plan: Plan,
+    release: TablesRelease,
+    promises: Sequence[Mapping[str, Any]],
+    written: Mapping[str, Table],
+    places: Mapping[str, str],
+    output: str,
+) -> Certificate:
+    home = ("seed", "key_file")
+    asked = {n: v for n, v in release.asked.items() if n not in home}
+    if isinstance(asked.get("hierarchies"), str):
+        asked["hierarchies"] = os.path.basename(asked["hierarchies"].rstrip("/"))
+    inputs = {n: t.table.fingerprint() for n, t in plan.made.tables.items()}
+    return Certificate.of(
+        method="linked tables" if plan.asked.linkable else "tables without keys",
+        asked=asked,
+        qi=[[f"{n}.{c}" for n, columns in plan.known.items() for c in columns]],
+        k=release.k,
+        rows=sum(one.rows for one in written.values()),
+        suppressed_rows=sum(one.left_out for one in release.tables),
+        input={
+            "name": os.path.basename(shown(plan.made.name)),
+            "columns": plan.made.columns(),
+            "fingerprint": keyed_digest(repr(sorted(inputs.items()))),
+        },
+        output={
+            "name": os.path.basename(shown(output)),
+            "tables": {
+                name: {
+                    "file": os.path.basename(places[name]) if "://" not in places[name] else name,
+                    "fingerprint": one.fingerprint(),
+                    "rows": one.rows,
+                    "columns": list(one.columns),
+                }
+                for name, one in written.items()
+            },
+        },
+        promises=list(promises),
+    )
+
+
+def _description(plan: Plan, places: Mapping[str, str]) -> Dataset:
+    """The released dataset as its description tells it."""
+    linked = plan.asked.linkable
+    tables = {
+        n: replace(t, file=os.path.basename(places[n]), key=t.key if linked else None, publish=None)
+        for n, t in plan.made.tables.items()
+    }
+    references: tuple[Reference, ...] = plan.made.references if linked else ()
+    return Dataset("", tables, references, plan.person if linked else None)
+
+
+# --- rows that cannot be linked ---
+
+
+def _unlinked(
+    plan: Plan, output: str | None, format: str | None, force: bool, sign: Any, budget: Budget
+) -> TablesRelease:
+    """Every table by itself, without keys: k different persons in every class of it."""
+    if any(t.table.engine.capabilities.remote for t in plan.made.tables.values()):
+        raise ParameterError(
+            "tables of a database are released without their keys one by one",
+            where=shown(plan.made.name),
+            remedy="Name the column of the person (sfumato anonymize … --person), or ask for "
+            f"whole histories ({spell('linkable', True)} {spell('m', 1)}).",
+        )
+    with _appearing(output) as folder:
+        tables, findings, warnings = [], [], list(plan.warnings)
+        promises: list[Mapping[str, Any]] = []
+        written, places = {}, {}
+        owners: dict[str, list[str | None]] = {}
+        losses: dict[str, tuple[float, int]] = {}
+        for name, one in plan.made.tables.items():
+            places[name] = str(folder / _file_name(one, format))
+            release, lost = _without_keys(plan, name, places[name], owners, budget)
+            assert release.certificate is not None
+            (folder / f"{name}.{CERTIFICATE}").unlink()
+            findings += [replace(f, say=f"{name}: {f.say}") for f in release.findings]
+            warnings += [f"{name}: {told}" for told in release.warnings]
+            if lost:
+                warnings.append(
+                    f"{lost:,} rows of `{name}` belong to nobody in `{plan.person[0]}` and are "
+                    "left out"
+                )
+            promises += [{**p, "table": name} for p in release.certificate.body["promises"]]
+            rows = one.table.rows
+            ncp = release.utility.get("certainty_penalty")
+            if ncp is not None and plan.known.get(name):
+                losses[name] = (float(ncp), rows)
+            tables.append(
+                TableRelease(
+                    name,
+                    release.rows,
+                    rows - release.rows,
+                    plan.known.get(name, ()),
+                    (),
+                    plan.dropped[name],
+                    ncp if plan.known.get(name) else None,
+                )
+            )
+            written[name] = table(places[name])
+        events = [t for t in tables if t.qi and t.name != plan.person[0]]
+        weight = sum(losses[t.name][1] for t in events if t.name in losses)
+        made = TablesRelease(
+            dataset=shown(plan.made.name),
+            promise="unlinkable",
+            asked=plan.asked.to_dict(),
+            person=".".join(plan.person),
+            k=min(f.class_sizes[0] or 0 for f in findings if f.class_sizes is not None),
+            m=None,
+            persons=plan.made.tables[plan.person[0]].table.rows,
+            tables=tuple(tables),
+            left_out=plan.left_out,
+            events=sum(plan.made.tables[t.name].table.rows for t in events),
+            events_kept=sum(t.rows for t in events),
+            ncp_own=losses.get(plan.person[0], (None, 0))[0],
+            ncp_events=sum(losses[t.name][0] * losses[t.name][1] for t in events) / weight
+            if weight
+            else None,
+            findings=tuple(findings),
+            verified=True,
+            warnings=tuple(dict.fromkeys(warnings)),
+        )
+        sealed = None
+        if output is not None:
+            sealed = _certificate(plan, made, promises, written, places, output)
+            sealed = sealed if sign is None else sealed.signed_with(sign)
+            write_text(folder / DESCRIPTION, _description(plan, places).to_toml())
+            sealed.write(folder / CERTIFICATE)
+        for opened in written.values():
+            opened.close()
+    return replace(made, output=None if output is None else shown(output), certificate=sealed)
+
+
+def _without_keys(
+    plan: Plan, name: str, place: str, owners: dict[str, list[str | None]], budget: Budget
+) -> tuple[Release, int]:
+    """One table without its keys, released; and rows that belong to nobody.
+
+    Rows come in the order of what they show: their own could tell whose they are.
+    """
+    rows, lost = plan.made.tables[name].table.to_arrow(), 0
+    drop, person = list(plan.dropped[name]), None
+    if name in plan.made.paths:
+        mine = _owners(plan, name, owners)
+        lost = mine.count(None)
+        person = ".".join(plan.person)
+        while person in rows.column_names:
+            person += "'"
+        column = pa.array(mine, pa.string())
+        rows = rows.append_column(person, column).filter(column.is_valid())
+    planned = _planned(plan, name, rows, drop, person, budget)
+    shown_rows = rehearse(planned, budget=budget).to_arrow()
+    if shown_rows.num_rows != rows.num_rows:
+        raise PromiseError(
+            f"rows of `{name}` would have to be left out",
+            where=shown(plan.made.name),
+            remedy="Ask for a smaller k, or for whole histories.",
+        )
+    order = _order(shown_rows)
+    planned = _planned(plan, name, rows.take(order), drop, person, budget)
+    beside = Path(place).parent / f"{name}.{CERTIFICATE}"
+    return publish(planned, place, certificate=beside, budget=budget), lost
+
+
+def _order(rows: pa.Table) -> pa.Array:
+    """The order of rows by what they show."""
+    if not rows.num_columns:
+        return pa.array(range(rows.num_rows), pa.int64())
+    texts = [as_text(one.combine_chunks()) for one in rows.columns]
+    named = pa.table(texts, names=[str(at) for at in range(len(texts))])
+    return pa.compute.sort_indices(named, sort_keys=[(n, "ascending") for n in named.column_names])
+
+
+def _planned(
+    plan: Plan,
+    name: str,
+    rows: pa.Table,
+    drop: Sequence[str],
+    person: str | None,
+    budget: Budget,
+) -> Release:
+    """How one table is released: blurred, or only without its keys."""
+    opened = table(rows)
+    if not plan.known.get(name):
+        gone = (*drop, *((person,) if person is not None else ()))
+        promises = (WithoutColumns(gone),) if gone else ()
+        facts: dict[str, Any] = {"method": "copy", "asked": {}, "promises": promises}
+        return Release.planned(opened, Recoding((), gone), **facts)
+    at = replace(plan.made.tables[name], table=opened)
+    there = replace(plan, made=replace(plan.made, tables={**plan.made.tables, name: at}))
+    request = there.request(name, identifiers=list(drop), person=person)
+    return release_of(opened, request, solve(opened, request, budget))
+
+
+def _owners(plan: Plan, name: str, known: dict[str, list[str | None]]) -> list[str | None]:
+    """The person of each row, in the order of the rows; None where they belong to nobody."""
+    if name not in known:
+        mine, steps = plan.made.tables[name].table, plan.made.steps
+        if name == plan.person[0]:
+            known[name] = _cells(mine, plan.person[1])
+        else:
+            step = steps[name]
+            there = _cells(plan.made.tables[step.to].table, step.key)
+            owner = dict(zip(there, _owners(plan, step.to, known), strict=True))
+            known[name] = [
+                None if cell is None else owner.get(cell) for cell in _cells(mine, step.column)
+            ]
+    return known[name]
+
+
+def _cells(mine: Table, column: str) -> list[str | None]:
+    cells: list[str | None] = []
+    for batch in mine.batches([column]):
+        cells += as_text(batch.column(0)).to_pylist()
+    return cells

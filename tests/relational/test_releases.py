@@ -1,0 +1,111 @@
+"""Released datasets: whatever any attacker knows, k persons remain, and references stay whole."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import sfumato as sf
+from houses import fewest_left, orphans, random_house
+from sfumato.errors import SfumatoError
+
+
+@pytest.fixture(scope="module")
+def key(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("key") / "secret.key"
+    place.write_text("5b1f0c9ae37d42886f10d9c4b7a2e35d8c61f4907ab35e2dd08f9b16c7423ae5")
+    place.chmod(0o600)
+    return place
+
+
+def read(folder: Path) -> dict[str, list[dict[str, Any]]]:
+    """The tables of a released dataset, by nothing but their files."""
+    return {one.stem: pq.read_table(one).to_pylist() for one in folder.glob("*.parquet")}
+
+
+def check(seed: int, folder: Path, key: Path) -> int:
+    """Release a random house; how many rows stayed."""
+    house = random_house(seed)
+    before = {n: t["source"].to_pylist() for n, t in house.described["tables"].items()}
+    release = sf.relational.anonymize(
+        house.described,
+        qi=house.qi,
+        k=house.k,
+        m="all" if house.m is None else house.m,
+        linkable=True,
+        key_file=key,
+        output=folder,
+    )
+    after = read(folder)
+    assert set(after) == set(before)
+    assert fewest_left(after, house.qi, house.m) >= house.k
+    led_nowhere = orphans(before)
+    for reference, number in orphans(after).items():
+        assert number <= led_nowhere[reference], reference
+    secrets = {str(cell) for row in before["patients"] for cell in [row["id"]]}
+    shown = {
+        str(row[c]) for rows in after.values() for row in rows for c in row if c.endswith("id")
+    }
+    assert not secrets & shown
+    assert sf.relational.verify(folder).holds
+    for name, rows in before.items():
+        assert len(after[name]) <= len(rows)
+    assert release.events_kept == sum(
+        len(after[name]) for name in {c.partition(".")[0] for c in house.qi} - {"patients"}
+    )
+    return release.events_kept
+
+
+def test_random_datasets_leave_every_attacker_k_persons(tmp_path: Path, key: Path) -> None:
+    kept = [check(seed, tmp_path / str(seed), key) for seed in range(40)]
+    assert sum(kept) > 200, "hardly anything is released"
+
+
+@pytest.mark.slow
+def test_many_random_datasets_leave_every_attacker_k_persons(tmp_path: Path, key: Path) -> None:
+    for seed in range(40, 500):
+        check(seed, tmp_path / str(seed), key)
+
+
+def test_brute_force_finds_a_broken_promise() -> None:
+    tables = {
+        "patients": [{"id": n, "sex": "F", "age": 1} for n in range(3)],
+        "admissions": [
+            {"id": 10 + n, "patient_id": n, "ward_id": 0, "day": n // 2} for n in range(3)
+        ],
+        "wards": [{"id": 0}],
+    }
+    qi = ["patients.sex", "admissions.day"]
+    assert fewest_left(tables, qi, 1) == 1
+    assert fewest_left(tables, qi[:1], 1) == 3
+
+
+def test_links_between_rows_are_part_of_what_is_known() -> None:
+    """Two drugs on one stay and two drugs on two stays are told apart by their keys."""
+    described = {
+        "person": "patients.id",
+        "tables": {
+            "patients": {"source": pa.table({"id": [0, 1, 2, 3]})},
+            "admissions": {
+                "source": pa.table(
+                    {"id": list(range(10, 18)), "patient_id": [0, 0, 1, 1, 2, 2, 3, 3]}
+                )
+            },
+            "prescriptions": {
+                "source": pa.table(
+                    {"admission_id": [10, 10, 12, 12, 14, 15, 16, 17], "drug": ["a"] * 8}
+                )
+            },
+        },
+    }
+    found = sf.relational.dataset(described)
+    assert {one.say for one in found.references} == {
+        "admissions.patient_id → patients.id",
+        "prescriptions.admission_id → admissions.id",
+    }
+    with pytest.raises(SfumatoError, match="key"):
+        sf.relational.anonymize(found, qi=["prescriptions.drug"], k=3, m=2, linkable=True)
