@@ -160,6 +160,29 @@ class Dataset:
                 told[name] = tuple(way)
         return told
 
+    def domain(self, name: str, column: str) -> str:
+        """The key that the cells of a column are, as ``table.column``; empty where they are none.
+
+        Examples
+        --------
+        >>> import pyarrow as pa, sfumato as sf
+        >>> house = sf.relational.dataset({"tables": {
+        ...     "patients": {"source": pa.table({"id": [1, 2]})},
+        ...     "visits": {"source": pa.table({"patient": [1, 2], "ward": ["A", "B"]})},
+        ... }})
+        >>> house.domain("visits", "patient"), house.domain("visits", "ward")
+        ('patients.id', '')
+        """
+        to = {(r.table, r.column): (r.to, r.key) for r in self.references}
+        at, passed = (name, column), set()
+        while at in to and at not in passed:
+            passed.add(at)
+            at = to[at]
+        keys = {(n, t.key) for n, t in self.tables.items()} | {
+            (r.to, r.key) for r in self.references
+        }
+        return ".".join(at) if at in keys or at == self.person else ""
+
     def columns(self) -> list[str]:
         """All columns, each with its table before it."""
         return [f"{t.name}.{column}" for t in self.tables.values() for column in t.table.columns]

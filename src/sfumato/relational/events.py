@@ -78,11 +78,11 @@ def blur(
             else "There is nobody to release.",
         )
     events = histories.events
-    lengths = sum(
-        np.bincount(part.person[part.person >= 0], minlength=histories.persons) for part in events
-    )
-    if events:
-        require_countable(np.asarray(lengths), m)
+    lengths = np.zeros(histories.persons, dtype=np.int64)
+    for part in events:
+        lengths += np.bincount(part.person[part.person >= 0], minlength=histories.persons)
+    m = None if m is None else min(m, int(lengths.max(initial=0)))
+    require_countable(lengths, m)
     own = histories.own
     classes = _own_classes(problems[own.name], own, k, bool(events))
     rows = _Rows.read(histories, problems)

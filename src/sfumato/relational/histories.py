@@ -87,15 +87,15 @@ class Histories:
 
 
 class _Tokens:
-    """One number for each text, whichever column it stands in: pseudonyms are equal likewise."""
+    """One number for each text that is the same key: pseudonyms are equal likewise."""
 
     def __init__(self) -> None:
-        self._numbers: dict[str, int] = {}
+        self._numbers: dict[tuple[str, str], int] = {}
 
-    def of(self, codes: Array, values: Any) -> Array:
+    def of(self, codes: Array, values: Any, domain: str) -> Array:
         texts = as_text(values).to_pylist()
         numbers = [
-            NOBODY if one is None else self._numbers.setdefault(one, len(self._numbers))
+            NOBODY if one is None else self._numbers.setdefault((domain, one), len(self._numbers))
             for one in texts
         ]
         return np.array([*numbers, NOBODY], dtype=np.int64)[codes.astype(np.int64)]
@@ -134,7 +134,10 @@ def read_histories(
         entries = mine.classes(tuple(dict.fromkeys(columns)), budget=budget)
         assert entries.counts is not None
         entry = np.repeat(np.arange(entries.entries), entries.counts)
-        shown = {n: tokens.of(entries.column(n), entries.values_of(n))[entry] for n in links}
+        shown = {
+            n: tokens.of(entries.column(n), entries.values_of(n), made.domain(name, n))[entry]
+            for n in links
+        }
         if name == root:
             person = np.arange(len(entry))
         else:

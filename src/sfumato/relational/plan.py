@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hmac
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -71,6 +72,17 @@ class Plan:
     def of_persons(self) -> list[str]:
         """The tables that lead to the person, the person's own first."""
         return [self.person[0], *self.made.steps]
+
+    def key_of(self, name: str, column: str) -> bytes:
+        """The key of the pseudonyms of a column: one for each key of the dataset.
+
+        Patient 3 and ward 3 must not get the same pseudonym: whoever knows the ward would know her.
+        """
+        assert self.key is not None
+        domain = self.made.domain(name, column)
+        if not domain:
+            return self.key
+        return hmac.digest(self.key, b"sfumato: a key of a dataset\0" + domain.encode(), "sha256")
 
     @property
     def keys(self) -> dict[str, tuple[str, ...]]:
@@ -146,6 +158,7 @@ def plan_of(
     """
     _refuse_strange(asked)
     require_person(made)
+    whole = made
     made, left_out = _published(made, exclude)
     assert made.person is not None
     columns = {n: t.table.columns for n, t in made.tables.items()}
@@ -164,6 +177,11 @@ def plan_of(
             "of a dataset one set of quasi-identifiers is asked for, their tables before them",
             remedy=f"Name them, e.g. {spell('qi', ['patients.birth_date', 'conditions.code'])}.",
         )
+    for one in whole.references:  # what refers to a table that is left out leads nowhere
+        spoken = (*known.get(one.table, ()), *linked.get(one.table, ()))
+        if one.to in left_out and one.table in made.tables and one.column not in spoken:
+            mine = identifiers.get(one.table, ())
+            identifiers[one.table] = tuple(dict.fromkeys((*mine, one.column)))
     _check_parts(made, known, linked, identifiers)
     if not asked.linkable:
         dropped = {

@@ -135,7 +135,7 @@ class LinkedTables:
     @classmethod
     def from_dict(cls, parameters: Mapping[str, Any]) -> Self:
         table, column = parameters["person"]
-        return cls(
+        made = cls(
             int(parameters["k"]),
             None if parameters["m"] is None else int(parameters["m"]),
             (str(table), str(column)),
@@ -144,15 +144,23 @@ class LinkedTables:
             tuple((str(t), str(c), str(to), str(key)) for t, c, to, key in parameters["links"]),
             {str(n): tuple(map(str, c)) for n, c in parameters["keys"].items()},
         )
+        named = {n for t, _, to, _ in made.links for n in (t, to)}
+        if not {made.person[0], *made.events, *named} <= set(made.keys):
+            raise ValueError("tables without keys")
+        if column not in made.keys[made.person[0]] or (made.m is not None and made.m < 0):
+            raise ValueError("no person")
+        return made
 
     def check(self, tables: Mapping[str, Table], budget: Budget | None = None) -> Finding:
         """Count who has what."""
         own, histories, lost = self._read(tables, budget)
-        require_countable(np.array([len(rows) for rows in histories.values()]), self.m)
+        lengths = np.array([len(rows) for rows in histories.values()], dtype=np.int64)
+        most = None if self.m is None else min(self.m, int(lengths.max(initial=0)))
+        require_countable(lengths, most)
         support: Counter[Any] = Counter()
         items: dict[Any, int] = {}
         for person, mine in own.items():
-            support.update((mine, one) for one in self._known(histories[person], items))
+            support.update((mine, one) for one in self._known(histories[person], most, items))
         fewest = min(support.values(), default=None)
         failing = sum(number < self.k for number in support.values())
         many = "all" if self.m is None else f"any {self.m}"
@@ -259,12 +267,12 @@ class LinkedTables:
                 for further in self._ways(to, passed | {name}):
                     yield (column, *further)
 
-    def _known(self, rows: list[_Row], items: dict[Any, int]) -> set[Any]:
+    def _known(self, rows: list[_Row], most: int | None, items: dict[Any, int]) -> set[Any]:
         """What may be known of a person's rows; nothing of them is known by somebody, too."""
         mine = [items.setdefault((r.cells, tuple(sorted(r.keys))), len(items)) for r in rows]
         held = Counter(text for row in rows for text in set(row.keys.values()))
         shared = {text for text, number in held.items() if number > 1}
-        if self.m is None:
+        if most is None:
             if shared:
                 raise ColumnError(
                     "whole histories cannot be compared where their rows show the same keys",
@@ -273,7 +281,7 @@ class LinkedTables:
             return {tuple(sorted(mine))}
         found: set[Any] = {()}
         keys = [{way: t for way, t in row.keys.items() if t in shared} for row in rows]
-        for size in range(1, self.m + 1):
+        for size in range(1, most + 1):
             if shared:
                 pairs = list(zip(mine, keys, strict=True))
                 found.update(_seen_of(some) for some in combinations(pairs, size))

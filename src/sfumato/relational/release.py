@@ -404,7 +404,6 @@ def _recodings(
     plan: Plan, histories: Histories, requests: Mapping[str, Request], blurred: Blurred
 ) -> dict[str, Recoding]:
     """By published table how it becomes what is written."""
-    assert plan.key is not None
     found: dict[str, Recoding] = {}
     for name, one in plan.made.tables.items():
         steps: list[Step] = []
@@ -414,7 +413,10 @@ def _recodings(
             steps.append(step)
             parted = as_released(requests[name], step.cells)[0] if histories.parts[name].qi else []
             require_new_names(set(step.cells) - set(histories.parts[name].qi), one.table)
-        steps += [pseudonym_step(one.table, column, plan.key) for column in plan.linked[name]]
+        steps += [
+            pseudonym_step(one.table, column, plan.key_of(name, column))
+            for column in plan.linked[name]
+        ]
         found[name] = Recoding(tuple(steps), (*plan.dropped[name], *parted))
     return found
 
@@ -658,7 +660,7 @@ def _unlinked(
                 )
             promises += [{**p, "table": name} for p in release.certificate.body["promises"]]
             rows = one.table.rows
-            ncp = release.utility.get("certainty_penalty")
+            ncp = release.utility.get("ncp")
             if ncp is not None and plan.known.get(name):
                 losses[name] = (float(ncp), rows)
             tables.append(

@@ -1,0 +1,117 @@
+"""All tables appear together or not at all, whatever happens meanwhile."""
+
+from __future__ import annotations
+
+import hashlib
+import multiprocessing
+import random
+import shutil
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import killed_house
+import sfumato as sf
+from sfumato.errors import ParameterError, PromiseError
+from sfumato.relational import release as releasing
+from sfumato.release import Finding
+
+
+def digest(folder: Path) -> dict[str, str]:
+    return {
+        one.name: hashlib.sha256(one.read_bytes()).hexdigest() for one in sorted(folder.iterdir())
+    }
+
+
+def killed(times: int, house: Path, key: Path, tmp_path: Path) -> None:
+    """Kill releases at any moment; each left all tables or none."""
+    asked: dict[str, Any] = {"qi": ["patients.sex", "visits.ward"], "k": 2, "m": 2}
+    whole = tmp_path / "whole"
+    sf.relational.anonymize(house, linkable=True, key_file=key, output=whole, **asked)
+    expected = {n: d for n, d in digest(whole).items() if n != "certificate.json"}
+    assert len(expected) == 4
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["killed_house", "sfumato.relational"])
+    chance, there, took = random.Random(0), 0, 2.0
+    folder = tmp_path / "out"
+    for turn in range(times):
+        folder.mkdir()
+        output = folder / "released"
+        began = context.Event()
+        process = context.Process(
+            target=killed_house.write, args=(str(house), str(output), str(key), began)
+        )
+        process.start()
+        assert began.wait(60)
+        start = time.monotonic()
+        if turn == 0:  # how long it takes, to spread the others over it
+            process.join(120)
+            took = time.monotonic() - start
+        else:
+            process.join(chance.uniform(0, 1.1 * took))
+        process.kill()
+        process.join(60)
+        if output.exists():
+            there += 1
+            found = digest(output)
+            assert {n: d for n, d in found.items() if n != "certificate.json"} == expected
+            assert sf.relational.verify(output).holds
+        shutil.rmtree(folder)
+    assert there >= 1
+
+
+def test_a_killed_release_leaves_all_tables_or_none(house: Path, key: Path, tmp_path: Path) -> None:
+    killed(3, house, key, tmp_path)
+
+
+@pytest.mark.slow
+def test_fifty_killed_releases_leave_all_tables_or_none(
+    house: Path, key: Path, tmp_path: Path
+) -> None:
+    killed(50, house, key, tmp_path)
+
+
+def test_a_broken_promise_publishes_nothing(
+    house: Path, key: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(*_: Any) -> Finding:
+        return Finding("linked-tables", False, "nobody is safe", {"k": 1})
+
+    monkeypatch.setattr(releasing.LinkedTables, "check", refused)
+    with pytest.raises(PromiseError, match="nobody is safe"):
+        release(house, key, tmp_path / "released")
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["house"]
+
+
+def release(house: Path, key: Path, output: Path, **more: Any) -> sf.relational.TablesRelease:
+    return sf.relational.anonymize(
+        house,
+        qi=["patients.sex", "visits.ward"],
+        k=2,
+        m=1,
+        linkable=True,
+        key_file=key,
+        output=output,
+        **more,
+    )
+
+
+def test_only_a_released_dataset_is_replaced(house: Path, key: Path, tmp_path: Path) -> None:
+    output = tmp_path / "released"
+    release(house, key, output)
+    first = digest(output)
+    with pytest.raises(ParameterError, match="of this name already"):
+        release(house, key, output)
+    release(house, key, output, force=True)
+    assert digest(output) == first
+    other = tmp_path / "precious"
+    other.mkdir()
+    (other / "thesis.txt").write_text("all of it")
+    with pytest.raises(ParameterError, match="no released dataset"):
+        release(house, key, other, force=True)
+    assert (other / "thesis.txt").exists()
+    with pytest.raises(ParameterError, match="the tables being read"):
+        release(house, key, house, force=True)
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["house", "precious", "released"]

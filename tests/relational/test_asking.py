@@ -1,0 +1,356 @@
+"""What is asked of a dataset: what is understood, what is refused, what is said."""
+
+from __future__ import annotations
+
+import csv
+import json
+import shutil
+from collections import defaultdict
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+import sfumato as sf
+from cli_tools import sfumato
+from relational.conftest import house_tables
+from sfumato.errors import ColumnError, ParameterError, SourceError
+from sfumato.release.certificate import Certificate
+
+QI = ["patients.sex", "patients.born", "visits.ward"]
+
+
+def ask(house: Any, key: Path, **more: Any) -> sf.relational.TablesRelease:
+    asked: dict[str, Any] = {"qi": QI, "k": 3, "m": 2, "linkable": True, "key_file": key}
+    return sf.relational.anonymize(house, **{**asked, **more})
+
+
+def rows_of(place: Path) -> list[dict[str, str]]:
+    with place.open() as file:
+        return list(csv.DictReader(file))
+
+
+def test_histories_stay_whole_under_pseudonyms(house: Path, key: Path, tmp_path: Path) -> None:
+    release = ask(house, key, output=tmp_path / "released")
+    assert (release.promise, release.verified, release.persons) == ("linkable", True, 40)
+    patients = rows_of(tmp_path / "released" / "patients.csv")
+    visits = rows_of(tmp_path / "released" / "visits.csv")
+    wards = rows_of(tmp_path / "released" / "wards.csv")
+    assert {row["patient_id"] for row in visits} <= {row["id"] for row in patients}
+    assert {row["ward_id"] for row in visits} <= {row["id"] for row in wards}
+    assert not any(row["id"].startswith("P") for row in patients)
+    before = rows_of(house / "visits.csv")
+    assert {row["cost"] for row in visits} <= {row["cost"] for row in before}
+    with sf.relational.dataset(tmp_path / "released") as again:
+        assert again.person == ("patients", "id")
+        assert set(again.paths) == {"patients", "visits"}
+    again_there = ask(house, key, output=tmp_path / "again")
+    assert again_there.k == release.k
+    for name in ("patients.csv", "visits.csv", "wards.csv", "dataset.toml"):
+        same = (tmp_path / name_of for name_of in (f"released/{name}", f"again/{name}"))
+        assert len({place.read_bytes() for place in same}) == 1, name
+
+
+def test_equal_numbers_of_different_things_get_different_pseudonyms(
+    key: Path, tmp_path: Path
+) -> None:
+    described = {
+        "person": "patients.id",
+        "tables": {
+            "patients": {"source": pa.table({"id": range(6), "sex": list("FMFMFM")})},
+            "stays": {
+                "source": pa.table({"id": range(6), "patient_id": range(6), "ward_id": [0, 1] * 3})
+            },
+            "wards": {"source": pa.table({"id": [0, 1]}), "publish": True},
+        },
+    }
+    ask(described, key, qi=["patients.sex"], k=2, m=1, output=tmp_path / "out", format="csv")
+    ids = {
+        name: {row["id"] for row in rows_of(tmp_path / "out" / f"{name}.csv")}
+        for name in described["tables"]
+    }
+    assert [len(one) for one in ids.values()] == [6, 6, 2]
+    assert len(set.union(*ids.values())) == 14
+    stays = rows_of(tmp_path / "out" / "stays.csv")
+    assert {row["patient_id"] for row in stays} == ids["patients"]
+    assert {row["ward_id"] for row in stays} == ids["wards"]
+
+
+def test_tables_without_keys_hold_k_persons_in_every_class(house: Path, tmp_path: Path) -> None:
+    release = sf.relational.anonymize(house, qi=QI, k=3, output=tmp_path / "released")
+    assert (release.promise, release.m) == ("unlinkable", None)
+    visits = rows_of(tmp_path / "released" / "visits.csv")
+    assert set(visits[0]) == {"ward", "cost"}
+    owners: dict[str, set[str]] = defaultdict(set)
+    by_cost = {float(row["cost"]): row["patient_id"] for row in rows_of(house / "visits.csv")}
+    for row in visits:
+        owners[row["ward"]].add(by_cost[float(row["cost"])])
+    assert min(map(len, owners.values())) >= 3
+    classes: dict[tuple[str, str], int] = defaultdict(int)
+    for row in rows_of(tmp_path / "released" / "patients.csv"):
+        classes[row["sex"], row["born"]] += 1
+    assert min(classes.values()) >= 3
+    assert sf.relational.verify(tmp_path / "released").holds
+
+
+def test_the_order_of_rows_tells_nothing_where_they_cannot_be_linked(tmp_path: Path) -> None:
+    """Both tables are sorted by patient: row for row they would belong together."""
+    persons = 30
+    described = {
+        "person": "patients.id",
+        "tables": {
+            "patients": {"source": pa.table({"id": range(persons), "age": list(range(30))[::-1]})},
+            "visits": {
+                "source": pa.table({"patient": range(persons), "n": [str(i) for i in range(30)]})
+            },
+        },
+    }
+    sf.relational.anonymize(
+        described, qi=["patients.age", "visits.n"], k=3, output=tmp_path / "out", format="csv"
+    )
+    for name, column in (("patients", "age"), ("visits", "n")):
+        shown = [row[column] for row in rows_of(tmp_path / "out" / f"{name}.csv")]
+        assert shown == sorted(shown)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"m": None}, "how many rows of a person"),
+        ({"m": 0}, "how many rows of a person"),
+        ({"m": "some"}, "how many rows of a person"),
+        ({"k": None}, "how many persons"),
+        ({"k": 41}, "larger than the dataset"),
+        ({"key_file": None}, "secret key"),
+        ({"linkable": False}, "must then be said"),
+        ({"sensitive": ["visits.ward"]}, "`sensitive` is not understood"),
+        ({"method": "lattice"}, "`method` is not understood"),
+        ({"shift_dates": True}, "`shift_dates` is not understood"),
+        ({"qi": []}, "one set of quasi-identifiers"),
+        ({"qi": [["patients.sex"], ["visits.ward"]]}, "one set of quasi-identifiers"),
+        ({"exclude": ["nothing"]}, "no table `nothing`"),
+        ({"exclude": ["patients"]}, "cannot be left out"),
+    ],
+)
+def test_what_cannot_be_promised_is_refused(
+    house: Path, key: Path, more: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(ParameterError, match=said):
+        ask(house, key, **more)
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        ({"qi": ["patients.nothing"]}, "no column"),
+        ({"qi": ["patients.sex", "wards.floor"]}, "nobody is known"),
+        ({"qi": ["patients.sex", "visits.patient_id"]}, "key or reference"),
+        ({"qi": ["patients.sex"], "identifiers": ["patients.sex"]}, "left out at the same time"),
+    ],
+)
+def test_columns_have_one_part_to_play(
+    house: Path, key: Path, more: dict[str, Any], said: str
+) -> None:
+    with pytest.raises(ColumnError, match=said):
+        ask(house, key, **more)
+
+
+def test_a_table_that_leads_to_nobody_must_be_spoken_of(house: Path, key: Path) -> None:
+    text = (house / "dataset.toml").read_text()
+    (house / "dataset.toml").write_text(text.replace("publish = true", ""))
+    with pytest.raises(ParameterError, match="does not lead to the person"):
+        ask(house, key)
+    left = ask(house, key, exclude=["wards"])
+    assert left.left_out == ("wards",)
+    assert {one.name: one.dropped for one in left.tables}["visits"] == ("ward_id",)
+    (house / "dataset.toml").write_text(text.replace("publish = true", "publish = false"))
+    assert ask(house, key).left_out == ("wards",)
+
+
+def test_a_way_to_the_person_must_not_be_left_out(key: Path) -> None:
+    described = {
+        "person": "patients.id",
+        "tables": {
+            "patients": {"source": pa.table({"id": range(6), "sex": list("FMFMFM")})},
+            "stays": {"source": pa.table({"id": range(10, 16), "patient_id": range(6)})},
+            "drugs": {"source": pa.table({"stay_id": range(10, 16), "drug": list("ababab")})},
+        },
+    }
+    with pytest.raises(ParameterError, match="through a table that is left out"):
+        ask(described, key, qi=["patients.sex", "drugs.drug"], exclude=["stays"])
+    with pytest.raises(ParameterError, match="would not lead to the person"):
+        ask(described, key, qi=["patients.sex"], identifiers=["drugs.stay_id"])
+    release = ask(described, key, qi=["patients.sex", "drugs.drug"], m=1, k=2)
+    assert release.k is not None
+    assert release.k >= 2
+
+
+def test_rows_of_two_persons_are_refused(key: Path) -> None:
+    described = {
+        "person": "patients.id",
+        "tables": {
+            "patients": {"source": pa.table({"id": range(4), "sex": list("FMFM")})},
+            "stays": {"source": pa.table({"id": range(10, 14), "patient_id": range(4)})},
+            "drugs": {
+                "source": pa.table(
+                    {"stay_id": range(10, 14), "patient_id": [3, 2, 1, 0], "drug": list("abab")}
+                )
+            },
+        },
+    }
+    with pytest.raises(ColumnError, match="two persons"):
+        ask(described, key, qi=["patients.sex", "drugs.drug"], m=1, k=2)
+
+
+def test_rows_of_nobody_are_left_out_and_counted(house: Path, key: Path, tmp_path: Path) -> None:
+    with (house / "visits.csv").open("a") as file:
+        file.write('"stranger",0,"eyes",1.5\n')
+    release = ask(house, key, output=tmp_path / "released")
+    assert any("1 rows of `visits` belong to nobody" in told for told in release.warnings)
+    assert len(rows_of(tmp_path / "released" / "visits.csv")) == release.events_kept
+
+
+def test_columns_that_name_persons_stop_a_release(key: Path) -> None:
+    tables = house_tables()
+    names = [f"Ada{one} Lovelace{one}" for one in range(40)]
+    described = {
+        "person": "patients.id",
+        "tables": {
+            "patients": {"source": tables["patients"].append_column("name", pa.array(names))},
+            "visits": {"source": tables["visits"].drop_columns(["ward_id"])},
+        },
+    }
+    with pytest.raises(ColumnError, match=r"`patients.name`.* name persons"):
+        ask(described, key)
+    assert ask(described, key, identifiers=["patients.name"]).verified
+    told = ask(described, key, rows_are_people=True).warnings
+    assert any("`patients.name`" in one for one in told)
+
+
+def test_an_attack_with_the_dataset_itself_finds_nobody(
+    house: Path, key: Path, tmp_path: Path
+) -> None:
+    ask(house, key, output=tmp_path / "released")
+    found = sf.relational.attack(tmp_path / "released", house)
+    assert found.holds
+    assert (found.k, found.m, found.persons) == (3, 2, 40)
+    assert found.attackers == found.matches_none + found.matches_k
+    harder = sf.relational.attack(tmp_path / "released", house, m=4, k=40)
+    assert not harder.holds
+
+
+def test_an_attack_finds_whom_a_weak_release_shows(house: Path, key: Path, tmp_path: Path) -> None:
+    ask(house, key, output=tmp_path / "released", qi=["patients.sex"], k=2, m=1)
+    place = tmp_path / "released" / "certificate.json"
+    record = json.loads(place.read_text())
+    for one in record["promises"]:
+        if one["kind"] == "linked-tables":
+            one["own"], one["events"] = ["sex", "born"], {"visits": ["ward"]}
+    record.pop("digest")
+    Certificate(record).write(place)
+    found = sf.relational.attack(tmp_path / "released", house)
+    assert found.matches_one > 0
+    verified = sf.relational.verify(tmp_path / "released")
+    assert not verified.holds
+
+
+def test_verify_notices_what_was_changed(house: Path, key: Path, tmp_path: Path) -> None:
+    ask(house, key, output=tmp_path / "released")
+    released = tmp_path / "released"
+    assert sf.relational.verify(released).holds
+    lines = (released / "patients.csv").read_text().splitlines()
+    (released / "patients.csv").write_text("\n".join(lines[:-1]) + "\n")
+    found = sf.relational.verify(released)
+    broken = {finding.check for finding in found.findings if not finding.holds}
+    assert {"fingerprint", "whole-references", "linked-tables"} <= broken
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"file": "../house/patients.csv"}, "does not lie beside"),
+        ({"file": "/etc/passwd"}, "does not lie beside"),
+        ({"file": 7}, None),
+        (None, "lacks what it must say"),
+    ],
+)
+def test_a_certificate_opens_nothing_but_what_lies_beside_it(
+    house: Path, key: Path, tmp_path: Path, change: dict[str, Any] | None, said: str | None
+) -> None:
+    ask(house, key, output=tmp_path / "released")
+    place = tmp_path / "released" / "certificate.json"
+    record = json.loads(place.read_text())
+    record.pop("digest")
+    if change is None:
+        record["promises"][0]["events"] = {"nothing": ["x"]}
+    else:
+        record["output"]["tables"]["patients"] |= change
+    Certificate(record).write(place)
+    with pytest.raises(SourceError, match=said):
+        sf.relational.verify(tmp_path / "released")
+
+
+def test_a_certificate_that_promises_much_does_not_count_for_ever(
+    house: Path, key: Path, tmp_path: Path
+) -> None:
+    ask(house, key, output=tmp_path / "released")
+    place = tmp_path / "released" / "certificate.json"
+    record = json.loads(place.read_text())
+    record.pop("digest")
+    record["promises"][0]["m"] = 10**12
+    Certificate(record).write(place)
+    assert not sf.relational.verify(tmp_path / "released").holds
+
+
+def test_who_is_found_only_after_a_join(house: Path) -> None:
+    found = sf.relational.scan(house, ["patients.sex", "visits.ward", "visits.cost"])
+    visits = next(one for one in found.tables if one.name == "visits")
+    assert visits.way == ("visits.patient_id → patients.id",)
+    assert (found.person, found.guessed, found.persons) == ("patients.id", False, 40)
+    coarse = sf.relational.scan(house, ["patients.born", "visits.ward"])
+    joined: dict[tuple[str, str], set[str]] = defaultdict(set)
+    born = {row["id"]: row["born"] for row in rows_of(house / "patients.csv")}
+    for row in rows_of(house / "visits.csv"):
+        joined[born[row["patient_id"]], row["ward"]].add(row["patient_id"])
+    alone = {one for some in joined.values() if len(some) == 1 for one in some}
+    assert coarse.alone == 0
+    assert coarse.only_joined == coarse.joined == len(alone)
+
+
+def test_the_program_takes_datasets(house: Path, key: Path, tmp_path: Path) -> None:
+    released = str(tmp_path / "released")
+    scanned = json.loads(sfumato("scan", house, "--json").out)
+    assert scanned["person"] == "patients.id"
+    asked = ["-k", 3, "-m", 2, "--linkable", "--key-file", key, "--qi", ",".join(QI)]
+    made = sfumato("anonymize", house / "dataset.toml", *asked, "-o", released)
+    assert made.code == 0, made.err
+    assert "all tables together" in made.out
+    assert sfumato("verify", released).code == 0
+    assert sfumato("attack", released, house, "--check").code == 0
+    for source in (house, released):
+        page = tmp_path / "page.html"
+        assert sfumato("report", source, "-o", page, "--force").code == 0
+        assert "<html" in page.read_text()
+    assert sfumato("anonymize", house, *asked, "-o", released).code == 2
+    assert sfumato("anonymize", house, *asked, "--dry-run").code == 0
+    refused = sfumato("verify", released, "-k", 5, "--qi", "sex")
+    assert (refused.code, "by its certificate" in refused.err) == (2, True)
+    shutil.rmtree(released)
+    assert sfumato("verify", released).code == 2
+
+
+def test_the_synthetic_hospital_has_three_tables(tmp_path: Path) -> None:
+    folder = tmp_path / "hospital"
+    made = sfumato("demo-data", "--relational", "-o", folder, "-n", 300)
+    assert made.code == 0, made.err
+    with sf.relational.dataset(folder) as found:
+        assert set(found.paths) == {"patients", "admissions", "prescriptions"}
+        assert found.tables["patients"].table.rows == 300
+        assert [one.orphans for one in found.references] == [0, 0]
+    assert sfumato("demo-data", "--relational", "-o", folder).code == 2
+    none = tmp_path / "none"
+    assert sfumato("demo-data", "--relational", "-o", none, "-n", 0).code == 0
+    again = tmp_path / "again"
+    sfumato("demo-data", "--relational", "-o", again, "-n", 300)
+    assert all((again / one.name).read_bytes() == one.read_bytes() for one in folder.iterdir())
