@@ -27,6 +27,7 @@ __all__ = [
     "read_bytes",
     "read_text",
     "read_unlinked",
+    "refuse_link",
     "require_file",
     "require_folder",
     "similar_names",
@@ -230,13 +231,13 @@ def held(folder: Path) -> Iterator[Path]:
     'here'
     """
     if os.name != "posix":
-        _refuse_link(folder)
+        refuse_link(folder)
         yield folder
         return
     try:
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     except OSError:
-        _refuse_link(folder)
+        refuse_link(folder)
         raise
     try:
         through = Path(f"/proc/self/fd/{handle}")
@@ -259,11 +260,11 @@ def read_unlinked(path: Path, what: str) -> str:
         with os.fdopen(os.open(path, flags), encoding="utf-8") as file:
             return file.read()
     except OSError as error:
-        _refuse_link(path)
+        refuse_link(path)
         raise _refusal(path, what, error, SourceError) from None
 
 
-def _refuse_link(path: Path) -> None:
+def refuse_link(path: Path) -> None:
     """Say of a link that it leads out of a folder that somebody handed over."""
     if path.is_symlink():
         raise SourceError(

@@ -445,6 +445,10 @@ class Written(Result):
 class WrittenFolder(Result):
     """Tables that were made and written; `tables` has their rows by name."""
 
+    passed_on: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        ("output", "tables", "seed"), "told of people who do not exist"
+    )
+
     output: str
     tables: dict[str, int]
     seed: int

@@ -82,9 +82,9 @@ def release_summary(found: TablesRelease) -> Page:
         title="A released dataset",
         subtitle=f"{found.dataset}: {len(found.tables)} tables, {found.promise}",
         verdict=f"Whoever knows own columns and {found.m} rows of a person is left with at least "
-        f"{found.k:,} persons."
+        f"{found.k or 0:,} persons."
         if linked
-        else f"Every class of every table holds at least {found.k:,} persons.",
+        else f"Every class of every table holds at least {found.k or 0:,} persons.",
         tone="good" if found.verified else "warn",
         facts=(
             ("persons", f"{found.persons:,}"),
