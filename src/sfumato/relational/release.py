@@ -239,8 +239,8 @@ def _check_place(plan: Plan, output: str | None, force: bool, sign: Any) -> None
             raise ParameterError(
                 "there is something of this name already",
                 where=output,
-                remedy="Choose another name, or replace a released dataset with --force "
-                "(force=True).",
+                remedy="Choose another name, or replace a released dataset with "
+                f"{spell('force', True)}.",
             )
         if place.is_symlink() or not (place / CERTIFICATE).is_file():
             raise ParameterError(
