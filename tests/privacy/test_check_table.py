@@ -56,7 +56,9 @@ def frames(draw):
 def test_a_frame_measures_like_its_codes(frame):
     codes = sf.table(pa.Table.from_pandas(frame, preserve_index=False), engine="memory").codes()
     columns = dict(zip(codes.columns, codes.arrays, strict=True))
-    assert check_table(frame, MODELS, ["sex", "room"]) == check(MODELS, columns, ["sex", "room"])
+    values = dict(zip(codes.columns, codes.values, strict=True))
+    by_codes = check(MODELS, columns, ["sex", "room"], values=values)
+    assert check_table(frame, MODELS, ["sex", "room"]) == by_codes
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from sfumato.hierarchy import Published, Ranges, ValueSets
 from sfumato.hierarchy.tree import lowest_common_ancestors
 from sfumato.kernels.compiling import compiled
 from sfumato.privacy import Rules
-from sfumato.privacy._kernels import clear, holds, take_in
+from sfumato.privacy._kernels import by_entries, clear, holds, sides_hold, take_in
 
 __all__ = ["Cut", "coarse_partition", "cut"]
 
@@ -557,6 +557,7 @@ def _cut_blocks(  # type: ignore[no-untyped-def]
     known = rules.offsets[-1] - rules.people - 2  # persons, and not fewer
     met = np.zeros((2, known if rules.people >= 0 else 0), np.int64)
     goes_left = np.empty(entries, np.uint8)
+    few = by_entries(rules)
     spares = (
         np.empty_like(table[0]),
         np.empty_like(weights),
@@ -619,7 +620,12 @@ def _cut_blocks(  # type: ignore[no-untyped-def]
                         at = _best_cut(axes, axis, runs, found, total, rules.k, wanted, 0, cuts)
                         if at < 0:
                             continue
-                    if rules.kinds.shape[0] and not _parts_hold(
+                    if few and rules.kinds.shape[0]:
+                        side = goes_left[: end - begin]
+                        _sides(column, at, extra, side)
+                        if not sides_hold(side, own, sensitive[:, begin:end], rules, counts):
+                            continue
+                    elif not few and not _parts_hold(
                         column, own, sensitive, begin, at, extra, rules, counts
                     ):
                         if rules.people < 0:

@@ -170,7 +170,7 @@ def nothing_left(problem: Problem, models: Sequence[Model]) -> ParameterError:
             values = problem.entries.values_of(model.about)
             column = SensitiveColumn.of(codes, rows, values)
             inside = ClassHistogram.of(blocks, len(sizes), codes, len(values), rows)
-            counted = Counted(sizes, inside, column)
+            counted = Counted(sizes, column.seen_in(inside), column)
         found.append(model.reach(counted, sizes))
         of = "" if model.about is None else f" for `{model.about}`"
         best.append(found[-1].best + of)

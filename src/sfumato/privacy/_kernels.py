@@ -30,6 +30,7 @@ from sfumato.privacy.rules import (
 )
 
 __all__ = [
+    "by_entries",
     "clear",
     "enough",
     "forget",
@@ -37,6 +38,7 @@ __all__ = [
     "held",
     "holds",
     "only_more_helps",
+    "sides_hold",
     "take_in",
 ]
 
@@ -140,25 +142,27 @@ def holds(size: int, counts: Array, rules: Rules) -> bool:
             continue
         if rules.people >= 0:
             size = _total(counts, start, stop)
+        known = stop - rules.missing[j]  # a missing value protects nobody
+        unknown = int(counts[known]) if known < stop else 0
         if kind == DISTINCT:
-            if _distinct(counts, start, stop) < value:
+            if _distinct(counts, start, known) < value:
                 return False
         elif kind == ALPHA:
             largest = _largest(counts, start, stop, rules.extras[r])
             if largest > value * persons + TOLERANCE * persons:
                 return False
         elif kind == ENTROPY:
-            if _entropy(counts, start, stop, size) < value - TOLERANCE:
+            if _entropy(counts, start, known, size - unknown) < value - TOLERANCE:
                 return False
         elif kind == RECURSIVE:
-            if not _recursive(counts, start, stop, int(value), rules.extras[r]):
+            if not _recursive(counts, start, known, int(value), rules.extras[r]):
                 return False
         elif kind == CLOSE_EQUAL:
             if _equal(counts, start, stop, size, rules.reference) > value + TOLERANCE:
                 return False
         elif kind == CLOSE_ORDERED:
-            distance = _ordered(counts, start, rules.ranks[j], size, rules.reference, rules.order)
-            if distance > value + TOLERANCE:
+            there = 1.0 - rules.reference[known] if known < stop else 1.0
+            if _ordered(counts, start, size, unknown, there, rules, j) > value + TOLERANCE:
                 return False
         elif kind == LIKE:
             if not _alike(counts, start, stop, size, rules.reference, value, rules.extras[r] > 0):
@@ -176,6 +180,113 @@ def holds(size: int, counts: Array, rules: Rules) -> bool:
             )
             if distance > value + TOLERANCE:
                 return False
+    return True
+
+
+@compiled
+def sides_hold(sides: Array, weights: Array, sensitive: Array, rules: Rules, counts: Array) -> bool:
+    """Whether the two parts of a group satisfy all rules but k: entries go to side 0 or 1.
+
+    Looks at the entries and never at all values there are, of which a group holds few. It needs
+    rules that `by_entries` and `counts` of two lines that are zero, and leaves them zero.
+
+    Parameters
+    ----------
+    sensitive
+        Where the values of each entry are counted, one line a column.
+    """
+    for r in range(rules.kinds.shape[0]):
+        kind, j = rules.kinds[r], rules.columns[r]
+        value, extra = rules.values[r], rules.extras[r]
+        start, stop = rules.offsets[j], rules.offsets[j + 1]
+        codes = sensitive[j]
+        known = stop - rules.missing[j]
+        if kind == DISTINCT:
+            good = _both_distinct(sides, codes, known, value, counts)
+        else:
+            if kind == ALPHA:
+                known = stop
+            good = _both_even(sides, weights, codes, start, known, kind, value, extra, counts)
+        if not good:
+            return False
+    return True
+
+
+@compiled
+def by_entries(rules: Rules) -> bool:
+    """Whether a group can be judged by the values it holds, without those it does not."""
+    if rules.people >= 0 or rules.mapped >= 0:
+        return False
+    for kind in rules.kinds:
+        if kind != DISTINCT and kind != ENTROPY and kind != RECURSIVE and kind != ALPHA:
+            return False
+    return True
+
+
+@compiled
+def _both_distinct(sides: Array, codes: Array, known: int, least: float, counts: Array) -> bool:
+    """Whether both sides hold so many values; stops looking when they do."""
+    found_left, found_right, looked = 0, 0, 0
+    for i in range(sides.shape[0]):
+        side, code = sides[i], codes[i]
+        looked += 1
+        if code < known and counts[side, code] == 0:
+            counts[side, code] = 1
+            if side:
+                found_right += 1
+            else:
+                found_left += 1
+            if found_left >= least and found_right >= least:
+                break
+    for i in range(looked):
+        counts[sides[i], codes[i]] = 0
+    return bool(found_left >= least and found_right >= least)
+
+
+@compiled
+def _both_even(
+    sides: Array,
+    weights: Array,
+    codes: Array,
+    start: int,
+    known: int,
+    kind: int,
+    value: float,
+    extra: float,
+    counts: Array,
+) -> bool:
+    """Whether both sides satisfy a rule about how often they hold each value."""
+    sizes = np.zeros(2, np.int64)
+    for i in range(sides.shape[0]):
+        if codes[i] < known:
+            counts[sides[i], codes[i]] += weights[i]
+            sizes[sides[i]] += weights[i]
+    largest, spread = np.zeros(2, np.int64), np.zeros(2)
+    ranked = int(value) - 1 if kind == RECURSIVE else 0
+    top = np.zeros((2, ranked), np.int64)
+    for i in range(sides.shape[0]):
+        side, code = sides[i], codes[i]
+        held = counts[side, code]
+        if held == 0:
+            continue
+        counts[side, code] = 0
+        if kind != ALPHA or extra < 0 or code == start + int(extra):
+            largest[side] = max(largest[side], held)
+        if kind == ENTROPY and held > 1:
+            spread[side] += held * math.log(held)
+        for at in range(ranked):
+            if held > top[side, at]:
+                top[side, at], held = held, top[side, at]
+    for side in range(2):
+        size = sizes[side]
+        if kind == ALPHA:
+            if largest[side] > value * size + TOLERANCE * size:
+                return False
+        elif kind == ENTROPY:
+            if size == 0 or math.log(size) - spread[side] / size < value - TOLERANCE:
+                return False
+        elif not largest[side] < extra * (size - top[side].sum()):
+            return False
     return True
 
 
@@ -209,6 +320,8 @@ def _largest(counts: Array, start: int, stop: int, only: float) -> int:
 
 @compiled
 def _entropy(counts: Array, start: int, stop: int, size: int) -> float:
+    if size == 0:
+        return -math.inf
     total = 0.0
     for c in range(start, stop):
         if counts[c] > 0:
@@ -218,6 +331,8 @@ def _entropy(counts: Array, start: int, stop: int, size: int) -> float:
 
 @compiled
 def _recursive(counts: Array, start: int, stop: int, l: int, c: float) -> bool:  # noqa: E741
+    if start == stop:
+        return False
     ranked = np.sort(counts[start:stop])[::-1]
     rest = 0
     for i in range(l - 1, ranked.shape[0]):
@@ -235,14 +350,22 @@ def _equal(counts: Array, start: int, stop: int, size: int, reference: Array) ->
 
 @compiled
 def _ordered(
-    counts: Array, start: int, ranks: int, size: int, reference: Array, order: Array
+    counts: Array, start: int, size: int, unknown: int, there: float, rules: Rules, column: int
 ) -> float:
+    """Distance by rank of what is known, and what is missing here and not there, or the reverse.
+
+    `unknown` of the rows lack a value; in the table a share `there` has one.
+    """
+    here = (size - unknown) / size
+    if unknown == size or there <= 0.0:
+        return abs(here - there)
+    ranks = rules.ranks[column]
     moved, carried = 0.0, 0.0
     for i in range(ranks - 1):
-        c = start + order[start + i]
-        carried += counts[c] / size - reference[c]
+        c = start + rules.order[start + i]
+        carried += counts[c] / (size - unknown) - rules.reference[c] / there
         moved += abs(carried)
-    return moved / max(ranks - 1, 1)
+    return abs(here - there) + min(here, there) * moved / max(ranks - 1, 1)
 
 
 @compiled

@@ -96,7 +96,7 @@ class Sensitivity(Model):
         return int(self.k)
 
     def measure(self, counted: Counted) -> Measured:
-        distinct, sizes = counted.held.distinct, counted.sizes
+        distinct, sizes = counted.held.known.distinct, counted.sizes
         fine = (distinct >= self.p) & (sizes >= self.k)
         return Measured(fine, {"p": least(distinct), "k": least(sizes)})
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -55,7 +55,8 @@ class SensitiveColumn:
         Rows of the table that hold each code.
     values
         The distinct values in order of the codes; needed for hierarchies and for the value that
-        (α,k)-anonymity names. Codes are taken to be ranks: a smaller code is a smaller value.
+        (α,k)-anonymity names. Codes are taken to be ranks: a smaller code is a smaller value, and
+        the last code may be that of missing values.
     """
 
     counts: Array
@@ -72,9 +73,15 @@ class SensitiveColumn:
         return cls(group_sums(codes, size, counts), values)
 
     @property
-    def distinct(self) -> int:
-        """Values that occur."""
-        return int((self.counts > 0).sum())
+    def has_missing(self) -> bool:
+        """Whether the last code stands for missing values."""
+        return bool(self.values is not None and len(self.values) and not self.values[-1].is_valid)
+
+    def seen_in(self, histogram: ClassHistogram) -> ClassHistogram:
+        """Classes of the column's codes, with the code of missing values, if any."""
+        if self.values is None or not self.has_missing:
+            return histogram
+        return replace(histogram, missing=len(self.values) - 1)
 
     def tree(self, hierarchy: Hierarchy, name: str) -> Tree:
         """A hierarchy over this column's codes."""

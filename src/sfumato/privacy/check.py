@@ -240,6 +240,7 @@ def _finding(
         if model.about in totals:
             histogram = replace(histogram, table=totals[model.about])
         column = SensitiveColumn(histogram.total, values.get(model.about))
+        histogram = column.seen_in(histogram)
     sizes = _people(classes, population) if model.asks_people else classes.sizes
     fine, worst = model.measure(Counted(sizes, histogram, column))
     return ModelFinding(
@@ -358,7 +359,7 @@ all 8 rows together hold 2 distinct values, the commonest in 5 rows. Ask for l <
         column = sensitive[model.about]
         codes = np.arange(len(column.counts))
         one = ClassHistogram.of(np.zeros(len(codes)), 1, codes, len(codes), column.counts)
-        found = model.reach(Counted(whole, one, column), whole)
+        found = model.reach(Counted(whole, column.seen_in(one), column), whole)
         if found.blocked_rows:
             raise ParameterError(
                 f"{found.asked} cannot be reached: {found.reason.replace('rows', counted)}",

@@ -1,6 +1,7 @@
 """l-diversity: the sensitive values of every class are different enough.
 
-Three kinds, after Machanavajjhala, Gehrke & Kifer 2006: distinct, entropy and recursive.
+Three kinds, after Machanavajjhala, Gehrke & Kifer 2006: distinct, entropy and recursive. A missing
+value protects nobody: all are about the values that a class is known to hold.
 """
 
 from __future__ import annotations
@@ -113,7 +114,7 @@ class DistinctDiversity(Model):
         return () if number is None else [cls(int(number), name) for name in asked.sensitive]
 
     def measure(self, counted: Counted) -> Measured:
-        distinct = counted.held.distinct
+        distinct = counted.held.known.distinct
         return Measured(distinct >= self.l, {"l": least(distinct)})
 
     def rule(self, column: SensitiveColumn) -> tuple[int, float, float]:
@@ -142,7 +143,7 @@ class EntropyDiversity(Model):
         return () if number is None else [cls(number, name) for name in asked.sensitive]
 
     def measure(self, counted: Counted) -> Measured:
-        entropy = counted.held.entropy
+        entropy = counted.held.known.entropy
         worst = float(np.exp(entropy.min())) if len(entropy) else None
         return Measured(entropy >= np.log(self.l) - TOLERANCE, {"l": worst})
 
@@ -150,10 +151,10 @@ class EntropyDiversity(Model):
         return ENTROPY, float(np.log(self.l)), 0.0
 
     def best(self, counted: Counted) -> tuple[str, str]:
-        entropy = counted.held.entropy
+        entropy = counted.held.known.entropy
         at = int(np.argmax(entropy))
         best = max(1.0, math.floor(float(np.exp(entropy[at])) * 1e4) / 1e4)
-        reason = f"the evenest class possible has {best:g}, since {commonest(counted.held, at)}"
+        reason = f"the evenest class possible has {best:g}, since {commonest(counted.held.known, at)}"
         return f"l <= {best:g}", reason
 
 
@@ -191,14 +192,14 @@ class RecursiveDiversity(Model):
         return [cls(c, int(number), name) for name in asked.sensitive]
 
     def measure(self, counted: Counted) -> Measured:
-        ratio = counted.held.recursive_ratio(self.l)
+        ratio = counted.held.known.recursive_ratio(self.l)
         return Measured(ratio < self.c, {"c": most(ratio), "l": self.l})
 
     def rule(self, column: SensitiveColumn) -> tuple[int, float, float]:
         return RECURSIVE, float(self.l), float(self.c)
 
     def best(self, counted: Counted) -> tuple[str, str]:
-        held = counted.held
+        held = counted.held.known
         ratio = held.recursive_ratio(self.l)
         at = int(np.argmin(ratio))
         counts = np.sort(held.count[held.start[at] : held.start[at + 1]])[::-1]
@@ -210,7 +211,7 @@ class RecursiveDiversity(Model):
 
 def richest(counted: Counted) -> tuple[int, str]:
     """Distinct values of the class that has most, and what it holds, in words."""
-    held = counted.held
+    held = counted.held.known
     at = int(np.argmax(held.distinct))
     values = int(held.distinct[at])
     rows = int(held.sizes[at])

@@ -39,6 +39,8 @@ class ClassHistogram:
         where a person may be in several; None where every row is in one class.
     table
         Rows of the whole table that hold each value, where these are not all of its classes.
+    missing
+        The code of missing values, if any: the last.
 
     Examples
     --------
@@ -55,6 +57,7 @@ class ClassHistogram:
     cardinality: int
     unmerged: ClassHistogram | None = None
     table: Array | None = None
+    missing: int | None = None
 
     @classmethod
     def of(
@@ -111,7 +114,7 @@ class ClassHistogram:
         entry = np.repeat(self.start[source] - first, length) + np.arange(int(length.sum()))
         keys = np.repeat(into, length) * self.cardinality + self.value[entry]
         merged = self._summed(keys, self.count[entry], n_classes, self.cardinality)
-        return replace(merged, unmerged=self.unmerged or self)
+        return replace(merged, unmerged=self.unmerged or self, missing=self.missing)
 
     @property
     def classes(self) -> int:
@@ -139,6 +142,19 @@ class ClassHistogram:
         rows = np.bincount(whole.value, weights=whole.count, minlength=self.cardinality)
         return rows.astype(np.int64)
 
+    @cached_property
+    def known(self) -> ClassHistogram:
+        """The same without missing values, which protect nobody."""
+        if self.missing is None:
+            return self
+        there = self.value != self.missing
+        kept = np.r_[0, np.cumsum(there)][self.start]
+        table = self.total.copy()
+        table[self.missing] = 0
+        return ClassHistogram(
+            kept, self.value[there], self.count[there], self.cardinality, table=table
+        )
+
     @property
     def distinct(self) -> Array:
         """Distinct values in each class."""
@@ -146,9 +162,10 @@ class ClassHistogram:
 
     @property
     def entropy(self) -> Array:
-        """Entropy of each class, in nats."""
+        """Entropy of each class, in nats; less than any where it holds nothing."""
         within = self._sum(self.count * np.log(self.count))
-        return np.asarray(np.log(self.sizes) - within / self.sizes)
+        sizes = np.maximum(self.sizes, 1)
+        return np.where(self.sizes > 0, np.log(sizes) - within / sizes, -np.inf)
 
     def largest_share(self, code: int | None = None, sizes: Array | None = None) -> Array:
         """Share of each class that its commonest value (or one given value) takes.
@@ -185,8 +202,15 @@ class ClassHistogram:
     def distance_ordered(self) -> Array:
         """Earth mover's distance when values are as far apart as their ranks.
 
-        Ranks are counted among values that occur (Li et al. 2007, section 5.2).
+        Ranks are counted among values that occur (Li et al. 2007, section 5.2). A missing value has
+        no rank and is 1 away from all others: the difference of the shares that are missing, and
+        the distance of the others in the share that both have.
         """
+        if self.missing is not None:
+            here = self.known.sizes / self.sizes
+            there = 1.0 - self._shares[self.missing]
+            apart = np.where(self.known.sizes > 0, self.known.distance_ordered(), 0.0)
+            return np.asarray(np.abs(here - there) + np.minimum(here, there) * apart)
         occurring = np.flatnonzero(self.total)
         if len(occurring) < 2:
             return np.zeros(self.classes)

@@ -62,7 +62,9 @@ class Rules(NamedTuple):
         Share of each value in the table, laid out like the counts.
     order, ranks
         For each column, the codes that occur in order of their values, from `offsets` on, and how
-        many they are.
+        many they are; a missing value has no place among them.
+    missing
+        For each column whether its last code stands for missing values.
     tree_offsets, tree_parent, tree_cost
         For each column with a hierarchy, its nodes: parent (relative, -1 for the root) and height
         over the height of the tree.
@@ -88,6 +90,7 @@ class Rules(NamedTuple):
     reference: Array
     order: Array
     ranks: Array
+    missing: Array
     tree_offsets: Array
     tree_parent: Array
     tree_cost: Array
@@ -153,7 +156,9 @@ def compile_rules(
 
     sizes = [len(column.counts) for column in sensitive.values()]
     offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-    reference, order, ranks = _distribution([column.counts for column in sensitive.values()])
+    missing = np.array([column.has_missing for column in sensitive.values()], dtype=np.int64)
+    counts = [column.counts for column in sensitive.values()]
+    reference, order, ranks = _distribution(counts, missing)
     grown = [trees.get(name) for name in names]
     tree_sizes = [0 if tree is None else tree.nodes for tree in grown]
     table = np.array(rules, dtype=np.float64).reshape(-1, 4)
@@ -167,6 +172,7 @@ def compile_rules(
         reference=reference,
         order=order,
         ranks=ranks,
+        missing=missing,
         tree_offsets=np.concatenate([[0], np.cumsum(tree_sizes)]).astype(np.int64),
         tree_parent=_joined([tree.parent for tree in grown if tree is not None], np.int64),
         tree_cost=_joined(
@@ -192,6 +198,7 @@ def with_crowd(rules: Rules, k: int) -> Rules:
         reference=np.append(rules.reference, np.zeros(3)),
         order=np.append(rules.order, np.full(3, -1)),
         ranks=np.append(rules.ranks, 0),
+        missing=np.append(rules.missing, 0),
         tree_offsets=np.append(rules.tree_offsets, rules.tree_offsets[-1]),
         mapped=place,
         crowd=int(k),
@@ -249,16 +256,18 @@ def recounted(rules: Rules, counts: Array) -> Rules:
     """
     ends = rules.offsets if rules.people < 0 else rules.offsets[:-1]
     parts = [counts[a:b] for a, b in pairwise(ends)]
-    reference, order, ranks = _distribution(parts)
+    reference, order, ranks = _distribution(parts, rules.missing)
     return rules._replace(reference=reference, order=order, ranks=ranks)
 
 
-def _distribution(columns: Sequence[Array]) -> tuple[Array, Array, Array]:
+def _distribution(
+    columns: Sequence[Array], missing: Array
+) -> tuple[Array, Array, Array]:
     """`reference`, `order` and `ranks` of rules, from the counts of each sensitive column."""
     reference, order = [np.zeros(0)], [np.zeros(0, dtype=np.int64)]
     ranks = np.zeros(len(columns), dtype=np.int64)
     for j, counts in enumerate(columns):
-        occurring = np.flatnonzero(counts > 0)
+        occurring = np.flatnonzero(counts[: len(counts) - missing[j]] > 0)
         ranks[j] = len(occurring)
         order.append(np.r_[occurring, np.full(len(counts) - len(occurring), -1)])
         reference.append(counts / max(int(counts.sum()), 1))

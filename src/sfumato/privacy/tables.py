@@ -63,7 +63,8 @@ def check_table(
     names = _columns(models, qi)
     if is_pandas(source) and not any(model.needs_values for model in models):
         ordered = {model.about for model in models if model.needs_order}
-        codes = _codes_of_frame(source, names, ordered)
+        whole = {model.about for model in models}
+        codes = _codes_of_frame(source, names, ordered, whole)
         if codes is not None:
             return check(models, codes, qi)
     from sfumato.tables import table
@@ -90,9 +91,12 @@ def _columns(
 
 
 def _codes_of_frame(
-    frame: pd.DataFrame, names: Sequence[str], ordered: set[str | None]
+    frame: pd.DataFrame, names: Sequence[str], ordered: set[str | None], whole: set[str | None]
 ) -> dict[str, Array] | None:
-    """Codes of columns; None where one is not made of whole numbers or a few texts."""
+    """Codes of columns; None where one is not made of whole numbers or a few texts.
+
+    Nor where one that must be whole lacks cells: codes alone do not say which one those have.
+    """
     if not len(frame) or not frame.columns.is_unique:
         return None
     codes = {}
@@ -102,7 +106,7 @@ def _codes_of_frame(
         cells = frame[name].to_numpy()
         found = None
         if cells.dtype == object and cells.flags.c_contiguous:
-            found = _codes_of_objects(cells, name in ordered)
+            found = _codes_of_objects(cells, name in ordered, name in whole)
         elif cells.dtype.kind in "iu":
             found = _codes_of_integers(cells)
         if found is None:
@@ -111,7 +115,7 @@ def _codes_of_frame(
     return codes
 
 
-def _codes_of_objects(cells: Array, ordered: bool) -> Array | None:
+def _codes_of_objects(cells: Array, ordered: bool, whole: bool) -> Array | None:
     """Equal texts get equal codes, missing cells one of their own, the last."""
     from sfumato.privacy._identity import number_objects
 
@@ -124,7 +128,7 @@ def _codes_of_objects(cells: Array, ordered: bool) -> Array | None:
     else:
         return None
     objects = cells[first[:found]].tolist()
-    if not all(type(value) is str or _missing(value) for value in objects):
+    if not all(type(value) is str or (_missing(value) and not whole) for value in objects):
         return None
     known = dict.fromkeys(value for value in objects if type(value) is str)
     if len(known) == len(objects) and not ordered:
