@@ -19,8 +19,10 @@ import pyarrow as pa
 from sfumato.budget import Budget
 from sfumato.columns.persons import require_person
 from sfumato.engines.results import Codes
-from sfumato.errors import ColumnError, ParameterError
+from sfumato.errors import ColumnError, ParameterError, spell
 from sfumato.hierarchy.tree import Array
+from sfumato.privacy.models import require_missing
+from sfumato.privacy.wildcards import matching_sizes
 from sfumato.results import Result
 from sfumato.tables import Table, table
 
@@ -106,6 +108,7 @@ def risk(
     household: str | None = None,
     population: Any = None,
     released: Any = None,
+    missing: str = "value",
     budget: Budget | None = None,
 ) -> Risk:
     """Re-identification risk of a table.
@@ -132,6 +135,10 @@ def risk(
     released
         A released table, measured the same way; not together with a population, whose cells
         are not blurred like the release's.
+    missing
+        What a missing cell is: a value like any other, or a ``wildcard``, and then a row is as
+        exposed as the rows that it matches are few. Rows that lack other columns are in classes of
+        their own in any case.
 
     Examples
     --------
@@ -153,7 +160,18 @@ def risk(
             )
     if person is not None:
         require_person(opened, person)
-    if weights is None and person is None and population is None:
+    wild = require_missing(missing)
+    if wild and (weights, person, household, population) != (None,) * 4:
+        raise ParameterError(
+            "with wildcards the rows of the table are counted, not persons or a population",
+            remedy=f"Leave those out, or {spell('missing', 'wildcard')}.",
+        )
+    if wild:
+        entries = opened.classes(names, None, budget)
+        found = risk_of_classes(
+            matching_sizes(entries), rows=entries.counts, qi=names, threshold=threshold
+        )
+    elif weights is None and person is None and population is None:
         sizes = opened.class_sizes(names, budget)
         found = risk_of_classes(
             sizes.sizes, times=sizes.classes_of_size, qi=names, threshold=threshold
@@ -174,6 +192,7 @@ def risk(
         weights=weights,
         person=person,
         household=household,
+        missing=missing,
         budget=budget,
     )
     return replace(found, after=after)
@@ -222,6 +241,7 @@ def risk_of_classes(
     in_population: Any = None,
     *,
     times: Any = None,
+    rows: Any = None,
     qi: Sequence[str] = (),
     threshold: float = DEFAULT_THRESHOLD,
     basis: str = "the table itself",
@@ -236,6 +256,8 @@ def risk_of_classes(
         Size of each class in the population; never taken to be smaller than in the table.
     times
         How many classes there are like this one; 1 each by default.
+    rows
+        Rows of each class that are its own, where its size counts others that it matches too.
 
     Examples
     --------
@@ -248,20 +270,20 @@ def risk_of_classes(
     if in_population is not None:
         outside = np.maximum(np.asarray(in_population, dtype=float), sizes)
     number = np.ones(len(sizes), dtype=np.int64) if times is None else np.asarray(times)
-    held = sizes * number
-    rows = int(held.sum())
-    if rows == 0:
+    held = sizes * number if rows is None else np.asarray(rows, dtype=np.int64)
+    all_rows = int(held.sum())
+    if all_rows == 0:
         return Risk(tuple(qi), 0, None, 0, None, None, None, 0.0, 0.0, threshold, basis)
     return Risk(
         qi=tuple(qi),
-        rows=rows,
+        rows=all_rows,
         persons=None,
         classes=int(number.sum()),
         prosecutor=float(1.0 / sizes.min()),
         journalist=float(1.0 / outside.min()),
-        marketer=float((held / outside).sum() / rows),
-        share_above=float(held[_exposed(sizes, threshold)].sum() / rows),
-        journalist_share_above=float(held[_exposed(outside, threshold)].sum() / rows),
+        marketer=float((held / outside).sum() / all_rows),
+        share_above=float(held[_exposed(sizes, threshold)].sum() / all_rows),
+        journalist_share_above=float(held[_exposed(outside, threshold)].sum() / all_rows),
         threshold=threshold,
         basis=basis,
     )
@@ -272,6 +294,7 @@ def write_risks(
     qi: Sequence[str],
     output: str | os.PathLike[str],
     *,
+    missing: str = "value",
     force: bool = False,
     budget: Budget | None = None,
 ) -> None:
@@ -297,7 +320,8 @@ def write_risks(
         )
     entries = opened.classes(opened.require(qi), None, budget)
     assert entries.counts is not None
-    sizes, codes = np.unique(entries.counts, return_inverse=True)
+    rows = matching_sizes(entries) if require_missing(missing) else entries.counts
+    sizes, codes = np.unique(rows, return_inverse=True)
     step = Step(entries, {"risk": Cells(codes.astype(np.int64), pa.array(1.0 / sizes))})
     hidden = [c.name for c in opened.engine.schema() if c.name not in opened.columns]
     staged = opened.engine.stage(Recoding((step,), tuple(hidden)), os.fspath(output), budget=budget)

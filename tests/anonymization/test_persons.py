@@ -195,7 +195,7 @@ def test_too_few_persons_are_told_before_anything_is_done() -> None:
     [
         {"qi": ["age", "patient"]},
         {"sensitive": ["patient"], "l": 2},
-        {"method": "cells", "wildcards": True},
+        {"missing": "wildcard"},
         {"method": "quantiles", "qi": ["age"]},
         {"target": "patient"},
     ],

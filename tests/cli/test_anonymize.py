@@ -92,7 +92,7 @@ def test_the_page_says_how_stars_are_read(hospital, tmp_path):
     output = tmp_path / "release.parquet"
     asked = ["anonymize", hospital, "-k", "3", "--qi", "sex,zip", "--method", "cells", "-o", output]
     assert "stars match anything" not in sfumato(*asked).out
-    read = " ".join(sfumato(*asked, "--option", "wildcards=true", "--force").out.split())
+    read = " ".join(sfumato(*asked, "--missing", "wildcard", "--force").out.split())
     assert "k-anonymity, stars match anything" in read
     assert "with stars that match anything, k-anonymity" in sfumato("verify", output).out
 

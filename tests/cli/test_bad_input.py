@@ -191,7 +191,7 @@ def test_what_cannot_be_meant_is_refused(tmp_path, monkeypatch, line, words):
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("verify people.csv --wildcards", "a certificate says it for itself. Leave it out"),
+        ("verify people.csv --missing wildcard", "a certificate says it for itself. Leave it out"),
         ("verify people.csv -k 1 --qi age --certificate x", "there is no such"),
         ("verify people.csv --signer empty.key", "no public key of Ed25519. Name the .pub"),
         ("verify people.csv -k 1 --qi age,sex --sensitive sex -l 1", "sensitive at the same time"),

@@ -121,9 +121,7 @@ def both_ways(mine, table, model):
         "class": np.repeat([0, 1], [len(mine)] * 2),
         "income": np.tile(np.arange(len(mine)), 2),
     }
-    found = check(
-        [model], codes, ["class"], counts=np.r_[mine, rest], values={"income": INCOME}
-    )
+    found = check([model], codes, ["class"], counts=np.r_[mine, rest], values={"income": INCOME})
     own = found.findings[0].failing_rows
     return by_rule, own in (0, int(rest.sum())) if rest.sum() != np.sum(mine) else None
 

@@ -145,8 +145,8 @@ def _whole_because(request: Request) -> str | None:
         return "persons have rows in several parts"
     if request.chosen.judges_sets:
         return f"method `{request.method}` treats the whole table alike"
-    if request.wildcards:
-        return "stars that match anything also match rows of other parts"
+    if request.missing != "value":
+        return "rows with missing values are looked at together"
     return None
 
 

@@ -101,6 +101,8 @@ def _solved(
     budget.progress(f"anonymizing {', '.join(about.qi_columns)}")
     solution = released(problem, about)
     stay_within(problem, solution, request.method)
+    if request.missing == "own-class":
+        _keep_missing_apart(problem, solution, request.method)
     return replace(solution, solves=replace(problem, sets=sets))
 
 
@@ -163,11 +165,23 @@ def prepare(table: Table, request: Request, budget: Budget, whole: Whole | None 
         crowd=crowd,
         person=None if persons is None else request.person,
         histories=None if persons is None else whose.wide,
+        apart=_lacking(entries, request) if request.missing == "own-class" else None,
+        wildcards=request.missing == "wildcard",
         original=original,
         merged=merged,
         inferred=reasons,
         held=held,
     )
+
+
+def _lacking(entries: Codes, request: Request) -> Array:
+    """A number for what each entry lacks of the quasi-identifiers: 0 where nothing is missing."""
+    lacks = np.zeros(entries.entries, dtype=np.int64)
+    for name in request.qi_columns:
+        null = np.asarray(entries.values_of(name).is_null())
+        pattern = 2 * lacks + null[entries.column(name)]
+        lacks = np.unique(np.append(pattern, 0), return_inverse=True)[1][:-1]
+    return lacks
 
 
 def _persons(
@@ -336,19 +350,35 @@ def _of_sets(problem: Problem, request: Request) -> Solution:
     sets = largest_sets(request.qi)
     if len(sets) == 1:
         return chosen.solve(problem)
+    apart = "within boundaries" if problem.limits else ""
+    if problem.apart is not None:
+        apart = "missing values in classes of their own"
     if chosen.judges_sets and not problem.limits:
         solution = chosen.solve(replace(problem, sets=sets))
         by, why = "levels that fit every set", None
-    elif chosen.blurs and not problem.limits and shared_columns(sets):
+    elif chosen.blurs and not apart and shared_columns(sets):
         return solve_apart(problem, sets, request.method)
     else:
         solution = chosen.solve(problem)
         by = "union"
-        why = "within boundaries" if problem.limits else f"method {request.method}"
+        why = apart or f"method {request.method}"
     told = {"shared": list(shared_columns(sets)), "by": by}
     if why is not None:
         told["why"] = f"{why}: more is blurred than the sets ask for"
     return replace(solution, details={**solution.details, "several_sets": told})
+
+
+def _keep_missing_apart(problem: Problem, solution: Solution, name: str) -> None:
+    """Refuse groups in which some rows lack a quasi-identifier that others have."""
+    assert problem.apart is not None
+    entry = np.arange(len(solution.groups)) if solution.entry is None else solution.entry
+    shown = solution.groups >= 0
+    pairs = np.unique(np.stack([solution.groups[shown], problem.apart[entry[shown]]]), axis=1)
+    if pairs.shape[1] > len(np.unique(pairs[0])):
+        raise PromiseError(
+            f"method `{name}` blurred missing values together with others",
+            remedy=f"Choose a method that keeps them apart, e.g. {spell('method', 'mondrian')}.",
+        )
 
 
 def stay_within(problem: Problem, solution: Solution, name: str) -> None:

@@ -77,6 +77,8 @@ class Problem:
         For each column whose tree was inferred, why it looks as it does.
     held
         By quasi-identifier, how many rows (or persons, where those count) hold each value.
+    wildcards
+        Whether missing and starred cells match any value, of which a method may make use.
     part
         Whether the entries are part of a table that is solved in parts: rules compare with the
         distribution of the whole, and columns are written in the types that other parts write.
@@ -102,6 +104,7 @@ class Problem:
     histories: Codes | None = None
     inferred: Mapping[str, str] = field(default_factory=dict)
     held: Mapping[str, npt.NDArray[np.int64]] = field(default_factory=dict)
+    wildcards: bool = False
     part: bool = False
 
     @property

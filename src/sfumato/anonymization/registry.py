@@ -75,7 +75,7 @@ METHODS: dict[str, Method] = {
     "cells": Method(
         "sfumato.anonymization.cells.method",
         "stars the fewest cells and proves how many fewer there could be; values stay exact",
-        ("algorithm", "beta", "improve", "bound", "protected", "marker", "wildcards"),
+        ("algorithm", "beta", "improve", "bound", "protected", "marker"),
         parts=True,
     ),
     "kmember": Method(
@@ -162,9 +162,6 @@ class MethodFields(TypedDict, total=False):
         Field("Columns in which `cells` stars nothing.", BLURRING, what="a list of column names"),
     ]
     marker: Annotated[str | None, Field("What `cells` writes in place of `*`.", BLURRING)]
-    wildcards: Annotated[
-        bool | None, Field("Whether a star matches any value, or is a value.", BLURRING)
-    ]
     loss: Annotated[str | None, Field("What a group loses: certainty or another.", BLURRING)]
     part_size: Annotated[
         float | None, Field("Rows among which `kmember` looks for neighbours.", BLURRING)

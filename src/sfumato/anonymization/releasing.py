@@ -176,8 +176,7 @@ def promises_of(
     promises: list[Promise] = [*linked]
     models = tuple(model for model in request.models if not model.asks_people)
     if models and not linked:
-        wildcards = bool(request.options.get("wildcards"))
-        promises.append(Anonymity(models, qi, request.sensitive, wildcards, request.person))
+        promises.append(Anonymity(models, qi, request.sensitive, request.missing, request.person))
     if request.population is not None:
         promises.append(
             MatchesPopulation(

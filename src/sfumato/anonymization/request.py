@@ -622,10 +622,10 @@ class Request:
                 remedy="Take it out of the pseudonyms and actions, or ask for whole histories "
                 f"({spell('linkable', True)} {spell('m', 1)}).",
             )
-        if self.options.get("wildcards"):
+        if self.missing == "wildcard":
             raise ParameterError(
-                "with wildcards rows are counted, not persons",
-                remedy="Drop the option wildcards.",
+                "where missing values match any other, rows are counted, not persons",
+                remedy=f"Choose another reading, e.g. {spell('missing', 'value')}.",
             )
         if self.k_map:
             raise ParameterError(
@@ -702,6 +702,17 @@ class Request:
             raise ParameterError(
                 "a target cannot be kept predictable together with k-map",
                 remedy="Leave one of them out.",
+            )
+        if self.k_map and self.missing != "value":
+            raise ParameterError(
+                "k-map finds people by their values, and a missing one is one of these",
+                remedy=f"Leave out {spell('missing', self.missing)}, or ask for k.",
+            )
+        if self.missing == "own-class" and self.chosen.judges_sets:
+            raise ParameterError(
+                f"method `{self.method}` blurs a column everywhere alike, missing values too",
+                remedy="Choose another method for classes of their own, e.g. "
+                f"{spell('method', 'mondrian')}.",
             )
         if self.k_map and any(how != "range" for how in self.shows.values()):
             raise ParameterError(

@@ -89,7 +89,7 @@ def releasable(problem: Problem) -> Mask:
     from sfumato.privacy._kernels import groups_hold
 
     kept = np.ones(problem.entries.entries, dtype=bool)
-    if not problem.limits:
+    if not problem.limits and problem.apart is None:
         return kept
     blocks = _blocks_of(problem)
     count = int(blocks.max(initial=-1)) + 1
@@ -174,6 +174,7 @@ def nothing_left(problem: Problem, models: Sequence[Model]) -> ParameterError:
         found.append(model.reach(counted, sizes))
         of = "" if model.about is None else f" for `{model.about}`"
         best.append(found[-1].best + of)
+    keeps = "the boundaries keep" if problem.limits else "what rows lack keeps"
     blocking = [
         f"{one.asked} fails for {one.blocked_rows:,} rows in {one.blocked_blocks:,} of "
         f"{len(sizes):,} groups ({one.reason})"
@@ -182,9 +183,8 @@ def nothing_left(problem: Problem, models: Sequence[Model]) -> ParameterError:
     ]
     return ParameterError(
         f"the privacy models cannot be met: all {int(sizes.sum()):,} rows would have to be left "
-        "out, because the boundaries keep them apart; " + "; ".join(blocking),
-        remedy=f"Within these boundaries, ask for at most {', '.join(best)}, or allow more "
-        "blurring.",
+        f"out, because {keeps} them apart; " + "; ".join(blocking),
+        remedy=f"So ask for at most {', '.join(best)}, or allow more blurring.",
     )
 
 

@@ -30,6 +30,7 @@ __all__ = [
     "Measure",
     "Measuring",
     "Memory",
+    "Missing",
     "NullText",
     "Output",
     "Parse",
@@ -267,6 +268,16 @@ SpreadsheetSafe = Annotated[
     typer.Option(
         "--spreadsheet-safe",
         help="Put an apostrophe before cells that a spreadsheet would take for formulas and run.",
+    ),
+]
+Missing = Annotated[
+    str,
+    typer.Option(
+        "--missing",
+        metavar="value|wildcard|own-class",
+        show_default=False,
+        help="What a missing cell is: a value like any other (default), or a wildcard that matches "
+        "any value; in classes of their own rows count as with values.",
     ),
 ]
 Force = Annotated[bool, typer.Option("--force", help="Replace the output if it exists.")]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sfumato.cli._options import Columns, Person, examples, new_app
+from sfumato.cli._options import Columns, Missing, Person, examples, new_app
 from sfumato.cli._running import Run, table_verb
 
 if TYPE_CHECKING:
@@ -23,7 +23,9 @@ app = new_app()
     )
 )
 @table_verb
-def measure(run: Run, columns: Columns = None, person: Person = None) -> None:
+def measure(
+    run: Run, columns: Columns = None, person: Person = None, missing: Missing = "value"
+) -> None:
     """How well a set of columns tells people apart.
 
     Rows that agree on the columns form a class. Printed are the number of classes, the rows that
@@ -32,7 +34,9 @@ def measure(run: Run, columns: Columns = None, person: Person = None) -> None:
     """
     from sfumato.quasi.measure import measure as measure_columns
 
-    found = measure_columns(run.table, run.columns(columns), person=person, budget=run.budget)
+    found = measure_columns(
+        run.table, run.columns(columns), person=person, missing=missing, budget=run.budget
+    )
     run.show(found, view)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sfumato.cli._options import Force, examples, new_app, new_file, split_columns
+from sfumato.cli._options import Force, Missing, examples, new_app, new_file, split_columns
 from sfumato.cli._running import Run, table_verb
 from sfumato.errors import ParameterError
 
@@ -97,6 +97,7 @@ def risk(
             help="Write the table with the prosecutor's risk of every row in a column `risk`.",
         ),
     ] = None,
+    missing: Missing = "value",
     force: Force = False,
 ) -> None:
     """How likely somebody is found by what an attacker knows.
@@ -124,10 +125,11 @@ def risk(
         household=household,
         population=None if population is None else run.open(population),
         released=None if released is None else run.open(released),
+        missing=missing,
         budget=run.budget,
     )
     if per_row is not None:
-        write_risks(run.table, names, per_row, force=force, budget=run.budget)
+        write_risks(run.table, names, per_row, missing=missing, force=force, budget=run.budget)
     run.show(found, view)
 
 

@@ -34,10 +34,6 @@ app = new_app()
 def verify(
     run: Run,
     promised: Promised,
-    wildcards: Annotated[
-        bool,
-        typer.Option("--wildcards", help="Let suppressed and missing cells match any value."),
-    ] = False,
     certificate: Annotated[
         str | None,
         typer.Option(
@@ -117,7 +113,6 @@ def verify(
         hierarchies=hierarchies,
         others=[run.open(other) for other in others or ()],
         row_key=row_key,
-        wildcards=wildcards,
         budget=run.budget,
         **asked,
     )

@@ -365,7 +365,7 @@ def _ordered(
         c = start + rules.order[start + i]
         carried += counts[c] / (size - unknown) - rules.reference[c] / there
         moved += abs(carried)
-    return abs(here - there) + min(here, there) * moved / max(ranks - 1, 1)
+    return float(abs(here - there) + min(here, there) * moved / max(ranks - 1, 1))
 
 
 @compiled

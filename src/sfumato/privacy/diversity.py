@@ -154,7 +154,9 @@ class EntropyDiversity(Model):
         entropy = counted.held.known.entropy
         at = int(np.argmax(entropy))
         best = max(1.0, math.floor(float(np.exp(entropy[at])) * 1e4) / 1e4)
-        reason = f"the evenest class possible has {best:g}, since {commonest(counted.held.known, at)}"
+        reason = (
+            f"the evenest class possible has {best:g}, since {commonest(counted.held.known, at)}"
+        )
         return f"l <= {best:g}", reason
 
 

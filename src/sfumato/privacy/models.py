@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from sfumato.errors import InputError, ParameterError, spell
 from sfumato.fields import Columns, ColumnSets, Field, parameters
@@ -27,11 +27,13 @@ from sfumato.privacy.likeness import Likeness, LikenessFields
 __all__ = [
     "COLUMNS",
     "MODELS",
+    "Missing",
     "ModelFields",
     "PromiseFields",
     "column_sets",
     "model_from_dict",
     "models_of",
+    "require_missing",
 ]
 
 MODELS: tuple[type[Model], ...] = (
@@ -63,6 +65,8 @@ class ModelFields(
 
 COLUMNS = "Columns"
 """The group of the parameters that name columns."""
+Missing = Literal["value", "wildcard", "own-class"]
+"""What a missing quasi-identifier is."""
 
 
 class PromiseFields(ModelFields, total=False):
@@ -94,6 +98,17 @@ class PromiseFields(ModelFields, total=False):
             COLUMNS,
             "--person",
             "COLUMN",
+        ),
+    ]
+    missing: Annotated[
+        Missing,
+        Field(
+            "What a missing or suppressed quasi-identifier is: a value like any other, a wildcard "
+            "that matches any value, or a reason for classes of its own.",
+            COLUMNS,
+            "--missing",
+            "value|wildcard|own-class",
+            default="value",
         ),
     ]
 
@@ -142,6 +157,11 @@ def model_from_dict(given: Mapping[str, Any]) -> Model:
         f"the certificate names a privacy model `{name}` that this version does not know",
         remedy="Verify it with the version of Sfumato that made it.",
     )
+
+
+def require_missing(missing: str) -> bool:
+    """Whether missing cells match any value; refuses readings that do not exist."""
+    return bool(parameters(PromiseFields)["missing"].checked(missing) == "wildcard")
 
 
 def column_sets(given: ColumnSets) -> tuple[tuple[str, ...], ...]:

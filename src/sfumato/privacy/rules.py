@@ -260,9 +260,7 @@ def recounted(rules: Rules, counts: Array) -> Rules:
     return rules._replace(reference=reference, order=order, ranks=ranks)
 
 
-def _distribution(
-    columns: Sequence[Array], missing: Array
-) -> tuple[Array, Array, Array]:
+def _distribution(columns: Sequence[Array], missing: Array) -> tuple[Array, Array, Array]:
     """`reference`, `order` and `ranks` of rules, from the counts of each sensitive column."""
     reference, order = [np.zeros(0)], [np.zeros(0, dtype=np.int64)]
     ranks = np.zeros(len(columns), dtype=np.int64)

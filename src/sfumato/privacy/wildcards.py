@@ -12,11 +12,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
+from sfumato.engines.results import Codes
 from sfumato.errors import BudgetError
 from sfumato.hierarchy.tree import Array
 
-__all__ = ["Cells", "matching_pairs", "matching_rows"]
+__all__ = ["Cells", "matching_pairs", "matching_rows", "matching_sizes", "star_codes"]
 
 _MOST_PAIRS = 200_000_000
 
@@ -57,6 +59,25 @@ class Cells:
             (tuple(bool(mark) for mark in row), np.flatnonzero(inverse == i))
             for i, row in enumerate(found)
         ]
+
+
+def star_codes(values: pa.Array) -> list[int]:
+    """Codes of cells that may stand for any value: nulls, and stars in columns of text."""
+    return [code for code, value in enumerate(values.to_pylist()) if value is None or value == "*"]
+
+
+def matching_sizes(entries: Codes) -> Array:
+    """For each combination of a table, the rows that it matches where wildcards match anything.
+
+    Examples
+    --------
+    >>> import pyarrow as pa, sfumato as sf
+    >>> people = sf.table(pa.table({"age": [20, 20, 30, None]}))
+    >>> matching_sizes(people.classes(["age"])).tolist()
+    [3, 2, 4]
+    """
+    cells = Cells.of(entries.arrays, [star_codes(values) for values in entries.values])
+    return matching_rows(cells, cells, entries.counts)
 
 
 def matching_rows(cells: Cells, others: Cells, counts: Any) -> Array:

@@ -7,12 +7,15 @@ The measures are those of Motwani & Xu (distinct and separation ratio) and Lodha
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from sfumato.budget import Budget
 from sfumato.columns.persons import require_person
-from sfumato.engines.results import ClassSizes, PersonSizes
+from sfumato.engines.results import ClassSizes, Codes, PersonSizes
+from sfumato.errors import ParameterError, spell
+from sfumato.privacy.models import require_missing
+from sfumato.privacy.wildcards import matching_sizes
 from sfumato.results import Result
 from sfumato.tables import table
 
@@ -83,11 +86,29 @@ def measures_of_persons(columns: Sequence[str], sizes: PersonSizes) -> Measures:
     )
 
 
+def _by_wildcards(columns: Sequence[str], entries: Codes) -> Measures:
+    """The measures where a missing cell matches any value."""
+    assert entries.counts is not None
+    own, matching = entries.counts, matching_sizes(entries)
+    pairs = int((own * (matching - 1)).sum()) // 2
+    rows, alone = int(own.sum()), int(own[matching == 1].sum())
+    plain = measures_of(columns, ClassSizes.of_counts(own))
+    return replace(
+        plain,
+        unique_rows=alone,
+        unseparated_pairs=pairs,
+        separation=1.0 - 2 * pairs / (rows * (rows - 1)) if rows > 1 else 1.0,
+        unique=alone / rows if rows else 1.0,
+        k=int(matching.min()) if rows else None,
+    )
+
+
 def measure(
     source: Any,
     columns: Sequence[str] | None = None,
     *,
     person: str | None = None,
+    missing: str = "value",
     budget: Budget | None = None,
 ) -> Measures:
     """Measure how well a set of columns tells the rows of a table apart.
@@ -100,6 +121,9 @@ def measure(
         Column names; None means all columns.
     person
         Which rows belong to one person: persons are told apart, not rows.
+    missing
+        What a missing cell is: a value like any other, or a ``wildcard``, which no value tells
+        apart from any other. Rows that lack other columns are in classes of their own in any case.
     budget
         Limits of time and memory.
 
@@ -117,6 +141,13 @@ def measure(
     """
     opened = table(source, budget=budget)
     names = opened.require(columns)
+    if require_missing(missing):
+        if person is not None:
+            raise ParameterError(
+                "with wildcards rows are counted, not persons",
+                remedy=f"Leave out the person, or {spell('missing', 'wildcard')}.",
+            )
+        return _by_wildcards(names, opened.classes(names, budget=budget))
     if person is not None:
         require_person(opened, person, names if columns is not None else ())
         names = tuple(name for name in names if name != person)

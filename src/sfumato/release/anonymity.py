@@ -18,7 +18,10 @@ import pyarrow as pa
 from sfumato.budget import Budget
 from sfumato.engines.results import CodeArray
 from sfumato.errors import ColumnError, InputError, did_you_mean
+from sfumato.hierarchy.labels import set_members
 from sfumato.privacy import Check, Model, ModelFinding, check, merged_checks, model_from_dict
+from sfumato.privacy.models import Missing
+from sfumato.privacy.wildcards import star_codes
 from sfumato.release.promise import Finding, require_same_classes
 from sfumato.tables import Table, table
 
@@ -34,9 +37,12 @@ ENOUGH_BYTES = 1 << 30
 class Anonymity:
     """Every class of every quasi-identifier set satisfies all models.
 
-    With `wildcards` a suppressed or missing cell matches any value; by default it is a value of its
-    own, which is what an adversary sees. t-closeness compares classes with the distribution of the
-    released rows: that is what whoever has the release knows of the table.
+    A `missing` or suppressed cell is a ``value`` of its own, which is what an adversary sees; or a
+    ``wildcard`` that matches any value; or in an ``own-class``: then it is a value of its own, and
+    no cell of a release may stand for missing and other values together.
+
+    t-closeness compares classes with the distribution of the released rows: that is what whoever
+    has the release knows of the table.
 
     With a `person` the models count persons, which needs the column that names them. A release does
     not have it: while it is made, either the `owners` of its rows are known, in their order, or its
@@ -47,7 +53,7 @@ class Anonymity:
     models: tuple[Model, ...]
     qi: tuple[tuple[str, ...], ...]
     sensitive: tuple[str, ...] = ()
-    wildcards: bool = False
+    missing: Missing = "value"
     person: str | None = None
     witness: Table | None = field(default=None, repr=False)
     owners: CodeArray | None = field(default=None, repr=False)
@@ -58,7 +64,7 @@ class Anonymity:
             "models": [model.to_dict() for model in self.models],
             "qi": [list(names) for names in self.qi],
             "sensitive": list(self.sensitive),
-            "wildcards": self.wildcards,
+            "missing": self.missing,
         }
         return told if self.person is None else {**told, "person": self.person}
 
@@ -68,9 +74,14 @@ class Anonymity:
             tuple(model_from_dict(model) for model in parameters["models"]),
             tuple(tuple(names) for names in parameters["qi"]),
             tuple(parameters["sensitive"]),
-            bool(parameters.get("wildcards", False)),
+            _missing_of(parameters),
             parameters.get("person"),
         )
+
+    @property
+    def wildcards(self) -> bool:
+        """Whether suppressed and missing cells match any value."""
+        return self.missing == "wildcard"
 
     def counts_again(self, table: Table) -> bool:
         """Whether everything that was measured can be measured on a table."""
@@ -90,13 +101,16 @@ class Anonymity:
             names = [name for name in self.about if name != self.person]
             require_same_classes(table, self.witness, names, budget)
             table = self.witness
+        mixed = self._mixed(table)
+        if mixed is not None:
+            return mixed
         outcomes = [self._measure(table, names, budget) for names in self.qi]
         found = [finding for outcome in outcomes for finding in outcome.findings]
         broken = [finding for finding in found if not finding.holds]
         return Finding(
             check=self.kind,
             holds=not broken,
-            say=_READING[self.wildcards]
+            say=_READING[self.missing]
             + ("" if self.person is None else "counting persons, ")
             + "; ".join(map(_sentence, broken or found)),
             measured={
@@ -108,6 +122,23 @@ class Anonymity:
             remedy="Ask for less, allow more blurring, or leave columns out.",
             class_sizes=None if self.wildcards else _smallest(outcomes),
         )
+
+    def _mixed(self, table: Table) -> Finding | None:
+        """That cells stand for missing and other values together, where none may."""
+        if self.missing != "own-class":
+            return None
+        for name in dict.fromkeys(name for names in self.qi for name in names):
+            labels = _labels_of_both(table.values(name).values[0])
+            if labels:
+                return Finding(
+                    check=self.kind,
+                    holds=False,
+                    say=f"{labels:,} different cells of `{name}` stand for missing and other "
+                    "values together",
+                    measured={"mixed": labels},
+                    remedy="Release the table again.",
+                )
+        return None
 
     def _rows_alone(self, table: Table, budget: Budget | None) -> Finding:
         """What can be said without the column that names persons: k persons have k rows."""
@@ -146,7 +177,7 @@ class Anonymity:
             names,
             counts=entries.counts,
             values={name: entries.values_of(name) for name in self.sensitive},
-            wildcards={name: _stars(entries.values_of(name)) for name in names}
+            wildcards={name: star_codes(entries.values_of(name)) for name in names}
             if self.wildcards
             else None,
             person=entries.column(who[0]) if who else self.owners,
@@ -209,12 +240,30 @@ def _smallest(outcomes: Sequence[Check]) -> tuple[int | None, int]:
     return least, outcomes[0].classes
 
 
-_READING = {False: "", True: "with stars that match anything, "}
+_READING = {
+    "value": "",
+    "wildcard": "with stars that match anything, ",
+    "own-class": "with missing values in classes of their own, ",
+}
 
 
-def _stars(values: pa.Array) -> list[int]:
-    """Codes of cells that may stand for any value: nulls, and stars in text columns."""
-    return [code for code, value in enumerate(values.to_pylist()) if value is None or value == "*"]
+def _missing_of(parameters: Mapping[str, Any]) -> Missing:
+    """How missing cells are read; certificates once said only whether they are wildcards."""
+    told = parameters.get("missing", "wildcard" if parameters.get("wildcards") else "value")
+    if told not in _READING:
+        raise InputError(
+            f"the certificate reads missing values in a way (`{told}`) that is not known here",
+            remedy="Verify it with the version of Sfumato that made it.",
+        )
+    return told  # type: ignore[no-any-return]
+
+
+def _labels_of_both(values: pa.Array) -> int:
+    """Labels that stand for missing and other values together."""
+    if not pa.types.is_string(values.type) and not pa.types.is_large_string(values.type):
+        return 0
+    sets = [text[1:-1] for text in values.to_pylist() if text and text[0] + text[-1] == "{}"]
+    return sum(None in (set_members(inside) or ()) for inside in sets)
 
 
 def _sentence(finding: ModelFinding) -> str:

@@ -107,7 +107,6 @@ def verify(
     hierarchies: Trees | None = None,
     others: Sequence[Any] = (),
     row_key: str | None = None,
-    wildcards: bool = False,
     budget: Budget | None = None,
     **asked: Unpack[PromiseFields],
 ) -> Verification:
@@ -136,8 +135,6 @@ def verify(
         Other releases of the same table.
     row_key
         The column that links their rows.
-    wildcards
-        Whether suppressed and missing cells match any value.
 
     Examples
     --------
@@ -158,15 +155,16 @@ def verify(
     opened = table(source, budget=budget)
     trees = _trees(hierarchies, opened)
     people = asked["population"] if set(asked) == {"population"} else None
+    if set(asked) <= {"missing", "population"} and "missing" in asked:
+        raise ParameterError(
+            "how missing values are read goes with what is asked here; a certificate says it for "
+            "itself",
+            remedy=f"Leave it out, or say what to check, e.g. {spell('k', 5)}.",
+        )
     if people is None and asked:
         promises = (
             *promises,
-            *promised(opened, asked, trees=trees, wildcards=wildcards, budget=budget),
-        )
-    elif wildcards:
-        raise ParameterError(
-            "wildcards go with what is asked here; a certificate says it for itself",
-            remedy=f"Leave it out, or say what to check, e.g. {spell('k', 5)}.",
+            *promised(opened, asked, trees=trees, budget=budget),
         )
     findings = [_checked(promise, opened, budget) for promise in promises]
     place, signed_by = None, None
@@ -204,7 +202,6 @@ def promised(
     asked: Mapping[str, Any],
     *,
     trees: Mapping[str, Hierarchy] | None = None,
-    wildcards: bool = False,
     budget: Budget | None = None,
 ) -> list[Promise]:
     """What parameters ask of a table."""
@@ -216,7 +213,7 @@ def promised(
             )
     told = {n: declared[n].checked(value) for n, value in asked.items() if value is not None}
     sets, sensitive = column_sets(told.pop("qi", ())), told.pop("sensitive", ())
-    person = told.pop("person", None)
+    person, missing = told.pop("person", None), told.pop("missing", "value")
     if person is not None:
         require_person(opened, person, [*(n for names in sets for n in names), *sensitive])
     k, population = told.pop("k_map", None), told.pop("population", None)
@@ -239,7 +236,12 @@ def promised(
     if told or k is None:
         ordered = [column.name for column in opened.schema if column.ordered]
         models = models_of(told, sensitive=sensitive, ordered=ordered)
-        promises.append(Anonymity(models, sets, sensitive, wildcards, person))
+        promises.append(Anonymity(models, sets, sensitive, missing, person))
+    if k is not None and missing != "value":
+        raise ParameterError(
+            "k-map finds people by their values, and a missing one is one of these",
+            remedy=f"Leave out {spell('missing', missing)}, or k-map.",
+        )
     if k is not None:
         people = table(population, budget=budget)
         named = [name for columns in sets for name in columns]

@@ -115,7 +115,7 @@ def test_one_star_where_an_order_of_importance_uses_three() -> None:
     codes = np.array([[0, 0, 0], [0, 0, 0], [1, 1, 1], [1, 2, 1]])
     assert by_importance(codes, 2, order=[2, 0, 1]) == 3
     asked: dict[str, Any] = {"qi": ["age", "region", "sex"], "k": 2, "method": "cells"}
-    release = anonymize(LOCAL, **asked, wildcards=True)
+    release = anonymize(LOCAL, **asked, missing="wildcard")
     assert release.suppressed_cells == release.lower_bound == 1
     assert release.details["proven_optimum"]
     assert release.details["cost"] == 1
@@ -134,17 +134,20 @@ def test_release_keeps_the_promise_it_records(seed: int, k: int) -> None:
     names = [f"b{v}" for v in random.integers(0, 5, 80)]
     table = pa.table({"a": random.integers(0, 5, 80), "b": names, "c": holes})
     asked: dict[str, Any] = {"qi": ["a", "b", "c"], "k": k, "method": "cells", "bound": "lp"}
-    release = anonymize(table, **asked, wildcards=True)
+    release = anonymize(table, **asked, missing="wildcard")
     assert all(finding.holds for finding in release.findings)
-    assert release.promises[0].to_dict()["wildcards"]
+    assert release.promises[0].to_dict()["missing"] == "wildcard"
     assert release.suppressed_cells < anonymize(table, **asked).suppressed_cells
     assert release.lower_bound is None
 
 
-def test_other_rules_and_markers_are_refused() -> None:
+def test_other_rules_hold_by_values_and_markers_are_refused() -> None:
     table = LOCAL.append_column("ill", pa.array(["flu", "cold", "flu", "cold"]))
-    asked: dict[str, Any] = {"qi": ["age", "region"], "k": 2, "method": "cells", "wildcards": True}
-    with pytest.raises(ParameterError, match="only k-anonymity"):
-        anonymize(table, **asked, sensitive=["ill"], l=2)
+    asked: dict[str, Any] = {"qi": ["age", "region"], "k": 2, "method": "cells"}
+    wild = anonymize(table, **asked, missing="wildcard", sensitive=["ill"], l=2)
+    assert all(finding.holds for finding in wild.findings)
+    assert (
+        wild.suppressed_cells == anonymize(table, **asked, sensitive=["ill"], l=2).suppressed_cells
+    )
     with pytest.raises(ParameterError, match="the marker is"):
-        anonymize(table, **asked, marker="(hidden)")
+        anonymize(table, **asked, missing="wildcard", marker="(hidden)")

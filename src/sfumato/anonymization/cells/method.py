@@ -64,7 +64,11 @@ class Choices:
     def of(cls, problem: Problem) -> Self:
         """The options of a problem, checked."""
         known = {field.name for field in fields(cls)}
-        chosen = cls(**{n: v for n, v in problem.options.items() if n in known and v is not None})
+        chosen = cls(
+            **{n: v for n, v in problem.options.items() if n in known and v is not None},
+            # What holds where stars are values holds where they match more, so that is sought.
+            wildcards=problem.wildcards and not len(problem.rules.kinds),
+        )
         for name, offered in (
             ("algorithm", ALGORITHMS),
             ("improve", IMPROVEMENTS),
@@ -89,16 +93,11 @@ class Choices:
                 f"beta does not apply to the algorithm {chosen.algorithm}",
                 remedy="Use the algorithm cf.",
             )
-        if chosen.wildcards and len(problem.rules.kinds):
+        if problem.wildcards and chosen.marker != "*":
             raise ParameterError(
-                "with wildcards only k-anonymity can be promised",
-                remedy="Drop the other models, or the option wildcards.",
-            )
-        if chosen.wildcards and chosen.marker != "*":
-            raise ParameterError(
-                "with wildcards the marker is `*`: whoever checks the release must know what "
-                "matches any value",
-                remedy="Drop the option marker, or the option wildcards.",
+                "where stars match any value the marker is `*`: whoever checks the release must "
+                "know what does",
+                remedy=f"Drop the option marker, or {spell('missing', 'wildcard')}.",
             )
         return chosen
 
