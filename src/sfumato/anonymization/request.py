@@ -35,6 +35,7 @@ from sfumato.hierarchy import Boundaries, Hierarchy, read_folder
 from sfumato.keyfiles import pseudonym_key
 from sfumato.privacy import KAnonymity, Model, column_sets, models_of
 from sfumato.privacy.models import COLUMNS, PromiseFields
+from sfumato.privacy.tables import bin_edges
 from sfumato.tables import Table, table
 
 __all__ = ["NumbersAs", "Request", "RequestFields"]
@@ -511,7 +512,11 @@ class Request:
         request = replace(
             self._with(**told),
             models=models_of(
-                self.values, sensitive=self.sensitive, ordered=ordered, hierarchies=trees
+                self.values,
+                sensitive=self.sensitive,
+                ordered=ordered,
+                hierarchies=trees,
+                edges=bin_edges(source, self.values),
             ),
             key=pseudonym_key(self.key_file)
             if self.key_file and (self.replaced or self.shift_dates)

@@ -145,7 +145,8 @@ def holds(size: int, counts: Array, rules: Rules) -> bool:
         known = stop - rules.missing[j]  # a missing value protects nobody
         unknown = int(counts[known]) if known < stop else 0
         if kind == DISTINCT:
-            if _distinct(counts, start, known) < value:
+            by_bins = rules.extras[r] > 0
+            if _distinct(counts, start, known, rules.bins, by_bins) < value:
                 return False
         elif kind == ALPHA:
             largest = _largest(counts, start, stop, rules.extras[r])
@@ -202,7 +203,7 @@ def sides_hold(sides: Array, weights: Array, sensitive: Array, rules: Rules, cou
         codes = sensitive[j]
         known = stop - rules.missing[j]
         if kind == DISTINCT:
-            good = _both_distinct(sides, codes, known, value, counts)
+            good = _both_distinct(sides, codes, known, value, rules.bins, extra > 0, counts)
         else:
             if kind == ALPHA:
                 known = stop
@@ -224,14 +225,23 @@ def by_entries(rules: Rules) -> bool:
 
 
 @compiled
-def _both_distinct(sides: Array, codes: Array, known: int, least: float, counts: Array) -> bool:
+def _both_distinct(
+    sides: Array,
+    codes: Array,
+    known: int,
+    least: float,
+    bins: Array,
+    by_bins: bool,
+    counts: Array,
+) -> bool:
     """Whether both sides hold so many values; stops looking when they do."""
     found_left, found_right, looked = 0, 0, 0
     for i in range(sides.shape[0]):
         side, code = sides[i], codes[i]
         looked += 1
-        if code < known and counts[side, code] == 0:
-            counts[side, code] = 1
+        place = bins[code] if by_bins else code
+        if code < known and counts[side, place] == 0:
+            counts[side, place] = 1
             if side:
                 found_right += 1
             else:
@@ -239,7 +249,7 @@ def _both_distinct(sides: Array, codes: Array, known: int, least: float, counts:
             if found_left >= least and found_right >= least:
                 break
     for i in range(looked):
-        counts[sides[i], codes[i]] = 0
+        counts[sides[i], bins[codes[i]] if by_bins else codes[i]] = 0
     return bool(found_left >= least and found_right >= least)
 
 
@@ -299,11 +309,13 @@ def _total(counts: Array, start: int, stop: int) -> int:
 
 
 @compiled
-def _distinct(counts: Array, start: int, stop: int) -> int:
-    found = 0
+def _distinct(counts: Array, start: int, stop: int, bins: Array, by_bins: bool) -> int:
+    found, last = 0, -1
     for c in range(start, stop):
         if counts[c] > 0:
-            found += 1
+            here = bins[c] if by_bins else c
+            found += here != last
+            last = here
     return found
 
 

@@ -20,6 +20,7 @@ import pyarrow.compute as pc
 
 from sfumato.errors import ParameterError, spell
 from sfumato.hierarchy import Hierarchy
+from sfumato.hierarchy.ranges import numbers
 from sfumato.hierarchy.tree import Array, Tree
 from sfumato.privacy.histogram import ClassHistogram
 
@@ -88,6 +89,12 @@ class SensitiveColumn:
         if self.values is None:
             raise ParameterError("a hierarchical distance needs the values of the column")
         return hierarchy.bind(self.values, name).tree
+
+    def bins(self, edges: Sequence[float]) -> Array:
+        """The range of each code: between which of the edges its value lies."""
+        if self.values is None:
+            raise ParameterError("ranges of sensitive numbers need the values of the column")
+        return np.searchsorted(np.asarray(edges), numbers(self.values, ""), "right")
 
     def code_of(self, value: Any, column: str) -> int:
         """The code of a value."""
@@ -174,12 +181,15 @@ class Asked:
         Columns whose values lie on a line.
     hierarchies
         Trees by column.
+    edges
+        By column, the numbers between which its values count as one.
     """
 
     values: Mapping[str, Any]
     sensitive: Sequence[str] = ()
     ordered: Sequence[str] = ()
     hierarchies: Mapping[str, Hierarchy] = field(default_factory=dict)
+    edges: Mapping[str, tuple[float, ...]] = field(default_factory=dict)
 
     def about_sensitive(self, name: str) -> Any:
         """A number that is asked of sensitive columns; None where it was not given."""

@@ -7,14 +7,18 @@ value protects nobody: all are about the values that a class is known to hold.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal, Self, TypedDict
+from typing import Annotated, Any, ClassVar, Literal, Self, TypedDict
 
 import numpy as np
+import pyarrow as pa
 
-from sfumato.errors import ParameterError, spell
-from sfumato.fields import Field
+from sfumato.errors import ColumnError, ParameterError, did_you_mean, spell
+from sfumato.fields import Field, Weights
+from sfumato.hierarchy.ends import round_ends
+from sfumato.hierarchy.ranges import numbers
+from sfumato.hierarchy.tree import Array
 from sfumato.privacy.base import (
     HOLDS,
     TOLERANCE,
@@ -36,6 +40,7 @@ __all__ = [
     "DiversityFields",
     "EntropyDiversity",
     "RecursiveDiversity",
+    "quantile_edges",
     "richest",
 ]
 
@@ -63,6 +68,16 @@ class DiversityFields(TypedDict, total=False):
             "KIND",
             default="distinct",
             label="counted as",
+        ),
+    ]
+    sensitive_bins: Annotated[
+        Weights | None,
+        Field(
+            "Sensitive numbers of which distinct l-diversity counts ranges that hold about equally "
+            "many rows, and into how many the column is cut.",
+            HOLDS,
+            "--sensitive-bins",
+            "income=10",
         ),
     ]
     c: Annotated[
@@ -96,12 +111,69 @@ def _of_kind(asked: Asked, kind: str) -> float | None:
     return float(number)
 
 
+def _refuse_bins_of_others(asked: Asked, number: float | None) -> None:
+    """Refuse ranges of columns that are not sensitive, and where nobody counts them."""
+    given = asked.values["sensitive_bins"]
+    for name, bins in given.items():
+        if name not in asked.sensitive:
+            raise ColumnError(
+                f"ranges are asked of `{name}`, which is no sensitive column",
+                remedy=did_you_mean(name, asked.sensitive),
+            )
+        if bins != int(bins) or bins < 2:
+            raise ParameterError(
+                f"{bins:g} ranges of `{name}` are not possible", remedy="Give 2 or more."
+            )
+    if given and number is None:
+        raise ParameterError(
+            "ranges of sensitive numbers are counted by distinct l-diversity",
+            remedy=f"Ask for it, e.g. {spell('l', 3)}.",
+        )
+
+
+def quantile_edges(values: pa.Array, counts: Array, bins: int, k: int) -> tuple[float, ...]:
+    """Round numbers that cut a column into so many ranges of about as many rows each.
+
+    No edge is a value that fewer than k rows hold: certificates name them. They are fewer where
+    single values are so common, or so few, that no round number lies between.
+
+    Parameters
+    ----------
+    values, counts
+        The column's distinct values, and the rows that hold each.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> quantile_edges(pa.array(range(100, 1100)), np.ones(1000, np.int64), 4, k=5)
+    (349.5, 599.5, 849.5)
+    """
+    points = numbers(values, "")
+    order = np.argsort(points, kind="stable")
+    order = order[np.isfinite(points[order])]
+    held = np.asarray(counts)[order]
+    ends = round_ends(values.take(pa.array(order)), held, k)
+    if ends is None:
+        return ()
+    before = np.r_[0, np.cumsum(held)][ends.below]  # rows below each end
+    wanted = np.arange(1, bins) / bins * held.sum()
+    after = np.minimum(np.searchsorted(before, wanted), len(before) - 1)
+    nearest = np.where(wanted - before[after - 1] < before[after] - wanted, after - 1, after)
+    parts = np.unique(nearest[(before[nearest] > 0) & (before[nearest] < held.sum())])
+    _, first = np.unique(before[parts], return_index=True)
+    return tuple(float(ends.points[at]) for at in parts[first])
+
+
 @dataclass(frozen=True)
 class DistinctDiversity(Model):
-    """Every class holds at least l distinct values of the sensitive column."""
+    """Every class holds at least l distinct values of the sensitive column.
+
+    With `bins` they are values of different ranges: those between the numbers given.
+    """
 
     l: int  # noqa: E741
     column: str
+    bins: tuple[float, ...] = ()
     name: ClassVar[str] = "distinct l-diversity"
     numbers: ClassVar[tuple[str, ...]] = ("l",)
 
@@ -111,18 +183,52 @@ class DistinctDiversity(Model):
     @classmethod
     def of(cls, asked: Asked) -> Iterable[Self]:
         number = _of_kind(asked, "distinct")
-        return () if number is None else [cls(int(number), name) for name in asked.sensitive]
+        _refuse_bins_of_others(asked, number)
+        if number is None:
+            return ()
+        return [cls(int(number), name, asked.edges.get(name, ())) for name in asked.sensitive]
+
+    @property
+    def title(self) -> str:
+        return f"{self.name} by {len(self.bins) + 1} ranges" if self.bins else self.name
+
+    @property
+    def needs_values(self) -> bool:
+        return bool(self.bins)
 
     def measure(self, counted: Counted) -> Measured:
-        distinct = counted.held.known.distinct
+        distinct = self._distinct(counted)
         return Measured(distinct >= self.l, {"l": least(distinct)})
 
+    def _distinct(self, counted: Counted) -> Array:
+        """Values of each class that count as different."""
+        held = counted.held.known
+        if not self.bins:
+            return held.distinct
+        assert counted.column is not None
+        bins = counted.column.bins(self.bins)[held.value]
+        first = np.ones(len(bins), dtype=bool)  # values of a class ascend, and so do their ranges
+        first[1:] = (held.owner[1:] != held.owner[:-1]) | (bins[1:] != bins[:-1])
+        return np.bincount(held.owner[first], minlength=held.classes)
+
     def rule(self, column: SensitiveColumn) -> tuple[int, float, float]:
-        return DISTINCT, float(self.l), 0.0
+        return DISTINCT, float(self.l), float(bool(self.bins))
 
     def best(self, counted: Counted) -> tuple[str, str]:
         values, reason = richest(counted)
+        if self.bins:
+            values = int(self._distinct(counted).max())
+            reason += f", of {values} of the {len(self.bins) + 1} ranges"
         return f"l <= {values}", reason
+
+    def to_dict(self) -> dict[str, Any]:
+        told = super().to_dict()
+        return told if self.bins else {n: v for n, v in told.items() if n != "bins"}
+
+    @classmethod
+    def from_dict(cls, parameters: Mapping[str, Any]) -> Self:
+        bins = tuple(float(edge) for edge in parameters.get("bins", ()))
+        return cls(**{**parameters, "bins": bins})
 
 
 @dataclass(frozen=True)

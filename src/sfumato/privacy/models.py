@@ -119,6 +119,7 @@ def models_of(
     sensitive: Sequence[str] = (),
     ordered: Sequence[str] = (),
     hierarchies: Mapping[str, Hierarchy] | None = None,
+    edges: Mapping[str, tuple[float, ...]] | None = None,
 ) -> tuple[Model, ...]:
     """The models that parameters ask for; those of sensitive columns hold for each.
 
@@ -127,17 +128,19 @@ def models_of(
     ordered
         Sensitive columns whose values lie on a line; t-closeness measures them by rank unless
         `t_distance` says otherwise.
+    edges
+        Where `sensitive_bins` cut columns.
 
     Examples
     --------
     >>> models_of({"k": 5, "l": 2}, sensitive=["illness"])
-    (KAnonymity(k=5), DistinctDiversity(l=2, column='illness'))
+    (KAnonymity(k=5), DistinctDiversity(l=2, column='illness', bins=()))
     """
     values = {name: given.get(name, one.default) for name, one in parameters(ModelFields).items()}
     for name, value in values.items():
         if isinstance(value, float) and not math.isfinite(value):
             raise ParameterError(f"{name} = {value} is no number", remedy="Give a number.")
-    asked = Asked(values, sensitive, ordered, hierarchies or {})
+    asked = Asked(values, sensitive, ordered, hierarchies or {}, edges or {})
     models = tuple(model for kind in MODELS for model in kind.of(asked))
     if not models:
         raise ParameterError(

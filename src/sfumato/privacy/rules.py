@@ -55,7 +55,8 @@ class Rules(NamedTuple):
         Least number of rows.
     kinds, columns, values, extras
         One entry a rule: what is asked, of which sensitive column, its number (l, t or α), and a
-        second one (c of recursive diversity; the code α is asked of, or -1 for every code).
+        second one (c of recursive diversity; the code α is asked of, or -1 for every code;
+        whether distinct values are those of different ranges).
     offsets
         Where the counts of each sensitive column begin; the last entry is their total number.
     reference
@@ -74,6 +75,9 @@ class Rules(NamedTuple):
     people, persons
         Where the different persons of a group are counted, and right after them the stamp of the
         group; and how many of them every group needs. -1 where rows are counted.
+    bins
+        Where the range of each value is counted, laid out like the counts: at its first value;
+        empty where no rule asks for ranges.
     runs, marks
         The persons of run r are ``marks[runs[r]:runs[r + 1]]``: where it is noted that the person
         was met in the group of the current stamp, and for each sensitive column where it is noted
@@ -98,6 +102,7 @@ class Rules(NamedTuple):
     crowd: int = 0
     people: int = -1
     persons: int = 0
+    bins: Array = np.zeros(0, np.int64)
     runs: Array = np.zeros(1, np.int64)
     marks: Array = np.zeros((0, 1), np.int64)
 
@@ -178,7 +183,25 @@ def compile_rules(
         tree_cost=_joined(
             [tree.level / max(tree.height, 1) for tree in grown if tree is not None], np.float64
         ),
+        bins=_bins(models, sensitive, offsets),
     )
+
+
+def _bins(
+    models: Sequence[Model], sensitive: Mapping[str, SensitiveColumn], offsets: Array
+) -> Array:
+    """Where the range of each value is counted; nothing where no model asks for ranges."""
+    edges = {model.about: getattr(model, "bins", ()) for model in models if model.about}
+    edges = {name: bins for name, bins in edges.items() if bins}
+    if not edges:
+        return np.zeros(0, dtype=np.int64)
+    places = np.arange(offsets[-1])
+    for at, (name, column) in enumerate(sensitive.items()):
+        if name in edges:
+            bins = column.bins(edges[name])
+            _, first, which = np.unique(bins, return_index=True, return_inverse=True)
+            places[offsets[at] : offsets[at + 1]] = offsets[at] + first[which]
+    return places
 
 
 def with_crowd(rules: Rules, k: int) -> Rules:

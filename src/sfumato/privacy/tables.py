@@ -7,13 +7,15 @@ frame costs little more than reading it once.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow.types as pt
 
 from sfumato.budget import Budget
 from sfumato.engines.results import smallest_dtype
+from sfumato.errors import ColumnError, spell
 from sfumato.hierarchy.tree import Array
 from sfumato.privacy.base import Model
 from sfumato.privacy.check import Check, check
@@ -21,7 +23,9 @@ from sfumato.privacy.check import Check, check
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["check_table"]
+    from sfumato.tables import Table
+
+__all__ = ["bin_edges", "check_table"]
 
 _OBJECTS = ((1 << 8, np.uint8), (1 << 14, np.uint16))
 """Different objects up to which a column is encoded by identity, and the type of the codes."""
@@ -77,6 +81,40 @@ def check_table(
         counts=entries.counts,
         values=dict(zip(entries.columns, entries.values, strict=True)),
     )
+
+
+def bin_edges(source: Table, given: Mapping[str, Any]) -> dict[str, tuple[float, ...]]:
+    """Where `sensitive_bins` cut the columns of a table.
+
+    Parameters
+    ----------
+    given
+        What is asked; the larger of k and l decides which values are too rare to be an edge.
+    """
+    from sfumato.privacy.diversity import quantile_edges
+
+    least = max(2, int(given.get("k") or 0), int(given.get("l") or 0))
+    edges = {}
+    for name, bins in (given.get("sensitive_bins") or {}).items():
+        (name,) = source.require([name])
+        found = source.values(name)
+        (values,), (codes,) = found.values, found.arrays
+        kind = values.type
+        if not any(of(kind) for of in (pt.is_integer, pt.is_floating, pt.is_decimal)):
+            raise ColumnError(
+                f"column `{name}` holds no numbers, so it has no ranges",
+                where=source.name,
+                remedy=f"Leave it out of {spell('sensitive_bins', {name: int(bins)})}.",
+            )
+        rows = np.bincount(codes, weights=found.counts, minlength=len(values))
+        edges[name] = quantile_edges(values, rows.astype(np.int64), int(bins), least)
+        if not edges[name] and bins >= 2:
+            raise ColumnError(
+                f"the numbers of `{name}` are too few or too much alike for ranges",
+                where=source.name,
+                remedy="Count its values: leave the ranges out.",
+            )
+    return edges
 
 
 def _columns(

@@ -144,7 +144,7 @@ def remarks(
         told.append(found.say)
     for name in sensitive:
         told += _about_numbers(
-            released, name, {m.name for m in models if m.to_dict().get("column") == name}
+            released, name, {m.title for m in models if m.to_dict().get("column") == name}
         )
         if released.engine.capabilities.coded:
             told += _about_shares(released, sets[0], name, budget)
@@ -153,7 +153,8 @@ def remarks(
 
 def _about_numbers(released: Table, name: str, asked: set[str]) -> list[str]:
     """Different numbers are nearly always different: that promises little."""
-    counted = "distinct l-diversity" in asked and "t-closeness" not in asked
+    compared = any(title.startswith("t-closeness") for title in asked)
+    counted = "distinct l-diversity" in asked and not compared
     if not counted or not released.column(name).ordered:
         return []
     values = released.class_sizes([name]).classes
@@ -161,8 +162,8 @@ def _about_numbers(released: Table, name: str, asked: set[str]) -> list[str]:
         return []
     return [
         f"{NOT_PROMISED}`{name}` has {values:,} different numbers, and l takes any two of them for "
-        "different: a class of people who all have about the same passes; ask for t-closeness "
-        f"too, e.g. {spell('t', 0.2)}"
+        "different: a class of people who all have about the same passes; count ranges, e.g. "
+        f"{spell('sensitive_bins', {name: 10})}, or ask for t-closeness too, e.g. {spell('t', 0.2)}"
     ]
 
 

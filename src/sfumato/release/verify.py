@@ -29,6 +29,7 @@ from sfumato.hierarchy import Hierarchy, read_folder
 from sfumato.keyfiles import names_same, public_key
 from sfumato.privacy import MODELS, column_sets, models_of
 from sfumato.privacy.models import PromiseFields
+from sfumato.privacy.tables import bin_edges
 from sfumato.release.anonymity import Anonymity, combined
 from sfumato.release.beside import remarks
 from sfumato.release.certificate import Certificate, certificate_path
@@ -235,7 +236,8 @@ def promised(
     promises: list[Promise] = []
     if told or k is None:
         ordered = [column.name for column in opened.schema if column.ordered]
-        models = models_of(told, sensitive=sensitive, ordered=ordered)
+        edges = bin_edges(opened, told)
+        models = models_of(told, sensitive=sensitive, ordered=ordered, edges=edges)
         promises.append(Anonymity(models, sets, sensitive, missing, person))
     if k is not None and missing != "value":
         raise ParameterError(
