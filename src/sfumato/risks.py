@@ -161,7 +161,7 @@ def risk(
     if person is not None:
         require_person(opened, person)
     wild = require_missing(missing)
-    if wild and (weights, person, household, population) != (None,) * 4:
+    if wild and any(one is not None for one in (weights, person, household, population)):
         raise ParameterError(
             "with wildcards the rows of the table are counted, not persons or a population",
             remedy=f"Leave those out, or {spell('missing', 'wildcard')}.",

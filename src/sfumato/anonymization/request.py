@@ -666,7 +666,8 @@ class Request:
         several = len(self.qi) > 1 and "several sets of quasi-identifiers"
         limited = self.boundaries is not None and "boundaries"
         odd = self.method != _DECLARED["method"].default and f"method `{self.method}`"
-        refused = [*other, *(what for what in (several, limited, odd) if what)]
+        lacking = self.missing != "value" and spell("missing", self.missing)
+        refused = [*other, *(what for what in (several, limited, odd, lacking) if what)]
         if refused or self.options or self.sensitive:
             raise ParameterError(
                 "of linkable histories only k and m are promised, not "
