@@ -95,7 +95,7 @@ def verify(
     from sfumato.release.verify import verify as check
 
     if _dataset.released(run.source):
-        other = (of, hierarchies, others, row_key, wildcards or None)
+        other = (of, hierarchies, others, row_key)
         found = _dataset.verified(run, promised, certificate, signer, other)
         run.show(found, view)
         if not found.holds:
