@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 import sfumato as sf
 from sfumato.hierarchy import ValueSets, flat, infer, neighbours, parse_arx
 from sfumato.populations.blur import Blurrer
-from sfumato.populations.label_matching import read_cells
+from sfumato.release.label_matching import read_cells
 
 
 def shown(release, name):

@@ -16,7 +16,7 @@ from sfumato.engines.results import Codes, smallest_dtype
 from sfumato.errors import ColumnError, ParameterError
 from sfumato.hierarchy import Hierarchy
 from sfumato.populations.attack import join_attack
-from sfumato.populations.label_matching import read_cells
+from sfumato.release.label_matching import read_cells
 
 
 def codes(**columns: Sequence[Any]) -> Codes:

@@ -380,7 +380,7 @@ def release_in_parts(table: Table, request: Request, parts: int, budget: Budget)
         promises=promises_of(request, qi, drop),
         seed=request.seed,
         source=table,
-        recoding=recoding,
+        mapping=recoding,
     )
 
 

@@ -11,11 +11,22 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = [
+    "RESTRICTED_AREAS",
     "is_postal_name",
     "looks_postal",
     "postal_text",
 ]
 
+
+RESTRICTED_AREAS = frozenset(
+    {
+        "036", "059", "063", "102", "203", "556", "692", "790", "821",
+        "823", "830", "831", "878", "879", "884", "890", "893",
+    }
+)  # fmt: skip
+"""Three-digit ZIP areas with 20,000 people or fewer, as in the guidance of the US Department of
+Health and Human Services on de-identification (from the Census of 2000). The law asks for current
+figures: give another list where there is one."""
 
 _NAME = re.compile(r"(?:^|_)(?:zip(?:_?code)?\d?|postal(?:_?code)?|post_?code|plz)(?:$|_)")
 _CODE = r"^\d{3,10}(?:-\d{4})?$"

@@ -192,7 +192,7 @@ class Ranges:
         if isinstance(labels, pa.ChunkedArray):
             labels = labels.combine_chunks()
         distinct = as_text(labels).dictionary_encode(null_encoding="encode")
-        entries = [self._read(text) for text in distinct.dictionary.to_pylist()]
+        entries = [self.span(text) for text in distinct.dictionary.to_pylist()]
         unknown = sum(entry is None or entry[1] < entry[0] for entry in entries)
         if unknown:
             raise HierarchyError(
@@ -203,8 +203,14 @@ class Ranges:
         spans = np.array(entries, dtype=np.int64).reshape(-1, 2)[np.asarray(distinct.indices)]
         return spans[:, 0], spans[:, 1]
 
-    def _read(self, text: str | None) -> tuple[int, int] | None:
-        """Ranks spanned by one label; None where it is neither a value nor a range."""
+    def span(self, text: str | None) -> tuple[int, int] | None:
+        """Ranks spanned by one label; None where it is neither a value nor a range.
+
+        Examples
+        --------
+        >>> Ranges(pa.array([21, 25, 34]), "age").span("[20, 30)")
+        (0, 1)
+        """
         if text is None and self.null_code is not None:
             rank = int(self.position[self.null_code])
             return rank, rank

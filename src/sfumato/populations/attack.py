@@ -18,7 +18,7 @@ from sfumato.budget import Budget
 from sfumato.engines.results import Codes
 from sfumato.errors import ColumnError, ParameterError, SourceError, did_you_mean, spell
 from sfumato.hierarchy import Hierarchy, read_folder
-from sfumato.populations.label_matching import Reading, read_cells
+from sfumato.release.label_matching import Reading, in_kernels, read_cells
 from sfumato.results import Result
 from sfumato.tables import Table, table
 
@@ -230,33 +230,20 @@ def _people_count(people: Codes, person: str | None, weight: str | None) -> floa
     return float(_weights(people, weight).sum())
 
 
-def _arguments(readings: Sequence[Reading]) -> tuple[Any, Any, Any]:
-    none = np.zeros((0, 0), np.int32)
-    return (
-        tuple(reading.low for reading in readings),
-        tuple(reading.high for reading in readings),
-        tuple(none if r.members is None else r.members for r in readings),
-    )
-
-
 def _count(boxes: Ints, readings: Sequence[Reading], points: Ints, weights: Floats) -> Floats:
-    from numba.typed import List
-
-    from sfumato.populations.label_matching import build_tree, count_people
+    from sfumato.release.label_matching import build_tree, count_people
 
     if len(points) == 0:
         return np.zeros(len(boxes))
-    low, high, members = (List(part) for part in _arguments(readings))
+    low, high, members = in_kernels(readings)
     tree = build_tree(points, weights)
     return np.asarray(count_people(boxes, low, high, members, points, weights, *tree))
 
 
 def _count_different(boxes: Ints, readings: Sequence[Reading], points: Ints, who: Ints) -> Floats:
-    from numba.typed import List
+    from sfumato.release.label_matching import build_tree, count_persons
 
-    from sfumato.populations.label_matching import build_tree, count_persons
-
-    low, high, members = (List(part) for part in _arguments(readings))
+    low, high, members = in_kernels(readings)
     order, span, child, box, _ = build_tree(points, np.ones(len(points)))
     persons = int(who.max()) + 1
     return np.asarray(

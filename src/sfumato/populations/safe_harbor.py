@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from sfumato.budget import Budget
-from sfumato.columns.postal import postal_text
+from sfumato.columns.postal import RESTRICTED_AREAS, postal_text
 from sfumato.columns.profile import profile
 from sfumato.columns.recognise import KINDS, Recognised, recognise_columns
 from sfumato.columns.vocabulary import words_of
@@ -47,16 +47,6 @@ __all__ = [
     "safe_harbor",
 ]
 
-
-RESTRICTED_AREAS = frozenset(
-    {
-        "036", "059", "063", "102", "203", "556", "692", "790", "821",
-        "823", "830", "831", "878", "879", "884", "890", "893",
-    }
-)  # fmt: skip
-"""Three-digit ZIP areas with 20,000 people or fewer, as in the guidance of the US Department of
-Health and Human Services on de-identification (from the Census of 2000). The law asks for current
-figures: give another list where there is one."""
 
 MOST_RESTRICTED = 20_000
 OLDEST = 89

@@ -77,7 +77,7 @@ class Release(Result, Frames):
         The output; None where rows live in a remote engine and nothing was written yet.
     frame
         The pandas or polars data frame that it was made of, if it was.
-    source, recoding, promises
+    source, mapping, promises
         The input, how it becomes the output, and what must then hold.
     """
 
@@ -113,7 +113,7 @@ class Release(Result, Frames):
     table: Table | None = field(default=None, metadata=_PRIVATE)
     frame: Any = field(default=None, metadata=_PRIVATE, repr=False)
     source: Table | None = field(default=None, metadata=_PRIVATE, repr=False)
-    recoding: Recoding | Parted | None = field(default=None, metadata=_PRIVATE, repr=False)
+    mapping: Recoding | Parted | None = field(default=None, metadata=_PRIVATE, repr=False)
     promises: tuple[Promise, ...] = field(default=(), metadata=_PRIVATE, repr=False)
 
     @classmethod
@@ -135,7 +135,7 @@ class Release(Result, Frames):
             {} if foreseen is None else {"k": foreseen.k, "classes": foreseen.classes}
         )
         rows = source.rows - facts.get("suppressed_rows", 0)
-        return cls(source=source, recoding=recoding, rows=rows, **told, **facts)
+        return cls(source=source, mapping=recoding, rows=rows, **told, **facts)
 
     def __getattr__(self, name: str) -> Any:
         """What only some methods can say."""
@@ -202,10 +202,10 @@ class Release(Result, Frames):
 
         if self.frame is None or not self.suppressed_rows:
             return slice(None)
-        if not isinstance(self.recoding, Recoding):
+        if not isinstance(self.mapping, Recoding):
             return None  # made part by part
         rows = (from_pandas if is_pandas(self.frame) else from_polars)(self.frame, "the frame")
-        _, keep = MemoryEngine(ArrowSource(rows, "the frame")).recoded(self.recoding)
+        _, keep = MemoryEngine(ArrowSource(rows, "the frame")).recoded(self.mapping)
         return slice(None) if keep is None else np.flatnonzero(keep)
 
     def __len__(self) -> int:
@@ -300,7 +300,7 @@ def publish(
     beside = certificate_path(target) if certificate is None else Path(certificate)
     check_certificate_place(beside, force=force, sign=sign)
     if spreadsheet_safe:
-        plan = replace(plan, recoding=_without_formulas(plan))
+        plan = replace(plan, mapping=_without_formulas(plan))
     source, recoding = _made_of(plan)
     staged = source.engine.stage(recoding, target, format=format, budget=budget)
     plan = replace(plan, formulas=staged.formulas, warnings=(*plan.warnings, *_run_by(staged)))
@@ -362,9 +362,9 @@ def rehearse(plan: Release, *, budget: Budget | None = None) -> Release:
 
 def _as_staged(plan: Release) -> Release:
     """The release with what became known while it was written part by part."""
-    if not isinstance(plan.recoding, Parted):
+    if not isinstance(plan.mapping, Parted):
         return plan
-    told = dict(plan.recoding.outcome())
+    told = dict(plan.mapping.outcome())
     return replace(plan, **told | {"warnings": (*plan.warnings, *told.get("warnings", ()))})
 
 
@@ -375,12 +375,12 @@ def _forget(staged: Staged, folder: tempfile.TemporaryDirectory[str]) -> None:
 
 def _made_of(plan: Release) -> tuple[Table, Recoding | Parted]:
     """What a release is made of; one that was read from its certificate knows neither."""
-    if plan.source is None or plan.recoding is None:
+    if plan.source is None or plan.mapping is None:
         raise ParameterError(
             "only a release that was just worked out can be written",
             remedy="Copy the file it was read from, with its certificate.",
         )
-    return plan.source, plan.recoding
+    return plan.source, plan.mapping
 
 
 def _run_by(staged: Staged) -> tuple[str, ...]:

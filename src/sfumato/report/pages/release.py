@@ -370,7 +370,7 @@ def _opened(found: Release, original: Table | None) -> Iterator[Compared | None]
         if after is None:
             assert found.destination is not None
             after = opened = table(found.destination)
-        yield Compared(before, after, *_known(found, before, after), found.recoding)
+        yield Compared(before, after, *_known(found, before, after), found.mapping)
     finally:
         if opened is not None:
             opened.close()

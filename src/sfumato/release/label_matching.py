@@ -13,27 +13,29 @@ import re
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.columns.postal import looks_postal, postal_text
+from sfumato.columns.postal import RESTRICTED_AREAS, looks_postal, postal_text
 from sfumato.errors import ColumnError
-from sfumato.hierarchy.labels import Interval, braces_around, read_interval, set_members
+from sfumato.hierarchy.labels import as_text, braces_around, set_members
 from sfumato.kernels.compiling import compiled
-from sfumato.populations.safe_harbor import RESTRICTED_AREAS
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from sfumato.hierarchy import Hierarchy
+    from sfumato.hierarchy import Hierarchy, Ranges
 
 __all__ = [
     "Reading",
     "build_tree",
+    "claim_points",
     "count_people",
     "count_persons",
+    "in_kernels",
     "read_cells",
 ]
 
@@ -41,6 +43,7 @@ __all__ = [
 Ints = npt.NDArray[np.int64]
 
 _AND_ABOVE = re.compile(r"(-?\d+(?:\.\d+)?)\s*\+")
+_ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
 _PART_OF_DATE = re.compile(r"(\d{4})(?:-(\d{2})|-Q([1-4])|(s))?")
 
 LARGEST_MATRIX = 100_000_000
@@ -71,9 +74,44 @@ class Reading:
             inside &= self.members[cell, at + 1] > self.members[cell, at]
         return np.asarray(inside)
 
+    @property
+    def size(self) -> Ints:
+        """Values that each cell covers."""
+        if self.members is not None:
+            return np.asarray(self.members[:, -1], np.int64)
+        return np.maximum(self.high - self.low + 1, 0)
+
+    def codes(self, cell: int) -> Ints:
+        """The values that a cell covers."""
+        places = np.arange(self.low[cell], self.high[cell] + 1)
+        if self.members is not None:
+            places = np.flatnonzero(np.diff(self.members[cell]))
+        return self._code_at[places]
+
+    @cached_property
+    def _code_at(self) -> Ints:
+        return np.argsort(self.place)
+
+
+def in_kernels(readings: Sequence[Reading]) -> tuple[Any, Any, Any]:
+    """Readings of several columns as compiled loops take them."""
+    from numba.typed import List
+
+    none = np.zeros((0, 0), np.int32)
+    return (
+        List([reading.low for reading in readings]),
+        List([reading.high for reading in readings]),
+        List([none if one.members is None else one.members for one in readings]),
+    )
+
 
 def read_cells(
-    name: str, labels: pa.Array, values: pa.Array, hierarchy: Hierarchy | None = None
+    name: str,
+    labels: pa.Array,
+    values: pa.Array,
+    hierarchy: Hierarchy | None = None,
+    *,
+    of_person: bool = True,
 ) -> Reading:
     """Read the distinct cells of a released column against the distinct values of another table.
 
@@ -87,6 +125,9 @@ def read_cells(
         Distinct values of the outside table, ascending, a null last.
     hierarchy
         The tree whose nodes the release shows, where it does.
+    of_person
+        Whether the values are those of persons who are looked for: then a null may be anybody, and
+        cells that all mean nothing there are refused. Otherwise a null is a value like others.
 
     Examples
     --------
@@ -97,9 +138,13 @@ def read_cells(
     ([0, 2, 0, 3], [1, 2, 3, 3])
     """
     reader = _Reader(name, values, hierarchy)
-    texts = labels.cast("string").to_pylist()
+    texts = as_text(labels).to_pylist()
+    if not of_person:
+        reader.null_is_value = True
+        own = zip(as_text(values).to_pylist(), reader.place.tolist(), strict=True)
+        reader.at |= dict(own)  # 2138 is itself, and no area of ZIP codes
     covered = [reader.places(text) for text in texts]
-    if texts and all(places is None for places in covered):
+    if of_person and texts and all(places is None for places in covered):
         raise ColumnError(
             f"none of its {len(texts):,} distinct cells is a value, range or set of values of the "
             "other table",
@@ -118,15 +163,17 @@ class _Reader:
 
         if pa.types.is_dictionary(values.type):
             values = values.cast(values.type.value_type)
-        self.numbers = _numbers(name, values)
+        self.line = _line(name, values)
+        self.null_is_value = False
         postal = looks_postal(name, values)
         if postal:  # read from a spreadsheet, 02138 may have become the number 2138
             values = postal_text(name, values, pad=True)
         self.size = len(values)
-        self.text: list[str | None] = values.cast(pa.string()).to_pylist()
+        self.text: list[str | None] = as_text(values).to_pylist()
         self.sorted = sorted(text for text in self.text if text is not None)
         self.place = np.arange(self.size)
         self.is_date = pa.types.is_date(values.type) or pa.types.is_timestamp(values.type)
+        self.is_date |= bool(self.sorted) and all(map(_ISO_DATE.match, self.sorted))
         self.codes = 0  # length of ZIP-like codes
         if postal:
             self.codes = min(len(text) for text in self.text if text is not None)
@@ -147,10 +194,12 @@ class _Reader:
 
     def places(self, text: str | None) -> Ints | tuple[int, int] | None:
         """Covered places, or (low, high) where they are one run; None if not understood."""
-        if text is None:
+        if text is None and not self.null_is_value:
             return 0, self.size - 1
         if text in self.at:  # a value that is a star itself; all values have one more star
             return self.at[text], self.at[text]
+        if text is None:
+            return None
         if text and not text.strip("*"):
             return 0, self.size - 1
         if text in self.leaves:
@@ -167,6 +216,8 @@ class _Reader:
             return self._area(text)
         if "*" in text.rstrip("*"):
             return None
+        if text.endswith(".*"):  # dotted codes: the code itself, and all below it
+            return self._of([text[:-2], *self._beginning(text[:-1])])
         if text.endswith("*"):
             fits = self._beginning(text.rstrip("*"))
             return self._of([t for t in fits if len(t) == len(text)] or fits)
@@ -198,25 +249,14 @@ class _Reader:
         return self._of([text for head in heads for text in self._beginning(head)])
 
     def _range(self, text: str) -> Ints | tuple[int, int] | None:
-        return self._between(*(read_interval(text) or Interval(text, True, text, True)))
-
-    def _between(
-        self, low: str | None, with_low: bool, high: str | None, with_high: bool
-    ) -> Ints | tuple[int, int] | None:
-        if self.numbers is None:
+        found = None if self.line is None else self.line.span(text)
+        if self.line is None or found is None:
             return None
-        line, to_number = self.numbers
-        start, stop = 0, len(line)
-        try:
-            if low is not None:
-                start = int(np.searchsorted(line, to_number(low), "left" if with_low else "right"))
-            if high is not None:
-                stop = int(np.searchsorted(line, to_number(high), "right" if with_high else "left"))
-        except ValueError:
-            return None
-        if self.leaves:  # places follow the tree, not the numbers
-            return np.sort(self.place[start:stop])
-        return start, stop - 1
+        low, high = found
+        codes = self.line.order[low : high + 1]
+        if len(codes) and codes[-1] - codes[0] == high - low and not self.leaves:
+            return int(codes[0]), int(codes[-1])
+        return np.sort(self.place[codes])  # not-a-number is elsewhere, or places follow the tree
 
     def reading(self, covered: Sequence[Ints | tuple[int, int] | None]) -> Reading:
         low = np.zeros(len(covered), np.int64)
@@ -249,33 +289,19 @@ class _Reader:
         return Reading(self.place, low, high, members, unread)
 
 
-def _numbers(name: str, values: pa.Array) -> tuple[npt.NDArray[np.float64], Any] | None:
-    """The ascending values as numbers, and how a text becomes one; None for categories.
-
-    Values that are no numbers (null, NaN) come last in `values` and are left out of the line.
-    """
+def _line(name: str, values: pa.Array) -> Ranges | None:
+    """The values as numbers on a line; None for categories."""
     import pyarrow as pa
 
-    from sfumato.hierarchy.ranges import numbers
+    from sfumato.hierarchy import Ranges
 
     kind = values.type
     if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_boolean(kind):
         return None
     try:
-        line = numbers(values, name)
+        return Ranges(values, name)
     except ColumnError:
         return None
-    line = line[~np.isnan(line)]
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        return line, float
-
-    def to_number(text: str) -> float:
-        try:
-            return float(numbers(pa.array([text]).cast(kind), name)[0])
-        except pa.ArrowInvalid as error:
-            raise ValueError from error
-
-    return line, to_number
 
 
 Array = npt.NDArray[Any]
@@ -459,3 +485,37 @@ def count_persons(
                     seen[who] = r
                     found[r] += 1
     return found
+
+
+@compiled
+def claim_points(
+    rows: Array,
+    low: Any,
+    high: Any,
+    members: Any,
+    points: Array,
+    order: Array,
+    span: Array,
+    child: Array,
+    box: Array,
+) -> Array:
+    """The first released row that may stand for each point; -1 where none may."""
+    owner = np.full(len(points), -1, np.int64)
+    stack = np.empty(len(span) + 2, np.int64)
+    for r in range(len(rows)):
+        stack[0], depth = 0, 1
+        while depth > 0:
+            depth -= 1
+            node = stack[depth]
+            meets = _visit(rows[r], low, high, members, node, box)
+            if meets == 0:
+                continue
+            if child[node, 0] >= 0:
+                stack[depth], stack[depth + 1] = child[node, 0], child[node, 1]
+                depth += 2
+                continue
+            for i in range(span[node, 0], span[node, 1]):
+                at = order[i]
+                if owner[at] < 0 and _matches(rows[r], low, high, members, points[at]):
+                    owner[at] = r
+    return owner
