@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from sfumato.quasi.uniques import uniques
     from sfumato.quasi.violations import violations
     from sfumato.release import Release
+    from sfumato.release.recoding import Recoding
     from sfumato.release.verify import verify
     from sfumato.risks import risk
     from sfumato.tables import Table
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "Budget": "budget",
     "Hierarchy": "hierarchy",
+    "Recoding": "release.recoding",
     "Release": "release",
     "Table": "tables",
     "anonymize": "anonymization.verb",
@@ -62,6 +64,7 @@ _ROOMS = ("datasets", "demo", "errors", "hierarchy", "joint", "relational", "sec
 __all__ = [
     "Budget",
     "Hierarchy",
+    "Recoding",
     "Release",
     "Table",
     "__version__",

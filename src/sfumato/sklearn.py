@@ -20,7 +20,7 @@ try:
 except ImportError:
     raise MissingExtraError("models", "sfumato.sklearn") from None
 
-__all__ = ["MondrianAnonymizer", "TopBottomCoder"]
+__all__ = ["MondrianAnonymizer", "Recoder", "TopBottomCoder"]
 
 Array = npt.NDArray[Any]
 
@@ -100,6 +100,65 @@ class MondrianAnonymizer(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
         if given.shape != (features,) or not (np.isfinite(given) & (given >= 0)).all():
             raise ValueError(f"weights must be {features} numbers, zero or larger")
         return given
+
+
+class Recoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Blur the columns of a data frame into groups, and later rows into the same groups.
+
+    Fitting anonymizes the training rows with `sfumato.anonymize` and keeps the groups that came
+    out; a row, seen before or not, then shows the labels of the group that holds it, and ``*``
+    where none does. Labels are text: encode them, or make numbers of ranges with
+    `sfumato.midpoints`.
+
+    Parameters
+    ----------
+    k
+        Least number of training rows in a group.
+    columns
+        The columns to blur; all by default.
+    method
+        How to find groups; ``full-domain`` gives the same labels to every row of a column.
+
+    Attributes
+    ----------
+    recoding_
+        The groups, a `sfumato.Recoding` that can be saved.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> train = pd.DataFrame({"age": [21, 22, 35, 36], "ill": [0, 1, 0, 1]})
+    >>> recoder = Recoder(k=2, columns=["age"]).fit(train)
+    >>> recoder.transform(pd.DataFrame({"age": [20, 35, 60], "ill": [1, 1, 0]}))
+            age  ill
+    0  [20, 23)    1
+    1  [34, 37)    1
+    2         *    0
+    """
+
+    def __init__(
+        self, k: int = 5, *, columns: Sequence[str] | None = None, method: str = "mondrian"
+    ) -> None:
+        self.k = k
+        self.columns = columns
+        self.method = method
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Find the groups of the training rows."""
+        from sfumato.anonymization.verb import anonymize
+
+        names = list(X.columns)
+        chosen = names if self.columns is None else list(self.columns)
+        release = anonymize(X, qi=[str(c) for c in chosen], k=self.k, method=self.method)
+        self.recoding_ = release.recoding
+        self.feature_names_in_ = np.asarray(names, dtype=object)
+        self.n_features_in_ = len(names)
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """The rows with the labels of their groups; other columns stay as they are."""
+        check_is_fitted(self)
+        return self.recoding_.apply(X)
 
 
 class TopBottomCoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]

@@ -176,7 +176,7 @@ def touched_rows(part: Solution) -> dict[str, tuple[str, int]]:
         touched, verb = np.zeros(groups, dtype=bool), "kept"
         if column in part.published:
             shown = part.published[column]
-            touched, verb = shown.leaf_count[shown.codes[:groups]] > 1, "blurred"
+            touched, verb = shown.blurred[shown.codes[:groups]], "blurred"
         elif column in part.starred:
             touched, verb = part.starred[column][:groups], "starred"
         found[column] = (verb, int(part.sizes[touched].sum()))

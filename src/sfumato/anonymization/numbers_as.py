@@ -174,7 +174,7 @@ def _bounds(solution: Solution, column: str, published: Published) -> tuple[pa.A
     low: list[str | None] = []
     high: list[str | None] = []
     own = published.order[published.low]
-    alone = published.leaf_count == 1
+    alone = ~published.blurred
     for text, single in zip(published.labels.to_pylist(), alone.tolist(), strict=True):
         found = None if text is None or single else read_interval(text)
         low.append(None if found is None else found.low)

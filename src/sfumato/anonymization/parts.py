@@ -147,6 +147,8 @@ def _whole_because(request: Request) -> str | None:
         return f"method `{request.method}` treats the whole table alike"
     if request.missing != "value":
         return "rows with missing values are looked at together"
+    if request.recoding is not None:
+        return "groups of an earlier release are kept for the whole table"
     return None
 
 

@@ -20,6 +20,7 @@ import numpy.typing as npt
 from sfumato.anonymization.actions import Merged
 from sfumato.anonymization.axes import grouped
 from sfumato.anonymization.dates import date_columns, days_of, shifted
+from sfumato.anonymization.earlier import keep_groups
 from sfumato.anonymization.k_map import in_common_codes, with_people, without_people
 from sfumato.anonymization.linkable import solve_linkable
 from sfumato.anonymization.persons import Persons
@@ -348,6 +349,9 @@ def _of_sets(problem: Problem, request: Request) -> Solution:
     """The solution for all sets of a request, each by itself where that is possible."""
     chosen = request.chosen
     sets = largest_sets(request.qi)
+    if request.recoding is not None:
+        stars = request.method == "cells"
+        return keep_groups(problem, request.recoding, request.trees, chosen.solve, stars=stars)
     if len(sets) == 1:
         return chosen.solve(problem)
     apart = "within boundaries" if problem.limits else ""

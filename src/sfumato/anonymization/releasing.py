@@ -97,6 +97,7 @@ def release_of(
         details=_details(parts, request.person),
         seed=request.seed,
         stopped_by=next((part.stopped_by for part in parts if part.stopped_by), None),
+        earlier=None if request.recoding is None else request.recoding.released,
     )
     told = (
         *_warnings(table, request, release),
@@ -309,7 +310,7 @@ def _is_kept(solution: Solution, column: str) -> bool:
         return False
     shown = solution.published[column]
     used = shown.codes[: len(solution.sizes)][solution.sizes > 0]
-    return bool((shown.leaf_count[used] == 1).all())
+    return not shown.blurred[used].any()
 
 
 def _is_binary(kind: pa.DataType) -> bool:

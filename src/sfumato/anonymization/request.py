@@ -36,6 +36,9 @@ from sfumato.keyfiles import pseudonym_key
 from sfumato.privacy import KAnonymity, Model, column_sets, models_of
 from sfumato.privacy.models import COLUMNS, PromiseFields
 from sfumato.privacy.tables import bin_edges
+from sfumato.release import Release
+from sfumato.release.certificate import certificate_path
+from sfumato.release.recoding import Recoding
 from sfumato.tables import Table, table
 
 __all__ = ["NumbersAs", "Request", "RequestFields"]
@@ -198,6 +201,29 @@ class RequestFields(PromiseFields, MethodFields, total=False):
             file=True,
         ),
     ]
+    like: Annotated[
+        str | Path | Release | None,
+        Field(
+            "An earlier release, or its certificate: keep its settings and its groups, and promise "
+            "the same of both together.",
+            BLURRING,
+            "--like",
+            "CERTIFICATE",
+            what="a released file, its certificate or a release",
+            file=True,
+        ),
+    ]
+    recoding: Annotated[
+        str | Path | Recoding | None,
+        Field(
+            "The saved groups of an earlier release, to be kept.",
+            BLURRING,
+            "--recoding",
+            "FILE",
+            what="a file or a recoding",
+            file=True,
+        ),
+    ]
     parts: Annotated[
         int | None,
         Field(
@@ -350,6 +376,28 @@ class Request:
         return cls.of(content, str(path))
 
     @classmethod
+    def starting(
+        cls, config: str | Path | Request | None, like: Any = None, saved: Any = None
+    ) -> Request:
+        """What is asked before anything is said: by a file, else as of the release to be like."""
+        if like is not None and saved is not None:
+            raise ParameterError(
+                "the groups to keep are named twice",
+                remedy="Name the earlier release or the saved recoding.",
+            )
+        if isinstance(config, Request):
+            return config
+        if config is not None:
+            return cls.read(config)
+        if isinstance(like, Release):
+            return cls._repeated({"method": like.method, "asked": like.asked}, "the release")
+        if like is None:
+            return cls()
+        again = cls.read(certificate_path(str(like).removesuffix(".certificate.json")))
+        unopened = tuple(name for name in again.unopened if name not in ("like", "recoding"))
+        return replace(again, unopened=unopened)
+
+    @classmethod
     def _repeated(cls, record: Mapping[str, Any], where: str) -> Request:
         """The request that a certificate records."""
         asked = {name: value for name, value in record["asked"].items() if value is not None}
@@ -406,6 +454,10 @@ class Request:
             told["boundaries"] = _plain(self.boundaries.columns)
         if isinstance(self.hierarchies, Mapping):
             told["hierarchies"] = sorted(self.hierarchies)
+        if isinstance(self.like, Release):
+            told["like"] = self.like.output or "a release"
+        if isinstance(self.recoding, Recoding):
+            told["recoding"] = self.recoding.name
         return told
 
     def to_toml(self) -> str:
@@ -490,6 +542,9 @@ class Request:
                 "nothing",
                 remedy=f"Say where that is: {example}.",
             )
+        groups = self._groups()
+        if groups is not None and not self.qi:
+            return replace(self._with(qi=(groups.columns,)), unopened=()).opened(source)
         sets = column_sets(self.qi)
         check_actions(source, self.columns)
         trees = _trees(self.hierarchies, source, [*self.qi_columns, *self.sensitive])
@@ -503,6 +558,7 @@ class Request:
             "boundaries": boundaries,
             "workload": None if self.workload is None else QueryLog.of(self.workload),
             "population": None if self.population is None else table(self.population),
+            "recoding": groups,
             "hierarchies": None
             if self.hierarchies is None
             else {name: tree for name, tree in trees.items() if name not in self.sensitive},
@@ -525,6 +581,15 @@ class Request:
         )
         request._check(source)
         return request
+
+    def _groups(self) -> Recoding | None:
+        """The groups of an earlier release that are to be kept."""
+        if self.like is not None:
+            return Recoding.of(self.like)
+        if isinstance(self.recoding, str):
+            return Recoding.load(self.recoding)
+        found: Recoding | None = self.recoding
+        return found
 
     def _shown_numbers(self, source: Table) -> dict[str, str]:
         """By quasi-identifier, what stands for its numbers; columns of text have none."""
@@ -565,6 +630,8 @@ class Request:
         """Refuse columns that are missing or have two parts to play, and what contradicts."""
         self._check_people()
         self._check_linkable()
+        if self.recoding is not None:
+            self._check_recoding(self.recoding)
         if self.person is not None:
             require_person(source, self.person, (*self.qi_columns, *self.sensitive))
             self._check_person()
@@ -694,6 +761,26 @@ class Request:
                 "dates cannot be moved by fewer than one day",
                 remedy=f"Give e.g. {spell('shift_days', 365)}.",
             )
+
+    def _check_recoding(self, groups: Recoding) -> None:
+        """Refuse to keep groups where that cannot work."""
+        groups.require_trees(self.hierarchies)
+        if not any(set(groups.columns) == set(names) == set(self.qi_columns) for names in self.qi):
+            raise ColumnError(
+                f"the groups of {groups.name} are of {', '.join(groups.columns)}, and other "
+                "quasi-identifiers are asked",
+                remedy=f"Name the same in one set: {spell('qi', list(groups.columns))}.",
+            )
+        for name, why in (
+            ("k_map", "people of a population are looked up in new groups"),
+            ("parts", "groups are kept for the whole table"),
+            ("linkable", "a group of histories is no group of rows"),
+        ):
+            if getattr(self, name, None):
+                raise ParameterError(
+                    f"groups of an earlier release cannot be kept here: {why}",
+                    remedy=f"Leave out {spell(name, getattr(self, name))}.",
+                )
 
     def _check_people(self) -> None:
         """Refuse k-map where it cannot work."""

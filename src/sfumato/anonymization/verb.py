@@ -64,9 +64,7 @@ def anonymize(
     >>> release.k, release.table.sample(4).column("age").to_pylist()
     (2, ['[20, 23)', '[20, 23)', '[34, 37)', '[34, 37)'])
     """
-    start = config
-    if not isinstance(start, Request):
-        start = Request() if start is None else Request.read(start)
+    start = Request.starting(config, asked.get("like"), asked.get("recoding"))
     request = start.overridden(asked)
     budget = budget or Budget()
     opened = table(source, budget=budget)

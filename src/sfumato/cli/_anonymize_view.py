@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from sfumato.release import Release
+    from sfumato.release.promise import Finding
     from sfumato.risks import Risk
 
 __all__ = ["view"]
@@ -150,6 +151,8 @@ def _of_the_method(release: Release) -> dict[str, str]:
             told["search"] += ", with exact ends"
     if release.lower_bound is not None and "loss_after" in details:
         told["proven"] = f"no recoding with these trees loses less than {release.lower_bound:.4f}"
+    if "like" in details:
+        told |= _kept_groups(details["like"], details.get("together", ()))
     if "in_parts" in details:
         told["solved in parts"] = _parts(details["in_parts"])
     if "several_sets" in details:
@@ -163,6 +166,20 @@ def _of_the_method(release: Release) -> dict[str, str]:
             f"{details['cost']:g}, proven to be at least {release.lower_bound:g}"
         )
     return told
+
+
+def _kept_groups(like: Mapping[str, Any], together: Sequence[Finding]) -> dict[str, str]:
+    """What was kept of an earlier release, and what holds of both."""
+    kept = (
+        f"{like['rows_in_kept_groups']:,} rows in {like['groups_kept']:,} of its "
+        f"{like['groups']:,} groups; {like['rows_in_new_groups']:,} rows in "
+        f"{like['new_groups']:,} new groups; {like['rows_left_out']:,} left out"
+    )
+    checked = "; ".join(finding.say for finding in together)
+    return {
+        f"like {like['release']}": kept,
+        "both together": checked or "not checked: a recoding holds no rows; use --like",
+    }
 
 
 def _several_sets(how: Mapping[str, Any]) -> str:

@@ -56,6 +56,15 @@ class Writing:
             help="Format of the output, if its ending does not say it.",
         ),
     ] = None
+    save_recoding: Annotated[
+        Path | None,
+        option(
+            WRITING,
+            "--save-recoding",
+            metavar="FILE",
+            help="Write the groups that the release shows, for --recoding.",
+        ),
+    ] = None
     dry_run: Annotated[
         bool,
         typer.Option(
@@ -96,6 +105,7 @@ class Repeating:
         "sfumato anonymize people.parquet --config anonymize.toml -o out.parquet",
         "sfumato anonymize dataset.toml -k 5 -m 2 --linkable --key-file secret.key "
         "--qi patients.birth_date,admissions.diagnosis -o released",
+        "sfumato anonymize february.csv --like january_release.csv.certificate.json -o out.csv",
     )
 )
 @table_verb
@@ -124,11 +134,13 @@ def anonymize(
         raise ParameterError(
             "a format is given, and no output to write in it", remedy="Give -o FILE as well."
         )
-    kept = Request() if repeating.config is None else Request.read(repeating.config)
     if _dataset.named(run):
+        kept = Request() if repeating.config is None else Request.read(repeating.config)
         _dataset.anonymize(run, requested, kept, writing, repeating.write_config)
         return
-    request = kept.overridden(requested.given(run.table.columns))
+    given = requested.given(run.table.columns)
+    start = Request.starting(repeating.config, given.get("like"), given.get("recoding"))
+    request = start.overridden(given)
     _check_places(run, request, writing, repeating.write_config)
     people = request.population
     release = make(
@@ -141,6 +153,8 @@ def anonymize(
         spreadsheet_safe=writing.spreadsheet_safe,
         budget=run.budget,
     )
+    if writing.save_recoding is not None:
+        release.recoding.save(writing.save_recoding)
     if repeating.write_config is not None:
         write_text(repeating.write_config, request.to_toml())
     run.show(release, view)
@@ -155,6 +169,8 @@ def _check_places(run: Run, request: Request, writing: Writing, written: Path | 
         request.key_file,
         request.boundaries,
         request.workload,
+        request.like,
+        request.recoding,
         writing.sign,
     )
     read = [str(name) for name in named if isinstance(name, (str, Path))]
@@ -162,5 +178,7 @@ def _check_places(run: Run, request: Request, writing: Writing, written: Path | 
     if output is not None and "://" not in output:
         new_file(output, True, *read)  # that it exists is looked at with its certificate
         read += [output, str(certificate_path(output))]
-    if written is not None:
-        new_file(str(written), writing.force, run.source, *read)
+    for place in (written, writing.save_recoding):
+        if place is not None:
+            new_file(str(place), writing.force, run.source, *read)
+            read.append(str(place))

@@ -28,6 +28,7 @@ app = new_app()
         "sfumato verify release.csv --signer hospital.pub",
         "sfumato verify release.csv --with earlier.csv --row-key patient_id",
         "sfumato verify released/",
+        "sfumato verify february.csv --with january.csv",
     )
 )
 @table_verb
@@ -71,8 +72,8 @@ def verify(
             "--with",
             metavar="TABLE",
             show_default=False,
-            help="Another release of the same table; the promise must hold for all of them joined. "
-            "May be repeated.",
+            help="Another release; the promise must hold for all of them together: joined by "
+            "--row-key, else one under the other. May be repeated.",
         ),
     ] = None,
     row_key: Annotated[

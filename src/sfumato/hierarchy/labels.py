@@ -179,6 +179,9 @@ class Published:
         Like `loss`, but counted among all values of the hierarchy, not only those that occur.
     low, high, order
         The original values each entry covers, as above.
+    blurred
+        Whether an entry shows something else than one value as it is; by default, whether it covers
+        several. A range of an earlier release may cover one value that occurs, and is no value.
 
     Examples
     --------
@@ -199,6 +202,11 @@ class Published:
     low: Array
     high: Array
     order: Array
+    blurred: Array = None  # type: ignore[assignment]
+
+    def __post_init__(self) -> None:
+        if self.blurred is None:
+            object.__setattr__(self, "blurred", self.leaf_count > 1)
 
     def __len__(self) -> int:
         return len(self.codes)
@@ -258,6 +266,7 @@ class Published:
             low=low[first],
             high=high[first],
             order=order,
+            blurred=np.concatenate([part.blurred for part in parts])[first],
         )
 
     def array(self) -> pa.Array:

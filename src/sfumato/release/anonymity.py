@@ -112,7 +112,7 @@ class Anonymity:
             holds=not broken,
             say=_READING[self.missing]
             + ("" if self.person is None else "counting persons, ")
-            + "; ".join(map(_sentence, broken or found)),
+            + "; ".join(map(sentence, broken or found)),
             measured={
                 "checks": found,
                 "wildcards": self.wildcards,
@@ -266,7 +266,8 @@ def _labels_of_both(values: pa.Array) -> int:
     return sum(None in (set_members(inside) or ()) for inside in sets)
 
 
-def _sentence(finding: ModelFinding) -> str:
+def sentence(finding: ModelFinding) -> str:
+    """What was measured and asked, in a line."""
     asked = ", ".join(f"{name} = {value:g}" for name, value in finding.asked.items())
     measured = ", ".join(
         f"{name} = {'none' if value is None else format(value, '.6g')}"

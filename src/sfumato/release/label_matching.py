@@ -79,14 +79,14 @@ class Reading:
         """Values that each cell covers."""
         if self.members is not None:
             return np.asarray(self.members[:, -1], np.int64)
-        return np.maximum(self.high - self.low + 1, 0)
+        return np.asarray(np.maximum(self.high - self.low + 1, 0))
 
     def codes(self, cell: int) -> Ints:
         """The values that a cell covers."""
         places = np.arange(self.low[cell], self.high[cell] + 1)
         if self.members is not None:
             places = np.flatnonzero(np.diff(self.members[cell]))
-        return self._code_at[places]
+        return np.asarray(self._code_at[places])
 
     @cached_property
     def _code_at(self) -> Ints:
@@ -488,8 +488,8 @@ def count_persons(
 
 
 @compiled
-def claim_points(
-    rows: Array,
+def _points_in(
+    cells: Array,
     low: Any,
     high: Any,
     members: Any,
@@ -498,24 +498,76 @@ def claim_points(
     span: Array,
     child: Array,
     box: Array,
-) -> Array:
-    """The first released row that may stand for each point; -1 where none may."""
-    owner = np.full(len(points), -1, np.int64)
+    found: Array,
+) -> int:
+    """Collect the points that a released row may stand for; how many they are."""
     stack = np.empty(len(span) + 2, np.int64)
-    for r in range(len(rows)):
-        stack[0], depth = 0, 1
-        while depth > 0:
-            depth -= 1
-            node = stack[depth]
-            meets = _visit(rows[r], low, high, members, node, box)
-            if meets == 0:
+    stack[0], depth, count = 0, 1, 0
+    while depth > 0:
+        depth -= 1
+        node = stack[depth]
+        if _visit(cells, low, high, members, node, box) == 0:
+            continue
+        if child[node, 0] >= 0:
+            stack[depth], stack[depth + 1] = child[node, 0], child[node, 1]
+            depth += 2
+            continue
+        for i in range(span[node, 0], span[node, 1]):
+            if _matches(cells, low, high, members, points[order[i]]):
+                found[count] = order[i]
+                count += 1
+    return count
+
+
+@compiled
+def claim_points(
+    rows: Array,
+    low: Any,
+    high: Any,
+    members: Any,
+    points: Array,
+    weights: Array,
+    least: int,
+    order: Array,
+    span: Array,
+    child: Array,
+    box: Array,
+) -> Array:
+    """The released row that each point goes to; -1 where none may stand for it.
+
+    One released row after the other takes all points that are left and that it may stand for, if
+    they weigh enough. Those that got none then try again, with points that others can spare.
+    """
+    owner = np.full(len(points), -1, np.int64)
+    weight = np.zeros(len(rows), np.int64)
+    found = np.empty(len(points), np.int64)
+    for spared in range(2):
+        for r in range(len(rows)):
+            if weight[r] > 0:
                 continue
-            if child[node, 0] >= 0:
-                stack[depth], stack[depth + 1] = child[node, 0], child[node, 1]
-                depth += 2
+            count = _points_in(rows[r], low, high, members, points, order, span, child, box, found)
+            free, more = 0, 0
+            for i in range(count):
+                if owner[found[i]] < 0:
+                    free += weights[found[i]]
+            if free == 0:
                 continue
-            for i in range(span[node, 0], span[node, 1]):
-                at = order[i]
-                if owner[at] < 0 and _matches(rows[r], low, high, members, points[at]):
+            for i in range(count):
+                at = found[i]
+                other = owner[at]
+                short = spared == 1 and other >= 0 and free + more < least
+                if short and weight[other] - weights[at] >= least:
+                    weight[other] -= weights[at]
+                    more += weights[at]
+                    owner[at] = -2 - other
+            enough = free + more >= least
+            for i in range(count):
+                at = found[i]
+                if owner[at] < 0 and enough:
                     owner[at] = r
+                elif owner[at] < -1:  # it was not enough: give back
+                    owner[at] = -2 - owner[at]
+                    weight[owner[at]] += weights[at]
+            if enough:
+                weight[r] = free + more
     return owner

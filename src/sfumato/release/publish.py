@@ -28,6 +28,7 @@ from sfumato.release.beside import remarks
 from sfumato.release.certificate import FIELDS, Certificate, certificate_path
 from sfumato.release.place import check_certificate_place
 from sfumato.release.promise import MEASURED_ELSEWHERE, Finding, Promise, RatioAtMost
+from sfumato.release.together import stacked
 from sfumato.results import Frames, Result, plain
 from sfumato.tables import Table, table
 from sfumato.tables.frames import is_pandas, is_polars
@@ -36,6 +37,8 @@ if TYPE_CHECKING:
     import pandas as pd
     import polars as pl
     import pyarrow as pa
+
+    from sfumato.release.recoding import Recoding as Groups
 
 __all__ = ["Release", "publish", "rehearse"]
 
@@ -77,8 +80,9 @@ class Release(Result, Frames):
         The output; None where rows live in a remote engine and nothing was written yet.
     frame
         The pandas or polars data frame that it was made of, if it was.
-    source, mapping, promises
-        The input, how it becomes the output, and what must then hold.
+    source, mapping, promises, earlier
+        The input, how it becomes the output, what must then hold, and the earlier release whose
+        groups it keeps: there it must hold for both together.
     """
 
     passed_on: ClassVar[Mapping[str, str]] = {
@@ -115,6 +119,7 @@ class Release(Result, Frames):
     source: Table | None = field(default=None, metadata=_PRIVATE, repr=False)
     mapping: Recoding | Parted | None = field(default=None, metadata=_PRIVATE, repr=False)
     promises: tuple[Promise, ...] = field(default=(), metadata=_PRIVATE, repr=False)
+    earlier: Table | None = field(default=None, metadata=_PRIVATE, repr=False)
 
     @classmethod
     def planned(
@@ -142,6 +147,13 @@ class Release(Result, Frames):
         if name.startswith("_") or name not in self.details:
             raise AttributeError(f"a release by `{self.method}` has no `{name}`")
         return self.details[name]
+
+    @property
+    def recoding(self) -> Groups:
+        """The groups that the release shows, to be saved or applied to other rows."""
+        from sfumato.release.recoding import Recoding as Groups
+
+        return Groups.of(self)
 
     def to_arrow(self) -> pa.Table:
         """The released rows as an Arrow table."""
@@ -477,7 +489,8 @@ def _owned(promise: Promise, source: Table, budget: Budget | None) -> Promise:
 def _measured(plan: Release, written: Table, budget: Budget | None) -> Release:
     """The release with figures of what was written, if that keeps every promise."""
     findings = tuple(promise.check(written, budget) for promise in plan.promises)
-    broken = [finding for finding in findings if not finding.holds]
+    both, beside = _with_earlier(plan, written, budget)
+    broken = [finding for finding in (*findings, *both) if not finding.holds]
     if broken:
         assert plan.source is not None
         raise PromiseError(
@@ -494,9 +507,31 @@ def _measured(plan: Release, written: Table, budget: Budget | None) -> Release:
         rows=written.rows,
         findings=findings,
         verified=True,
-        details={**plan.details, **figures},
-        warnings=tuple(dict.fromkeys((*plan.warnings, *told))),
+        details={**plan.details, **figures, **({"together": both} if both else {})},
+        warnings=tuple(dict.fromkeys((*plan.warnings, *beside, *told))),
     )
+
+
+def _with_earlier(
+    plan: Release, written: Table, budget: Budget | None
+) -> tuple[tuple[Finding, ...], tuple[str, ...]]:
+    """What is promised, held against this and the earlier release together; and what to know."""
+    if plan.earlier is None:
+        return (), ()
+    about = [promise for promise in plan.promises if isinstance(promise, Anonymity)]
+    both = [stacked([plan.earlier, written], promise, budget) for promise in about]
+    told = [line for _, lines in both for line in lines]
+    linked = [
+        name
+        for name, action in plan.column_actions.items()
+        if "pseudonym" in action and name in plan.earlier.columns
+    ]
+    if linked:
+        told.append(
+            f"both releases show pseudonyms of `{linked[0]}`, by which their rows can be joined: "
+            f"check that with `sfumato verify --with … --row-key {linked[0]}`, or use another key"
+        )
+    return tuple(one for one, _ in both), tuple(told)
 
 
 def _not_promised(
@@ -578,7 +613,7 @@ def _is_measured_on(promise: Promise, written: Table) -> bool:
 
 _AT_HOME = ("seed", "key_file")
 """Settings that a certificate does not repeat: with them a reader could do the work again."""
-_FILES = ("population", "hierarchies", "boundaries", "workload")
+_FILES = ("population", "hierarchies", "boundaries", "workload", "like", "recoding")
 """Settings that may be the places of files, of which a certificate repeats the last part."""
 
 

@@ -41,6 +41,7 @@ from sfumato.release.promise import (
     promise_class,
     promise_from_dict,
 )
+from sfumato.release.together import stacked
 from sfumato.results import Result, plain
 from sfumato.tables import Table, table
 
@@ -133,7 +134,8 @@ def verify(
     hierarchies
         The folder of trees whose labels the release shows, for k-map.
     others
-        Other releases of the same table.
+        Other releases. With a `row_key` they are of the same table, and joined; without, their rows
+        are put one under the other: rows that show the same labels are one class.
     row_key
         The column that links their rows.
 
@@ -147,10 +149,10 @@ def verify(
     >>> found.holds, found.not_promised["columns"]
     (True, ('ill',))
     """
-    if bool(others) != (row_key is not None):
+    if row_key is not None and not others:
         raise ParameterError(
-            "several releases are joined by a row key, and one of the two is missing",
-            remedy="Name both: the other releases, and the column that links their rows.",
+            "a row key links the rows of several releases, and there is one",
+            remedy="Name the other releases, or leave the row key out.",
         )
     demanded = None if signer is None else public_key(signer)
     opened = table(source, budget=budget)
@@ -179,7 +181,7 @@ def verify(
             "who signed a release, and what it was made of, is said by its certificate",
             remedy=f"Name it, e.g. {spell('certificate', 'out.csv.certificate.json')}.",
         )
-    if others and row_key is not None:
+    if others:
         findings += _together(opened, others, row_key, promises, budget)
     return Verification(
         holds=all(finding.holds for finding in findings),
@@ -401,11 +403,11 @@ def _not_promised(
 def _together(
     opened: Table,
     others: Sequence[Any],
-    row_key: str,
+    row_key: str | None,
     promises: Sequence[Promise],
     budget: Budget | None,
 ) -> list[Finding]:
-    """What is promised about anonymity, checked on all releases joined."""
+    """What is promised about anonymity, checked on all releases joined or one under the other."""
     about = [promise for promise in promises if isinstance(promise, Anonymity)]
     if not about:
         raise ParameterError(
@@ -414,6 +416,8 @@ def _together(
             remedy=f"Say what must hold, e.g. {spell('k', 5)} {spell('qi', ['age', 'sex'])}.",
         )
     releases = [opened, *(table(other, budget=budget) for other in others)]
+    if row_key is None:
+        return [stacked(releases, promise, budget)[0] for promise in about]
     findings = []
     for promise in about:
         both, stated = combined(releases, row_key, promise)

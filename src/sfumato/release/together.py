@@ -1,0 +1,151 @@
+"""Several releases with the same labels, one under the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sfumato.budget import Budget
+from sfumato.engines.encoding import codes_from_arrow
+from sfumato.engines.results import Codes
+from sfumato.errors import ColumnError, InputError, spell
+from sfumato.hierarchy.labels import as_text
+from sfumato.kernels import class_ids
+from sfumato.privacy import DistinctDiversity, check
+from sfumato.release.anonymity import Anonymity, sentence
+from sfumato.release.promise import Finding
+from sfumato.tables import Table
+
+__all__ = ["stacked"]
+
+_ROWS, _RELEASE = "\0rows", "\0release"
+"""Names that no column of a file can have."""
+
+
+def stacked(
+    releases: Sequence[Table], promise: Anonymity, budget: Budget | None = None
+) -> tuple[Finding, tuple[str, ...]]:
+    """What is promised, checked on the rows of several releases one under the other.
+
+    Rows that show the same labels are one class, whichever release they are in: that is what
+    somebody sees who has all of them and knows that a person is in one. Releases do not name
+    persons, so rows are counted. The sentences are about somebody who knows more: that a person is
+    in all of them, with the same sensitive value.
+
+    Examples
+    --------
+    >>> from sfumato.privacy import KAnonymity
+    >>> from sfumato.tables import table
+    >>> january = table(pa.table({"age": ["[20, 30)"] * 3}))
+    >>> february = table(pa.table({"age": ["[20, 30)", "31"]}))
+    >>> promise = Anonymity((KAnonymity(3),), (("age",),))
+    >>> stacked([january, february], promise)[0].say
+    '2 releases, one under the other: k-anonymity on age: k = 1 measured, k = 3 asked (1 rows fail)'
+    """
+    if promise.wildcards:
+        raise InputError(
+            "stars that match anything are not looked up in several releases",
+            remedy=f"Leave out {spell('wildcards', True)}.",
+        )
+    entries = _entries(releases, promise, budget)
+    outcomes = [
+        check(
+            promise.models,
+            {name: entries.column(name) for name in (*names, *promise.sensitive)},
+            names,
+            counts=entries.counts,
+            values={name: entries.values_of(name) for name in promise.sensitive},
+        )
+        for names in promise.qi
+    ]
+    found = [finding for outcome in outcomes for finding in outcome.findings]
+    broken = [finding for finding in found if not finding.holds]
+    finding = Finding(
+        check="together",
+        holds=not broken,
+        say=f"{len(releases)} releases, one under the other: "
+        + "; ".join(map(sentence, broken or found)),
+        measured={"checks": found, "rows": entries.rows},
+        remedy="Ask for more in the new release, or make it without the groups of the earlier one.",
+    )
+    return finding, _narrowed(entries, promise, len(releases))
+
+
+def _entries(releases: Sequence[Table], promise: Anonymity, budget: Budget | None) -> Codes:
+    """The combinations that each release shows, with their rows and its number."""
+    names = tuple(dict.fromkeys(name for names in promise.qi for name in names))
+    parts = []
+    for at, release in enumerate(releases):
+        release.require((*names, *promise.sensitive))
+        found = release.classes((*names, *promise.sensitive), budget=budget)
+        cells = {}
+        for name in found.columns:
+            values = found.values_of(name)
+            values = as_text(values) if name in names else values
+            cells[name] = values.take(pa.array(found.column(name)))
+        cells[_RELEASE] = pa.array(np.full(found.entries, at))
+        parts.append(pa.table({**cells, _ROWS: pa.array(found.counts)}))
+    for name in promise.sensitive:
+        kinds = {part.schema.field(name).type for part in parts}
+        if len(kinds) > 1:
+            parts = [_as_common(part, name, kinds) for part in parts]
+    return codes_from_arrow(pa.concat_tables(parts), _ROWS)
+
+
+def _as_common(part: pa.Table, name: str, kinds: set[pa.DataType]) -> pa.Table:
+    """A sensitive column in a type that all releases can show it in."""
+    number = all(pa.types.is_integer(k) or pa.types.is_floating(k) for k in kinds)
+    at = part.schema.get_field_index(name)
+    try:
+        column = part.column(name).combine_chunks()
+        column = column.cast(pa.float64()) if number else as_text(column)
+    except pa.ArrowInvalid:
+        raise ColumnError(
+            f"`{name}` is of another type in each release",
+            remedy="Write it alike in both, or verify each by itself.",
+        ) from None
+    return part.set_column(at, name, column)
+
+
+def _narrowed(entries: Codes, promise: Anonymity, releases: int) -> tuple[str, ...]:
+    """Classes of all releases that share fewer sensitive values than every class must have."""
+    told = []
+    least: dict[str, int] = {}
+    for model in promise.models:
+        if model.about is not None:
+            asked = model.l if isinstance(model, DistinctDiversity) else 2
+            least[model.about] = max(least.get(model.about, 2), asked)
+    for name, asked in least.items():
+        narrow, common = 0, 0
+        for names in promise.qi:
+            shared = _shared_values(entries, names, name, releases)
+            common += len(shared)
+            narrow += int((shared < asked).sum())
+        if narrow:
+            told.append(
+                f"{narrow:,} of {common:,} groups that both releases show have fewer than {asked} "
+                f"values of `{name}` in common: whoever knows that somebody is in both, with the "
+                "same value, can narrow it down further than the promise says"
+            )
+    return tuple(told)
+
+
+def _shared_values(
+    entries: Codes, names: Sequence[str], about: str, releases: int
+) -> npt.NDArray[np.int64]:
+    """For each class that all releases show, how many values all of them show in it."""
+    arrays = [entries.column(name) for name in names]
+    sizes = [len(entries.values_of(name)) for name in names]
+    classes, count = class_ids(tuple(arrays), tuple(sizes), entries=entries.entries)
+    which = entries.column(_RELEASE).astype(np.int64)
+    seen = np.unique(classes.astype(np.int64) * releases + which)
+    everywhere = np.bincount(seen // releases, minlength=count) == releases
+    values = len(entries.values_of(about))
+    pairs = classes.astype(np.int64) * values + entries.column(about)
+    each = np.unique(pairs * releases + which)
+    pair, times = np.unique(each // releases, return_counts=True)
+    shared = np.bincount(pair[times == releases] // values, minlength=count)
+    return np.asarray(shared[everywhere], np.int64)

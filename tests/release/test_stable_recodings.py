@@ -1,0 +1,336 @@
+"""Groups of an earlier release are kept, extended, saved and applied; promises are counted anew."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections import Counter, defaultdict
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.csv as pc
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import sfumato as sf
+from sfumato.errors import (
+    ColumnError,
+    ParameterError,
+    PromiseError,
+    SfumatoError,
+    SourceError,
+)
+from sfumato.hierarchy import Hierarchy
+
+QI = ["age", "town", "born"]
+
+
+def people(rows: int, seed: int, oldest: int = 80) -> pa.Table:
+    random = np.random.default_rng(seed)
+    first = dt.date(1990, 1, 1)
+    ages = [None if a == 50 else int(a) for a in random.integers(18, oldest, rows)]
+    return pa.table(
+        {
+            "age": pa.array(ages, pa.int64()),
+            "town": random.choice(["Ulm", "Jena", "Kiel"], rows),
+            "born": [first + dt.timedelta(days=int(d)) for d in random.integers(0, 900, rows)],
+            "ill": random.choice(["flu", "gout", "none"], rows),
+        }
+    )
+
+
+def classes(*tables: pa.Table, qi=QI) -> dict[tuple, list]:
+    """Sensitive values by what is shown, counted by hand."""
+    found = defaultdict(list)
+    for table in tables:
+        for row in table.to_pylist():
+            found[tuple(str(row[name]) for name in qi)].append(row.get("ill"))
+    return found
+
+
+def held(label: str | None, value: object) -> bool:
+    """Whether a label of Mondrian holds a value, read by hand."""
+    if label is None or value is None:
+        return label is value or label == "*"
+    if label == "*" or label == str(value):
+        return True
+    if label.startswith("{"):
+        return str(value) in label[1:-1].split(", ")
+    if not label.startswith("["):
+        return False
+    low, high = label[1:-1].split(", ")
+    kind = dt.date.fromisoformat if isinstance(value, dt.date) else float
+    return kind(low) <= value < kind(high)
+
+
+@pytest.mark.parametrize("method", ["mondrian", "kmember", "lattice", "full-domain", "cells"])
+def test_promises_hold_for_the_new_table_and_for_both(method):
+    january = sf.anonymize(
+        people(600, 1), qi=QI, sensitive=["ill"], k=8, l=2, method=method, seed=3
+    )
+    new = people(500, 2, oldest=95)
+    february = sf.anonymize(new, like=january, k=4)
+    first, second = january.to_arrow(), february.to_arrow()
+    for shown in (classes(second), classes(first, second)):
+        assert min(map(len, shown.values())) >= 4
+        assert min(len(set(values)) for values in shown.values()) >= 2
+    assert all(finding.holds for finding in february.together)
+    kept = set(classes(first))
+    like = february.like
+    rows = sum(len(v) for group, v in classes(second).items() if group in kept)
+    assert rows >= like["rows_in_kept_groups"] > 0
+    assert like["rows_in_kept_groups"] + like["rows_in_new_groups"] == second.num_rows
+    assert like["rows_left_out"] == 500 - second.num_rows == february.suppressed_rows
+
+
+@settings(max_examples=40)
+@given(
+    st.lists(st.tuples(st.integers(0, 30), st.sampled_from("abc")), min_size=12, max_size=60),
+    st.lists(st.tuples(st.integers(-5, 40), st.sampled_from("abcd")), min_size=8, max_size=60),
+    st.integers(2, 4),
+    st.booleans(),
+)
+def test_rows_show_labels_that_hold_them_and_enough_rows_share_each(before, after, k, exact):
+    def table(rows):
+        return pa.table({"age": [a for a, _ in rows], "town": [t for _, t in rows]})
+
+    january = sf.anonymize(table(before), qi=["age", "town"], k=k, exact_ends=exact)
+    recoding = january.recoding
+    february = sf.anonymize(table(after), recoding=recoding, k=k)
+    shown = february.to_arrow()
+    counts = Counter(zip(shown["age"].to_pylist(), shown["town"].to_pylist(), strict=True))
+    assert not counts or min(counts.values()) >= k
+    released = iter(shown.to_pylist())
+    left = february.suppressed_rows
+    assert left + shown.num_rows == len(after)
+    assert left < k
+    if not left:
+        for (age, town), cells in zip(after, released, strict=True):
+            assert held(str(cells["age"]), age)
+            assert held(cells["town"], town)
+    both = classes(january.to_arrow(), shown, qi=["age", "town"])
+    assert min(map(len, both.values())) >= k
+
+
+def test_the_same_table_keeps_every_group():
+    table = people(400, 5)
+    january = sf.anonymize(table, qi=QI, k=6)
+    again = sf.anonymize(table, like=january)
+    assert set(classes(again.to_arrow())) <= set(classes(january.to_arrow()))
+    assert again.like["rows_in_kept_groups"] == 400
+    apart = table.filter(pa.compute.is_valid(table["age"]))  # a group with nulls holds all ages
+    january = sf.anonymize(apart, qi=QI, k=6, exact_ends=True)
+    assert sf.anonymize(apart, like=january).to_arrow().equals(january.to_arrow())
+
+
+def test_a_range_that_holds_one_value_now_is_still_shown_as_a_range():
+    january = sf.anonymize(pa.table({"age": [20, 24, 30, 34]}), qi=["age"], k=2, exact_ends=True)
+    february = sf.anonymize(pa.table({"age": [22, 22, 31, 31]}), like=january)
+    assert february.to_arrow()["age"].to_pylist() == ["[20, 25)"] * 2 + ["[30, 35)"] * 2
+    assert february.column_actions["age"] == "blurred in 100.0% of rows"
+    frame = pd.DataFrame({"age": [22, 22, 31, 31]})
+    assert sf.anonymize(frame, like=january).to_pandas()["age"][0] == "[20, 25)"
+
+
+def test_rows_that_are_too_few_for_a_group_are_left_out_and_counted():
+    january = sf.anonymize(pa.table({"age": [20, 24, 30, 34] * 3}), qi=["age"], k=3)
+    february = sf.anonymize(pa.table({"age": [20, 24, 30, 34] * 3 + [99, 98]}), like=january)
+    assert february.like["rows_left_out"] == february.suppressed_rows == 2
+    assert february.k >= 3
+
+
+def test_numbers_may_stand_for_kept_ranges_and_cannot_be_kept_themselves():
+    january = sf.anonymize(people(300, 1), qi=["age"], k=5)
+    means = sf.anonymize(people(300, 2), like=january, numbers_as="mean")
+    assert pa.types.is_floating(means.to_arrow()["age"].type)
+    with pytest.raises(ParameterError, match="shows numbers in place of ranges"):
+        means.recoding
+
+
+def test_a_recoding_holds_what_the_release_shows_and_nothing_else(tmp_path):
+    table = people(500, 7)
+    january = sf.anonymize(table, qi=QI, k=10)
+    place = tmp_path / "january.recoding.json"
+    january.recoding.save(place)
+    body = json.loads(place.read_text())
+    assert {tuple(group) for group in body["groups"]} == {
+        tuple(None if row[n] is None else str(row[n]) for n in QI)
+        for row in january.to_arrow().to_pylist()
+    }
+    loaded = sf.Recoding.load(place)
+    assert list(loaded) == list(january.recoding)
+    assert len(loaded) == len(body["groups"])
+    new = people(300, 8)
+    by_file = sf.anonymize(new, recoding=str(place), k=5).to_arrow()
+    assert by_file.equals(sf.anonymize(new, like=january, k=5, seed=0).to_arrow())
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_frames_stay_frames_and_rows_stay_in_line(kind):
+    recoding = sf.Recoding.of(
+        pa.table({"age": ["[20, 30)", "*"], "sex": ["F", "M"]}), ["age", "sex"]
+    )
+    frame = kind({"sex": ["M", "F", "F"], "age": [1, 25, 99], "kept": [True, False, None]})
+    made = recoding.apply(frame)
+    assert type(made) is type(frame)
+    rows = pa.table(made) if not isinstance(made, pl.DataFrame) else made.to_arrow()
+    assert rows.column_names == ["sex", "age", "kept"]
+    assert rows["age"].to_pylist() == ["*", "[20, 30)", "*"]
+    assert rows["sex"].to_pylist() == ["M", "F", None]
+
+
+def test_the_narrowest_group_takes_a_row():
+    labels = pa.table({"age": ["[0, 100)", "[20, 30)", "25"]})
+    made = sf.Recoding.of(labels, ["age"]).apply(pa.table({"age": [25, 26, 60, 200]}))
+    assert made["age"].to_pylist() == ["25", "[20, 30)", "[0, 100)", "*"]
+
+
+def test_trees_are_needed_again():
+    tree = Hierarchy.from_levels([["Ulm", "Jena", "Kiel"], ["south", "east", "north"], ["*"] * 3])
+    table = pa.table({"town": ["Ulm", "Jena", "Kiel"] * 2})
+    january = sf.anonymize(
+        pa.table({"town": ["Ulm", "Kiel"] * 4}),
+        qi=["town"],
+        k=4,
+        hierarchies={"town": tree},
+        method="full-domain",
+    )
+    recoding = january.recoding
+    assert recoding.trees
+    with pytest.raises(ParameterError, match="labelled by trees"):
+        recoding.apply(table)
+    labels = sf.Recoding.of(pa.table({"town": ["south", "north"]}), ["town"])
+    made = labels.apply(table, hierarchies={"town": tree})
+    assert made["town"].to_pylist() == ["south", "*", "north"] * 2
+
+
+def test_inferred_trees_are_read_from_their_labels():
+    codes = [f"{a}{b:04}" for a in "ABC" for b in range(0, 9000, 300)]
+    dotted = ["E11", "E11.9", "E11.91", "I10.1", "I10.2"]
+    labels = pa.table({"zip": ["A****", "B****"], "icd": ["E11.*", "I10.*"]})
+    recoding = sf.Recoding.of(labels, ["zip", "icd"])
+    new = pa.table({"zip": [codes[0]] * 5, "icd": dotted})
+    assert recoding.apply(new)["icd"].to_pylist() == ["E11.*"] * 3 + ["*"] * 2
+    dates = sf.Recoding.of(pa.table({"born": ["1987", "1990-Q2"]}), ["born"])
+    for kind in (pa.date32(), pa.string()):
+        days = pa.array(["1987-05-01", "1990-04-30", "1990-07-01"]).cast(kind)
+        assert dates.apply(pa.table({"born": days}))["born"].to_pylist() == ["1987", "1990-Q2", "*"]
+
+
+def write(tmp_path: Path, name: str, table: pa.Table) -> str:
+    place = str(tmp_path / name)
+    pc.write_csv(table, place)
+    return place
+
+
+def test_a_certificate_leads_to_the_release_beside_it(tmp_path):
+    out = str(tmp_path / "january.csv")
+    january = sf.anonymize(people(400, 1), qi=QI, sensitive=["ill"], k=6, l=2, output=out)
+    certificate = f"{out}.certificate.json"
+    for named in (certificate, out, Path(out)):
+        assert list(sf.Recoding.of(named)) == list(january.recoding)
+    to = str(tmp_path / "february.csv")
+    february = sf.anonymize(people(400, 2), like=certificate, output=to)
+    assert february.asked["k"] == 6
+    assert sf.verify(to).holds
+    record = json.loads(Path(f"{to}.certificate.json").read_text())
+    assert record["asked"]["like"] == "january.csv.certificate.json"
+    assert str(tmp_path) not in Path(f"{to}.certificate.json").read_text()
+    assert not {"together", "groups", "like"} & set(record)
+    third = sf.anonymize(people(400, 3), like=f"{to}.certificate.json")
+    assert third.like["release"] == "february.csv"
+    both = sf.verify(to, others=[out])
+    assert both.holds
+    assert both.findings[-1].check == "together"
+    Path(out).write_text(Path(out).read_text() + "1,2,3,4\n")
+    with pytest.raises(PromiseError, match="fingerprint differs"):
+        sf.anonymize(people(400, 2), like=certificate)
+    Path(out).unlink()
+    with pytest.raises(SourceError, match="not beside its certificate"):
+        sf.anonymize(people(400, 2), like=certificate)
+
+
+def test_releases_that_break_a_promise_together_are_refused():
+    first = pa.table({"age": ["[0, 9)"] * 4, "ill": ["flu"] * 2 + ["gout"] * 2})
+    rows = pa.table({"age": [1] * 8, "ill": ["flu"] * 4 + ["none"] * 4})
+    asked = {"qi": ["age"], "sensitive": ["ill"], "k": 2, "t": 0.2}
+    other = pa.table({"age": ["5", "5", "[0, 9)", "[0, 9)"], "ill": ["gout"] * 4})
+    with pytest.raises(PromiseError, match="2 releases, one under the other"):
+        sf.anonymize(rows, recoding=sf.Recoding.of(other, ["age"]), **asked)
+    found = sf.verify(first, others=[other], qi=["age"], k=3)
+    assert not found.holds
+    assert found.findings[0].holds
+
+
+def test_whoever_knows_that_somebody_is_in_both_is_spoken_of():
+    january = sf.anonymize(
+        pa.table({"age": [20] * 4, "ill": ["flu", "flu", "hiv", "hiv"]}),
+        qi=["age"],
+        sensitive=["ill"],
+        k=2,
+        l=2,
+    )
+    rows = pa.table({"age": [20] * 4, "ill": ["gout", "gout", "hiv", "hiv"]})
+    february = sf.anonymize(rows, like=january)
+    assert any("1 of 1 groups that both releases show" in line for line in february.warnings)
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        ({"recoding": 9}, "another form"),
+        ({"columns": []}, "different names"),
+        ({"columns": ["age", "age"]}, "different names"),
+        ({"groups": {"a": 1}}, "must be a list"),
+        ({"groups": [["[1, 2)"], ["a", "b"]]}, "group 2 has not one label"),
+        ({"groups": [[7]]}, "neither text nor null"),
+        ({"trees": 1}, "true or false"),
+        ({"more": 1}, "`more` is missing or unknown"),
+    ],
+)
+def test_a_received_file_is_checked(tmp_path, change, says):
+    place = tmp_path / "x.recoding.json"
+    sf.Recoding.of(pa.table({"age": ["[1, 2)"]}), ["age"]).save(place)
+    body = json.loads(place.read_text())
+    place.write_text(json.dumps({**body, **change}))
+    with pytest.raises(SourceError, match=says):
+        sf.Recoding.load(place)
+
+
+@pytest.mark.parametrize("text", ["", "[", "[]", "{}", "7", '{"recoding": 1}', "[" * 100_000])
+def test_what_is_no_recoding_is_refused(tmp_path, text):
+    place = tmp_path / "x.recoding.json"
+    place.write_text(text)
+    with pytest.raises(SourceError, match="this is no recoding"):
+        sf.Recoding.load(place)
+    with pytest.raises(SourceError, match="no such file"):
+        sf.Recoding.load(tmp_path / "y.json")
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ({"qi": ["age"]}, "other quasi-identifiers"),
+        ({"qi": [["age"], ["town"]]}, "other quasi-identifiers"),
+        ({"parts": 2}, "cannot be kept here"),
+        ({"like": "x.csv"}, "named twice"),
+        ({"population": people(99, 1), "k_map": 2, "k": None}, "cannot be kept here"),
+    ],
+)
+def test_what_cannot_be_kept_is_refused(asked, says):
+    recoding = sf.anonymize(people(200, 1), qi=["age", "town"], k=5).recoding
+    with pytest.raises(SfumatoError, match=says):
+        sf.anonymize(
+            people(100, 2),
+            **{"qi": ["age", "town"], "k": 5, "recoding": recoding, **asked},
+        )
+
+
+def test_a_table_without_the_columns_is_refused():
+    recoding = sf.anonymize(people(200, 1), qi=["age", "town"], k=5).recoding
+    with pytest.raises(ColumnError, match="town"):
+        recoding.apply(pa.table({"age": [1], "twon": ["Ulm"]}))
