@@ -106,14 +106,15 @@ class Recoder(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: i
     """Blur the columns of a data frame into groups, and later rows into the same groups.
 
     Fitting anonymizes the training rows with `sfumato.anonymize` and keeps the groups that came
-    out; a row, seen before or not, then shows the labels of the group that holds it, and ``*``
-    where none does. Labels are text: encode them, or make numbers of ranges with
-    `sfumato.midpoints`.
+    out; a row, seen before or not, then shows the labels of the narrowest group that holds it, and
+    ``*`` where none does. Labels are text: encode them, or make numbers of ranges with
+    `sfumato.midpoints`. Groups with round ends may overlap, so transformed rows can be fewer than k
+    alike: what is to be published is released with `sfumato.anonymize`.
 
     Parameters
     ----------
     k
-        Least number of training rows in a group.
+        Least number of training rows that a group is made for.
     columns
         The columns to blur; all by default.
     method

@@ -16,7 +16,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sfumato.sklearn import MondrianAnonymizer, TopBottomCoder
+from sfumato.sklearn import MondrianAnonymizer, Recoder, TopBottomCoder
 
 
 @parametrize_with_checks([MondrianAnonymizer(), MondrianAnonymizer(k=2, gain=1), TopBottomCoder()])
@@ -68,3 +68,23 @@ def test_top_and_bottom_are_values_that_occur():
     assert coded.max() == 90
     with pytest.raises(ValueError, match="shares"):
         TopBottomCoder(bottom=0.9, top=0.1).fit(rows)
+
+
+def test_later_rows_show_the_groups_of_the_training_rows():
+    import pandas as pd
+    from sklearn.preprocessing import OneHotEncoder
+
+    random = np.random.default_rng(4)
+    train, later = (
+        pd.DataFrame({"age": random.integers(18, 60, n), "sex": random.choice(["F", "M"], n)})
+        for n in (300, 50)
+    )
+    recoder = Recoder(k=9).fit(train)
+    shown = recoder.transform(train)
+    assert not (shown == "*").any(axis=None)
+    known = set(map(tuple, shown.to_numpy().tolist()))
+    assert known <= {tuple(group.values()) for group in recoder.recoding_}
+    blurred = recoder.transform(later)
+    assert set(map(tuple, blurred.to_numpy().tolist())) <= known | {("*", None)}
+    assert list(recoder.get_feature_names_out()) == ["age", "sex"]
+    assert make_pipeline(Recoder(k=9), OneHotEncoder()).fit_transform(train).shape[0] == 300

@@ -303,7 +303,10 @@ def test_a_row_that_one_release_lacks_gives_itself_away():
     found = sf.verify(first, promises=[promise], others=[second], row_key="id")
     assert not found.holds
     assert found.findings[-1].measured["checks"][0].failing_rows == 1
-    with pytest.raises(ParameterError, match="links the rows of several releases"):
+    for said in ({}, {"row_key": "id", "other_rows": True}):
+        with pytest.raises(ParameterError, match="one of the two must be said"):
+            sf.verify(first, promises=[promise], others=[second], **said)
+    with pytest.raises(ParameterError, match="one of the two must be said"):
         sf.verify(first, promises=[promise], row_key="id")
     with pytest.raises(ColumnError, match="Did you mean `id`"):
         sf.verify(first, promises=[promise], others=[second], row_key="idd")

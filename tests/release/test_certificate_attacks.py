@@ -189,7 +189,7 @@ def test_hidden_cells_cannot_be_recovered_by_trying_code_lists(tmp_path: Path) -
             hashlib.sha256((tmp_path / "guess.csv").read_bytes()).hexdigest(),
         }
         assert not any(digest.rpartition(":")[2] in told for digest in digests)
-    for secret in ("0.123", "3.25", "secret", "something about", '"seed"', "ada"):
+    for secret in ("0.123", "3.25", "secret", "something about", '"seed"', "ada/"):
         assert secret not in told
 
 

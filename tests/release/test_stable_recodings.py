@@ -243,7 +243,7 @@ def test_a_certificate_leads_to_the_release_beside_it(tmp_path):
     assert not {"together", "groups", "like"} & set(record)
     third = sf.anonymize(people(400, 3), like=f"{to}.certificate.json")
     assert third.like["release"] == "february.csv"
-    both = sf.verify(to, others=[out])
+    both = sf.verify(to, others=[out], other_rows=True)
     assert both.holds
     assert both.findings[-1].check == "together"
     Path(out).write_text(Path(out).read_text() + "1,2,3,4\n")
@@ -255,13 +255,16 @@ def test_a_certificate_leads_to_the_release_beside_it(tmp_path):
 
 
 def test_releases_that_break_a_promise_together_are_refused():
-    first = pa.table({"age": ["[0, 9)"] * 4, "ill": ["flu"] * 2 + ["gout"] * 2})
-    rows = pa.table({"age": [1] * 8, "ill": ["flu"] * 4 + ["none"] * 4})
-    asked = {"qi": ["age"], "sensitive": ["ill"], "k": 2, "t": 0.2}
-    other = pa.table({"age": ["5", "5", "[0, 9)", "[0, 9)"], "ill": ["gout"] * 4})
-    with pytest.raises(PromiseError, match="2 releases, one under the other"):
-        sf.anonymize(rows, recoding=sf.Recoding.of(other, ["age"]), **asked)
-    found = sf.verify(first, others=[other], qi=["age"], k=3)
+    labels = {"age": ["[0, 9)"] * 10 + ["30"] * 100, "ill": ["flu"] * 10 + ["hiv"] * 100}
+    january = pa.table(labels)
+    rows = pa.table({"age": [1] * 10, "ill": ["flu"] * 5 + ["hiv"] * 5})  # one class: t = 0
+    asked = {"qi": ["age"], "sensitive": ["ill"], "k": 2}
+    groups = sf.Recoding.of(january, ["age"])
+    with pytest.raises(PromiseError, match=r"one under the other: .* t = 0\.625 measured"):
+        sf.anonymize(rows, recoding=groups, t=0.6, **asked)
+    assert sf.anonymize(rows, recoding=groups, t=0.63, **asked).together[0].holds
+    february = pa.table({"age": ["5", "[0, 9)"], "ill": ["gout"] * 2})
+    found = sf.verify(january, others=[february], other_rows=True, qi=["age"], k=2)
     assert not found.holds
     assert found.findings[0].holds
 

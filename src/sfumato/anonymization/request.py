@@ -781,6 +781,11 @@ class Request:
                     f"groups of an earlier release cannot be kept here: {why}",
                     remedy=f"Leave out {spell(name, getattr(self, name))}.",
                 )
+        if self.missing != "value":
+            raise ParameterError(
+                "groups of an earlier release are kept where a missing value is a value",
+                remedy=f"Leave out {spell('missing', self.missing)}.",
+            )
 
     def _check_people(self) -> None:
         """Refuse k-map where it cannot work."""

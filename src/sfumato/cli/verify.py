@@ -28,7 +28,7 @@ app = new_app()
         "sfumato verify release.csv --signer hospital.pub",
         "sfumato verify release.csv --with earlier.csv --row-key patient_id",
         "sfumato verify released/",
-        "sfumato verify february.csv --with january.csv",
+        "sfumato verify february.csv --with january.csv --other-rows",
     )
 )
 @table_verb
@@ -73,7 +73,7 @@ def verify(
             metavar="TABLE",
             show_default=False,
             help="Another release; the promise must hold for all of them together: joined by "
-            "--row-key, else one under the other. May be repeated.",
+            "--row-key, or with --other-rows one under the other. May be repeated.",
         ),
     ] = None,
     row_key: Annotated[
@@ -85,6 +85,10 @@ def verify(
             help="The column that links the rows of several releases.",
         ),
     ] = None,
+    other_rows: Annotated[
+        bool,
+        typer.Option("--other-rows", help="The other releases are of other tables."),
+    ] = False,
 ) -> None:
     """Check that a table keeps a promise, or that a release is what its certificate says.
 
@@ -114,6 +118,7 @@ def verify(
         hierarchies=hierarchies,
         others=[run.open(other) for other in others or ()],
         row_key=row_key,
+        other_rows=other_rows,
         budget=run.budget,
         **asked,
     )

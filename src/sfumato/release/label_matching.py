@@ -349,17 +349,21 @@ def build_tree(points: Array, weights: Array) -> tuple[Array, Array, Array, Arra
     total = np.zeros(most)
     span[0, 1] = n
     made, node = 1, 0
+    whole = np.zeros(m, np.int64)
     while node < made:
         start, stop = span[node]
-        wide, width = 0, -1
+        wide, width = 0, -1.0
         for d in range(m):
             low = high = points[order[start], d] if stop > start else 0
             for i in range(start, stop):
                 value = points[order[i], d]
                 low, high = min(low, value), max(high, value)
             box[node, d, 0], box[node, d, 1] = low, high
-            if high - low > width:
-                wide, width = d, high - low
+            if node == 0:
+                whole[d] = max(1, high - low)
+            share = (high - low) / whole[d]  # of a column with few values as of one with many
+            if share > width:
+                wide, width = d, share
         for i in range(start, stop):
             total[node] += weights[order[i]]
         if stop - start > LEAF and width > 0:

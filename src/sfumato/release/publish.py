@@ -519,7 +519,7 @@ def _with_earlier(
     if plan.earlier is None:
         return (), ()
     about = [promise for promise in plan.promises if isinstance(promise, Anonymity)]
-    both = [stacked([plan.earlier, written], promise, budget) for promise in about]
+    both = [stacked([plan.earlier, written], promise, budget, newest=True) for promise in about]
     told = [line for _, lines in both for line in lines]
     linked = [
         name

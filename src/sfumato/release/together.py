@@ -14,7 +14,7 @@ from sfumato.engines.results import Codes
 from sfumato.errors import ColumnError, InputError, spell
 from sfumato.hierarchy.labels import as_text
 from sfumato.kernels import class_ids
-from sfumato.privacy import DistinctDiversity, check
+from sfumato.privacy import Check, DistinctDiversity, check
 from sfumato.release.anonymity import Anonymity, sentence
 from sfumato.release.promise import Finding
 from sfumato.tables import Table
@@ -26,7 +26,11 @@ _ROWS, _RELEASE = "\0rows", "\0release"
 
 
 def stacked(
-    releases: Sequence[Table], promise: Anonymity, budget: Budget | None = None
+    releases: Sequence[Table],
+    promise: Anonymity,
+    budget: Budget | None = None,
+    *,
+    newest: bool = False,
 ) -> tuple[Finding, tuple[str, ...]]:
     """What is promised, checked on the rows of several releases one under the other.
 
@@ -34,6 +38,10 @@ def stacked(
     somebody sees who has all of them and knows that a person is in one. Releases do not name
     persons, so rows are counted. The sentences are about somebody who knows more: that a person is
     in all of them, with the same sensitive value.
+
+    With `newest` only classes that the last release shows are looked at, with the rows of all: the
+    others were published before, and what is added changes nothing but the distribution of all
+    rows, from which they may now differ more.
 
     Examples
     --------
@@ -45,22 +53,14 @@ def stacked(
     >>> stacked([january, february], promise)[0].say
     '2 releases, one under the other: k-anonymity on age: k = 1 measured, k = 3 asked (1 rows fail)'
     """
-    if promise.wildcards:
+    if promise.missing != "value":
         raise InputError(
-            "stars that match anything are not looked up in several releases",
-            remedy=f"Leave out {spell('wildcards', True)}.",
+            "several releases are put one under the other where a missing value is a value",
+            remedy=f"Verify each by itself, or leave out {spell('missing', promise.missing)}.",
         )
     entries = _entries(releases, promise, budget)
-    outcomes = [
-        check(
-            promise.models,
-            {name: entries.column(name) for name in (*names, *promise.sensitive)},
-            names,
-            counts=entries.counts,
-            values={name: entries.values_of(name) for name in promise.sensitive},
-        )
-        for names in promise.qi
-    ]
+    last = len(releases) - 1 if newest else None
+    outcomes = [_outcome(entries, promise, names, last) for names in promise.qi]
     found = [finding for outcome in outcomes for finding in outcome.findings]
     broken = [finding for finding in found if not finding.holds]
     finding = Finding(
@@ -72,6 +72,37 @@ def stacked(
         remedy="Ask for more in the new release, or make it without the groups of the earlier one.",
     )
     return finding, _narrowed(entries, promise, len(releases))
+
+
+def _outcome(entries: Codes, promise: Anonymity, names: tuple[str, ...], last: int | None) -> Check:
+    """The classes of one set, measured against the distribution of all rows."""
+    totals = {
+        name: np.bincount(
+            entries.column(name), entries.counts, len(entries.values_of(name))
+        ).astype(np.int64)
+        for name in promise.sensitive
+    }
+    shown = entries
+    if last is not None:
+        classes, count = _classes(entries, names)
+        new = np.zeros(count, dtype=bool)
+        new[classes[entries.column(_RELEASE) == last]] = True
+        shown = entries.take(new[classes])
+    return check(
+        promise.models,
+        {name: shown.column(name) for name in (*names, *promise.sensitive)},
+        names,
+        counts=shown.counts,
+        values={name: entries.values_of(name) for name in promise.sensitive},
+        totals=totals,
+    )
+
+
+def _classes(entries: Codes, names: Sequence[str]) -> tuple[npt.NDArray[np.int64], int]:
+    arrays = tuple(entries.column(name) for name in names)
+    sizes = tuple(len(entries.values_of(name)) for name in names)
+    classes, count = class_ids(arrays, sizes, entries=entries.entries)
+    return classes.astype(np.int64), count
 
 
 def _entries(releases: Sequence[Table], promise: Anonymity, budget: Budget | None) -> Codes:
@@ -137,14 +168,12 @@ def _shared_values(
     entries: Codes, names: Sequence[str], about: str, releases: int
 ) -> npt.NDArray[np.int64]:
     """For each class that all releases show, how many values all of them show in it."""
-    arrays = [entries.column(name) for name in names]
-    sizes = [len(entries.values_of(name)) for name in names]
-    classes, count = class_ids(tuple(arrays), tuple(sizes), entries=entries.entries)
+    classes, count = _classes(entries, names)
     which = entries.column(_RELEASE).astype(np.int64)
-    seen = np.unique(classes.astype(np.int64) * releases + which)
+    seen = np.unique(classes * releases + which)
     everywhere = np.bincount(seen // releases, minlength=count) == releases
     values = len(entries.values_of(about))
-    pairs = classes.astype(np.int64) * values + entries.column(about)
+    pairs = classes * values + entries.column(about)
     each = np.unique(pairs * releases + which)
     pair, times = np.unique(each // releases, return_counts=True)
     shared = np.bincount(pair[times == releases] // values, minlength=count)

@@ -109,6 +109,7 @@ def verify(
     hierarchies: Trees | None = None,
     others: Sequence[Any] = (),
     row_key: str | None = None,
+    other_rows: bool = False,
     budget: Budget | None = None,
     **asked: Unpack[PromiseFields],
 ) -> Verification:
@@ -134,10 +135,12 @@ def verify(
     hierarchies
         The folder of trees whose labels the release shows, for k-map.
     others
-        Other releases. With a `row_key` they are of the same table, and joined; without, their rows
-        are put one under the other: rows that show the same labels are one class.
+        Other releases.
     row_key
-        The column that links their rows.
+        The column that links their rows, where they are of the same table.
+    other_rows
+        Whether they are of other tables: rows are put one under the other, and those that show the
+        same labels are one class.
 
     Examples
     --------
@@ -149,10 +152,12 @@ def verify(
     >>> found.holds, found.not_promised["columns"]
     (True, ('ill',))
     """
-    if row_key is not None and not others:
+    if bool(others) != (row_key is not None or other_rows) or (row_key is not None and other_rows):
         raise ParameterError(
-            "a row key links the rows of several releases, and there is one",
-            remedy="Name the other releases, or leave the row key out.",
+            "several releases are joined by a row key, or hold other rows, and one of the two must "
+            "be said",
+            remedy="Name the other releases, and the column that links their rows; or say that "
+            f"they are of other tables ({spell('other_rows', True)}).",
         )
     demanded = None if signer is None else public_key(signer)
     opened = table(source, budget=budget)
