@@ -92,7 +92,7 @@ class Verification(Result):
         """Everything about a table that is no release; else what other tables were read for."""
         if self.certificate is None:
             return list(self.to_dict())
-        others = {"input", "combination", *MEASURED_ELSEWHERE}
+        others = {"input", "combination", "together", *MEASURED_ELSEWHERE}
         kinds = {finding.check for finding in self.findings}
         kinds |= {str(promise["kind"]) for promise in self.promised}
         return ["findings"] if kinds & others else []
