@@ -21,12 +21,12 @@ from sfumato.anonymization.linkable import require_countable
 from sfumato.budget import Budget
 from sfumato.errors import ParameterError
 from sfumato.hierarchy import read_folder
-from sfumato.release.label_matching import Reading, read_cells
 from sfumato.relational.description import Dataset, dataset
 from sfumato.relational.histories import Histories, read_histories
 from sfumato.relational.release import certificate_of
 from sfumato.relational.verification import opened_release
 from sfumato.release import Certificate
+from sfumato.release.label_matching import Reading, read_cells
 from sfumato.results import Result
 
 __all__ = ["TablesAttack", "attack"]
