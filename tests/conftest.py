@@ -13,6 +13,8 @@ from hypothesis.database import DirectoryBasedExampleDatabase
 
 pytest_plugins = ["servers"]
 
+SERVERS = ("spark", "postgres", "browser")
+
 # Everybody tries the same examples every time: nothing fails by chance. `make fuzz` tries new ones,
 # and keeps what fails.
 settings.register_profile(
@@ -58,22 +60,25 @@ def fuzz_seed(request: pytest.FixtureRequest, fuzz_round: int) -> int:
     return int(request.config.getoption("--fuzz-seed")) + 10_000 * fuzz_round
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let two workers, of which each starts with one half, meet late and share what they can.
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Let workers, of which each starts with an equal part, meet late and share what they can.
 
-    Tests of a server stand together at the beginning of a half, so that it is started once. Those
-    that start whole programs come last: by then another test has compiled what they need.
+    Tests of a server stand together, so that it is started once: those of Spark, which takes the
+    longest to start, at the very beginning, those of others within a part of their own. Tests that
+    start whole programs come last: by then another test has compiled what they need.
     """
 
     def server(item: pytest.Item) -> str:
-        asked = ("spark", "postgres", "browser")
-        return next((name for name in asked if item.get_closest_marker(name) is not None), "")
+        return next((name for name in SERVERS if item.get_closest_marker(name) is not None), "")
 
-    spark = [item for item in items if server(item) == "spark"]
-    others = sorted((i for i in items if server(i) in ("postgres", "browser")), key=server)
+    asked = {name: [item for item in items if server(item) == name] for name in SERVERS}
     rest = sorted((i for i in items if not server(i)), key=lambda i: "cli" in i.path.parts)
-    first = max(len(items) // 2 - len(spark), 0)
-    items[:] = [*spark, *rest[:first], *others, *rest[first:]]
+    workers = int(getattr(config, "workerinput", {}).get("workercount", 1))
+    part = len(items) // workers
+    items[:] = [*asked.pop("spark"), *rest]
+    for turn, tests in enumerate(asked.values(), 1):
+        begin = min(turn, workers - 1) * part + part // 4
+        items[begin:begin] = tests
 
 
 # A shell that starts tests in the background lets them ignore Ctrl-C, and so would what they start.

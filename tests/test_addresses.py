@@ -59,7 +59,7 @@ def addresses(password: str, port: int) -> list[str]:
 
 
 @given(PASSWORDS)
-@settings(max_examples=300)
+@settings(max_examples=100)
 def test_an_address_is_shown_without_its_password(password: str) -> None:
     for text in addresses(password, 5432):
         for told in (shown(text), str(Address(text)), repr(Address(text)), f"{Address(text)}",
@@ -77,7 +77,7 @@ def test_an_address_stays_recognisable() -> None:
 
 
 @given(PASSWORDS)
-@settings(max_examples=25)
+@settings(max_examples=8)
 @example(ODD[0]).via("the issue")
 def test_no_verb_says_a_password(closed_port: int, password: str) -> None:
     check_verbs(password, closed_port)

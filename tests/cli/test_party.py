@@ -62,13 +62,11 @@ def ended(process):
 
 
 def both(keys, program, alice, bob, **settings):
-    """Exit code, output and messages of each side."""
+    """Exit code, output and messages of each side, of which one is here and one a process."""
     port = free_port()
-    sides = [
-        start(program, *meeting(keys, "alice", port, **settings), *alice),
-        start(program, *meeting(keys, "bob", port), *bob),
-    ]
-    return [ended(side) for side in sides]
+    hers = start(program, *meeting(keys, "alice", port, **settings), *alice)
+    his = sfumato("party", program, *meeting(keys, "bob", port), *bob)
+    return [ended(hers), (his.code, his.out, " ".join(his.err.split()))]
 
 
 def patients(rows=400, seed=0):

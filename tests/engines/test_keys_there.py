@@ -55,6 +55,8 @@ def people(rows: int = 400, seed: int = 0, *, twice: bool = False) -> pa.Table:
 @pytest.mark.parametrize(("kind", "twice"), CASES, indirect=["kind"])
 def test_keys_are_those_of_all_combinations(kind: str, opened: Opener, twice: bool) -> None:
     table = people(twice=twice)
+    if kind == "spark":  # where a question takes longest
+        table = table.drop_columns(["age", "smokes"])
     there = Table(opened(table))
     here = sf.table(table, engine="memory")
     asked = sf.minimal_keys(there)

@@ -72,8 +72,7 @@ def test_every_mark_says_what_its_axes_say() -> None:
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("dark", [False, True])
-@pytest.mark.parametrize("width", [400, 1400])
+@pytest.mark.parametrize(("width", "dark"), [(400, True), (1400, False)])
 def test_every_chart_is_drawn_alive(tab: Tab, page: Path, width: int, dark: bool) -> None:
     asked, complained = len(tab.requests()), len(tab.complaints())
     tab.look(width=width, dark=dark)
@@ -93,8 +92,7 @@ def test_every_chart_is_drawn_alive(tab: Tab, page: Path, width: int, dark: bool
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("dark", [False, True])
-@pytest.mark.parametrize("width", [400, 1400])
+@pytest.mark.parametrize(("width", "dark"), [(400, True), (1400, False)])
 def test_people_of_all_abilities_can_read_it_alive(
     tab: Tab, page: Path, width: int, dark: bool
 ) -> None:

@@ -173,24 +173,24 @@ def test_a_joint_model_has_a_page_too(tmp_path: Path) -> None:
 
 
 def test_two_parties_write_a_page_of_their_run(tmp_path: Path) -> None:
+    rows = tmp_path / "rows.csv"
+    rows.write_text("job,ill\n" + "baker,yes\nclerk,no\n" * 20)
     port = free_port()
-    sides = []
-    for me, place in (("alice", "--listen"), ("bob", "--peer")):
-        rows = tmp_path / f"{me}.csv"
-        rows.write_text("job,ill\n" + "baker,yes\nclerk,no\n" * 20)
-        words = ["--me", me, place, f"127.0.0.1:{port}", "--plain", "--rows", rows]
+
+    def asked(me: str, place: str) -> list[str]:
+        words = ["party", "id3", "--me", me, place, f"127.0.0.1:{port}", "--plain", "--rows", rows]
         words += ["--target", "ill", "--report", tmp_path / f"{me}.html", "--timeout", "60"]
-        words += ["--share-categories"]
-        sides.append(
-            subprocess.Popen(
-                [sys.executable, "-m", "sfumato", "party", "id3", *map(str, words)],
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.PIPE,
-            )
-        )
-    for side in sides:
-        _, said = side.communicate(timeout=120)
-        assert side.returncode == 0, said
+        return [*map(str, words), "--share-categories"]
+
+    with subprocess.Popen(
+        [sys.executable, "-m", "sfumato", *asked("alice", "--listen")],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    ) as alice:
+        bob = sfumato(*asked("bob", "--peer"))
+        assert bob.code == 0, bob.err
+        _, said = alice.communicate(timeout=120)
+        assert alice.returncode == 0, said
     for me in ("alice", "bob"):
         text = (tmp_path / f"{me}.html").read_text(encoding="utf-8")
         assert "Which columns the tree asks for" in text

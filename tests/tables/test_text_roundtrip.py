@@ -135,8 +135,7 @@ def spelled(value) -> str:
 @pytest.mark.parametrize("name", ["adult", "crx", "pums_oregon_calm_person", "synthea/patients"])
 @pytest.mark.parametrize("writer", ["sfumato", "arrow", "pandas"])
 def test_real_tables_survive_text(name, writer, tmp_path):
-    path = sample_path(f"{name}.parquet")
-    table = pq.read_table(path)
+    table = pq.read_table(sample_path(f"{name}.parquet")).slice(0, 3_000)
     out = tmp_path / "out.csv"
     if writer == "sfumato":
         staged(table, str(tmp_path), "csv").commit()
@@ -144,7 +143,7 @@ def test_real_tables_survive_text(name, writer, tmp_path):
         pa.csv.write_csv(table, out)
     else:
         table.to_pandas().to_csv(out, index=False)
-    before, after = sf.table(path, engine="memory"), sf.table(out, engine="memory")
+    before, after = sf.table(table, engine="memory"), sf.table(out, engine="memory")
     assert after.columns == before.columns
     assert after.class_sizes() == before.class_sizes()
     for column in before.columns:

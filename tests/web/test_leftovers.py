@@ -21,7 +21,7 @@ import pytest
 from sfumato.web.sources import PREFIX
 from workbench import PATIENCE, answered
 
-REQUESTS, AT_ONCE, CANCELLED = 200, 50, 50
+REQUESTS, AT_ONCE, CANCELLED = 100, 50, 20
 ROUNDS, LITTLE = 12, 24 * 2**20
 pytestmark = pytest.mark.skipif(
     not Path("/proc/self/fd").exists(), reason="NOT TESTED for leftovers: there is no /proc here"

@@ -6,13 +6,14 @@ what can be published. On the axis of a tree the leaves below a node are one run
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from sfumato.anonymization.problem import Problem, Solution
-from sfumato.engines.results import smallest_dtype
+from sfumato.engines.results import usual_dtype
 from sfumato.hierarchy import EncodedHierarchy, Published, Ranges, ValueSets
 
 __all__ = ["axes_of", "grouped", "pieced", "positions_of", "published_groups", "sensitive_of"]
@@ -98,8 +99,9 @@ def _starts(sizes: list[int]) -> Array:
 def positions_of(problem: Problem) -> Array:
     """Position of every entry on every axis, one row an entry."""
     shapes = [problem.shapes[name] for name in problem.qi]
-    widest = smallest_dtype(max((shape.size for shape in shapes), default=1))
-    table = np.empty((problem.entries.entries, len(shapes)), dtype=widest)
+    size = (problem.entries.entries, len(shapes))
+    widest = usual_dtype(max((shape.size for shape in shapes), default=1), math.prod(size))
+    table = np.empty(size, dtype=widest)
     for at, (name, shape) in enumerate(zip(problem.qi, shapes, strict=True)):
         codes = problem.entries.column(name)
         table[:, at] = codes if isinstance(shape, ValueSets) else shape.position[codes]

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from sfumato.anonymization.axes import TREE, axes_of, sensitive_of
 from sfumato.anonymization.problem import Problem
 from sfumato.anonymization.suppression import Blocks
-from sfumato.engines.results import smallest_dtype
+from sfumato.engines.results import usual_dtype
 from sfumato.errors import ParameterError
 from sfumato.hierarchy import Published, Ranges, ValueSets
 from sfumato.hierarchy.tree import lowest_common_ancestors
@@ -150,7 +150,7 @@ def _positions(problem: Problem, chosen: Array | None) -> tuple[Array, dict[str,
     """Positions of some entries (or all), one row an axis; codes of axes without order."""
     shapes = [problem.shapes[name] for name in problem.qi]
     entries = problem.entries.entries if chosen is None else len(chosen)
-    widest = smallest_dtype(max((shape.size for shape in shapes), default=1))
+    widest = usual_dtype(max((shape.size for shape in shapes), default=1), len(shapes) * entries)
     table = np.empty((len(shapes), entries), dtype=widest)
     codes = {}
     for axis, (name, shape) in enumerate(zip(problem.qi, shapes, strict=True)):

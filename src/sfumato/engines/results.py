@@ -34,9 +34,13 @@ __all__ = [
     "rows_identity",
     "smallest_dtype",
     "too_many_classes",
+    "usual_dtype",
 ]
 
 CodeArray = npt.NDArray[Any]
+
+_NO_BURDEN = 1 << 24
+"""Codes in a table that may take twice the memory they need."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,6 +127,20 @@ def smallest_dtype(cardinality: int) -> np.dtype[Any]:
     if cardinality <= 1 << 8:
         return np.dtype(np.uint8)
     return np.dtype(np.uint16) if cardinality <= 1 << 16 else np.dtype(np.uint32)
+
+
+def usual_dtype(cardinality: int, size: int) -> np.dtype[Any]:
+    """As `smallest_dtype`, but not below 16 bits for a table of codes that is no burden.
+
+    Long loops take many seconds to compile for each width: what was compiled for a table with 300
+    values in a column then serves one with 200 as well.
+
+    Examples
+    --------
+    >>> usual_dtype(2, size=1000), usual_dtype(2, size=1 << 30)
+    (dtype('uint16'), dtype('uint8'))
+    """
+    return smallest_dtype(max(cardinality, 257) if size <= _NO_BURDEN else cardinality)
 
 
 @dataclass(frozen=True, eq=False)

@@ -118,7 +118,9 @@ class Loop:
     def dispatcher(self) -> Any:
         """Numba's own object."""
         # What is not said of memory, a loop takes from the one that happens to call it first.
-        return njit(**{"nogil": True, "_nrt": True, **self._options})(self.py_func)
+        made = njit(**{"nogil": True, "_nrt": True, **self._options})(self.py_func)
+        _for_all_numbers(made)
+        return made
 
     @property
     def _numba_type_(self) -> Any:
@@ -190,6 +192,21 @@ def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
             return numba.njit(cache=True, **options)(function)
 
     return decorate
+
+
+def _for_all_numbers(dispatcher: Any) -> None:
+    """Compile a loop once where another calls it with a constant: numba would once more for it."""
+    from numba.core.types import unliteral
+
+    template = dispatcher.get_call_template
+
+    def plain(arguments: tuple[Any, ...], named: dict[str, Any]) -> Any:
+        return template(
+            tuple(map(unliteral, arguments)),
+            {name: unliteral(kind) for name, kind in named.items()},
+        )
+
+    dispatcher.get_call_template = plain
 
 
 def compiled(

@@ -10,6 +10,7 @@ can part them: how many there were and the pairs of rows within them is carried 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
@@ -18,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.budget import Budget
-from sfumato.engines.results import CodeArray, Codes, smallest_dtype
+from sfumato.engines.results import CodeArray, Codes, usual_dtype
 from sfumato.errors import ParameterError, spell
 from sfumato.kernels.compiling import compiled
 from sfumato.quasi.greedy import Goal
@@ -566,8 +567,9 @@ def _prepared(
 ]:
     """The codes as one matrix, columns with few values first, so that high bits split most."""
     order = sorted(range(len(codes.columns)), key=lambda c: codes.cardinalities[c])
-    widest = smallest_dtype(max(codes.cardinalities, default=1))
-    table = np.empty((len(order), codes.entries), dtype=widest)
+    size = (len(order), codes.entries)
+    widest = usual_dtype(max(codes.cardinalities, default=1), math.prod(size))
+    table = np.empty(size, dtype=widest)
     for at, column in enumerate(order):
         table[at] = codes.arrays[column]
     cardinalities = np.array([codes.cardinalities[c] for c in order], dtype=np.int64)

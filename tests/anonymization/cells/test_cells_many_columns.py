@@ -35,7 +35,7 @@ def prices_to_next(table: CellTable) -> list[int]:
     return found
 
 
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(st.integers(0, 10_000), st.integers(1, 60), st.integers(1, 12), st.integers(2, 5), st.data())
 def test_distances_never_exceed_those_of_sorting(
     seed: int, rows: int, width: int, k: int, data: st.DataObject
@@ -50,7 +50,7 @@ def test_distances_never_exceed_those_of_sorting(
             assert found == true
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(tiny_tables())
 def test_floor_is_below_the_bound_and_the_optimum(given: tuple[Any, int]) -> None:
     codes, k = given

@@ -21,7 +21,7 @@ from sfumato.anonymization.cells.table import PRICE_UNIT, CellTable, table_of_co
 from sfumato.budget import Budget
 from star_partitions import best_cost, tiny_tables
 
-MANY = settings(max_examples=300)
+MANY = settings(max_examples=100)
 
 
 def guarantee(k: int, beta: float = 1.0) -> float:
@@ -77,7 +77,7 @@ def test_exact_is_the_optimum(given: tuple[Any, int]) -> None:
 @pytest.mark.parametrize(
     ("algorithm", "beta"), [("cf", 1.0), ("cf", 1.8), ("cf", 3.0), ("fq", 1.0), ("naive", 1.0)]
 )
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(given=tiny_tables())
 def test_covers_keep_their_guarantee(algorithm: str, beta: float, given: tuple[Any, int]) -> None:
     codes, k = given
@@ -90,7 +90,7 @@ def test_covers_keep_their_guarantee(algorithm: str, beta: float, given: tuple[A
 
 
 @pytest.mark.parametrize("algorithm", ["gr", "ds"])
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(given=tiny_tables())
 def test_baselines_are_never_below_the_optimum(algorithm: str, given: tuple[Any, int]) -> None:
     codes, k = given
@@ -101,7 +101,7 @@ def test_baselines_are_never_below_the_optimum(algorithm: str, given: tuple[Any,
     assert best_cost(codes, k) <= found.cost(table)
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(tiny_tables(), st.data())
 def test_prices_of_columns(given: tuple[Any, int], data: st.DataObject) -> None:
     codes, k = given
@@ -123,7 +123,7 @@ def test_prices_of_columns(given: tuple[Any, int], data: st.DataObject) -> None:
     assert solved.bound == best
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(tiny_tables(), st.data())
 def test_any_prices_of_rows_prove_no_more_than_the_optimum(
     given: tuple[Any, int], data: st.DataObject
@@ -136,7 +136,7 @@ def test_any_prices_of_rows_prove_no_more_than_the_optimum(
     assert proven <= best_cost(codes, k) * PRICE_UNIT * 1024
 
 
-@settings(max_examples=100)
+@settings(max_examples=60)
 @given(tiny_tables(columns=4), st.integers(2, 9))
 def test_few_patterns_still_bound_and_cover(given: tuple[Any, int], most: int) -> None:
     codes, k = given

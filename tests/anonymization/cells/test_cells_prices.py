@@ -68,7 +68,7 @@ def test_bounds_are_rounded_up_to_what_can_be_paid(
     assert table.payable(units) == payable
 
 
-@settings(max_examples=600)
+@settings(max_examples=150)
 @given(priced_tables())
 def test_the_whole_search_and_all_bounds(given: tuple[CellTable, int]) -> None:
     table, best = given
@@ -91,7 +91,7 @@ def test_the_whole_search_and_all_bounds(given: tuple[CellTable, int]) -> None:
     assert solved.bound == solved.partition.units(table) == best
 
 
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(priced_tables())
 def test_repair_reaches_the_optimum(given: tuple[CellTable, int]) -> None:
     table, best = given
@@ -105,7 +105,7 @@ def test_repair_reaches_the_optimum(given: tuple[CellTable, int]) -> None:
 
 
 @pytest.mark.parametrize("algorithm", ALGORITHMS)
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(given=priced_tables(), beta=st.sampled_from([1.0, 1.8]))
 def test_every_algorithm(algorithm: str, given: tuple[CellTable, int], beta: Any) -> None:
     table, best = given
