@@ -14,9 +14,6 @@ import sfumato
 
 ROOT = Path(sfumato.__file__).parent
 
-OFFENDERS: dict[tuple[str, str], str] = {}
-"""Imports (from room, to room) that close a circle today, and why; to be emptied."""
-
 
 def room_of(path: Path) -> str:
     """The room a module is in."""
@@ -81,23 +78,10 @@ def test_function_level_imports_count_and_type_checking_ones_do_not() -> None:
 
 def test_rooms_need_each_other_in_no_circle() -> None:
     graph = needs()
-    kept = {
-        room: {other for other in others if (room, other) not in OFFENDERS}
-        for room, others in graph.items()
-    }
     found = [
         f"{room} -> {other} ({', '.join(sorted(graph[room][other]))})"
-        for group in circles(kept)
+        for group in circles({room: set(others) for room, others in graph.items()})
         for room in sorted(group)
-        for other in sorted(kept[room] & group)
+        for other in sorted(group & graph[room].keys())
     ]
     assert not found, "rooms import each other in a circle:\n" + "\n".join(found)
-
-
-def test_offenders_still_offend() -> None:
-    graph = {room: set(others) for room, others in needs().items()}
-    groups = circles(graph)
-    for room, other in OFFENDERS:
-        together = any({room, other} <= group for group in groups)
-        assert other in graph.get(room, set()), f"{room} no longer imports {other}: remove it here"
-        assert together, f"{room} -> {other} closes no circle any more: remove it here"
