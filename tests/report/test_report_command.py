@@ -179,7 +179,7 @@ def test_two_parties_write_a_page_of_their_run(tmp_path: Path) -> None:
 
     def asked(me: str, place: str) -> list[str]:
         words = ["party", "id3", "--me", me, place, f"127.0.0.1:{port}", "--plain", "--rows", rows]
-        words += ["--target", "ill", "--report", tmp_path / f"{me}.html", "--timeout", "60"]
+        words += ["--target", "ill", "--report", tmp_path / f"{me}.html", "--timeout", "120"]
         return [*map(str, words), "--share-categories"]
 
     with subprocess.Popen(

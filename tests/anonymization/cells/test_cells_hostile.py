@@ -112,15 +112,15 @@ def test_stars_that_cost_nothing() -> None:
 
 
 def test_what_was_cut_off_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    table = random_table(200, 6, values=9)
+    table = random_table(400, 6, values=9)
     names = table.column_names
     assert anonymize(table, qi=names, k=3, method="cells").details["cut_off"] == ()
     monkeypatch.setattr(candidates, "MOST_PLACES", 1)
-    little = anonymize(table, qi=names, k=3, method="cells", budget=Budget(memory=15_000))
+    little = anonymize(table, qi=names, k=3, method="cells", budget=Budget(memory=30_000))
     assert any("as many as fit into memory" in said for said in little.details["cut_off"])
     monkeypatch.setattr(patterns, "MOST_PATTERNS", 20)
     monkeypatch.setattr(patterns, "_SAMPLE", 100)
-    monkeypatch.setattr(patterns, "_MOST_PAIRS", 100 * 200)
+    monkeypatch.setattr(patterns, "_MOST_PAIRS", 100 * 400)
     few = anonymize(table, qi=names, k=3, method="cells")
     assert any("of 2^6 sets of columns" in said for said in few.details["cut_off"])
     assert any("were compared with all others" in said for said in few.details["cut_off"])
@@ -135,7 +135,7 @@ def test_an_optimum_that_was_asked_for_and_not_proven_is_said(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(bounds, "optimum", lambda *_: Optimum(None, 999_999, False))
-    table = random_table(200, 6, values=9)
+    table = random_table(400, 6, values=9)
     found = anonymize(table, qi=table.column_names, k=3, method="cells", bound="exact")
     assert found.details["bounds"]["exact"] == 1000
     assert any("did not prove it within a minute" in said for said in found.details["cut_off"])
