@@ -76,6 +76,16 @@ def test_a_loop_gives_the_same_as_python_and_compiled():
     assert all((a == b).all() and a.dtype == b.dtype for a, b in zip(first, second, strict=True))
 
 
+def _with_and_without_a_constant(number):
+    return double(number) + double(1)
+
+
+def test_a_constant_is_no_reason_to_compile_again():
+    assert Loop(_with_and_without_a_constant).dispatcher(3) == 8
+    whole = [kinds for kinds in double.dispatcher.signatures if "float" not in str(kinds)]
+    assert len(whole) == 1, whole
+
+
 @pytest.fixture
 def ways(monkeypatch):
     """How loops ran."""
