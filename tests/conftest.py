@@ -65,14 +65,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
     Tests of a server stand together, so that it is started once: those of Spark, which takes the
     longest to start, at the very beginning, those of others within a part of their own. Tests that
-    start whole programs come last: by then another test has compiled what they need.
+    run whole programs come last: by then another test has compiled what they need.
     """
 
     def server(item: pytest.Item) -> str:
         return next((name for name in SERVERS if item.get_closest_marker(name) is not None), "")
 
     asked = {name: [item for item in items if server(item) == name] for name in SERVERS}
-    rest = sorted((i for i in items if not server(i)), key=lambda i: "cli" in i.path.parts)
+    rest = sorted(
+        (item for item in items if not server(item)),
+        key=lambda item: not {"cli", "docs"}.isdisjoint(item.path.parts),
+    )
     workers = int(getattr(config, "workerinput", {}).get("workercount", 1))
     part = len(items) // workers
     items[:] = [*asked.pop("spark"), *rest]

@@ -196,7 +196,7 @@ def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
 
 def _for_all_numbers(dispatcher: Any) -> None:
     """Compile a loop once where another calls it with a constant: numba would once more for it."""
-    from numba.core.types import unliteral
+    from numba.core.types.misc import unliteral
 
     template = dispatcher.get_call_template
 
