@@ -338,6 +338,41 @@ def test_the_program_takes_datasets(house: Path, key: Path, tmp_path: Path) -> N
     assert (refused.code, "by its certificate" in refused.err) == (2, True)
     shutil.rmtree(released)
     assert sfumato("verify", released).code == 2
+    one = sfumato("measure", house, "-c", "sex")
+    assert (one.code, "dataset of several tables" in one.err) == (2, True)
+    wrong = sfumato("scan", house, "-c", "SEX")
+    assert (wrong.code, "`patients.sex`" in wrong.err) == (2, True)
+
+
+def test_patients_of_synthea_keep_their_conditions(key: Path) -> None:
+    """What is left of 8,376 conditions of 1,171 patients, whoever knows one, two or three."""
+    folder = Path(sf.__file__).parents[2] / "data" / "synthea"
+    if not folder.is_dir():
+        pytest.skip("the public tables are not here")
+    qi = ["patients.BIRTHDATE", "patients.GENDER", "conditions.CODE"]
+    leave = ["SSN", "DRIVERS", "PASSPORT", "FIRST", "LAST", "MAIDEN", "ADDRESS", "BIRTHPLACE"]
+    with sf.relational.dataset(folder, person="patients.Id") as made:
+        assert sum(one.orphans for one in made.references) == 0
+        found = sf.relational.scan(made, qi)
+        assert (found.persons, found.only_joined) == (1171, 266)
+        others = [name for name in made.tables if name not in ("patients", "conditions")]
+        lost = 0.0
+        for m, most in ((1, 0.03), (2, 0.08), (3, 0.14)):
+            release = sf.relational.anonymize(
+                made,
+                qi=qi,
+                k=5,
+                m=m,
+                linkable=True,
+                key_file=key,
+                categorical=["conditions.CODE"],
+                identifiers=[f"patients.{one}" for one in leave] + ["conditions.ENCOUNTER"],
+                exclude=others,
+            )
+            assert release.events_kept / release.events > 0.99
+            assert release.ncp_events is not None
+            assert lost < release.ncp_events < most
+            lost = release.ncp_events
 
 
 def test_the_synthetic_hospital_has_three_tables(tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,22 +25,37 @@ __all__ = ["anonymize", "attack", "named", "page", "released", "scan", "verified
 
 def named(run: Run) -> bool:
     """Whether the table named on the command line is a dataset."""
-    from sfumato.relational.description import is_dataset
+    if not _may_be(run.source):
+        return False
+    from sfumato.relational import is_dataset
 
     return is_dataset(run.source)
 
 
 def released(source: str | None) -> bool:
     """Whether a source is a released dataset."""
-    from sfumato.relational.verification import is_released
+    if not _may_be(source):
+        return False
+    from sfumato.relational import is_released
 
-    return source is not None and is_released(source)
+    return is_released(source)
+
+
+def _may_be(source: str | None) -> bool:
+    """Whether a source could be a dataset, judged without loading what reads them."""
+    text = str(source)
+    return text.lower().endswith(".toml") or text.endswith(".*") or os.path.isdir(text)
 
 
 def scan(run: Run, columns: Sequence[str] | None, person: str | None, seed: int) -> None:
     """``sfumato scan`` of a dataset."""
     from sfumato import relational
 
+    if run.exclude:
+        raise ParameterError(
+            "of a dataset all columns are looked at, or those that are named",
+            remedy="Leave out --exclude, or name columns with -c TABLE.COLUMN.",
+        )
     with relational.dataset(run.source, person=person, opening=run.open) as made:
         asked = split_columns(columns, made.columns())
         found = relational.scan(made, asked, seed=seed, budget=run.budget)

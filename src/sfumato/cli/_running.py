@@ -154,8 +154,16 @@ class Run:
     def table(self) -> Table:
         """The table named on the command line, without the excluded columns."""
         assert self.source is not None
+        from sfumato.cli import _dataset
         from sfumato.tables import table
 
+        if _dataset.named(self):
+            raise ParameterError(
+                "this is a dataset of several tables",
+                where=self.source,
+                remedy="Name one of its tables; scan, anonymize, verify, attack and report take "
+                "datasets.",
+            )
         hidden = _options.split_columns(self.exclude)
         reading = {**self.reading, "parse": _options.parse_kinds(self.reading.get("parse"))}
         with warnings.catch_warnings(record=True) as said:

@@ -490,13 +490,14 @@ def split_name(
         rest = text.removeprefix(f"{name}.")
         if rest != text and rest in columns:
             return name, rest
-    named = text.partition(".")[0]
-    known = [f"{n}.{c}" for n, cs in tables.items() if named in (n, text) for c in cs]
+    every = [(n, c) for n, columns in tables.items() for c in columns]
+    same = [(n, c) for n, c in every if c.lower() == text.lower()]
+    inside = [(n, c) for n, c in every if n == text.partition(".")[0]]
+    known = [".".join(one) for one in same or inside or every]
     raise ColumnError(
         f"there is no column `{text}` in the dataset",
         where=where,
-        remedy="Write table.column. "
-        + did_you_mean(text, known or [f"{n}.{c}" for n, cs in tables.items() for c in cs]),
+        remedy=f"Write table.column. {did_you_mean(text, known)}",
     )
 
 
@@ -564,11 +565,11 @@ def require_person(made: Dataset) -> tuple[str, str]:
         )
     name, column = made.person
     mine = made.tables[name].table
-    sizes = mine.class_sizes([column])
-    if sizes.classes != sizes.rows or mine.engine.null_counts([column])[column]:
+    sizes, nobody = mine.class_sizes([column]), mine.engine.null_counts([column])[column]
+    if sizes.classes != sizes.rows or nobody:
+        told = f"{nobody:,} rows are nobody's" if nobody else f"it has {sizes.classes:,} values"
         raise InputError(
-            f"`{name}.{column}` does not name one person a row: {sizes.classes:,} values, some of "
-            f"them null perhaps, in {sizes.rows:,} rows",
+            f"`{name}.{column}` does not name one person a row: {told} in {sizes.rows:,} rows",
             where=shown(made.name),
             remedy="Name the table with one row a person. One table with several rows a person is "
             f"no dataset: release it with {spell('person', column)}.",

@@ -204,9 +204,10 @@ class LinkedTables:
         for name in self.keys:
             if name == table:
                 continue
+            ways = list(self._ways(name))
             for at in range(len(read[name])):
                 keys = dict(self._seen(read, index, name, at, (), frozenset()))
-                owners = {keys[way] for way in self._ways(name) if way in keys} & set(own)
+                owners = {keys[way] for way in ways if way in keys and keys[way] in own}
                 if len(owners) != 1:
                     lost += 1
                     continue
