@@ -23,9 +23,12 @@ from sfumato.joint import (
     fit_exact,
     fit_logistic,
     fit_svm,
+    read_model,
     score,
     survived,
+    write_model,
 )
+from sfumato.joint.cox import SortedRows
 from sfumato.joint.distributed_cox import OPENED, exact_cox, exact_stratified_cox, moments
 from sfumato.joint.exact import exact_classifier
 from sfumato.secure.channel import Channel
@@ -417,3 +420,68 @@ def test_the_documented_list_is_what_is_opened() -> None:
         # Under masks: products, and numbers before the places below their grid were dropped.
         hidden = {"product", "done", *(f"hide {step}" for step in expected)}
         assert heard == {f"open {step}" for step in expected} | hidden, model
+
+
+@pytest.mark.parametrize("kind", ["cox", "stratified", "logistic"])
+def test_the_covariance_is_that_of_the_pooled_rows_and_opened_only_when_asked(kind: str) -> None:
+    x, time, event, owner = made_up()
+
+    def work(name: str, shared: Shamir, covariance: bool) -> Any:
+        own = owner == name
+        if kind == "logistic":
+            fit = exact_classifier(shared, "logistic", x[own], event[own], covariance=covariance)
+        elif kind == "cox":
+            fit = exact_cox(
+                shared, x[own], time[own], event[own], time_step=1, time_max=40, penalty=0.5,
+                covariance=covariance,
+            )  # fmt: skip
+        else:
+            fit = exact_stratified_cox(
+                shared, x[own], time[own], event[own], penalty=0.5, covariance=covariance
+            )
+        return fit, dict(shared.opened.numbers)
+
+    asked = good(together("abc", lambda name, shared: work(name, shared, True)))
+    fit, opened = asked["a"]
+    entries = len(fit.covariance) * (len(fit.covariance) + 1) // 2
+    assert opened["covariance"] % entries == 0
+    expected = np.linalg.inv(minus_hessian(kind, fit, x, time, event, owner))
+    np.testing.assert_allclose(
+        fit.covariance, expected, rtol=0, atol=3 * np.abs(expected).max() / 2**12
+    )
+    _, unasked = good(together("abc", lambda name, shared: work(name, shared, False)))["b"]
+    assert "covariance" not in unasked
+    assert set(opened) == {*unasked, "covariance"}
+
+
+def minus_hessian(kind: str, fit: Any, x: Any, time: Any, event: Any, owner: Any) -> Any:
+    """Minus the second derivatives of the pooled rows' penalized likelihood."""
+    w = fit.coefficients
+    if kind == "logistic":
+        wide = np.c_[x, -np.ones(len(x))]
+        p = 1 / (1 + np.exp(-wide @ np.r_[w, fit.threshold]))
+        return (wide * (p * (1 - p))[:, None]).T @ wide + np.eye(len(w) + 1)
+    parts = [owner == name for name in "abc"] if kind == "stratified" else [np.ones(len(x), bool)]
+    total = 0.5 * np.eye(len(w))
+    for part in parts:
+        rows = SortedRows(x[part], time[part], event[part], np.ones(part.sum()), "efron")
+        _, risk, scalars = rows.likelihood(w)
+        total = total + rows.derivatives(risk, scalars)[1]
+    return total
+
+
+def test_all_must_ask_for_the_covariance(tmp_path: Path) -> None:
+    lung = study("lung")
+    with pytest.raises(ParameterError, match="no likelihood"):
+        fit_exact(
+            lung.table, lung.agreement, "svm", parties=LocalArithmetic(), horizon=400,
+            covariance=True,
+        )  # fmt: skip
+    model = fit_exact(lung.table, lung.agreement, parties=LocalArithmetic(), covariance=True)
+    assert model.standard_errors is not None
+    write_model(model, tmp_path / "model.json")
+    again = read_model(tmp_path / "model.json")
+    np.testing.assert_array_equal(again.covariance, model.covariance)
+    plain = fit_exact(lung.table, lung.agreement, parties=LocalArithmetic())
+    assert plain.covariance is None
+    assert plain.standard_errors is None

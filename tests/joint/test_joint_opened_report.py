@@ -24,6 +24,7 @@ from sfumato.joint import (
     fit_exact,
     lattice_attack,
 )
+from sfumato.joint.distributed_cox import exact_cox
 from sfumato.joint.exact import exact_classifier, rehearsed
 from sfumato.joint.leakage_report import step_effects
 from sfumato.joint.linear_classifiers import loss_sums
@@ -167,3 +168,58 @@ def test_reduced_lattices_have_the_shortest_vectors() -> None:
         found = equal_tables(effects, counts) - counts
         assert len(found)
         assert np.sqrt((found**2).sum(axis=1).min()) <= 1.5 * shortest
+
+
+def test_the_covariance_is_rehearsed_before_it_is_opened() -> None:
+    """A table that the steps do not determine may be determined by the covariance besides."""
+    people = People(((0, 1), (0, 1), (0, 0.5, 1)), 5.0)
+    x, positive = people.rows
+    own = LocalRows(x, np.empty(0), positive, 1.0, None)
+    settings = (own, people.agreement(), "logistic", "efron", False, 1e-3)
+    plain, more = rehearsed(*settings), rehearsed(*settings, True)
+    assert more.opened_bits > plain.opened_bits + 10 * 8
+    assert (plain.certain, more.certain > 0) == (0, True)
+    assert plain.other_tables > more.other_tables
+    assert not more.holds()
+
+
+def test_of_a_cox_fit_totals_give_everybody_away_and_steps_do_not() -> None:
+    """Totals of those at risk at each time, which fits opened once, are sums over people.
+
+    So is the gradient for an attacker who is given the Hessians and the means of those at risk for
+    free: from the steps, and the deaths at each time, he learns no more than that.
+    """
+    grid = np.array(list(itertools.product(*FEW)), dtype=np.float64)
+    times = 3
+    x, at = np.tile(grid, (times, 1)), np.repeat(np.arange(times), len(grid))
+    counts = np.random.default_rng(3).poisson(4.0, len(x))
+    died = counts.sum()
+    fit = exact_cox(
+        LocalArithmetic(), np.repeat(x, counts, axis=0), np.repeat(at + 1.0, counts),
+        np.ones(died, bool), time_step=1, time_max=times, ties="breslow",
+    )  # fmt: skip
+    by_time = (at[:, None] == np.arange(times)) * 1.0
+    sums, steps, totals = [], [], []
+    for z, after, places in zip(fit.climb.path, fit.climb.path[1:], fit.climb.places, strict=False):
+        risk = counts * np.exp(x @ z)
+        still = at[None] >= np.arange(times)[:, None]
+        mean = (still * risk) @ x / (still * risk).sum(axis=1, keepdims=True)
+        spread = np.einsum("ti,ij,ik->tjk", still * risk, x, x)
+        spread = spread / (still * risk).sum(axis=1)[:, None, None]
+        spread -= mean[:, :, None] * mean[:, None]
+        hessian = np.tensordot(counts @ by_time, spread, axes=1)
+        pull = x - mean[at]
+        units = np.linalg.inv(hessian) * 2.0**places
+        once = np.exp(x @ z)[:, None] * np.c_[np.ones(len(x)), x] / 1e-10
+        sums += [once * row[:, None] for row in still]
+        steps.append(pull @ units)
+        totals.append((after - z) * 2.0**places)
+    effects = np.concatenate(sums[: 3 * times], axis=1)  # of three iterations
+    assert (lattice_attack(effects, counts @ effects, 4.0) == counts).all()
+    effects = np.concatenate([*steps, by_time], axis=1)
+    told = np.concatenate([*totals, counts @ by_time])
+    assert np.abs(counts @ effects - told).max() <= 0.51  # the attacker's equations hold
+    found = lattice_attack(effects, told, 4.0)
+    assert found is None or (found != counts).any()
+    others = equal_tables(effects, counts)
+    assert (others != counts).any(axis=0).mean() > 0.9, "nearly every number could be another"

@@ -187,6 +187,9 @@ def view_fit(fitted: Any) -> RenderableType:
             f"Of your {leak.rows:,} rows a fit opens about {leak.opened_bits:,.0f} bits at most; "
             f"tables with the same outcomes are told apart by {leak.table_bits:,.0f}."
         )
+    if found.standard_errors is not None:
+        told = zip(found.columns, found.coefficients, found.standard_errors, strict=True)
+        lines += [f"  {name}: {w:.4g} (standard error {e:.2g})" for name, w, e in told]
     lines += [f"Note: {note}." for note in found.notes]
     return "\n".join([*lines, f"Written to {fitted.path}."])
 

@@ -328,6 +328,14 @@ class PartyOptions:
             help="How far coefficients may be off; no digit beyond is shown to anybody.",
         ),
     ] = 1e-6
+    covariance: Annotated[
+        bool,
+        typer.Option(
+            "--covariance",
+            rich_help_panel=EXACT,
+            help="Show everybody the covariance of the coefficients, too (not svm).",
+        ),
+    ] = False
     open_anyway: Annotated[
         bool,
         typer.Option(
@@ -355,7 +363,7 @@ class PartyOptions:
         given = {
             k: v
             for k, v in vars(self).items()
-            if k not in ("party", "precision", "open_anyway", "stratified")
+            if k not in ("party", "precision", "covariance", "open_anyway", "stratified")
         }
         others = parse_pairs(self.party, "--party", "B=B.crt")
         return Parties(**given, others=others, progress=run.budget.progress)
@@ -431,12 +439,18 @@ def fit(
             parties=parties,
             weight=weighed.get(party.name or "", 1.0),
             precision=party.precision,
+            covariance=party.covariance,
             open_anyway=party.open_anyway,
             stratified=party.stratified,
             where=sources[0],
             **settings,
         )
     else:
+        if party.covariance:
+            raise ParameterError(
+                "shares are projected and rounded: what is fitted on them has no covariance",
+                remedy="Fit with --exact, or leave --covariance out.",
+            )
         found = _fit_shares(sources, agreement, model.value, weights=weighed, **settings)
     write_model(found, target)
     run.show(Fitted(found, str(target)), view_fit)

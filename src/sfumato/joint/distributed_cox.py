@@ -50,6 +50,7 @@ OPENED = {
     "rank": "how many columns do not follow from the others",
     "step": "each step of the coefficients, rounded",
     "hazard": "the cumulative hazard at some times, rounded (Cox)",
+    "covariance": "the covariance of the coefficients, rounded (where it was asked for)",
 }
 """All that any party of an exact fit is ever shown, by step."""
 PRECISION = 1e-6
@@ -82,6 +83,8 @@ class ExactFit:
         (`smallest_group`).
     climb
         Every place that was opened on the way.
+    covariance
+        Of the coefficients (of a classifier, the threshold last), where it was asked for.
     """
 
     coefficients: Floats
@@ -92,6 +95,12 @@ class ExactFit:
     rows: int
     revealed: Mapping[str, float]
     climb: Climb
+    covariance: Floats | None = None
+
+
+def covariance_of(top: Climb, scale: float) -> Floats | None:
+    """The covariance of the coefficients, of which the climb opened the inverse of 1/scale."""
+    return None if top.inverse is None else top.inverse * scale
 
 
 def exact_cox(
@@ -107,6 +116,7 @@ def exact_cox(
     ties: Ties = "efron",
     precision: float = PRECISION,
     horizon: float | None = None,
+    covariance: bool = False,
 ) -> ExactFit:
     """Fit the Cox model of everybody's rows; all parties call this at once.
 
@@ -126,6 +136,8 @@ def exact_cox(
         How far coefficients may be off.
     horizon
         A time at which the hazard is wanted in any case.
+    covariance
+        Whether to open the covariance of the coefficients, too.
 
     Examples
     --------
@@ -157,7 +169,9 @@ def exact_cox(
         return gradient - arithmetic.public(penalty * w / died), hessian + ridge
 
     bound = HEAVIEST * columns / 4 + penalty / died
-    top = climb(arithmetic, columns, derivatives, bound=bound, precision=precision)
+    top = climb(
+        arithmetic, columns, derivatives, bound=bound, precision=precision, inverse=covariance
+    )
     at = moments(deaths[happened], happened.astype(np.float64) * time_step, horizon)
     hazard = people.hazard(top.coefficients, at)
     told = {
@@ -173,6 +187,7 @@ def exact_cox(
         rows=rows,
         revealed={**revealed(arithmetic), **told},
         climb=top,
+        covariance=covariance_of(top, 1 / died),
     )
 
 
@@ -186,6 +201,7 @@ def exact_stratified_cox(
     penalty: float = 0.0,
     ties: Ties = "efron",
     precision: float = PRECISION,
+    covariance: bool = False,
 ) -> ExactFit:
     """Fit the Cox model of everybody's rows, stratified by institution.
 
@@ -201,6 +217,8 @@ def exact_stratified_cox(
         λ of the ridge penalty λ/2·‖w‖².
     precision
         How far coefficients may be off.
+    covariance
+        Whether to open the covariance of the coefficients, too.
 
     Examples
     --------
@@ -231,11 +249,12 @@ def exact_stratified_cox(
         return gradient_of_all, symmetric(total[columns:], columns) + ridge
 
     bound = HEAVIEST * columns / 4 + penalty / rows
-    top = climb(arithmetic, columns, derivatives, bound=bound, precision=precision)
-    none = np.empty(0)
-    return ExactFit(
-        top.coefficients, 0.0, none, none, top.iterations, rows, revealed(arithmetic), top
+    top = climb(
+        arithmetic, columns, derivatives, bound=bound, precision=precision, inverse=covariance
     )
+    none, told = np.empty(0), revealed(arithmetic)
+    shown = covariance_of(top, 1 / rows)
+    return ExactFit(top.coefficients, 0.0, none, none, top.iterations, rows, told, top, shown)
 
 
 def revealed(arithmetic: Arithmetic) -> dict[str, float]:

@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.errors import InputError, ParameterError, UnfinishedError
+from sfumato.errors import InputError, ParameterError, UnfinishedError, spell
 from sfumato.files import require_file
 from sfumato.joint.agreement import Agreement
 from sfumato.joint.cox import Ties
@@ -23,6 +23,7 @@ from sfumato.joint.distributed_cox import (
     ExactFit,
     check_rows,
     counted,
+    covariance_of,
     exact_cox,
     exact_stratified_cox,
     revealed,
@@ -142,6 +143,7 @@ def fit_exact(
     horizon: float | None = None,
     stratified: bool = False,
     precision: float = PRECISION,
+    covariance: bool = False,
     open_anyway: bool = False,
     where: str = "table",
 ) -> JointModel:
@@ -163,6 +165,9 @@ def fit_exact(
         Let every institution keep its own baseline hazard: nothing is opened by time (Cox).
     precision
         How far coefficients may lie from those of the pooled rows; no digit beyond is opened.
+    covariance
+        Open the covariance of the coefficients at the end, to some twelve binary digits: the
+        inverse of minus the Hessian, penalty and weights included.
     open_anyway
         Take part even if this party's rehearsal finds that the opened numbers tell too much about
         its rows (`exact_leakage`).
@@ -190,28 +195,39 @@ def fit_exact(
     """
     check_weight(weight)
     check_precision(precision)
+    if covariance and kind == "svm":
+        raise ParameterError(
+            "a support vector machine has no likelihood, and so no covariance",
+            remedy=f"Leave {spell('covariance', True)} out, or fit a logistic model.",
+        )
     table = local_rows(rows, agreement)
     own = rows_to_fit(
         table, agreement, kind, weight=weight, penalty=penalty, horizon=horizon,
         stratified=stratified, where=where,
     )  # fmt: skip
 
+    settings: dict[str, Any] = {
+        "ties": ties, "stratified": stratified, "precision": precision, "covariance": covariance,
+    }  # fmt: skip
+
     def fitted(arithmetic: Arithmetic) -> JointModel:
-        fit = _fitted(arithmetic, own, agreement, kind, weight, ties, stratified, precision)
+        fit = _fitted(arithmetic, own, agreement, kind, weight, **settings)
         return _model(fit, own, agreement, kind, arithmetic.parties)
 
     if not isinstance(parties, Parties):
         return fitted(parties)
-    leak = rehearsed(own, agreement, kind, ties, stratified, precision)
+    leak = rehearsed(own, agreement, kind, **settings)
     if not open_anyway and not leak.holds():
-        coarser = (rehearsed(own, agreement, kind, ties, stratified, p) for p in _COARSER)
+        coarser = (
+            rehearsed(own, agreement, kind, **{**settings, "precision": p}) for p in _COARSER
+        )
         safe = [
             found.precision for found in coarser if found.precision > precision and found.holds()
         ]
         check_opened(leak, min(safe, default=None), where)
     common = {
-        "agreement": agreement.hash, "model": kind, "penalty": penalty, "ties": ties,
-        "horizon": horizon, "stratified": stratified, "precision": precision,
+        "agreement": agreement.hash, "model": kind, "penalty": penalty, "horizon": horizon,
+        **settings,
     }  # fmt: skip
     with parties.meet(common) as exchange:
         parties.tell("fitting together")
@@ -245,16 +261,18 @@ def rehearsed(
     ties: Ties,
     stratified: bool,
     precision: float,
+    covariance: bool = False,
 ) -> ExactLeakage:
     """Fit this party's rows alone, and attack what that opens."""
     alone = LocalArithmetic()
     columns = own.x.shape[1] + (kind != "cox")
     try:
-        fit = _fitted(alone, own, agreement, kind, 1.0, ties, stratified, precision)
+        fit = _fitted(alone, own, agreement, kind, 1.0, ties, stratified, precision, covariance)
     except (InputError, UnfinishedError):  # no model of these rows alone exists
-        bits = opened_guess(columns, precision)
+        bits = opened_guess(columns, precision, covariance=covariance)
         return exact_leakage(own, agreement, kind, precision, bits, None)
-    bits = sum(alone.opened.bits.get(step, 0.0) for step in ("step", "hazard"))
+    told = ("step", "hazard", "covariance")
+    bits = sum(alone.opened.bits.get(step, 0.0) for step in told)
     return exact_leakage(own, agreement, kind, precision, bits, fit.climb)
 
 
@@ -267,8 +285,11 @@ def _fitted(
     ties: Ties,
     stratified: bool,
     precision: float,
+    covariance: bool,
 ) -> ExactFit:
-    settings: dict[str, Any] = {"weight": weight, "precision": precision}
+    settings: dict[str, Any] = {
+        "weight": weight, "precision": precision, "covariance": covariance,
+    }  # fmt: skip
     if kind != "cox":
         return exact_classifier(
             arithmetic, kind, own.x, own.event, nu=1.0 / own.penalty, **settings
@@ -307,6 +328,7 @@ def _model(
         exact=True,
         horizon=own.horizon,
         separated=False,
+        covariance=fit.covariance,
     )
 
 
@@ -319,6 +341,7 @@ def exact_classifier(
     nu: float = 1.0,
     weight: float = 1.0,
     precision: float = PRECISION,
+    covariance: bool = False,
 ) -> ExactFit:
     """Fit the support vector machine or logistic regression of everybody's rows together."""
     if not (nu > 0 and np.isfinite(nu)):
@@ -345,8 +368,11 @@ def exact_classifier(
         return down, symmetric(total[size:], size) + arithmetic.public(np.eye(size) / scale)
 
     bound, smooth = HEAVIEST * size + 1, loss == "logistic"
-    top = climb(arithmetic, size, derivatives, bound=bound, precision=precision, smooth=smooth)
+    top = climb(
+        arithmetic, size, derivatives, bound=bound, precision=precision, smooth=smooth,
+        inverse=covariance,
+    )  # fmt: skip
     w, threshold = top.coefficients[:-1], float(top.coefficients[-1])
-    none = np.empty(0)
-    told = revealed(arithmetic)
-    return ExactFit(w, threshold, none, none, top.iterations, rows, told, top)
+    none, told = np.empty(0), revealed(arithmetic)
+    shown = covariance_of(top, nu / scale)
+    return ExactFit(w, threshold, none, none, top.iterations, rows, told, top, shown)

@@ -16,7 +16,7 @@ and 1 change by d in all, so that many steps are known to be enough.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil, log2
 
 import numpy as np
@@ -37,6 +37,7 @@ _SLICE = 3
 _DOUBLINGS = 44
 """Directions in which the Hessian is 2^44 times smaller than it can be count as flat."""
 _MOST_STEPS = 40
+_UNITS, _FINEST = 1 << 12, 60
 _ENDLESS = 200.0
 """Coefficients beyond this grow for ever."""
 
@@ -50,6 +51,10 @@ class Climb:
     path: tuple[Floats, ...]
     places: tuple[int, ...]
     """Binary places to which each step was opened."""
+    inverse: Floats | None = None
+    """The inverse of the matrix at the end, rounded, where it was asked for."""
+    inverse_places: int = 0
+    """Binary places to which it was opened."""
 
 
 def climb(
@@ -60,6 +65,7 @@ def climb(
     bound: float,
     precision: float,
     smooth: bool = True,
+    inverse: bool = False,
 ) -> Climb:
     """Find where the gradient vanishes, and open that to `precision`.
 
@@ -72,6 +78,8 @@ def climb(
     smooth
         Whether the Hessian changes little with a small step; if not, the end is made sure of by
         one step more.
+    inverse
+        Whether to open the inverse of minus the Hessian at the end, too.
     """
     check_precision(precision)
     finest = arithmetic.places(precision)
@@ -81,8 +89,8 @@ def climb(
     start, least = arithmetic.public(np.eye(size) / bound), 2.0**-_DOUBLINGS
     for iteration in range(1, _MOST_STEPS + 1):
         gradient, matrix = derivatives(w)
-        inverse, rank = invert(arithmetic, matrix, start, least)
-        solution = arithmetic.matmul(inverse, gradient[:, None])[:, 0]
+        solver, rank = invert(arithmetic, matrix, start, least)
+        solution = arithmetic.matmul(solver, gradient[:, None])[:, 0]
         if iteration == 1 and arithmetic.open("rank", rank, 2)[0] < size - 0.5:
             raise InputError(
                 "over all parties' rows some column is constant or follows from the others, or "
@@ -99,7 +107,7 @@ def climb(
         change = float(np.abs(w - path[-1]).sum())
         if smooth and np.exp(-2 * change) > 2.0**-_DOUBLINGS:
             shrunk = arithmetic.public(np.full((size, size), np.exp(-change)))
-            start, least = arithmetic.multiply(inverse, shrunk), float(np.exp(-2 * change))
+            start, least = arithmetic.multiply(solver, shrunk), float(np.exp(-2 * change))
         else:
             start, least = arithmetic.public(np.eye(size) / bound), 2.0**-_DOUBLINGS
         path.append(w)
@@ -108,12 +116,24 @@ def climb(
             break
         left = 4 * float(np.abs(step).sum()) * largest
         if places == finest and (largest <= 4 * precision or (smooth and left <= precision)):
-            return Climb(w, iteration, tuple(path), tuple(opened))
+            found = Climb(w, iteration, tuple(path), tuple(opened))
+            if not inverse:
+                return found
+            last, _ = invert(arithmetic, derivatives(w)[1], start, least)
+            shown, places = _opened_matrix(arithmetic, last)
+            return replace(found, inverse=shown, inverse_places=places)
     raise UnfinishedError(
         "the model has no finite maximum: some combination of columns orders the outcomes "
         "perfectly",
         remedy="Start again with a larger penalty.",
     )
+
+
+def _opened_matrix(arithmetic: Arithmetic, matrix: Secret) -> tuple[Floats, int]:
+    """A symmetric matrix, its largest entry to some twelve binary digits."""
+    upper = np.triu_indices(len(matrix))
+    shown, places = leading(arithmetic, "covariance", matrix[upper], _FINEST, _UNITS)
+    return symmetric(shown, len(matrix)), places
 
 
 def invert(

@@ -488,7 +488,10 @@ def _attacked(own: LocalRows, agreement: Agreement, kind: Loss, climb: Climb) ->
     x, sign = np.tile(grid, (2, 1)), np.repeat([1.0, -1.0], len(grid))
     effects, _ = step_effects(kind, x, sign, counts, 1.0 / own.penalty, climb)
     classes = (sign[:, None] == [1.0, -1.0]) * 1.0  # how many are of each class is opened too
-    found = equal_tables(np.concatenate((effects, classes), axis=1), counts)
+    told = [effects, classes]
+    if climb.inverse is not None:
+        told.append(_inverse_effects(kind, x, sign, counts, 1.0 / own.penalty, climb))
+    found = equal_tables(np.concatenate(told, axis=1), counts)
     people = counts.reshape(2, -1).sum(axis=0)
     changed = (found.reshape(-1, 2, len(grid)).sum(axis=1) != people).any(axis=0)
     return len(found), int(people[~changed].sum())
@@ -520,6 +523,24 @@ def step_effects(
     return np.concatenate(effects, axis=1), np.concatenate(totals)
 
 
+def _inverse_effects(
+    kind: Loss, x: Floats, sign: Floats, counts: NDArray[np.int64], nu: float, climb: Climb
+) -> Floats:
+    """What one more person of each combination does to the opened inverse, in units of its grid.
+
+    The inverse C of a sum M over people changes by -C·M_i·C with one of them more; the attacker is
+    given C without its rounding.
+    """
+    wide = np.c_[x, -np.ones(len(x))]
+    _, _, bend = row_losses(kind, sign * (wide @ climb.coefficients))
+    scale = nu * counts.sum() + 1
+    matrix = (nu * (wide * (bend * counts)[:, None]).T @ wide + np.eye(wide.shape[1])) / scale
+    pulled = wide @ np.linalg.inv(matrix)
+    upper = np.triu_indices(wide.shape[1])
+    changes = -(nu * bend / scale)[:, None] * pulled[:, upper[0]] * pulled[:, upper[1]]
+    return np.asarray(changes * 2.0**climb.inverse_places)
+
+
 def check_opened(found: ExactLeakage, coarser: float | None, where: str) -> None:
     """Refuse a fit that would tell too much about this party's rows.
 
@@ -548,6 +569,7 @@ def check_opened(found: ExactLeakage, coarser: float | None, where: str) -> None
     )
 
 
-def opened_guess(columns: int, precision: float) -> float:
+def opened_guess(columns: int, precision: float, *, covariance: bool = False) -> float:
     """Bits that a fit of so many coefficients opens, where it cannot be rehearsed."""
-    return 4.0 * columns * log2(1.0 / precision)
+    entries = columns * (columns + 1) // 2 if covariance else 0
+    return 4.0 * columns * log2(1.0 / precision) + 16.0 * entries

@@ -66,6 +66,9 @@ class JointModel(Result):
         What an exact fit cost this party; not kept in the model's file.
     leakage
         What an exact fit told about this party's rows, as rehearsed; not kept in the model's file.
+    covariance
+        Of the coefficients (of a classifier, the threshold last), where an exact fit was asked for
+        it.
     """
 
     kind: Kind
@@ -87,6 +90,7 @@ class JointModel(Result):
     revealed: Mapping[str, float] | None = None
     session: FitSession | None = field(default=None, compare=False, metadata={"private": True})
     leakage: ExactLeakage | None = field(default=None, compare=False, metadata={"private": True})
+    covariance: Floats | None = field(default=None, compare=False)
 
     def to_dict(self) -> dict[str, Any]:
         """The model as plain values."""
@@ -102,6 +106,13 @@ class JointModel(Result):
         if self.exact:
             return self.agreement.encoded_names
         return tuple(f"p{k + 1}" for k in range(self.agreement.projection.dimensions))
+
+    @property
+    def standard_errors(self) -> Floats | None:
+        """Of the coefficients, where the covariance was asked for."""
+        if self.covariance is None:
+            return None
+        return np.sqrt(np.maximum(np.diag(self.covariance), 0.0))[: len(self.coefficients)]
 
     @property
     def cox(self) -> CoxFit:
@@ -147,7 +158,16 @@ class Fitted(Result):
             "part of the model, which all parties have",
         ),
         **dict.fromkeys(
-            ("penalty", "iterations", "separated", "concordance", "auc", "notes", "revealed"),
+            (
+                "penalty",
+                "iterations",
+                "separated",
+                "concordance",
+                "auc",
+                "notes",
+                "revealed",
+                "covariance",
+            ),
             "part of the model, which all parties have",
         ),
         "agreement": "a digest of the agreement",
@@ -404,6 +424,7 @@ def read_model(path: str | Path) -> JointModel:
             auc=plain["auc"],
             notes=tuple(plain["notes"]),
             revealed=plain["revealed"],
+            covariance=_matrix(plain.get("covariance")),
         )
     except (KeyError, TypeError, ValueError, OverflowError):
         raise InputError("the model is incomplete", where=str(path)) from None
@@ -412,6 +433,10 @@ def read_model(path: str | Path) -> JointModel:
     if not _is_proper(model):
         raise InputError("the model holds numbers that no fit gives", where=str(path))
     return model
+
+
+def _matrix(read: Any) -> Floats | None:
+    return None if read is None else np.array(read, dtype=np.float64)
 
 
 def _is_proper(model: JointModel) -> bool:
@@ -425,7 +450,11 @@ def _is_proper(model: JointModel) -> bool:
     numbers = (model.coefficients, model.times, model.hazard, np.array([model.threshold]))
     known = model.kind in ("cox", "svm", "logistic")
     finite = all(np.isfinite(part).all() for part in numbers)
-    return known and curve and horizon and counts and finite
+    size = len(model.coefficients) + (model.kind != "cox")
+    spread = model.covariance is None or (
+        model.covariance.shape == (size, size) and bool(np.isfinite(model.covariance).all())
+    )
+    return known and curve and horizon and counts and finite and spread
 
 
 def _rows(shares: Sequence[Share]) -> dict[str, int]:
