@@ -255,7 +255,8 @@ def test_choosing_the_matrix_by_scores_alone(tmp_path: Path) -> None:
             "joint", "seeds", path, "-a", tmp_path / "study.toml", "--candidates", 4,
             "-o", tmp_path / f"{name}.seeds.json", "--json",
         ).json  # fmt: skip
-        assert set(told) == {"agreement", "rows", "scores"}
+        assert set(told) == {"agreement", "rows", "scores", "stays_at_home"}
+        assert told["stays_at_home"] == []
     scores = sorted(tmp_path.glob("*.seeds.json"))
     told = sfumato(
         "joint", "choose", *scores, "-a", tmp_path / "study.toml", "-o", tmp_path / "final.toml",
