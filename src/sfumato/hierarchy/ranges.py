@@ -13,13 +13,18 @@ import pyarrow.compute as pc
 
 from sfumato.engines.writing import parsed
 from sfumato.errors import ColumnError, HierarchyError
-from sfumato.hierarchy.ends import Ends, round_ends
+from sfumato.hierarchy.ends import FINEST, Ends, round_ends
 from sfumato.hierarchy.labels import Interval, Published, as_text, read_interval
 from sfumato.hierarchy.tree import Array, spans
 
 __all__ = ["Ranges", "numbers"]
 
 _WHOLE = re.compile(r"-?[0-9]+")
+_FINEST_NUMBERS = FINEST / 5
+"""Numbers end at steps that are finer than those of days: classes are far narrower than the whole.
+
+A finer step yet would lose less, and show values of single rows nearly as they are.
+"""
 
 
 class Ranges:
@@ -91,7 +96,9 @@ class Ranges:
         self.widest = math.inf
         self.ends: Ends | None = None
         if held is not None:
-            self.ends = round_ends(values.take(pa.array(on_line)), np.asarray(held)[on_line], k)
+            line = values.take(pa.array(on_line))
+            finest = FINEST if pa.types.is_temporal(line.type) else _FINEST_NUMBERS
+            self.ends = round_ends(line, np.asarray(held)[on_line], k, finest)
 
     def __repr__(self) -> str:
         return f"Ranges(column `{self.name}`, {self.size} values)"
