@@ -103,7 +103,7 @@ def risk(
     qi: Sequence[str],
     *,
     threshold: float = DEFAULT_THRESHOLD,
-    weights: str | None = None,
+    sampling_weight: str | None = None,
     person: str | None = None,
     household: str | None = None,
     population: Any = None,
@@ -121,7 +121,7 @@ def risk(
         The columns an attacker knows.
     threshold
         Risk above which a row counts as exposed.
-    weights
+    sampling_weight
         A column of sampling weights: how many persons of the population a row stands for.
     person
         A column that tells persons apart, where a person has several rows. A class is as large as
@@ -147,11 +147,11 @@ def risk(
     >>> found.prosecutor, found.marketer, found.share_above
     (1.0, 0.5, 1.0)
     """
-    _refuse_bad_parameters(threshold, weights, population, released)
+    _refuse_bad_parameters(threshold, sampling_weight, population, released)
     opened = table(source, budget=budget)
     people = None if population is None else table(population, budget=budget)
     names = opened.require(list(qi))
-    for name in (weights, person, household):
+    for name in (sampling_weight, person, household):
         if name is not None and name in names:
             raise ColumnError(
                 f"`{name}` cannot be a quasi-identifier at the same time",
@@ -161,7 +161,7 @@ def risk(
     if person is not None:
         require_person(opened, person)
     wild = require_missing(missing)
-    if wild and any(one is not None for one in (weights, person, household, population)):
+    if wild and any(one is not None for one in (sampling_weight, person, household, population)):
         raise ParameterError(
             "with wildcards the rows of the table are counted, not persons or a population",
             remedy=f"Leave those out, or {spell('missing', 'wildcard')}.",
@@ -171,13 +171,13 @@ def risk(
         found = risk_of_classes(
             matching_sizes(entries), rows=entries.counts, qi=names, threshold=threshold
         )
-    elif weights is None and person is None and population is None:
+    elif sampling_weight is None and person is None and population is None:
         sizes = opened.class_sizes(names, budget)
         found = risk_of_classes(
             sizes.sizes, times=sizes.classes_of_size, qi=names, threshold=threshold
         )
     else:
-        found = _detailed(opened, names, threshold, weights, person, people, budget)
+        found = _detailed(opened, names, threshold, sampling_weight, person, people, budget)
     if household is not None:
         require_person(opened, household)
         found = replace(
@@ -189,7 +189,7 @@ def risk(
         released,
         names,
         threshold=threshold,
-        weights=weights,
+        sampling_weight=sampling_weight,
         person=person,
         household=household,
         missing=missing,
@@ -336,21 +336,25 @@ def _detailed(
     opened: Table,
     qi: tuple[str, ...],
     threshold: float,
-    weights: str | None,
+    sampling_weight: str | None,
     person: str | None,
     population: Table | None,
     budget: Budget | None,
 ) -> Risk:
     """Risks where classes must be looked at one by one."""
-    extra = tuple(name for name in (weights, person) if name is not None)
+    extra = tuple(name for name in (sampling_weight, person) if name is not None)
     entries = opened.classes(qi + extra, None, budget)
     assert entries.counts is not None
     classes, number = _class_numbers(entries, qi)
     counts = entries.counts
     if person is not None:
-        return _by_person(entries, classes, number, qi, threshold, weights, person, population)
+        return _by_person(
+            entries, classes, number, qi, threshold, sampling_weight, person, population
+        )
     sizes = np.bincount(classes, weights=counts, minlength=number).astype(np.int64)
-    outside, basis = _outside(entries, classes, number, counts, qi, weights, population, sizes)
+    outside, basis = _outside(
+        entries, classes, number, counts, qi, sampling_weight, population, sizes
+    )
     return risk_of_classes(sizes, outside, qi=qi, threshold=threshold, basis=basis)
 
 
@@ -360,7 +364,7 @@ def _by_person(
     number: int,
     qi: tuple[str, ...],
     threshold: float,
-    weights: str | None,
+    sampling_weight: str | None,
     person: str,
     population: Table | None,
 ) -> Risk:
@@ -371,7 +375,9 @@ def _by_person(
     sizes = np.bincount(classes[once], minlength=number)
     one_each = np.zeros(len(classes), dtype=np.int64)
     one_each[once] = 1
-    outside, basis = _outside(entries, classes, number, one_each, qi, weights, population, sizes)
+    outside, basis = _outside(
+        entries, classes, number, one_each, qi, sampling_weight, population, sizes
+    )
     return risk_of_persons(
         classes, who, outside, qi=qi, rows=entries.rows, threshold=threshold, basis=basis
     )
@@ -444,16 +450,16 @@ def _outside(
     number: int,
     counts: Array,
     qi: tuple[str, ...],
-    weights: str | None,
+    sampling_weight: str | None,
     population: Table | None,
     sizes: Array,
 ) -> tuple[Array, str]:
     """Size of each class in the population, and where it is known from."""
-    if weights is not None:
-        each = _numbers(entries.values_of(weights), weights)
-        weight = each[entries.column(weights).astype(np.int64)]
+    if sampling_weight is not None:
+        each = _numbers(entries.values_of(sampling_weight), sampling_weight)
+        weight = each[entries.column(sampling_weight).astype(np.int64)]
         total = np.bincount(classes, weights=weight * counts, minlength=number)
-        return np.asarray(total), f"sampling weights in `{weights}`"
+        return np.asarray(total), f"sampling weights in `{sampling_weight}`"
     if population is not None:
         return _found_in(population, entries, classes, number, qi), f"population {population.name}"
     return sizes.astype(float), "the table itself"
@@ -540,11 +546,11 @@ def _numbers(values: pa.Array, name: str) -> Array:
 
 
 def _refuse_bad_parameters(
-    threshold: float, weights: str | None, population: Any, released: Any
+    threshold: float, sampling_weight: str | None, population: Any, released: Any
 ) -> None:
     if not 0 < threshold <= 1:
         raise ParameterError(f"a threshold of {threshold:g} is not possible", remedy="Give 0 to 1.")
-    if population is not None and weights is not None:
+    if population is not None and sampling_weight is not None:
         raise ParameterError(
             "either sampling weights or a population can be given",
             remedy="The population knows more: leave the weights out.",

@@ -26,13 +26,25 @@ def test_population_reads_well_and_as_json(patients: Path) -> None:
     shown = sfumato("population", patients, "--universe", "1e6", "--qi", QI, "-k", "50", "-q")
     assert shown.code == 0
     assert "3,000 rows as a sample of 1,000,000 people" in shown.out
-    assert "Estimated to be unique in the population" in shown.out
+    said = " ".join(shown.out.split())
+    assert "Unique among all people: at most" in said
+    assert "That is more than D values allow" in said  # nearly every row is unique here
     assert max(map(len, shown.out.splitlines())) <= 80
     asked = ("population", patients, "--universe", "1e6", "--qi", QI, "-k", "50", "--json")
     found = sfumato(*asked).json
     assert found["whole"]["columns"] == QI.split(",")
     assert found["plan"]["k"] == 50
     assert found["release"] is None
+    assert found["uniqueness"]["estimate"] > found["whole"]["bound"]
+
+
+def test_population_goes_by_the_estimate_where_the_bound_says_more(tmp_path: Path) -> None:
+    table = tmp_path / "few.csv"
+    table.write_text("age\n" + "".join(f"{row % 90}\n" for row in range(5_000)) + "99\n")
+    shown = sfumato("population", table, "--universe", "5001", "--qi", "age", "-k", "2", "-q")
+    said = " ".join(shown.out.split())
+    assert "Unique among all people: about 0.0" in said
+    assert "That is more than D" not in said
 
 
 def test_population_writes_a_release(patients: Path, tmp_path: Path) -> None:

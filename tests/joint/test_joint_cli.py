@@ -156,8 +156,8 @@ def test_an_exact_fit_finds_its_own_mistakes_before_anybody_is_met(tmp_path: Pat
     for more, code, words in (
         ([tmp_path / "wild.parquet"], 2, "outside the agreed bounds"),
         ([paths["A"], "--penalty", -1], 2, "penalty must not be negative"),
-        ([paths["A"], "--weights", "A=0"], 2, "weight"),
-        ([paths["A"], "--weights", "A=1000"], 2, "weight"),
+        ([paths["A"], "--institution-weights", "A=0"], 2, "weight"),
+        ([paths["A"], "--institution-weights", "A=1000"], 2, "weight"),
         ([paths["A"], "--precision", 0], 2, "precision"),
         ([paths["A"]], 3, "nobody answers"),
     ):

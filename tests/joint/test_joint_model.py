@@ -109,8 +109,8 @@ def test_classifiers_use_rows_with_known_survival(kind: str) -> None:
 def test_weights_of_institutions_matter() -> None:
     shares = shares_of(study("lung"), 0.0)
     plain = fit_shares(shares, penalty=1.0)
-    same = fit_shares(shares, penalty=1.0, weights={"A": 1.0})
-    other = fit_shares(shares, penalty=1.0, weights={"A": 5.0})
+    same = fit_shares(shares, penalty=1.0, institution_weights={"A": 1.0})
+    other = fit_shares(shares, penalty=1.0, institution_weights={"A": 5.0})
     np.testing.assert_array_equal(plain.coefficients, same.coefficients)
     assert np.abs(plain.coefficients - other.coefficients).max() > 0.01
 

@@ -214,3 +214,17 @@ def test_bad_demands() -> None:
         join_attack(people, people, ["age"], k=0)
     with pytest.raises(ColumnError, match="`name` in the release"):
         join_attack(people, people, ["age"], identity="name")
+
+
+@pytest.mark.parametrize(
+    "cells", [["[1, 3)", "[3, 5)"], ["{a, b}", "c"], ["*", "x"], ["02**", "1"]]
+)
+def test_labels_are_not_counted_as_persons(cells):
+    import sfumato as sf
+
+    release = pa.table({"age": ["[20, 30)"] * 2, "id": cells})
+    people = pa.table({"age": [21, 22]})
+    with pytest.raises(ColumnError, match="persons cannot be counted by them"):
+        sf.attack(release, people, on=["age"], person="id")
+    named = release.set_column(1, "id", pa.array(["p1", "p2"]))
+    assert sf.attack(named, people, on=["age"], person="id").released == 2

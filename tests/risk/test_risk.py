@@ -40,7 +40,7 @@ def test_by_definition(rows: list[tuple[int, str | None, float]], threshold: flo
         outside[age, sex] += weight
     n = len(rows)
     plain = risk(table, ["age", "sex"], threshold=threshold)
-    weighted = risk(table, ["age", "sex"], threshold=threshold, weights="weight")
+    weighted = risk(table, ["age", "sex"], threshold=threshold, sampling_weight="weight")
     for found in (plain, weighted):
         assert found.prosecutor == pytest.approx(1 / min(sizes.values()))
         exposed = sum(size for size in sizes.values() if 1 / size > threshold + 1e-9)
@@ -112,14 +112,14 @@ def test_bad_input() -> None:
     with pytest.raises(ParameterError, match="threshold"):
         risk(table, ["age"], threshold=0)
     with pytest.raises(ColumnError, match="larger than zero"):
-        risk(table, ["age"], weights="w")
+        risk(table, ["age"], sampling_weight="w")
     with pytest.raises(ColumnError, match="must be numbers"):
-        risk(table, ["age"], weights="t")
+        risk(table, ["age"], sampling_weight="t")
     with pytest.raises(ColumnError, match="at the same time"):
-        risk(table, ["age", "w"], weights="w")
+        risk(table, ["age", "w"], sampling_weight="w")
     with pytest.raises(ColumnError, match="no column `aeg`"):
         risk(table, ["aeg"])
     with pytest.raises(ParameterError, match="do not compare"):
         risk(table, ["age"], population=table, released=table)
     with pytest.raises(ParameterError, match="either"):
-        risk(table, ["age"], weights="w", population=table)
+        risk(table, ["age"], sampling_weight="w", population=table)

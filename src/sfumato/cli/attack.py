@@ -78,9 +78,11 @@ def attack(
         str | None,
         typer.Option(metavar="COLUMN", show_default=False, help="True identity, in both tables."),
     ] = None,
-    weight: Annotated[
+    sampling_weight: Annotated[
         str | None,
-        typer.Option(metavar="COLUMN", show_default=False, help="Sampling weights of the people."),
+        typer.Option(
+            metavar="COLUMN", show_default=False, help="How many people a row of PEOPLE stands for."
+        ),
     ] = None,
     check: Annotated[
         bool, typer.Option("--check", help="End with 1 unless every row matches k people (k-map).")
@@ -118,7 +120,7 @@ def attack(
         hierarchies=hierarchies,
         person=person,
         identity=identity,
-        weight=weight,
+        sampling_weight=sampling_weight,
         budget=run.budget,
     )
     run.show(found, view)

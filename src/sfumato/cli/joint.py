@@ -372,7 +372,8 @@ class PartyOptions:
 @app.command(
     epilog=examples(
         "sfumato joint fit cox *.share.parquet -o model.json",
-        "sfumato joint fit svm *.share.parquet --horizon 730 --weights clinicA=2 -o model.json",
+        "sfumato joint fit svm *.share.parquet --horizon 730 --institution-weights clinicA=2 "
+        "-o model.json",
         "sfumato joint fit cox patients.parquet --exact -a study.toml --name A --coordinator A "
         "--listen 10.0.0.7:9000 --certificate A.crt --key A.key --party B=B.crt --party C=C.crt "
         "-o model.json",
@@ -392,8 +393,9 @@ def fit(
         float | None,
         text("--penalty", "λ", "Ridge penalty (ν = 1/λ); by cross-validation on the shares."),
     ] = None,
-    weights: Annotated[
-        list[str] | None, text("--weights", "A=2,B=1", "Weights of institutions.")
+    institution_weights: Annotated[
+        list[str] | None,
+        text("--institution-weights", "A=2,B=1", "How much rows of an institution count."),
     ] = None,
     horizon: Annotated[
         float | None, text("--horizon", "T", "Survival beyond T is what classifiers predict.")
@@ -422,7 +424,7 @@ def fit(
     target = new_file(output, force, agreement, *sources)
     if agreement is not None:
         require_file(agreement, "the agreement")
-    weighed = dict(parse_weights(weights))
+    weighed = dict(parse_weights(institution_weights))
     settings: dict[str, Any] = {"penalty": penalty, "ties": ties.value, "horizon": horizon}
     if exact:
         parties = party.parties(run)
@@ -451,7 +453,9 @@ def fit(
                 "shares are projected and rounded: what is fitted on them has no covariance",
                 remedy="Fit with --exact, or leave --covariance out.",
             )
-        found = _fit_shares(sources, agreement, model.value, weights=weighed, **settings)
+        found = _fit_shares(
+            sources, agreement, model.value, institution_weights=weighed, **settings
+        )
     write_model(found, target)
     run.show(Fitted(found, str(target)), view_fit)
 

@@ -207,10 +207,27 @@ def view(found: PopulationReport) -> RenderableType:
         (f"{found.rows:,}", "bold"), " rows as a sample of ", (people, "bold"),
         f" ({found.sampling_fraction:.3g} of them)",
     )  # fmt: skip
-    parts: list[RenderableType] = [title, "", _sets(found), "", _uniques(found), "", _plan(found)]
+    headline = Text(_headline(found), style="bold")
+    parts: list[RenderableType] = [
+        title, headline, "", _sets(found), "", _uniques(found), "", _plan(found),
+    ]  # fmt: skip
     if found.warnings:
         parts += ["", *(Text(f"! {warning}", style="yellow") for warning in found.warnings)]
     return Group(*parts)
+
+
+def _headline(found: PopulationReport) -> str:
+    """The one figure to go by, and what it takes for granted."""
+    values = f"{found.whole.distinct:,.0f} values"
+    if found.is_bounded:
+        return (
+            f"Unique among all people: at most {found.unique:.2%}, if the columns take no more "
+            f"than {values} together."
+        )
+    return (
+        f"Unique among all people: about {found.unique:.2%}, estimated by {found.uniqueness.chosen}"
+        f"; at most {found.whole.bound:.2%}, if the columns take no more than {values} together."
+    )
 
 
 def _sets(found: PopulationReport) -> RenderableType:
@@ -229,11 +246,12 @@ def _sets(found: PopulationReport) -> RenderableType:
             f"{one.unique:.1%}",
             f"{one.k:,.0f}",
         )
+    which = "No set of these columns"
+    if found.sets:
+        which = f"{len(found.sets)} minimal column set{'s' if len(found.sets) > 1 else ''}"
     said = (
-        f"No set of these columns can make more than {found.alpha:.0%} of the people unique."
-        if not found.sets
-        else f"{len(found.sets)} minimal column set{'s' if len(found.sets) > 1 else ''} can make "
-        f"more than {found.alpha:.0%} of the people unique."
+        f"{which} can make more than {found.alpha:.0%} of the people unique, whatever the "
+        "distribution, if there are D values (--domains says how many)."
     )
     return Group(table, "", said)
 
@@ -248,10 +266,18 @@ def _uniques(found: PopulationReport) -> RenderableType:
     if uniqueness.low is not None and uniqueness.high is not None:
         between = f" ({uniqueness.low:.2%} to {uniqueness.high:.2%})"
     estimate = "unknown" if uniqueness.estimate is None else f"{uniqueness.estimate:.2%}"
-    copula = "" if found.copula is None else f", copula {found.copula.unique:.2%}"
+    copula = (
+        "" if found.copula is None else f" A copula of the columns says {found.copula.unique:.2%}."
+    )
+    beyond = ""
+    if uniqueness.estimate is not None and found.is_bounded:
+        beyond = (
+            f" That is more than D values allow: of {found.whole.unique:.1%} unique rows, such a "
+            "model concludes that new values never end. Go by the bound if D is right."
+        )
     return (
-        f"Estimated to be unique in the population: {estimate}{between} by {uniqueness.chosen}; "
-        f"all models: {figures}{copula}."
+        f"Models of class sizes, which do not know D: {estimate}{between} by {uniqueness.chosen} "
+        f"({figures}).{beyond}{copula}"
     )
 
 

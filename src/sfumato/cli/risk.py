@@ -22,7 +22,7 @@ app = new_app()
     epilog=examples(
         "sfumato risk people.csv --qi age,sex,zip",
         "sfumato risk people.csv --qi age,sex,zip --released release.csv",
-        "sfumato risk survey.parquet --qi age,sex --weights weight --threshold 0.05",
+        "sfumato risk survey.parquet --qi age,sex --sampling-weight weight --threshold 0.05",
     )
 )
 @table_verb
@@ -43,13 +43,13 @@ def risk(
             "--threshold", metavar="RISK", help="Rows above this risk are counted; 0.2 is one in 5."
         ),
     ] = 0.2,
-    weights: Annotated[
+    sampling_weight: Annotated[
         str | None,
         typer.Option(
-            "--weights",
+            "--sampling-weight",
             metavar="COLUMN",
             show_default=False,
-            help="Sampling weights: how many of the population a row stands for.",
+            help="Column that says how many of the population a row stands for.",
         ),
     ] = None,
     person: Annotated[
@@ -120,7 +120,7 @@ def risk(
         run.table,
         names,
         threshold=threshold,
-        weights=weights,
+        sampling_weight=sampling_weight,
         person=person,
         household=household,
         population=None if population is None else run.open(population),

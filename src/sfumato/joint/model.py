@@ -194,7 +194,7 @@ def fit_shares(
     shares: Sequence[Share],
     kind: Kind = "cox",
     *,
-    weights: Mapping[str, float] | None = None,
+    institution_weights: Mapping[str, float] | None = None,
     penalty: float | None = None,
     ties: Ties = "efron",
     horizon: float | None = None,
@@ -208,7 +208,7 @@ def fit_shares(
         One of each institution, all of one agreement.
     kind
         `cox` needs survival outcomes; `svm` and `logistic` a label, or a horizon.
-    weights
+    institution_weights
         Weight of each institution's rows; 1 where not given.
     penalty
         λ (ν = 1/λ for classifiers). By default chosen by cross-validation on the shares.
@@ -217,7 +217,7 @@ def fit_shares(
     """
     if kind not in ("cox", "svm", "logistic"):
         raise ParameterError(f"`{kind}` is not a model", remedy="Use cox, svm or logistic.")
-    stacked = stack(shares, weights)
+    stacked = stack(shares, institution_weights)
     horizon = shares[0].agreement.outcome.horizon if horizon is None else horizon
     if kind == "cox":
         return _hazards(shares, stacked, penalty, ties, horizon, seed)

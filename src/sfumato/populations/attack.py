@@ -18,6 +18,7 @@ from sfumato.budget import Budget
 from sfumato.engines.results import Codes
 from sfumato.errors import ColumnError, ParameterError, SourceError, did_you_mean, spell
 from sfumato.hierarchy import Hierarchy, read_folder
+from sfumato.hierarchy.labels import as_text, braces_around, read_interval
 from sfumato.release.label_matching import Reading, in_kernels, read_cells
 from sfumato.results import Result
 from sfumato.tables import Table, table
@@ -372,7 +373,7 @@ def attack(
     hierarchies: str | Mapping[str, Hierarchy] | None = None,
     person: str | None = None,
     identity: str | None = None,
-    weight: str | None = None,
+    sampling_weight: str | None = None,
     budget: Budget | None = None,
 ) -> AttackResult:
     """Join a release with a table of known people, as an attacker would.
@@ -389,11 +390,12 @@ def attack(
     hierarchies
         Folder of the trees the release was made with, or trees by column.
     person
-        Column (in either table) that says which rows belong to one person.
+        Column (in either table) that says which rows belong to one person: a name, a number or a
+        pseudonym. One that was blurred names nobody, and is refused.
     identity
         Column of both tables with the true identity, to count right guesses.
-    weight
-        Column of `people` with sampling weights.
+    sampling_weight
+        Column of `people` that says how many of the population a row stands for.
 
     Examples
     --------
@@ -418,7 +420,10 @@ def attack(
             f"neither table has a column `{person}`",
             remedy=did_you_mean(person, [*released.columns, *outside.columns]),
         )
-    for needed, tables in ((identity, (released, outside)), (weight, (outside,))):
+    for one in (released, outside):
+        if person is not None and person in one.columns:
+            _require_names(one, person)
+    for needed, tables in ((identity, (released, outside)), (sampling_weight, (outside,))):
         for one in tables:
             one.require([] if needed is None else [needed])
     if not released.rows:
@@ -436,14 +441,33 @@ def attack(
     trees = _trees(hierarchies, columns)
     return join_attack(
         _entries(released, columns, (person, identity), budget),
-        _entries(outside, columns, (person, identity, weight), budget),
+        _entries(outside, columns, (person, identity, sampling_weight), budget),
         columns,
         k=k,
         hierarchies=trees,
         person=person,
         identity=identity,
-        weight=weight,
+        weight=sampling_weight,
     )
+
+
+def _require_names(opened: Table, person: str) -> None:
+    """Refuse to count persons by a column whose cells stand for several: they name nobody."""
+    texts = as_text(opened.values(person).values[0]).to_pylist()
+    blurred = sum(bool(t) and _stands_for_several(t) for t in texts)
+    if blurred:
+        raise ColumnError(
+            f"{blurred:,} of {len(texts):,} different cells of `{person}` are ranges, sets or "
+            "stars: they are labels, and persons cannot be counted by them",
+            where=opened.name,
+            remedy="Name a column that says who is who, or leave it out: rows are counted then.",
+        )
+
+
+def _stands_for_several(text: str) -> bool:
+    """Whether a cell is a label of a release: a range with brackets, a set, a star or a mask."""
+    ranged = text[0] in "[(" and read_interval(text) is not None
+    return ranged or bool(braces_around(text)) or text.endswith("*")
 
 
 def _entries(opened: Table, on: Sequence[str], more: Sequence[str | None], budget: Budget) -> Codes:

@@ -318,6 +318,23 @@ class PopulationReport(Result):
     warnings: tuple[str, ...] = ()
     release: Release | None = field(default=None)
 
+    @property
+    def unique(self) -> float:
+        """Share of the people who are unique: the estimate, unless the bound says fewer.
+
+        The bound f(D/n) holds for every distribution, as long as the columns take no more than D
+        values together. Models of class sizes do not know D: they go on as if new values appeared
+        for ever, and say too much of a small sample in which nearly every row is unique.
+        """
+        estimate = self.uniqueness.estimate
+        return self.whole.bound if estimate is None else min(estimate, self.whole.bound)
+
+    @property
+    def is_bounded(self) -> bool:
+        """Whether `unique` is the bound, and the models say more or nothing."""
+        estimate = self.uniqueness.estimate
+        return estimate is None or estimate > self.whole.bound
+
 
 def population(
     source: Any,

@@ -30,11 +30,15 @@ MODELS = {"pitman": "Pitman", "zayatz": "Zayatz", "snb": "negative binomial (SNB
 def population_summary(found: PopulationReport) -> Page:
     """What is said of a table as a sample first."""
     plan = found.plan
-    unique = found.uniqueness.estimate
+    unique = found.unique
+    most = (
+        f", if its columns take no more than {found.whole.distinct:,.0f} values together"
+        if found.is_bounded
+        else ""
+    )
     alone = (
-        ""
-        if unique is None
-        else f"{_people(unique, found.universe)} are alone with what this table says about them. "
+        f"{_people(unique, found.universe, most=found.is_bounded)} are alone with what this table "
+        f"says about them{most}. "
     )
     promise = (
         f"Blurred as planned, a row matches at least {plan.k:,} people in "
@@ -61,10 +65,10 @@ def population_summary(found: PopulationReport) -> Page:
     )
 
 
-def _people(share: float, universe: float) -> str:
+def _people(share: float, universe: float, *, most: bool = False) -> str:
     """So many of all people, as exactly as an estimate deserves."""
     said = percent(share).removeprefix("<")
-    about = "Fewer than" if 0 < share < 0.001 else "About"
+    about = "Fewer than" if 0 < share < 0.001 else "At most" if most else "About"
     return f"{about} {said} of {universe:,.0f} people"
 
 
