@@ -413,15 +413,14 @@ def risk_of_persons(
     rows
         Rows of the table.
     """
-    from sfumato.kernels import group_min
+    from sfumato.kernels import group_distinct, group_min
 
     number, persons = (
         (int(classes.max()) + 1 if len(classes) else 0),
         (int(who.max()) + 1 if len(who) else 0),
     )
-    once = _once(classes, who, number)
-    classes, who = classes[once], who[once]
-    sizes = np.bincount(classes, minlength=number)
+    pairs = classes.astype(np.uint32), who.astype(np.uint32)
+    sizes = group_distinct(pairs[0], number, pairs[1], max(persons, 1))
     outside = sizes if in_population is None else np.maximum(in_population, sizes)
     plain = risk_of_classes(
         sizes[sizes > 0], outside[sizes > 0], qi=qi, threshold=threshold, basis=basis

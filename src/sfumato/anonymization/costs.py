@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.anonymization.persons import group_persons
+from sfumato.anonymization.persons import group_persons, numbered
 from sfumato.anonymization.problem import Solution, piece_view
 from sfumato.anonymization.workload import QueryLog
 from sfumato.engines.results import ClassSizes
@@ -133,14 +133,10 @@ def risks(parts: Sequence[Solution]) -> tuple[Risk, ...]:
 
 
 def _risk_before(part: Solution, names: tuple[str, ...]) -> Risk:
-    from sfumato.kernels import class_ids
-
     histories, person = part.problem.histories, part.problem.person
     if histories is not None and person is not None:
-        chosen = histories.select(names)
-        ids, _ = class_ids(chosen.arrays, chosen.cardinalities, entries=histories.entries)
-        who = histories.column(person)
-        return risk_of_persons(np.asarray(ids), who, qi=names, rows=histories.rows)
+        ids, _ = numbered(histories.select(names))
+        return risk_of_persons(ids, histories.column(person), qi=names, rows=histories.rows)
     return risk_of_classes(_sizes_before(part, names), qi=names)
 
 

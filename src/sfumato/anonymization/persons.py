@@ -7,7 +7,7 @@ Methods that may part them get an entry for each person, so that a part of it is
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,12 +22,12 @@ from sfumato.columns.persons import named_by, naming_columns
 from sfumato.columns.profile import FEW
 from sfumato.columns.recognise import Recognised
 from sfumato.columns.vocabulary import meaning_of
-from sfumato.engines.results import Codes, smallest_dtype
+from sfumato.engines.results import Codes, beginnings, smallest_dtype
 from sfumato.errors import ColumnError, spell
 from sfumato.privacy import Model, Rules, SensitiveColumn, compile_rules, with_persons
 from sfumato.tables import Table
 
-__all__ = ["Persons", "group_persons", "refuse_named"]
+__all__ = ["Persons", "group_persons", "numbered", "refuse_named"]
 
 Array = npt.NDArray[Any]
 
@@ -127,9 +127,11 @@ class Persons:
             who = run
         else:
             length = np.diff(self.runs)[run]
-            begins = self.runs[run] - (np.cumsum(length) - length)
-            who = self.persons[np.repeat(begins, length) + np.arange(length.sum())]
             codes = np.repeat(codes, length)
+            who = self.persons
+            if len(run) != len(self.runs) - 1 or (run != np.arange(len(run))).any():
+                begins = self.runs[run] - (np.cumsum(length) - length)
+                who = self.persons[np.repeat(begins, length) + np.arange(length.sum())]
         size = len(self.entries.values_of(column))
         return np.asarray(group_distinct(codes, size, who, max(self.number, 1)))
 
@@ -161,31 +163,26 @@ def _with_runs(entries: Codes, person: str, runs: Array, count: int) -> Codes:
 
 def narrowed(wide: Codes, names: Sequence[str]) -> tuple[Codes, Array]:
     """The distinct combinations of some columns, and which of them each entry has."""
-    from sfumato.kernels import class_ids, group_sums, representatives
+    from sfumato.kernels import group_sums, representatives
 
     chosen = wide.select(names)
-    new = _beginnings(chosen.arrays, wide.entries)
-    if new is None:
-        ids, count = class_ids(chosen.arrays, chosen.cardinalities, entries=wide.entries)
-        first = np.asarray(representatives(ids, count), dtype=np.int64)
-    else:
-        first, ids = np.flatnonzero(new), (np.cumsum(new) - 1).astype(np.uint32)
-        count = len(first)
+    ids, count = numbered(chosen)
+    first = np.asarray(representatives(ids, count), dtype=np.int64)
     found = chosen.take(first)
     counts = np.asarray(group_sums(ids, count, wide.counts))
-    return replace(found, counts=counts, length=count), np.asarray(ids)
+    return replace(found, counts=counts, length=count), ids
 
 
-def _beginnings(arrays: Sequence[Array], entries: int) -> Array | None:
-    """Where another combination begins, if the entries are in ascending order; else None."""
-    new, same = np.zeros(entries, dtype=bool), np.ones(max(entries - 1, 0), dtype=bool)
-    new[:1] = True
-    for array in arrays:
-        if (same & (array[1:] < array[:-1])).any():
-            return None
-        same &= array[1:] == array[:-1]
-    new[1:] = ~same
-    return new
+def numbered(chosen: Codes) -> tuple[Array, int]:
+    """Numbers of the combinations of entries, and how many there are."""
+    from sfumato.kernels import class_ids
+
+    new = beginnings(chosen.arrays, chosen.entries)
+    if new is not None:
+        ids = (np.cumsum(new) - 1).astype(np.uint32)
+        return ids, int(new.sum())
+    ids, count = class_ids(chosen.arrays, chosen.cardinalities, entries=chosen.entries)
+    return np.asarray(ids), count
 
 
 def read(
@@ -196,6 +193,7 @@ def read(
     *,
     parts: bool,
     moved: Codes | None = None,
+    note: Callable[[Codes, Codes, Array], None] | None = None,
 ) -> tuple[Codes, Merged | None, Persons]:
     """Entries as the table has them, how actions changed them, and whose they are.
 
@@ -209,6 +207,8 @@ def read(
         Whether the method may part rows of one combination.
     moved
         The same combinations where dates were moved first; then parts are needed.
+    note
+        Told which combination without the person each of the combinations has.
     """
     if moved is not None:
         changed = replace(Merged.of(moved, actions), original=wide)
@@ -217,6 +217,8 @@ def read(
     who = wide.column(person)
     names = [name for name in wide.columns if name != person]
     original, of = (wide, None) if parts else narrowed(wide, names)
+    if note is not None and of is not None:
+        note(original, wide, of)
     merged = Merged.of(original, actions) if any(name in actions for name in names) else None
     entries = original if merged is None else merged.entries
     if of is None:
@@ -253,10 +255,13 @@ def group_persons(
         kept = classes >= 0
         return classes[kept], run[kept]
     length = np.diff(rules.runs)[run]
-    first = np.cumsum(length) - length
-    element = np.repeat(rules.runs[run] - first, length) + np.arange(int(length.sum()))
-    person = rules.marks[element, 0] - rules.people - 2
     of = np.repeat(classes, length)
+    person = rules.marks[:, 0] - (rules.people + 2)
+    if len(run) != len(rules.runs) - 1 or (run != np.arange(len(run))).any():
+        first = np.cumsum(length) - length
+        person = person[np.repeat(rules.runs[run] - first, length) + np.arange(len(of))]
+    if (classes >= 0).all():
+        return of, person
     return of[of >= 0], person[of >= 0]
 
 

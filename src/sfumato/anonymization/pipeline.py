@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from sfumato.anonymization.parts import Whole
-    from sfumato.engines.results import Codes
+from sfumato.engines.results import Codes
 
 __all__ = ["components", "prepare", "released", "shape_of", "solve", "stay_within"]
 
@@ -189,6 +189,8 @@ def _persons(
     table: Table, request: Request, names: tuple[str, ...], budget: Budget
 ) -> tuple[Codes, Merged | None, Persons] | None:
     """The entries and whose they are; None where rows are counted, since each is a person's."""
+    from sfumato.engines.memory import MemoryEngine  # it loads the kernels
+
     if request.person is None:
         return None
     (person,) = table.require([request.person])
@@ -202,7 +204,10 @@ def _persons(
     if request.shift_dates and request.key is not None:
         days = days_of(wide.values_of(person), request.key, request.shift_days)
         moved = shifted(wide, person, date_columns(table, request.dropped), days)
-    return read_persons(wide, person, request.sensitive, request.actions, parts=parts, moved=moved)
+    note = table.engine.note if isinstance(table.engine, MemoryEngine) else None
+    return read_persons(
+        wide, person, request.sensitive, request.actions, parts=parts, moved=moved, note=note
+    )
 
 
 def _part(original: Codes, whole: Whole, request: Request, budget: Budget) -> Problem:

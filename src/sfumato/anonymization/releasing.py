@@ -256,6 +256,8 @@ def _persons_told(parts: Sequence[Solution], person: str) -> dict[str, Any]:
     number = len(before.histories.values_of(person))
     kept = number
     for part in after:
+        if (part.groups >= 0).all():
+            continue
         there = np.zeros(number, dtype=bool)
         there[group_persons(part.problem, part)[1]] = True
         kept = min(kept, int(there.sum()))

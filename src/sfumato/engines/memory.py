@@ -24,7 +24,13 @@ from sfumato.engines.protocol import (
     names_in,
 )
 from sfumato.engines.recoding import Recoding, Step
-from sfumato.engines.results import ClassSizes, CodeArray, Codes, PersonSizes, too_many_classes
+from sfumato.engines.results import (
+    ClassSizes,
+    CodeArray,
+    Codes,
+    PersonSizes,
+    too_many_classes,
+)
 from sfumato.errors import BudgetError
 
 if TYPE_CHECKING:
@@ -168,6 +174,12 @@ class MemoryEngine:
         )
         self._class_of[found] = ids  # as long as somebody holds the classes
         return found
+
+    def note(self, classes: Codes, wide: Codes, of: npt.NDArray[np.uint32]) -> None:
+        """Note which of some classes each of wider ones is part of; they need not be looked up."""
+        ids = self._class_of.get(wide)
+        if ids is not None:
+            self._class_of[classes] = of[ids]
 
     def values(self, column: str, limit: int | None = None) -> Codes:
         """One column's values with their counts."""

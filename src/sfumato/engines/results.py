@@ -30,6 +30,7 @@ __all__ = [
     "Codes",
     "PersonSizes",
     "as_declared",
+    "beginnings",
     "codes_of",
     "rows_identity",
     "smallest_dtype",
@@ -387,3 +388,15 @@ def _cast(array: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray:
     if t.is_null(type_):
         return pa.chunked_array([pa.nulls(len(array))])
     return array.cast(type_)
+
+
+def beginnings(arrays: Sequence[CodeArray], entries: int) -> npt.NDArray[np.bool_] | None:
+    """Where another combination begins, if the entries are in ascending order; else None."""
+    new, same = np.zeros(entries, dtype=bool), np.ones(max(entries - 1, 0), dtype=bool)
+    new[:1] = True
+    for array in arrays:
+        if (same & (array[1:] < array[:-1])).any():
+            return None
+        same &= array[1:] == array[:-1]
+    new[1:] = ~same
+    return new

@@ -52,6 +52,23 @@ def _min(groups, codes, least):  # type: ignore[no-untyped-def]
 
 
 @always_compiled
+def _distinct(groups, codes, ends, placed, last, found):  # type: ignore[no-untyped-def]
+    """Bring the groups into the order of the codes; then a group is new to a code by its mark."""
+    for i in range(len(codes)):
+        code = np.int64(codes[i])
+        placed[ends[code]] = groups[i]
+        ends[code] += 1
+    start = 0
+    for code in range(len(ends)):
+        for i in range(start, ends[code]):
+            group = np.int64(placed[i])
+            if last[group] != code:
+                last[group] = code
+                found[group] += 1
+        start = ends[code]
+
+
+@always_compiled
 def _max(groups, codes, most):  # type: ignore[no-untyped-def]
     for i in range(len(groups)):
         group = np.int64(groups[i])
@@ -163,6 +180,14 @@ def group_distinct(
     from sfumato.kernels.classes import refine, representatives
 
     numbers = _numbers(groups)
+    few = max(count, cardinality) <= 4 * len(numbers)
+    if few and not compiling.by_numpy(len(numbers)):
+        plain, held = _numbers(codes), np.zeros(count, np.int64)
+        ends = np.zeros(cardinality + 1, np.int64)
+        _count(plain, ends[1:])
+        starts, last = np.cumsum(ends)[:-1], np.full(count, -1, np.int64)
+        _distinct(numbers, plain, starts, np.empty_like(numbers), last, held)
+        return held
     ids, found = refine(numbers, count, codes, cardinality, ordered=False)
     return group_sums(numbers[representatives(ids, found)], count)
 
