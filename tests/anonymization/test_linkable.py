@@ -15,6 +15,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.anonymization import linkable
+from sfumato.engines.results import ClassSizes
 from sfumato.errors import BudgetError, ParameterError, SfumatoError
 
 
@@ -68,8 +69,13 @@ ASKED: dict[str, Any] = {"qi": ["sex", "code", "place"], "person": "who", "linka
 
 
 @pytest.mark.parametrize("m", [1, 2, 3, "all"])
-def test_every_attacker_is_left_with_k_persons(m: int | str, key: Path) -> None:
-    for seed in range(60):
+@pytest.mark.parametrize(
+    "seeds",
+    [range(40), pytest.param(range(40, 790), marks=pytest.mark.slow)],
+    ids=["some", "many"],
+)
+def test_every_attacker_is_left_with_k_persons(m: int | str, seeds: range, key: Path) -> None:
+    for seed in seeds:
         k = 2 + seed % 2
         table = histories(seed, persons=5 + seed % 4)
         release = sf.anonymize(table, k=k, m=m, key_file=key, **ASKED)
@@ -154,6 +160,16 @@ def test_too_many_combinations_are_refused_before_anything_starts(
     with pytest.raises(BudgetError, match="combinations of at most 3 rows") as caught:
         sf.anonymize(histories(1, persons=12), k=2, m=3, key_file=key, **ASKED)
     assert "m=1" in str(caught.value)
+
+
+def test_twenty_million_events_are_refused_with_what_would_fit() -> None:
+    histories = ClassSizes.of({9: 1_000_000, 11: 1_000_000})
+    with pytest.raises(BudgetError, match="2,000,000 histories have 111,000,000") as caught:
+        linkable.require_countable(histories, 2)
+    assert "m=1" in str(caught.value)
+    assert "about 18.0% of them fit" in str(caught.value)
+    linkable.require_countable(histories, 1)
+    linkable.require_countable(histories, None)
 
 
 @pytest.mark.parametrize(

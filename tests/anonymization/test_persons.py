@@ -58,6 +58,17 @@ def test_every_class_holds_k_persons(method: str, seed: int) -> None:
     assert release.rows == sum(len(rows) for rows in classes.values())
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("method", ["mondrian", "lattice", "kmember", "cells"])
+def test_every_class_of_many_small_tables_holds_k_persons(method: str) -> None:
+    for seed in range(750):
+        table = admissions(seed, persons=4 + seed % 5, rows=6 + seed % 20)
+        k = 2 + seed % 2
+        release = sf.anonymize(table, qi=QI, k=k, person="patient", method=method, seed=seed)
+        classes = histories(table, release)
+        assert all(len({who for who, _ in rows}) >= k for rows in classes.values())
+
+
 def test_counting_rows_would_not_do() -> None:
     table = admissions(3, persons=6, rows=60)
     release = sf.anonymize(table, qi=QI, k=3, identifiers=["patient"], rows_are_people=True)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
@@ -26,6 +26,7 @@ import numpy.typing as npt
 
 from sfumato.anonymization.axes import positions_of, published_groups
 from sfumato.anonymization.problem import Problem, Solution
+from sfumato.engines.results import ClassSizes
 from sfumato.errors import BudgetError, spell
 from sfumato.hierarchy import EncodedHierarchy, Ranges
 from sfumato.privacy import KAnonymity, compile_rules
@@ -74,37 +75,45 @@ def _who(problem: Problem) -> tuple[Array, int]:
     return who, int(who.max()) + 1 if len(who) else 0
 
 
-def combinations_of(lengths: Iterable[int], m: int | None) -> int:
+def combinations_of(histories: ClassSizes, m: int | None) -> int:
     """How many combinations of at most m events all persons have; of whole histories one each.
 
     Examples
     --------
-    >>> combinations_of([3, 2], 2), combinations_of([3, 2], None)
+    >>> two = ClassSizes.of({3: 1, 2: 1})
+    >>> combinations_of(two, 2), combinations_of(two, None)
     (9, 2)
     """
     if m is None:
-        return sum(1 for _ in lengths)
-    return sum(sum(math.comb(int(n), size) for size in range(1, m + 1)) for n in lengths)
-
-
-def require_countable(lengths: Array, m: int | None) -> None:
-    """Refuse histories with more combinations than can be counted, before anything is started."""
-    cost = combinations_of(lengths.tolist(), m)
-    if cost <= MOST_COMBINATIONS:
-        return
-    assert m is not None
-    fits = next((n for n in range(m - 1, 0, -1) if _fits(lengths, n)), None)
-    smaller = f"ask for {spell('m', fits)}, " if fits is not None else ""
-    raise BudgetError(
-        f"the histories have {cost:,} combinations of at most {m} rows, and up to "
-        f"{MOST_COMBINATIONS:,} are counted",
-        remedy=f"To go on, {smaller}leave out the longest histories, or release rows that cannot "
-        "be linked.",
+        return histories.classes
+    return sum(
+        number * sum(math.comb(length, size) for size in range(1, m + 1))
+        for length, number in histories.to_dict().items()
     )
 
 
-def _fits(lengths: Array, m: int) -> bool:
-    return combinations_of(lengths.tolist(), m) <= MOST_COMBINATIONS
+def require_countable(histories: ClassSizes, m: int | None) -> None:
+    """Refuse histories with more combinations than can be counted, before anything is started.
+
+    Parameters
+    ----------
+    histories
+        How many persons have how many rows.
+    """
+    cost = combinations_of(histories, m)
+    if cost <= MOST_COMBINATIONS or m is None:
+        return
+    fits = next(
+        (n for n in range(m - 1, 0, -1) if combinations_of(histories, n) <= MOST_COMBINATIONS), None
+    )
+    smaller = f"ask for {spell('m', fits)}, " if fits is not None else ""
+    share = MOST_COMBINATIONS / cost
+    raise BudgetError(
+        f"the {histories.classes:,} histories have {cost:,} combinations of at most {m} rows, and "
+        f"up to {MOST_COMBINATIONS:,} are counted",
+        remedy=f"To go on, {smaller}release a sample of the persons (about {share:.1%} of them "
+        "fit), leave out the longest histories, or release rows that cannot be linked.",
+    )
 
 
 def solve_linkable(problem: Problem, k: int, m: int | None) -> Solution:
@@ -118,8 +127,6 @@ def solve_linkable(problem: Problem, k: int, m: int | None) -> Solution:
         How many rows of a person may be known; None means all of them.
     """
     who, persons = _who(problem)
-    rows = np.bincount(who, weights=problem.counts, minlength=persons).astype(np.int64)
-    require_countable(rows, m)
     own, contradictions = own_columns(problem)
     events = tuple(name for name in problem.qi if name not in own)
     classes = _own_classes(problem, own, who, persons, k, bool(events))

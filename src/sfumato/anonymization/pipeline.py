@@ -22,7 +22,7 @@ from sfumato.anonymization.axes import grouped
 from sfumato.anonymization.dates import date_columns, days_of, shifted
 from sfumato.anonymization.earlier import keep_groups
 from sfumato.anonymization.k_map import in_common_codes, with_people, without_people
-from sfumato.anonymization.linkable import solve_linkable
+from sfumato.anonymization.linkable import require_countable, solve_linkable
 from sfumato.anonymization.persons import Persons
 from sfumato.anonymization.persons import read as read_persons
 from sfumato.anonymization.problem import Problem, Shape, Solution
@@ -88,6 +88,7 @@ def solve(
 
 def _linked(table: Table, request: Request, budget: Budget) -> Solution:
     """Whole histories."""
+    require_countable(table.class_sizes([request.person], budget), request.known_rows)
     problem = prepare(table, request, budget)
     budget.progress("blurring histories")
     found = solve_linkable(problem, request.k, request.known_rows)

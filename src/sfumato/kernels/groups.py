@@ -55,9 +55,9 @@ def _min(groups, codes, least):  # type: ignore[no-untyped-def]
 def _distinct(groups, codes, ends, placed, last, found):  # type: ignore[no-untyped-def]
     """Bring the groups into the order of the codes; then a group is new to a code by its mark."""
     for i in range(len(codes)):
-        code = np.int64(codes[i])
-        placed[ends[code]] = groups[i]
-        ends[code] += 1
+        at = np.int64(codes[i])
+        placed[ends[at]] = groups[i]
+        ends[at] += 1
     start = 0
     for code in range(len(ends)):
         for i in range(start, ends[code]):

@@ -27,6 +27,7 @@ from sfumato.anonymization.axes import published_groups
 from sfumato.anonymization.linkable import ROOM, EventSpace, require_countable
 from sfumato.anonymization.problem import Problem, Solution
 from sfumato.budget import Budget
+from sfumato.engines.results import ClassSizes
 from sfumato.errors import ParameterError, spell
 from sfumato.privacy import KAnonymity, compile_rules
 from sfumato.relational.histories import NOBODY, Histories, Part
@@ -82,7 +83,7 @@ def blur(
     for part in events:
         lengths += np.bincount(part.person[part.person >= 0], minlength=histories.persons)
     m = None if m is None else min(m, int(lengths.max(initial=0)))
-    require_countable(lengths, m)
+    require_countable(ClassSizes.of_counts(lengths), m)
     own = histories.own
     classes = _own_classes(problems[own.name], own, k, bool(events))
     rows = _Rows.read(histories, problems)

@@ -19,6 +19,7 @@ import numpy as np
 
 from sfumato.anonymization.linkable import require_countable
 from sfumato.budget import Budget
+from sfumato.engines.results import ClassSizes
 from sfumato.errors import ParameterError
 from sfumato.hierarchy import read_folder
 from sfumato.relational.description import Dataset, dataset
@@ -121,7 +122,7 @@ def attack(
         lengths = np.zeros(theirs.persons, dtype=np.int64)
         for part in theirs.events:
             lengths += np.bincount(part.person[part.person >= 0], minlength=theirs.persons)
-        require_countable(lengths, 1 if most is None else most)
+        require_countable(ClassSizes.of_counts(lengths), 1 if most is None else most)
         counted = _counted(mine, theirs, _readings(mine, theirs, hierarchies), k, most, budget)
     return TablesAttack(
         release=text,

@@ -17,6 +17,7 @@ import numpy as np
 
 from sfumato.anonymization.linkable import require_countable
 from sfumato.budget import Budget
+from sfumato.engines.results import ClassSizes
 from sfumato.errors import ColumnError
 from sfumato.hierarchy.labels import as_text
 from sfumato.release.promise import Finding
@@ -156,7 +157,7 @@ class LinkedTables:
         own, histories, lost = self._read(tables, budget)
         lengths = np.array([len(rows) for rows in histories.values()], dtype=np.int64)
         most = None if self.m is None else min(self.m, int(lengths.max(initial=0)))
-        require_countable(lengths, most)
+        require_countable(ClassSizes.of_counts(lengths), most)
         support: Counter[Any] = Counter()
         items: dict[Any, int] = {}
         for person, mine in own.items():
