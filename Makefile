@@ -13,7 +13,7 @@ BUDGET ?= 1h
 # Tests start hundreds of programs: what was compiled once is kept.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test check style types examples docs packages slow fuzz bench dist clean
+.PHONY: help demo test check style types examples docs packages slow fuzz bench papers dist clean
 
 help:
 	@echo "make demo    first result on a synthetic hospital"
@@ -23,6 +23,7 @@ help:
 	@echo "make slow    long statistical tests"
 	@echo "make fuzz    new random examples for MINUTES=10, in all rooms or ROOM=tables"
 	@echo "make bench   speed against other tools, as ratios; BUDGET=30m limits its time"
+	@echo "make papers  tables and figures of the papers again, on their pages; QUICK=--quick for a part"
 	@echo "make dist    wheel and source archive, tried in an environment of their own"
 
 # what `make demo` needs: the package and its pictures
@@ -69,6 +70,9 @@ fuzz: $(READY)
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks --budget $(BUDGET) $(BENCH)
+
+papers: $(READY)
+	@for name in $$($(BIN)/python -c "from sfumato.papers import PAPERS; print(*PAPERS)"); do $(BIN)/sfumato paper $$name $(QUICK) || exit; done
 
 dist:
 	@scripts/dist $(PYTHON)

@@ -24,7 +24,7 @@ from sfumato.budget import parse_time
 from sfumato.errors import ParameterError
 
 BENCHMARKS = (
-    "privacy_models", "recoding_papers", "encoding", "masking", "secure", "workbench",
+    "privacy_models", "encoding", "masking", "secure", "workbench",
     "class_sizes", "joint", "population", "secure_models", "cells", "recoding", "finding",
 )  # fmt: skip
 """All of them, shorter ones first."""

@@ -1,22 +1,19 @@
-"""Figures 12 and 13 of Park & Shim again, ARX's example, a million rows, and many columns.
+"""Stars: ARX's example, a million rows, and many columns.
 
-Cells that each algorithm stars, lower bounds, and CPU seconds of one run each, all warm. The peer
-of the direct approximation is the same walk over patterns with polars group-bys: it must end with
-the same number of stars. No package on PyPI stars single cells for k-anonymity; ARX, which does,
-is a Java program and is not run here: its share of stars and its seconds are quoted as known.
+CPU seconds are of one run each, all warm. The peer of the direct approximation is the same walk
+over patterns with polars group-bys: it must end with the same number of stars. No package on PyPI
+stars single cells for k-anonymity; ARX, which does, is a Java program and is not run here: its
+share of stars and its seconds are quoted as known.
 
-``python -m benchmarks.cells`` measures everything (some ten minutes); ``--figures`` only what the
-figures show, ``--large`` only the million rows and the many columns.
+``python -m benchmarks.cells`` measures everything; ``--large`` only the million rows and the many
+columns.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,130 +26,19 @@ from benchmarks.census import census_file
 from benchmarks.runner import compare, report
 from sfumato import datasets
 
-__all__ = ["FIGURES", "main"]
+__all__ = ["main"]
 
-FIGURES = Path(__file__).parents[1] / "docs" / "figures" / "cells.json"
-KS = (2, 4, 8, 16, 32, 64, 128)
-ADULT = (
-    "age", "workclass", "education", "marital-status", "occupation", "race", "sex",
-    "native-country", "income",
-)  # fmt: skip
-CENSUS = (
-    "age", "class of worker", "education", "marital stat", "major occupation code", "race", "sex",
-    "country of birth self", "income",
-)  # fmt: skip
 NINE = (
     "age", "class_of_worker", "education", "marital_status", "occupation", "race", "sex",
     "citizenship", "industry",
 )  # fmt: skip
 
 
-def coded(frame: pl.DataFrame, columns: tuple[str, ...]) -> Any:
-    """Columns as ranks."""
-    ranks = [frame[name].rank("dense").to_numpy() - 1 for name in columns]
-    return np.ascontiguousarray(np.stack(ranks, axis=1).astype(np.int32))
+def adult() -> Any:
+    """Nine columns of Adult as ranks."""
+    from sfumato.papers.park_shim import coded
 
-
-def adult(years: int = 1) -> Any:
-    """Adult without missing values, age in steps of so many years."""
-    frame = pl.read_parquet(datasets.path("adult_all")).drop_nulls()
-    frame = frame.rename({frame.columns[-1]: "income"})
-    return coded(frame.with_columns(pl.col("age") // years), ADULT)
-
-
-def letter() -> Any:
-    """The first nine attributes of Letter."""
-    frame = pl.read_parquet(datasets.path("letter"))
-    return coded(frame, tuple(frame.columns[1:10]))
-
-
-def census() -> Any:
-    """The columns of Adult in Census-income (its test part), without missing values."""
-    frame = pl.read_parquet(datasets.path("census_income_kdd_test"))
-    frame = frame.rename({frame.columns[-1]: "income"}).select(CENSUS).drop_nulls()
-    return coded(frame, CENSUS)
-
-
-def measured(codes: Any, k: int) -> dict[str, Any]:
-    """Stars and CPU seconds of every algorithm and bound.
-
-    DR+ is what a release does: DR, the ascent to the linear-programming bound, the search that
-    begins where it points to. Its seconds are those of all three; those of LP are the ascent's and
-    the proof's.
-    """
-    from sfumato.anonymization.cells.bounds import ascent, lower_bound
-    from sfumato.anonymization.cells.direct import approx_dr, opt_lb
-    from sfumato.anonymization.cells.paper import approx_cf, approx_fq, approx_gr
-    from sfumato.anonymization.cells.patterns import patterns_of
-    from sfumato.anonymization.cells.search import improved
-    from sfumato.anonymization.cells.table import PRICE_UNIT, table_of_codes
-    from sfumato.budget import Budget
-
-    table, budget = table_of_codes(codes, k), Budget()
-    patterns = patterns_of(table)
-    found: dict[str, Any] = {"k": k, "columns": codes.shape[1], "cells": int(codes.size)}
-
-    def run(name: str, call: Callable[[], Any]) -> Any:
-        begin = time.process_time()
-        answer = call()
-        found[f"{name} s"] = round(time.process_time() - begin, 3)
-        return answer
-
-    first: Any = None
-    for name, call in {
-        "GR": lambda: approx_gr(table, patterns),
-        "FQ": lambda: approx_fq(table),
-        "CF": lambda: approx_cf(table),
-        "CF-1.8": lambda: approx_cf(table, 1.8),
-        "DR": lambda: approx_dr(table, patterns),
-    }.items():
-        first = run(name, call)
-        assert first.sizes().min() >= k
-        found[name] = int(first.cost(table))
-    least = run("OPT-LB", lambda: opt_lb(table, patterns))
-    dual = run("ascent", lambda: ascent(table, patterns, least, first, "auto", budget))
-    best = run("search", lambda: improved(table, patterns, first, "local", 0, budget, dual))
-    assert best.sizes().min() >= k
-    facts = (table, patterns, "auto", least, dual, best, budget)
-    bound = run("proof", lambda: lower_bound(*facts))
-    found["DR+"] = int(best.cost(table))
-    found["OPT-LB"] = bound.all["opt-lb"] // PRICE_UNIT
-    found["LP"] = max(bound.all.values()) // PRICE_UNIT
-    ascent_s, search_s = found.pop("ascent s"), found.pop("search s")
-    found["DR+ s"] = round(found["DR s"] + ascent_s + search_s, 3)
-    found["LP s"] = round(ascent_s + found.pop("proof s"), 3)
-    return found
-
-
-def code_digest() -> str:
-    """A digest of the code measured: figures are those of one version."""
-    from sfumato.anonymization.cells import method
-
-    room = Path(method.__file__).parent
-    parts = [path.read_bytes() for path in sorted(room.glob("*.py"))]
-    return hashlib.sha256(b"".join(parts)).hexdigest()[:16]
-
-
-def figures() -> None:
-    """Measure figures 12 and 13; what was measured of the same code before is kept."""
-    tables = {
-        "Adult": adult(), "Adult, age in decades": adult(10), "Letter": letter(),
-        "Census-income": census(),
-    }  # fmt: skip
-    measured(tables["Letter"][:500], 3)
-    code = code_digest()
-    known = json.loads(FIGURES.read_text()) if FIGURES.exists() else []
-    lines = [line for line in known if line.get("code") == code]
-    done = {(line["figure"], line["data"], line["k"], line["columns"]) for line in lines}
-    asked = [(12, name, codes, k) for k in KS for name, codes in tables.items()]
-    asked += [(13, "Adult", tables["Adult"][:, :width], 4) for width in range(3, 10)]
-    for figure, name, codes, k in asked:
-        if (figure, name, k, codes.shape[1]) in done:
-            continue
-        facts = {"figure": figure, "data": name, "rows": len(codes), "code": code}
-        lines.append({**facts, **measured(codes, k)})
-        FIGURES.write_text(json.dumps(lines, indent=1) + "\n")
-        print(lines[-1], flush=True)
+    return coded("Adult")
 
 
 def by_group_bys(codes: Any, k: int) -> int:
@@ -229,10 +115,9 @@ def large() -> dict[str, Any]:
     codes, random = adult(), np.random.default_rng(0)
     one, other = random.integers(0, len(codes), (2, 1_000_000))
     mixed = np.where(random.random((1_000_000, 9)) < 0.8, codes[one], codes[other])
-    people = pa.table({name: mixed[:, c] for c, name in enumerate(ADULT)})
+    people = pa.table({name: mixed[:, c] for c, name in enumerate(NINE)})
     wide = pl.read_parquet(census_file(1_000_000))
     forest = pl.read_parquet(datasets.path("covtype")).sample(20_000, seed=1)
-    measured(codes[:2_000], 5)
     released(wide[:300].to_arrow())
     return {
         **_named("like Adult, 1,000,000 x 9", released(people)),
@@ -281,9 +166,6 @@ def _held(what: str) -> int:
 
 def main() -> None:
     """Run what was asked for."""
-    if "--figures" in sys.argv:
-        figures()
-        return
     facts = large()
     if "--large" in sys.argv:
         return
@@ -292,7 +174,6 @@ def main() -> None:
         "cells", comparisons(), data="Adult 45,222 x 9", versions={"polars": pl.__version__},
         facts=facts,
     )  # fmt: skip
-    figures()
 
 
 if __name__ == "__main__":

@@ -1,12 +1,10 @@
-"""Joint models: the paper's experiments on public data, leakage, exact fits, scale, and peers.
+"""Joint models: leakage, exact fits, scale, and peers.
 
-    python -m benchmarks.joint                       # everything, about ten minutes of CPU
+    python -m benchmarks.joint
     python -m benchmarks.joint --only peers,leakage
-    python -m benchmarks.joint --only evaluation --splits 20
 
-Prints tables and writes ``.benchmarks/joint-measured.json``, from which
-``docs/figures/joint_figures.py`` draws. Seconds are CPU seconds of this process and its
-children unless they say wall.
+Prints tables and writes ``.benchmarks/joint-measured.json``. Seconds are CPU seconds of this
+process and its children unless they say wall.
 """
 
 from __future__ import annotations
@@ -36,12 +34,10 @@ from benchmarks.runner import RESULTS, Comparison, compare, report
 from sfumato.joint import (
     Agreement,
     Category,
-    Evaluation,
     Number,
     Outcome,
     Projection,
     concordance,
-    evaluate,
     fit_cox,
     fit_shares,
     fit_svm,
@@ -58,7 +54,7 @@ from sfumato.secure import make_keys
 ROOT = Path(__file__).resolve().parents[1]
 PACKAGES = ("numpy", "numba", "scipy", "scikit-learn", "scikit-survival", "lifelines")
 VERSIONS = {"python": platform.python_version(), **{name: version(name) for name in PACKAGES}}
-PARTS = ("peers", "leakage", "exact", "scale", "evaluation", "tuned", "cells")
+PARTS = ("peers", "leakage", "exact", "scale")
 
 
 def main() -> None:
@@ -294,98 +290,6 @@ def _million(rows: int) -> tuple[pa.Table, Agreement]:
     data["e"] = ((rng.random(rows) < 0.6) & (data["t"] < 3000)).astype(np.int8)
     outcome = Outcome(time="t", event="e", time_max=3000, horizon=730)
     return pa.table(data), Agreement("big", tuple(columns), outcome, Projection("s", 49))
-
-
-def measure_evaluation(splits: int) -> list[dict[str, Any]]:
-    """Figures 2 to 5: Gaussian B as in the paper, a new one for every split."""
-    found = []
-    for name in ("lung", "whas500", "gbsg2", "veteran", "flchain"):
-        one = study(name, matrix="gaussian")
-        sweep = tuple(range(1, one.agreement.encoded))
-        for train in (0.2, 0.4, 0.6, 0.8):
-            before = cpu()
-            done = evaluate(
-                one.encoded,
-                *one.outcome,
-                one.institution,
-                one.agreement,
-                horizon=one.horizon,
-                train=train,
-                splits=splits,
-                dimensions=sweep if train == 0.4 else sweep[-1:],
-            )
-            found.append(_kept(name, "paper", done, cpu() - before))
-            _print(found[-1])
-    return found
-
-
-def measure_tuned(splits: int) -> list[dict[str, Any]]:
-    """m̄ = n-1 with orthonormal B chosen among 20 and penalties by cross-validation."""
-    found = []
-    for name in ("lung", "gbsg2"):
-        one = study(name, matrix="orthonormal")
-        for rounding in (0.0, "safe"):
-            before = cpu()
-            done = evaluate(
-                one.encoded,
-                *one.outcome,
-                one.institution,
-                one.agreement,
-                horizon=one.horizon,
-                splits=splits,
-                rounding=rounding,  # type: ignore[arg-type]
-                penalty=None,
-                candidates=20,
-            )
-            found.append(_kept(name, "tuned", done, cpu() - before))
-            _print(found[-1])
-    return found
-
-
-def measure_cells(splits: int) -> list[dict[str, Any]]:
-    """Lung with m̄ = 2, B chosen among 100, and no cell of any row certain."""
-    lung = study("lung", matrix="orthonormal")
-    before = cpu()
-    done = evaluate(
-        lung.encoded,
-        *lung.outcome,
-        lung.institution,
-        lung.agreement,
-        horizon=lung.horizon,
-        splits=splits,
-        dimensions=(2,),
-        rounding="safe",
-        protect="cells",
-        penalty=0.3,
-        candidates=100,
-    )
-    found = [_kept("lung", "cells", done, cpu() - before)]
-    _print(found[0])
-    return found
-
-
-def _kept(name: str, setting: str, done: Evaluation, seconds: float) -> dict[str, Any]:
-    plain = done.to_dict()
-    for entry, model in zip(plain["models"], done.models, strict=True):
-        if model.model == "pooled" or model is done.private:
-            entry["runs"] = model.runs.round(4).tolist()
-    return {"study": name, "setting": setting, "seconds": seconds, **plain}
-
-
-def _print(entry: dict[str, Any]) -> None:
-    print(
-        f"{entry['study']} {entry['setting']} train {entry['train']:.0%} rounding "
-        f"{entry['rounding']} {entry['splits']} splits, {entry['seconds']:.1f} s CPU"
-    )
-    for model in entry["models"]:
-        cells = [
-            f"{model[key]:.3f} ± {model[key + '_sd']:.3f}"
-            if model[key] is not None
-            else "      –      "
-            for key in ("svm_auc", "cox_auc", "concordance")
-        ]
-        print(f"  {model['model']:14s} SVM AUC {cells[0]}  Cox AUC {cells[1]}  c {cells[2]}")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
-"""Masking: times of the paper's experiments, and streams of a hundred million rows in one pass.
+"""Masking and keys of streams: a hundred million rows in one pass.
 
-The paper's own times (a machine of 2007) stand beside ours; column counts must be those of the
-paper or better. Streams run in a process of their own, so that the growth of its memory is theirs,
+Streams run in a process of their own, so that the growth of its memory is theirs,
 and what producing the batches costs is measured apart and taken off.
 
 ``python -m benchmarks.masking`` runs all of it; ``--stream key`` or ``--stream mask`` one stream.
@@ -22,8 +21,7 @@ import numpy as np
 import pyarrow as pa
 
 import sfumato as sf
-from benchmarks.runner import measure, report
-from benchmarks.tables import adult, covtype
+from benchmarks.runner import report
 
 __all__ = ["main"]
 
@@ -31,34 +29,6 @@ STREAM = 100_000_000
 BATCH = 131_072
 KINDS = 64
 """Different record batches that the stream repeats, so that producing them costs little."""
-
-
-def masks() -> dict[str, Any]:
-    """Columns kept and CPU seconds, encoding included."""
-    small, large = adult(), covtype()
-    tasks: list[tuple[str, pa.Table, dict[str, Any], int]] = [
-        ("Adult, 0.5-distinct", small, {"measure": "distinct", "beta": 0.5}, 12),
-        ("Adult, 0.8-separation", small, {"measure": "separation", "beta": 0.8}, 5),
-        ("covtype, 0.8-separation", large, {"measure": "separation", "beta": 0.8}, 38),
-        ("covtype, 0.8-separation, 50,000 pairs", large,
-         {"measure": "separation", "beta": 0.8, "sample": 50_000}, 37),
-        ("covtype, 0.5-distinct, 50,000 rows", large,
-         {"measure": "distinct", "beta": 0.5, "sample": 50_000}, 46),
-    ]  # fmt: skip
-    facts: dict[str, Any] = {}
-    sf.mask(small, measure="separation", beta=0.8)
-    sf.mask(small, measure="distinct", beta=0.8)
-    for name, table, asked, at_least in tasks:
-        found, taken = measure(lambda t=table, a=asked: sf.mask(t, explain=False, **a))
-        kept = len(found.details["published"])
-        assert kept >= at_least, f"{name}: {kept} columns kept, the paper keeps {at_least}"
-        facts[name] = {"kept": kept, "paper": at_least, "cpu": round(taken.cpu, 3)}
-    for name, table, asked, _ in tasks[:2]:
-        found, taken = measure(lambda t=table, a=asked: sf.mask(t, proven=True, **a))
-        assert found.details["proven_optimum"]
-        kept = len(found.details["published"])
-        facts[f"{name}, proven optimum"] = {"kept": kept, "cpu": round(taken.cpu, 3)}
-    return facts
 
 
 def batches(rows: int) -> Iterator[pa.RecordBatch]:
@@ -123,7 +93,7 @@ def main() -> None:
     if options.stream is not None:
         print(json.dumps(stream(options.stream, options.rows)))
         return
-    facts = masks()
+    facts: dict[str, Any] = {}
     for what in ("key", "mask"):
         asked = [sys.executable, "-m", "benchmarks.masking", "--stream", what]
         done = subprocess.run(
@@ -131,7 +101,7 @@ def main() -> None:
         )
         facts[f"stream through {what}"] = json.loads(done.stdout.splitlines()[-1])
     versions = {"pyarrow": pa.__version__, "numpy": np.__version__}
-    report("masking", [], data="Adult, covtype and a stream", versions=versions, facts=facts)
+    report("masking", [], data="a stream", versions=versions, facts=facts)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""One-dimensional anonymizers, sampled quantiles and the join attack, and figures 4 to 6 again.
+"""One-dimensional anonymizers, sampled quantiles and the join attack.
 
 Peers: pandas' ``qcut`` for quantiles, the paper's own recursion (appendix B, compiled) for the
 dynamic programs, and DuckDB's range join for the attack; all must give the same answer. The sampled
@@ -14,7 +14,6 @@ import resource
 import subprocess
 import sys
 import time
-from collections.abc import Callable
 from typing import Any
 
 import numba
@@ -213,33 +212,6 @@ def sampled() -> dict[str, float]:
     }
 
 
-def figures() -> dict[str, list[tuple[int, float]]]:
-    """Figures 4 to 6: CPU seconds against rows, columns and groups."""
-    from sfumato.kernels.sorted_groups import quantile_mask
-
-    random = np.random.default_rng(5)
-    column = random.normal(size=250_000)
-
-    def seconds(call: Callable[[], Any]) -> float:
-        best = np.inf
-        for _ in range(5):
-            started = time.process_time()
-            call()
-            best = min(best, time.process_time() - started)
-        return best
-
-    rows = range(25_000, 250_001, 25_000)
-    groups = (2, 5, 10, 25, 50, 100, 200, 300, 400, 500)
-    return {
-        "rows": [(n, seconds(lambda n=n: quantile_mask(column[:n], n // 25))) for n in rows],
-        "columns": [
-            (m, seconds(lambda m=m: [quantile_mask(column, 10_000) for _ in range(m)]))
-            for m in range(1, 11)
-        ],
-        "groups": [(b, seconds(lambda b=b: quantile_mask(column, 250_000 // b))) for b in groups],
-    }
-
-
 def main() -> None:
     """Run everything."""
     import duckdb
@@ -264,7 +236,7 @@ def main() -> None:
         comparisons,
         data="generated values",
         versions={"numpy": np.__version__, "pandas": pd.__version__, "duckdb": duckdb.__version__},
-        facts={"sampled quantiles": stream, "figures 4 to 6": figures()},
+        facts={"sampled quantiles": stream},
     )
 
 

@@ -195,3 +195,39 @@ def test_sampled_pruning_agrees_on_adult():
     for method in ("pruned", "iterative"):
         found = sf.minimal_keys(table, measure="separation", beta=0.999, method=method)
         assert found.keys == exact.keys
+
+
+def test_the_border_of_one_sample_is_where_the_next_begins():
+    from sfumato.quasi.lattice import levelwise
+
+    keys = [{0, 1}, {1, 2, 3}]
+    asked = []
+
+    def good(columns):
+        asked.append(columns)
+        return any(key <= set(columns) for key in keys)
+
+    border = ((0,), (1, 2))  # sizes differ, and (0, 1) is reached before (0, 1, 2)
+    found = levelwise(4, good, None, sf.Budget(), border=border)
+    assert found.sets == ((0, 1), (1, 2, 3))
+    assert found.complete
+    assert all(0 in columns or {1, 2} <= set(columns) for columns in asked)
+    assert len(asked) == len(set(asked))
+    assert not levelwise(4, good, 2, sf.Budget(), border=border).complete
+
+
+@pytest.mark.parametrize("samples", [[10], [0.02, 0.2], [10, 100, 400], [1.0]])
+def test_samples_change_where_the_search_begins_and_not_what_it_finds(samples):
+    table = sf.table(adult()).exclude(["education-num", "capital-loss", "relationship", "race"])
+    exact = sf.minimal_keys(table)
+    found = sf.minimal_keys(table, method="iterative", samples=samples)
+    assert found.keys == exact.keys
+    assert any("where the search began" in note for note in found.notes)
+
+
+@pytest.mark.parametrize("samples", [[], [0], [-5], [float("nan")]])
+def test_sizes_of_samples_are_checked(samples):
+    with pytest.raises(ParameterError, match="positive"):
+        sf.minimal_keys(adult(), method="iterative", samples=samples)
+    with pytest.raises(ParameterError, match="iterative"):
+        sf.minimal_keys(adult(), samples=[0.1])

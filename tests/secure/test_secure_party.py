@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import threading
 
 import pyarrow as pa
@@ -102,3 +103,58 @@ def test_mistakes_are_told_before_anybody_is_met(call, error, told):
 def test_meetings_that_cannot_be(given, told):
     with pytest.raises(ParameterError, match=told):
         secure.Meeting("bob", **given)
+
+
+P60 = 2**60 - 93
+
+
+@pytest.mark.parametrize(
+    ("settings", "error"),
+    [
+        ({"modulus": P60, "bits": 13, "terms": 4}, 0.00443),
+        ({"modulus": P60, "bits": 10, "terms": 5}, 0.00183),
+        ({"modulus": P60, "bits": 10, "terms": 2, "precision": 8}, 0.05),
+        ({"modulus": P60, "bits": 10, "terms": 5, "backend": "paillier"}, 0.00183),
+        ({"bits": 20}, 3e-5),
+    ],
+)
+def test_logarithms_in_the_setting_of_the_paper(settings, error):
+    def side(session):
+        mine = [500, 7] if session.is_alice else [500, 9]
+        return secure.log_of_sums(mine, peer=session, **settings).found
+
+    alice, bob = secure.together(side, side)
+    assert alice == bob
+    assert alice.base == "e"
+    assert alice.error <= error
+    assert alice.logarithms == pytest.approx([math.log(1000), math.log(16)], abs=alice.error)
+
+
+def test_the_quick_logarithm_is_of_base_two():
+    def side(session):
+        mine = [500, 7] if session.is_alice else [500, 9]
+        return secure.log_of_sums(mine, peer=session, quick=True, bits=12).found
+
+    alice, _ = secure.together(side, side)
+    assert (alice.base, alice.error) == ("2", 0.0745)
+    assert alice.logarithms == pytest.approx([math.log2(1000), 4], abs=0.0745)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"modulus": 10}, "odd modulus"),
+        ({"modulus": -3}, "odd modulus"),
+        ({"bits": 1}, "2 to 40 bits"),
+        ({"bits": 41}, "2 to 40 bits"),
+        ({"dual": True, "terms": 3}, "one setting"),
+        ({"quick": True, "terms": 3}, "no polynomial"),
+        ({"bits": 8}, "Use 1 to 127"),
+    ],
+)
+def test_settings_that_do_not_go_together(settings, words):
+    def side(session):
+        return secure.log_of_sums([200], peer=session, **settings)
+
+    with pytest.raises(ParameterError, match=words):
+        secure.together(side, side)

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cli_tools import sfumato
 from samples import sample_path
 from sfumato.errors import (
     ColumnError,
@@ -406,3 +407,25 @@ def test_a_release_is_compared_with_its_original_whatever_stands_for_a_class(tmp
     assert again.certainty_penalty == pytest.approx(rounded.utility["ncp"])
     with pytest.raises(ParameterError, match="no certificate lies beside"):
         compare(people, people)
+
+
+def test_a_release_is_judged_under_weights_and_a_target(tmp_path):
+    from sfumato.utility import compare
+
+    sexes = ["f", "m", "f", "m"]
+    people = pa.table({"age": [20, 25, 30, 60], "sex": sexes, "ill": ["a", "a", "b", "b"]})
+    ranges = ["[20, 26)", "[20, 26)", "[25, 61)", "[25, 61)"]
+    shown = pa.table({"age": ranges, "sex": sexes})
+    only = {"age": 2.0, "sex": 0.0}
+    cost = compare(shown, people, qi=["age", "sex"], weights=only, target="ill")
+    assert cost.weighted_discernibility == 2 * (2**2 + 2**2)
+    assert cost.weighted_discernibility_overlapping == 2 * 4 * 4  # both ranges hold 25
+    assert cost.majority_penalty == 0.0
+    assert compare(shown, people, qi=["sex"], target="ill").majority_penalty == 0.5
+    pq.write_table(people, tmp_path / "people.parquet")
+    pq.write_table(shown, tmp_path / "shown.parquet")
+    asked = ["--of", tmp_path / "people.parquet", "--qi", "age,sex", "--weights", "age=2,sex=0"]
+    done = sfumato("utility", tmp_path / "shown.parquet", *asked, "--target", "ill", "--json")
+    assert {**done.json, "stays_at_home": 0} == {**cost.to_dict(), "stays_at_home": 0}
+    lost = sfumato("utility", tmp_path / "shown.parquet", *asked, "--target", "sick")
+    assert (lost.code, "sick" in lost.err) == (2, True)

@@ -194,6 +194,25 @@ def view_fit(fitted: Any) -> RenderableType:
     return "\n".join([*lines, f"Written to {fitted.path}."])
 
 
+def view_evaluation(found: Any) -> RenderableType:
+    """Private, pooled and single models, mean and standard deviation over the splits."""
+    from rich.table import Table
+
+    told = f"{found.splits} splits, {found.train:.0%} of {found.rows:,} rows for training"
+    lines = Table(title=told, title_justify="left")
+    lines.add_column("model")
+    for heading in ("SVM, AUC", "Cox, AUC", "Cox, concordance"):
+        lines.add_column(heading, justify="right")
+    for model in found.models:
+        lines.add_row(
+            model.model,
+            f"{model.svm_auc:.3f} ± {model.svm_auc_sd:.3f}",
+            f"{model.cox_auc:.3f} ± {model.cox_auc_sd:.3f}",
+            f"{model.concordance:.3f} ± {model.concordance_sd:.3f}",
+        )
+    return lines
+
+
 def view_scores(found: Any) -> RenderableType:
     """The first scores."""
     from rich.table import Table

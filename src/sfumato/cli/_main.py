@@ -62,6 +62,7 @@ VERBS = (
     Verb("report", "report", PROVE, "One page to look at: who can be found, and what to do."),
     Verb("serve", "serve", PROVE, "The workbench in your browser, on this machine only."),
     Verb("datasets", "datasets", HELPERS, "Public tables to try things on, as files."),
+    Verb("paper", "paper", HELPERS, "The tables and figures of a paper, done again."),
     Verb("demo-data", "demo_data", HELPERS, "Make a synthetic hospital table to try things on."),
 )
 

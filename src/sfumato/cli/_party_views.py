@@ -43,7 +43,8 @@ def view_categories(told: ToldCategories) -> RenderableType:
 def view_logarithms(outcome: Outcome[Logarithms]) -> RenderableType:
     """One line each."""
     found = outcome.found
-    lines = [f"ln of sum {i}: {value:.6f}" for i, value in enumerate(found.logarithms, 1)]
+    name = "ln" if found.base == "e" else "log2"
+    lines = [f"{name} of sum {i}: {value:.6f}" for i, value in enumerate(found.logarithms, 1)]
     bound = f"Each is off by at most {_rounded_up(found.error)}."
     return _with_costs(outcome, ["\n".join(lines), bound])
 

@@ -16,6 +16,7 @@ from sfumato.cli._joint_views import (
     declared_columns,
     parse_pairs,
     view_agreement,
+    view_evaluation,
     view_fit,
     view_keys,
     view_scores,
@@ -563,6 +564,71 @@ def seeds(
     found = SeedScores(agreed.hash, table.num_rows, scores)
     write_text(target, found.to_json(indent=1) + "\n")
     run.show(found, lambda told: f"{len(told.scores)} matrices scored; written to {target}.")
+
+
+@app.command(
+    epilog=examples(
+        "sfumato joint evaluate A.csv B.csv C.csv -a study.toml --train 0.4 --splits 100"
+    )
+)
+@verb
+def evaluate(
+    run: Run,
+    sources: Annotated[
+        list[str],
+        typer.Argument(metavar="TABLE…", show_default=False, help="A table of each institution."),
+    ],
+    agreement: AgreementFile,
+    train: Annotated[
+        float, typer.Option(metavar="SHARE", help="Share of each institution's rows for training.")
+    ] = 0.4,
+    splits: Annotated[int, typer.Option(min=1, help="How many random splits.")] = 100,
+    dimensions: Annotated[
+        str | None,
+        text("--dimensions", "M,M,…", "Values of m̄; one less than columns if not given."),
+    ] = None,
+    safe: Annotated[
+        bool, typer.Option("--safe", help="Round shares at the step at which nobody is recovered.")
+    ] = False,
+    candidates: Annotated[
+        int, typer.Option(min=1, max=1000, help="Matrices among which the best is chosen.")
+    ] = 1,
+    seed: Annotated[int, typer.Option(help="Of the splits.")] = 0,
+) -> None:
+    """What a joint study would gain, tried on tables that one person may see.
+
+    Private, pooled and single-institution models over random splits, as in Fung et al.: AUC of
+    support vector machines and Cox models, and concordance. Nothing is written.
+    """
+    from sfumato.joint import read_agreement
+    from sfumato.joint.validation import evaluate_tables
+
+    names = [Path(source).stem for source in sources]
+    if len(set(names)) < len(names):
+        raise ParameterError(
+            "two tables have the same name", remedy="Name each file after its institution."
+        )
+    found = evaluate_tables(
+        {name: run.open(source) for name, source in zip(names, sources, strict=True)},
+        read_agreement(require_file(agreement, "the agreement")),
+        train=train,
+        splits=splits,
+        dimensions=None if dimensions is None else _whole_numbers(dimensions),
+        rounding="safe" if safe else 0.0,
+        candidates=candidates,
+        seed=seed,
+        budget=run.budget,
+    )
+    run.show(found, view_evaluation)
+
+
+def _whole_numbers(given: str) -> list[int]:
+    try:
+        return [int(number) for number in given.split(",")]
+    except ValueError as error:
+        raise ParameterError(
+            "values of m̄ are whole numbers", remedy="For example --dimensions 1,2,3."
+        ) from error
 
 
 @app.command(epilog=examples("sfumato joint choose *.seeds.json -a study.toml -o study-final.toml"))

@@ -19,6 +19,7 @@ from sfumato.cli._options import (
     new_app,
 )
 from sfumato.cli._running import Run, table_verb
+from sfumato.errors import ParameterError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -67,6 +68,14 @@ def keys(
             metavar="SHARE", help="Probability with which pruning by samples may lose a set."
         ),
     ] = 0.01,
+    samples: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE,SIZE,…",
+            show_default=False,
+            help="Samples of --method iterative, growing: shares of the rows up to 1, rows above.",
+        ),
+    ] = None,
     seed: Seed = 0,
 ) -> None:
     """All minimal sets of columns that tell people apart.
@@ -85,11 +94,21 @@ def keys(
         method=method.value,
         expand=expand,
         delta=delta,
+        samples=None if samples is None else _sizes(samples),
         seed=seed,
         person=person,
         budget=run.budget,
     )
     run.show(found, view)
+
+
+def _sizes(given: str) -> list[float]:
+    try:
+        return [float(size) for size in given.split(",")]
+    except ValueError as error:
+        raise ParameterError(
+            "the sizes of samples are numbers", remedy="For example --samples 0.01,0.1."
+        ) from error
 
 
 def view(found: MinimalKeys) -> RenderableType:

@@ -63,6 +63,9 @@ class Score(StrEnum):
     stirling = "stirling"
 
 
+_PAPER = "As in Ryger, Kardes & Wright"
+
+
 def _file(name: str, help: str) -> Any:
     return option(_MEETING, name, metavar="FILE", help=help)
 
@@ -259,6 +262,29 @@ def log(
             "protocol is caught, and learns at most one bit.",
         ),
     ] = False,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="The quick base-two logarithm, off by 0.0745 at most.")
+    ] = False,
+    modulus: Annotated[
+        int | None,
+        option(_PAPER, "--modulus", metavar="M", help="Compute modulo this odd number."),
+    ] = None,
+    bits: Annotated[
+        int | None, option(_PAPER, "--bits", metavar="N", help="Every sum is below 2^N.")
+    ] = None,
+    terms: Annotated[
+        int | None, option(_PAPER, "--terms", metavar="K", help="Terms of the series.")
+    ] = None,
+    precision: Annotated[
+        int | None, option(_PAPER, "--precision", metavar="BITS", help="Bits of ε.")
+    ] = None,
+    backend: Annotated[
+        str,
+        typer.Option(
+            help="How the polynomial is evaluated: ot, or paillier as in the paper.",
+            rich_help_panel=_PAPER,
+        ),
+    ] = "ot",
 ) -> None:
     """Natural logarithms of sums of which each side knows one part.
 
@@ -267,7 +293,21 @@ def log(
     from sfumato.secure import log_of_sums
 
     peer = meeting.meeting(run)
-    outcome = written.after(run, peer, lambda: log_of_sums(number, peer=peer, dual=dual))
+    outcome = written.after(
+        run,
+        peer,
+        lambda: log_of_sums(
+            number,
+            peer=peer,
+            dual=dual,
+            quick=quick,
+            modulus=modulus,
+            bits=bits,
+            terms=terms,
+            precision=precision,
+            backend=backend,
+        ),
+    )
     run.show(outcome, view_logarithms)
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sfumato.cli._options import examples, new_app, split_columns
+from sfumato.cli._options import examples, new_app, parse_weights, split_columns
 from sfumato.cli._running import Run, table_verb
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ app = new_app()
     epilog=examples(
         "sfumato utility release.csv --of people.csv",
         "sfumato utility release.csv --of people.csv --qi age,sex,zip --row-key id",
+        "sfumato utility release.csv --of people.csv --weights age=2,zip=0 --target diagnosis",
     )
 )
 @table_verb
@@ -53,6 +54,22 @@ def utility(
             metavar="FOLDER", show_default=False, help="The trees that the release was made with."
         ),
     ] = None,
+    weights: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="A=2,B=0.5",
+            show_default=False,
+            help="Importance of the columns, for weighted discernibility; 1 if not given.",
+        ),
+    ] = None,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            show_default=False,
+            help="What is to be predicted: how many rows differ from the majority of their class.",
+        ),
+    ] = None,
 ) -> None:
     """What a release cost: how much its cells tell less than those of the original.
 
@@ -61,8 +78,22 @@ def utility(
     from sfumato.utility.view import compare
 
     names = None if qi is None else split_columns(qi, run.table.columns)
-    found = compare(run.table, run.open(of), qi=names, row_key=row_key, hierarchies=hierarchies)
+    found = compare(
+        run.table,
+        run.open(of),
+        qi=names,
+        row_key=row_key,
+        hierarchies=hierarchies,
+        weights=parse_weights(weights),
+        target=target,
+    )
     run.show(found, view)
+
+
+def _majority(found: Utility) -> list[tuple[str, str]]:
+    if found.majority_penalty is None:
+        return []
+    return [("rows unlike the majority of their class", f"{found.majority_penalty:.1%}")]
 
 
 def view(found: Utility) -> RenderableType:
@@ -84,6 +115,10 @@ def view(found: Utility) -> RenderableType:
         ("entropy lost", f"{found.non_uniform_entropy:.1%}"),
         ("average class size", f"{found.average_class_size:.1f}"),
         ("discernibility", f"{found.discernibility:,}"),
+        ("weighted, by label", f"{found.weighted_discernibility:,.0f}"),
+        ("weighted, by overlap", f"{found.weighted_discernibility_overlapping:,.0f}"),
+        ("general loss", f"{found.general_loss:.4f}"),
+        *_majority(found),
         ("rows left out", f"{found.suppressed_rows:,}"),
         ("cells that tell nothing", f"{found.suppressed_cells:,}"),
     ):

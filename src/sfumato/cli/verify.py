@@ -29,6 +29,7 @@ app = new_app()
         "sfumato verify release.csv --with earlier.csv --row-key patient_id",
         "sfumato verify released/",
         "sfumato verify february.csv --with january.csv --other-rows",
+        "sfumato verify release.csv --boundaries bounds.toml --of people.csv --hierarchies trees",
     )
 )
 @table_verb
@@ -82,7 +83,16 @@ def verify(
             "--row-key",
             metavar="COLUMN",
             show_default=False,
-            help="The column that links the rows of several releases.",
+            help="The column that links the rows of several releases, or those of a release and of "
+            "its table.",
+        ),
+    ] = None,
+    boundaries: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE",
+            show_default=False,
+            help="How far each value may be blurred (TOML); counts cells beyond it, with --of.",
         ),
     ] = None,
     other_rows: Annotated[
@@ -112,13 +122,16 @@ def verify(
         asked["population"] = run.open(asked["population"])
     found = check(
         run.table,
-        certificate=_certificate(run, certificate, bool(set(asked) - {"population"})),
+        certificate=_certificate(
+            run, certificate, bool(set(asked) - {"population"}) or boundaries is not None
+        ),
         signer=signer,
         of=None if of is None else run.open(of),
         hierarchies=hierarchies,
         others=[run.open(other) for other in others or ()],
         row_key=row_key,
         other_rows=other_rows,
+        boundaries=None if boundaries is None else require_file(boundaries, "the boundaries"),
         budget=run.budget,
         **asked,
     )

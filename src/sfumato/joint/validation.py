@@ -30,7 +30,15 @@ from sfumato.joint.agreement import Agreement
 from sfumato.joint.cox import fit_cox, time_groups
 from sfumato.joint.leakage_report import Protect, safe_rounding
 from sfumato.joint.linear_classifiers import fit_svm
-from sfumato.joint.local_data import Encoded, project, round_to, survived
+from sfumato.joint.local_data import (
+    Encoded,
+    encode,
+    encode_outcome,
+    local_rows,
+    project,
+    round_to,
+    survived,
+)
 from sfumato.results import Result
 
 __all__ = [
@@ -43,6 +51,7 @@ __all__ = [
     "concordance",
     "cross_validate",
     "evaluate",
+    "evaluate_tables",
     "price_of_privacy",
     "read_seed_scores",
     "score_seeds",
@@ -429,6 +438,68 @@ def evaluate(
         models=tuple(
             _summary(str(name), size, np.array(done)) for (name, size), done in runs.items()
         ),
+    )
+
+
+def evaluate_tables(
+    tables: Mapping[str, Any],
+    agreement: Agreement,
+    *,
+    train: float = 0.4,
+    splits: int = 100,
+    dimensions: Sequence[int] | None = None,
+    rounding: float | Literal["safe"] = 0.0,
+    candidates: int = 1,
+    seed: int = 0,
+    budget: Budget | None = None,
+) -> Evaluation:
+    """The paper's experiment on tables that one person may see: what a study would gain.
+
+    Parameters
+    ----------
+    tables
+        Rows of each institution by its name; anything `sfumato.table` opens.
+    agreement
+        Columns, outcome and matrix; its outcome must name a horizon.
+    train, splits, dimensions, rounding, candidates, seed
+        As `evaluate` takes them.
+    """
+    if agreement.outcome.horizon is None:
+        raise ParameterError(
+            "the agreement names no horizon, and classes are survival beyond it",
+            remedy="Write horizon = 730 below [outcome], in the unit of the time.",
+        )
+    if len(tables) < 2:
+        raise ParameterError(
+            "there is nothing to compare: one institution only",
+            remedy="Give the table of every institution.",
+        )
+    parts = {name: local_rows(rows, agreement) for name, rows in tables.items()}
+    encoded = [encode(part, agreement, where=name) for name, part in parts.items()]
+    outcomes = [encode_outcome(part, agreement, where=name) for name, part in parts.items()]
+    times = [time for time, _ in outcomes if time is not None]
+    if len(times) < len(outcomes):
+        raise ParameterError(
+            "the agreement is about a label, and the experiment about survival",
+            remedy="Give an agreement whose outcome has a time and an event.",
+        )
+    return evaluate(
+        Encoded(
+            np.concatenate([part.matrix for part in encoded]),
+            np.concatenate([part.options for part in encoded]),
+        ),
+        np.concatenate(times),
+        np.concatenate([event for _, event in outcomes]),
+        np.repeat(list(parts), [part.num_rows for part in parts.values()]),
+        agreement,
+        horizon=agreement.outcome.horizon,
+        train=train,
+        splits=splits,
+        dimensions=dimensions,
+        rounding=rounding,
+        candidates=candidates,
+        seed=seed,
+        budget=budget,
     )
 
 

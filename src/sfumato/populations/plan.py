@@ -406,8 +406,8 @@ def _hand_out_slack(
 class CurvePoint(Result):
     """One number of groups.
 
-    `k` is the smallest group, `error` the measured relative error, `inverse_square` the paper's
-    1/b², `privacy` 1-1/k and `utility` 1-k²/n².
+    `k` is the smallest group, `error` the measured relative error of rows that became the median
+    of their group, `inverse_square` the paper's 1/b², `privacy` 1-1/k and `utility` 1-k²/n².
     """
 
     buckets: int
@@ -464,7 +464,7 @@ def privacy_utility_curve(
     points = []
     for wanted in sorted({b for b in buckets if 1 <= b <= len(x)}):
         groups = kernels.quantile_groups(weights, groups=wanted)
-        image = groups.means(x)[groups.group_of_value]
+        image = x[groups.median_value][groups.group_of_value]  # Definition 9
         error = float((weights * (x - image) ** 2).sum())
         made, k = len(groups.cuts), groups.k
         points.append(

@@ -506,6 +506,7 @@ def levelwise(
     *,
     hopeless: Callable[[Set], bool] | None = None,
     ahead: Callable[[Sequence[Set]], None] | None = None,
+    border: Sequence[Set] = ((),),
 ) -> Minimal:
     """All minimal good sets, level by level, asking one set after the other.
 
@@ -517,9 +518,11 @@ def levelwise(
         A cheap test that may rule a set out before `good` is asked (a sample).
     ahead
         Told of all sets of a level before `good` is asked of each.
+    border
+        Where to begin: every good set contains one of these. No set below them is asked.
     """
     found: list[Set] = []
-    level: list[Set] = [()]
+    level: list[Set] = [columns for columns in border if not columns]
     top = width if max_size is None else min(max_size, width)
     for size in range(top + 1):
         open_sets: list[Set] = []
@@ -535,8 +538,13 @@ def levelwise(
             else:
                 open_sets.append(columns)
         if size == top:
-            return Minimal(in_order(found), top == width or not open_sets)
-        level = _next_level(open_sets, width)
+            ended = not open_sets and all(len(columns) <= top for columns in border)
+            return Minimal(in_order(found), top == width or ended)
+        if () in border:
+            level = _next_level(open_sets, width)
+        else:
+            waiting = [columns for columns in border if len(columns) == size + 1]
+            level = _above_border(open_sets, waiting, found, width)
     return Minimal(in_order(found))
 
 
@@ -550,6 +558,24 @@ def _next_level(open_sets: Sequence[Set], width: int) -> list[Set]:
             if all(part in still for part in combinations(larger, len(columns))):
                 grown.append(larger)
     return grown
+
+
+def _above_border(
+    open_sets: Sequence[Set], waiting: Sequence[Set], found: Sequence[Set], width: int
+) -> list[Set]:
+    """Sets one larger than open ones, and those of the border that waited for their size.
+
+    Subsets of a set need not have been asked here, so those that contain a find are taken out.
+    """
+    grown = {
+        tuple(sorted((*columns, column)))
+        for columns in open_sets
+        for column in range(width)
+        if column not in columns
+    }
+    grown.update(waiting)
+    finds = [frozenset(columns) for columns in found]
+    return sorted(columns for columns in grown if not any(f.issubset(columns) for f in finds))
 
 
 def in_order(sets: Iterable[Set]) -> tuple[Set, ...]:

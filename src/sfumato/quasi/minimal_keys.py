@@ -42,11 +42,11 @@ __all__ = [
     "METHODS",
     "MinimalKeys",
     "Pruner",
-    "iterated_pruner",
     "minimal_hitting_sets",
     "minimal_keys",
     "minimal_keys_by_differences",
     "sample_pruner",
+    "sampled_border",
 ]
 
 
@@ -61,6 +61,8 @@ METHODS = (
 )
 PRUNING_ROWS = 2000
 """Rows or pairs of the sample that `pruned` looks at first."""
+SAMPLES = (0.01, 0.1)
+"""Shares of the rows that `iterative` looks at, one after the other, as in the paper's Figure 2."""
 
 
 @dataclass(frozen=True)
@@ -108,6 +110,7 @@ def minimal_keys(
     method: str = "auto",
     expand: bool = False,
     delta: float = 0.01,
+    samples: Sequence[float] | None = None,
     seed: int = 0,
     person: str | None = None,
     budget: Budget | None = None,
@@ -135,6 +138,9 @@ def minimal_keys(
     person
         Which rows belong to one person: persons are told apart, not rows; sets are then looked
         for level by level, whatever `method` says.
+    samples
+        Of ``iterative``: one sample a level, growing; shares of the rows up to 1, numbers of rows
+        above. None means a hundredth and a tenth of the rows.
 
     Examples
     --------
@@ -149,6 +155,7 @@ def minimal_keys(
     """
     if method not in METHODS:
         raise ParameterError(f"there is no method `{method}`", remedy=did_you_mean(method, METHODS))
+    samples = _checked_samples(samples, method)
     question = KeyQuery(
         measure=measure, beta=None if beta == 1 else beta, max_size=max_size, delta=delta, seed=seed
     )
@@ -174,7 +181,7 @@ def minimal_keys(
     hidden = {other for others in twins.values() for other in others}
     chosen = [at for at in range(len(names)) if at not in hidden]
     codes = everything.select([names[at] for at in chosen])
-    search = _Search(codes, question, budget)
+    search = _Search(codes, question, budget, samples)
     used = search.suited() if method == "auto" else method
     found = search.run(used)
     sets = [tuple(chosen[c] for c in s) for s in found.sets]
@@ -199,6 +206,22 @@ def minimal_keys(
         stopped_by=found.stopped_by,
         notes=(*search.notes, *pulled(opened, everything)),
     )
+
+
+def _checked_samples(samples: Sequence[float] | None, method: str) -> Sequence[float]:
+    if samples is None:
+        return SAMPLES
+    if method != "iterative":
+        raise ParameterError(
+            "only the method `iterative` takes samples",
+            remedy=f"Add {spell('method', 'iterative')}, or leave the samples out.",
+        )
+    if not samples or any(not 0 < size < math.inf for size in samples):
+        raise ParameterError(
+            "the sizes of samples are positive numbers",
+            remedy=f"For example {spell('samples', [0.01, 0.1])}.",
+        )
+    return samples
 
 
 def _keys_there(opened: Table, question: KeyQuery, budget: Budget) -> MinimalKeys:
@@ -271,8 +294,11 @@ def _keys_of_persons(opened: Table, person: str, question: KeyQuery, budget: Bud
 class _Search:
     """One search with its goal; remembers what there is to say about it."""
 
-    def __init__(self, codes: Codes, question: KeyQuery, budget: Budget) -> None:
+    def __init__(
+        self, codes: Codes, question: KeyQuery, budget: Budget, samples: Sequence[float]
+    ) -> None:
         self.codes, self.question, self.budget = codes, question, budget
+        self.samples = samples
         self.notes: list[str] = []
         self.sampled = False
         self.duplicates: int | None = None
@@ -321,20 +347,26 @@ class _Search:
     def _levelwise(self, method: str) -> Minimal:
         codes, question = self.codes, self.question
         random = np.random.default_rng(question.seed)
-        pruner = None
+        pruner, border = None, None
         if method == "pruned":
             pruner = sample_pruner(codes, question, PRUNING_ROWS, question.delta, random)
         elif method == "iterative":
-            pruner = iterated_pruner(codes, question, question.delta, random, self.budget)
-        if method != "levelwise" and pruner is None:
+            border = sampled_border(codes, question, self.samples, random, self.budget)
+        self.sampled = pruner is not None or border is not None
+        if method != "levelwise" and not self.sampled and not self.budget.spent():
             self.notes.append("the sample is too small to rule anything out: went on without it")
-        self.sampled = pruner is not None
+        if border is not None:
+            sizes = " and ".join(f"{rows:,}" for rows in border[1])
+            self.notes.append(
+                f"{len(border[0]):,} sets of samples of {sizes} rows are where the search began"
+            )
         return levelwise(
             len(codes.columns),
             lambda s: self.goal.met(codes, s),
             question.max_size,
             self.budget,
             hopeless=None if pruner is None else pruner.hopeless,
+            border=((),) if border is None else border[0],
         )
 
 
@@ -371,64 +403,59 @@ def sample_pruner(
     )
 
 
-def iterated_pruner(
+def sampled_border(
     codes: Codes,
     question: KeyQuery,
-    delta: float,
+    samples: Sequence[float],
     random: np.random.Generator,
     budget: Budget,
-    shares: Sequence[float] = (0.01, 0.1),
-) -> Pruner | None:
-    """A test from a series of samples: the border found in one is where the next begins.
+) -> tuple[tuple[Set, ...], tuple[int, ...]] | None:
+    """Sets of which one is in every set that is sought, and the sizes of the samples that say so.
 
-    Every sample spends its part of δ. What survives the last one must contain a set of its border.
+    The border of one sample, which are its minimal sets, is where the search of the next begins
+    (section 3.1 of Motwani & Xu). Every sample spends its part of δ. None if no sample can prune.
     """
-    border: tuple[Set, ...] | None = None
-    used = 0
-    for share in shares:
-        rows = int(share * codes.rows)
-        found = _border(codes, question, rows, delta / len(shares), random, budget)
-        if found is not None:
-            border, used = found, rows
-    if border is None:
-        return None
-    masks = np.array([sum(1 << c for c in s) for s in border], dtype=object)
+    border: tuple[Set, ...] = ((),)
+    used: list[int] = []
+    for size in samples:
+        rows = min(codes.rows, int(size * codes.rows) if size <= 1 else int(size))
+        goal_in = _goal_in_sample(codes, question, rows, question.delta / len(samples))
+        if goal_in is None:
+            continue
+        sample = _some_rows(codes, rows, random)
+        goal = goal_in(sample)
+        found = levelwise(
+            len(codes.columns),
+            lambda s, sample=sample, goal=goal: goal.met(sample, s),  # type: ignore[misc]
+            question.max_size,
+            budget,
+            border=border,
+        )
+        if found.stopped_by is not None:
+            break
+        border = found.sets
+        used.append(rows)
+    return (border, tuple(used)) if used else None
 
-    def hopeless(columns: Set) -> bool:
-        mask = sum(1 << c for c in columns)
-        return not any(small & mask == small for small in masks)
 
-    return Pruner(hopeless, used, "rows")
-
-
-def _border(
-    codes: Codes,
-    question: KeyQuery,
-    rows: int,
-    delta: float,
-    random: np.random.Generator,
-    budget: Budget,
-) -> tuple[Set, ...] | None:
-    """Minimal sets that are not hopeless in a sample of rows; None if it cannot prune."""
+def _goal_in_sample(
+    codes: Codes, question: KeyQuery, rows: int, delta: float
+) -> Callable[[Codes], Goal] | None:
+    """What a set must reach in a sample of rows, else it is no use; None if that is nothing."""
     if rows < 2:
         return None
-    sample = _some_rows(codes, rows, random)
-    goal = _as_all_columns(sample)
-    if question.beta is not None:
-        # The ratio over all pairs of r rows is an average of averages over r/2 disjoint pairs, so
-        # the bound for r/2 independent pairs holds for it (Hoeffding 1963, section 5).
-        units = rows if question.ratio == "distinct" else rows // 2
-        threshold = prune_below(question.beta, units, len(codes.columns), delta, question.max_size)
-        if threshold <= 0:
-            return None
-        pairs = rows * (rows - 1) // 2
-        goal = (
-            Goal(classes=math.ceil(threshold * rows))
-            if question.ratio == "distinct"
-            else Goal(pairs=pairs - math.ceil(threshold * pairs))
-        )
-    found = depth_first(sample, goal, question.max_size, budget)
-    return found.sets if found.complete or question.max_size is not None else None
+    if question.beta is None:
+        return _as_all_columns
+    # The ratio over all pairs of r rows is an average of averages over r/2 disjoint pairs, so
+    # the bound for r/2 independent pairs holds for it (Hoeffding 1963, section 5).
+    units = rows if question.ratio == "distinct" else rows // 2
+    threshold = prune_below(question.beta, units, len(codes.columns), delta, question.max_size)
+    if threshold <= 0:
+        return None
+    pairs = rows * (rows - 1) // 2
+    if question.ratio == "distinct":
+        return lambda _: Goal(classes=math.ceil(threshold * rows))
+    return lambda _: Goal(pairs=pairs - math.ceil(threshold * pairs))
 
 
 def _as_all_columns(sample: Codes) -> Goal:

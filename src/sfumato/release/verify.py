@@ -25,7 +25,7 @@ from sfumato.errors import (
     spell,
 )
 from sfumato.fields import declares, parameters
-from sfumato.hierarchy import Hierarchy, read_folder
+from sfumato.hierarchy import Boundaries, Hierarchy, read_folder
 from sfumato.keyfiles import names_same, public_key
 from sfumato.privacy import MODELS, column_sets, models_of
 from sfumato.privacy.models import PromiseFields
@@ -44,6 +44,7 @@ from sfumato.release.promise import (
 from sfumato.release.together import stacked
 from sfumato.results import Result, plain
 from sfumato.tables import Table, table
+from sfumato.utility.view import boundary_violations
 
 __all__ = ["Verification", "counts_again", "promised", "signed", "verify"]
 
@@ -110,6 +111,7 @@ def verify(
     others: Sequence[Any] = (),
     row_key: str | None = None,
     other_rows: bool = False,
+    boundaries: Boundaries | str | os.PathLike[str] | None = None,
     budget: Budget | None = None,
     **asked: Unpack[PromiseFields],
 ) -> Verification:
@@ -137,10 +139,14 @@ def verify(
     others
         Other releases.
     row_key
-        The column that links their rows, where they are of the same table.
+        The column that links their rows, where they are of the same table, or those of the release
+        and of the table it was made of.
     other_rows
         Whether they are of other tables: rows are put one under the other, and those that show the
         same labels are one class.
+    boundaries
+        How far each value may be blurred at most, or the file that says so. The cells of the
+        release are compared with those of `of`.
 
     Examples
     --------
@@ -152,7 +158,8 @@ def verify(
     >>> found.holds, found.not_promised["columns"]
     (True, ('ill',))
     """
-    if bool(others) != (row_key is not None or other_rows) or (row_key is not None and other_rows):
+    linked = row_key is not None and (boundaries is None or bool(others))
+    if bool(others) != (linked or other_rows) or (row_key is not None and other_rows):
         raise ParameterError(
             "several releases are joined by a row key, or hold other rows, and one of the two must "
             "be said",
@@ -176,12 +183,14 @@ def verify(
         )
     findings = [_checked(promise, opened, budget) for promise in promises]
     place, signed_by = None, None
-    if certificate is not None or not promises:
+    if boundaries is not None:
+        findings.append(_within(opened, of, boundaries, trees, row_key))
+    if certificate is not None or not (promises or findings):
         place = _certificate_of(opened, source, certificate)
         replayed = _Replay(opened, place, trees, budget)
         findings += replayed.findings(demanded, of, people)
         promises, signed_by = (*promises, *replayed.promises), replayed.signed_by
-    elif signer is not None or of is not None:
+    elif signer is not None or (of is not None and boundaries is None):
         raise ParameterError(
             "who signed a release, and what it was made of, is said by its certificate",
             remedy=f"Name it, e.g. {spell('certificate', 'out.csv.certificate.json')}.",
@@ -196,6 +205,34 @@ def verify(
         promised=tuple({"kind": p.kind, **plain(p.to_dict())} for p in promises),
         not_promised=_not_promised(opened, promises, budget),
         signed_by=signed_by,
+    )
+
+
+def _within(
+    opened: Table,
+    of: Any,
+    boundaries: Boundaries | str | os.PathLike[str],
+    trees: Mapping[str, Hierarchy],
+    row_key: str | None,
+) -> Finding:
+    """Whether no cell of a release is blurrier than it may be."""
+    if of is None:
+        raise ParameterError(
+            "boundaries say how far the values of a table may be blurred, and the table is missing",
+            remedy=f"Name it, e.g. {spell('of', 'people.csv')}.",
+        )
+    limits = boundaries if isinstance(boundaries, Boundaries) else Boundaries.read(Path(boundaries))
+    broken = boundary_violations(of, opened, limits, key=row_key, hierarchies=trees)
+    total = sum(broken.values())
+    if not total:
+        said = "no cell is blurred beyond its boundary"
+        return Finding("boundaries", True, said, measured=broken)
+    told = ", ".join(f"{many:,} in `{name}`" for name, many in broken.items() if many)
+    return Finding(
+        "boundaries",
+        False,
+        f"{total:,} cells are blurred beyond their boundary: {told}",
+        measured=broken,
     )
 
 

@@ -37,6 +37,7 @@ __all__ = [
     "gauge",
     "name_axis",
     "narrowed",
+    "picture",
     "script",
     "script_hash",
     "share_axis",
@@ -188,6 +189,21 @@ def draw(spec: dict[str, Any], number: int) -> str:
         Makes names inside the picture unique on the page.
     """
     return _drawn(spec, f"c{number}", "wide") + _drawn(narrowed(spec), f"n{number}", "narrow")
+
+
+def picture(spec: dict[str, Any], name: str) -> str:
+    """The chart as an SVG file of its own, for pages that are not ours to style.
+
+    Parameters
+    ----------
+    spec
+        A Vega-Lite specification.
+    name
+        Makes names inside the picture unique where several are put into one page.
+    """
+    drawn = _drawn(spec, name, "wide") + "\n"
+    # nobody's style sheet reaches into a picture
+    return drawn.replace('class="wide"', 'font-family="Helvetica, Arial, sans-serif"', 1)
 
 
 def narrowed(spec: dict[str, Any]) -> dict[str, Any]:

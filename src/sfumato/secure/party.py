@@ -165,14 +165,24 @@ class Outcome(Result, Generic[Found]):
 
 @dataclass(frozen=True)
 class Logarithms(Result):
-    """Natural logarithms of sums, and how far off each is at most."""
+    """Logarithms of sums, and how far off each is at most; natural ones unless `base` is ``2``."""
 
     logarithms: tuple[float, ...]
     error: float
+    base: str = "e"
 
 
 def log_of_sums(
-    numbers: Sequence[int], *, peer: Meeting | Session, dual: bool = False
+    numbers: Sequence[int],
+    *,
+    peer: Meeting | Session,
+    dual: bool = False,
+    quick: bool = False,
+    modulus: int | None = None,
+    bits: int | None = None,
+    terms: int | None = None,
+    precision: int | None = None,
+    backend: str = "ot",
 ) -> Outcome[Logarithms]:
     """Natural logarithms of sums of which each side knows one part.
 
@@ -187,6 +197,14 @@ def log_of_sums(
     dual
         Compute everything twice with exchanged roles: a party that does not follow the protocol
         is caught, and learns at most one bit beyond the result.
+    quick
+        The base-two logarithm of section 6 of Ryger, Kardes & Wright instead.
+    modulus
+        Compute in the paper's setting, modulo this odd number; by default in the fast one.
+    bits
+        Every sum is below 2^bits.
+    terms, precision, backend
+        Of the polynomial, as `sfumato.secure.log` takes them.
 
     Examples
     --------
@@ -198,10 +216,30 @@ def log_of_sums(
     (6.908, True)
     """
     from sfumato.secure.dual_execution import log_opened, log_opened_error
-    from sfumato.secure.logarithm import log, log_error
+    from sfumato.secure.logarithm import QUICK_ERROR, LogSettings, log, log2_quick, log_error
     from sfumato.secure.shares import Ring, private, reveal_real
 
-    largest = (1 << (_LARGEST_SUM_BITS - 1)) - 1
+    width = _LARGEST_SUM_BITS if bits is None else bits
+    if not 2 <= width <= _LARGEST_SUM_BITS:
+        raise ParameterError(f"sums have 2 to {_LARGEST_SUM_BITS} bits", where="--bits")
+    settings = {"modulus": modulus, "bits": bits, "terms": terms, "precision": precision}
+    asked = {name: value for name, value in settings.items() if value is not None}
+    if modulus is not None and (modulus < 3 or modulus % 2 == 0):
+        raise ParameterError(
+            "the paper's setting needs an odd modulus",
+            where="--modulus",
+            remedy=f"For example {2**60 - 93}, a prime of 60 bits.",
+        )
+    if dual and (asked or quick or backend != "ot"):
+        raise ParameterError(
+            "dual execution has one setting", remedy="Leave the other options out, or --dual."
+        )
+    if quick and (terms or precision or backend != "ot"):
+        raise ParameterError(
+            "the quick logarithm evaluates no polynomial",
+            remedy="Leave terms, precision and backend out.",
+        )
+    largest = (1 << (width - 1)) - 1
     if not all(1 <= part <= largest for part in numbers):
         # 0 + 0 has no logarithm, and neither side could see that it was asked for
         raise ParameterError(
@@ -209,18 +247,23 @@ def log_of_sums(
             where="--number",
             remedy=f"Use 1 to {largest:,}.",
         )
-    ring = Ring.power_of_two(64)
+    ring = Ring.power_of_two(64) if modulus is None else Ring.odd(modulus)
 
     def compute(session: Session) -> Logarithms:
+        if quick:
+            quickly = log2_quick(session, private(ring, list(numbers)), bits=width)
+            opened = reveal_real(session, quickly, what="the base-two logarithms of the sums")
+            return Logarithms(tuple(float(value) for value in opened), QUICK_ERROR, base="2")
         if dual:
             found = log_opened(session, numbers, bits=_LARGEST_SUM_BITS)
             return Logarithms(tuple(found.tolist()), log_opened_error(_LARGEST_SUM_BITS))
-        shares = log(session, private(ring, list(numbers)), bits=_LARGEST_SUM_BITS)
+        exactly: LogSettings = {"bits": width, "terms": terms, "precision": precision}
+        shares = log(session, private(ring, list(numbers)), backend=backend, **exactly)
         opened = reveal_real(session, shares, what="the logarithms of the sums")
-        error = log_error(ring, bits=_LARGEST_SUM_BITS)
-        return Logarithms(tuple(float(value) for value in opened), error)
+        return Logarithms(tuple(float(value) for value in opened), log_error(ring, **exactly))
 
-    return _together(peer, "log", {"numbers": len(numbers), "dual": dual}, compute)
+    told = {"numbers": len(numbers), "dual": dual, "quick": quick, "backend": backend, **asked}
+    return _together(peer, "log", told, compute)
 
 
 def id3(

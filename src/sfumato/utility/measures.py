@@ -326,8 +326,11 @@ class Utility(Result):
         Sum of heights over the heights of the trees; `information_loss_share` is a cell's average.
     general_loss, granularity, non_uniform_entropy
         Further losses of precision (granularity is what is left).
-    discernibility, weighted_discernibility, average_class_size
+    discernibility, average_class_size
         Costs of large classes.
+    weighted_discernibility, weighted_discernibility_overlapping
+        The same for each column alone, times its weight: a class are rows that read the same, or
+        rows whose cells overlap.
     distribution
         How far each column's distribution moved.
     similarity
@@ -345,6 +348,7 @@ class Utility(Result):
     non_uniform_entropy: float
     discernibility: int
     weighted_discernibility: float
+    weighted_discernibility_overlapping: float
     average_class_size: float
     suppressed_rows: int
     suppressed_cells: int
@@ -386,6 +390,9 @@ def summarize(
         non_uniform_entropy=non_uniform_entropy(view),
         discernibility=discernibility(view),
         weighted_discernibility=weighted_discernibility(view, weights),
+        weighted_discernibility_overlapping=weighted_discernibility(
+            view, weights, overlapping=True
+        ),
         average_class_size=average_class_size(view),
         suppressed_rows=view.suppressed_rows,
         suppressed_cells=view.suppressed_cells,

@@ -1,6 +1,7 @@
 """A release beside the table it was made from, row by row: what every measure of utility reads.
 
 `pair_tables` makes a view of any two tables: rows are paired, released cells are read back.
+`boundary_violations` counts what is blurrier than it may be.
 """
 
 from __future__ import annotations
@@ -25,14 +26,22 @@ from sfumato.errors import (
     did_you_mean,
     spell,
 )
-from sfumato.hierarchy import Hierarchy, Published, Ranges, ValueSets, read_folder
+from sfumato.hierarchy import (
+    Boundaries,
+    EncodedHierarchy,
+    Hierarchy,
+    Published,
+    Ranges,
+    ValueSets,
+    read_folder,
+)
 from sfumato.hierarchy.tree import Array
 from sfumato.tables import Table, table
 
 if TYPE_CHECKING:
     from sfumato.utility.measures import Utility
 
-__all__ = ["View", "compare", "pair_tables"]
+__all__ = ["View", "boundary_violations", "compare", "pair_tables"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,6 +153,8 @@ def compare(
     qi: Sequence[str] | None = None,
     row_key: str | None = None,
     hierarchies: str | Path | Mapping[str, Hierarchy] | None = None,
+    weights: Mapping[str, float] | None = None,
+    target: str | None = None,
 ) -> Utility:
     """What a release cost, compared with the table it was made of.
 
@@ -157,6 +168,10 @@ def compare(
         A column with a different value in every row; without it row i of one is row i of the other.
     hierarchies
         Trees that the release was made with, or the folder of their files.
+    weights
+        Importance of the columns for weighted discernibility, whatever the release was made for.
+    target
+        A column of the original that is to be predicted, for the majority penalty.
 
     Examples
     --------
@@ -171,7 +186,13 @@ def compare(
     names = _certified(shown) if qi is None else list(qi)
     if isinstance(hierarchies, (str, Path)):
         hierarchies = read_folder(hierarchies, before.columns)
-    return summarize(pair_tables(before, shown, names, key=row_key, hierarchies=hierarchies))
+    codes = None
+    if target is not None:
+        column = _rows(before, [target], "original")[target].combine_chunks()
+        encoded = column.dictionary_encode(null_encoding="encode")
+        codes = np.asarray(encoded.indices).astype(np.int64)
+    view = pair_tables(before, shown, names, key=row_key, hierarchies=hierarchies)
+    return summarize(view, weights=weights, target=codes)
 
 
 def _certified(released: Table) -> list[str]:
@@ -237,6 +258,46 @@ def pair_tables(
                 raise
             published[name] = stands
     return View(codes, published)
+
+
+def boundary_violations(
+    original: Any,
+    released: Any,
+    boundaries: Boundaries,
+    *,
+    key: str | None = None,
+    hierarchies: Mapping[str, Hierarchy] | None = None,
+) -> dict[str, int]:
+    """Cells of a release that are blurred beyond their boundary, column by column.
+
+    Definition 5 of Miller, Campan & Truta, for a release by whatever program.
+
+    Parameters
+    ----------
+    original, released, key, hierarchies
+        As `pair_tables` takes them.
+    boundaries
+        How far each value may be blurred.
+
+    Examples
+    --------
+    >>> original = pa.table({"age": [20, 25, 60]})
+    >>> released = pa.table({"age": ["[20, 26)", "[20, 61)", "60"]})
+    >>> boundary_violations(original, released, Boundaries({"age": {"max_width": 10}}))
+    {'age': 1}
+    """
+    names = list(boundaries.columns)
+    view = pair_tables(original, released, names, key=key, hierarchies=hierarchies)
+    rows = _rows(original, names, "original")
+    shapes: dict[str, EncodedHierarchy | Ranges | ValueSets] = {}
+    for name in names:
+        values, tree = rows[name].combine_chunks().unique(), (hierarchies or {}).get(name)
+        shapes[name] = Ranges(values, name) if tree is None else tree.bind(values, name)
+    limits = boundaries.limits(shapes)
+    return {
+        name: limit.violations(view.original[name], view.published[name])
+        for name, limit in limits.items()
+    }
 
 
 def _rows(source: Any, names: list[str], which: str) -> pa.Table:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -10,7 +12,7 @@ from sfumato.anonymization.cells.direct import opt_lb
 from sfumato.anonymization.cells.exact import optimum
 from sfumato.anonymization.cells.paper import start
 from sfumato.anonymization.cells.patterns import patterns_of
-from sfumato.anonymization.cells.table import CellTable, table_of_codes
+from sfumato.anonymization.cells.table import PRICE_UNIT, CellTable, table_of_codes
 from sfumato.budget import Budget
 
 FIGURE_1 = """20~29 Single USA Male
@@ -80,3 +82,29 @@ def test_figure_2_algorithms(algorithm: str) -> None:
 def test_example_4_2() -> None:
     table = table_of_codes(np.array([[1, 0, 1, 0], [1, 1, 1, 0], [0, 1, 1, 0]]), k=3)
     assert start(table, patterns_of(table), "dr", 1.0, Budget()).cost(table) == 6
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_sets_that_are_too_dear_are_left_out_while_mining(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    codes = random.integers(0, random.integers(2, 5, 7), (60, 7)).astype(np.int32)
+    table = table_of_codes(codes, 3)
+    every = closed_candidates(table)
+    for stars in range(9):
+        below = stars * PRICE_UNIT
+        found = closed_candidates(table, below=below)
+        cheap = every.take(np.flatnonzero(every.prices < below))
+        assert _as_sets(found) == _as_sets(cheap)
+
+
+def test_mining_with_a_limit_needs_less_room() -> None:
+    codes = np.random.default_rng(0).integers(0, 3, (400, 10)).astype(np.int32)
+    table = table_of_codes(codes, 2)
+    room = 60_000
+    assert not closed_candidates(table, room).complete
+    assert closed_candidates(table, room, below=2 * PRICE_UNIT).complete
+
+
+def _as_sets(candidates: Any) -> set[tuple[int, ...]]:
+    parts = np.split(candidates.members, candidates.starts[1:-1])
+    return {tuple(sorted(part.tolist())) for part in parts} if len(candidates) else set()

@@ -32,6 +32,8 @@ Array = npt.NDArray[Any]
 
 MOST_PLACES = 150_000_000
 """Entries that all candidates together may list; 4 bytes each."""
+DEAREST = 1 << 62
+"""More than any candidate costs."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,10 +70,14 @@ class Candidates:
         return Candidates(self.kept[chosen], self.prices[chosen], starts, members, self.complete)
 
 
-def closed_candidates(table: CellTable, most: int = MOST_PLACES) -> Candidates:
-    """All closed itemsets of support k; the empty one (all rows) among them.
+def closed_candidates(
+    table: CellTable, most: int = MOST_PLACES, *, below: int = DEAREST
+) -> Candidates:
+    """All closed itemsets of support k whose price is below a limit; without one, all of them.
 
-    When they need more room than `most`, those found until then are given as incomplete.
+    The empty one (all rows) is among them if it is cheap enough. Sets that cannot become cheaper
+    than the limit are not extended. When they need more room than `most`, those found until then
+    are given as incomplete.
 
     Examples
     --------
@@ -80,12 +86,12 @@ def closed_candidates(table: CellTable, most: int = MOST_PLACES) -> Candidates:
     >>> sorted(format(kept, "02b") for kept in closed_candidates(table).kept.tolist())
     ['00', '01', '10']
     """
-    return _mined(table, True, most)
+    return _mined(table, True, most, below)
 
 
 def frequent_candidates(table: CellTable, most: int = MOST_PLACES) -> Candidates:
     """All frequent itemsets, closed or not."""
-    return _mined(table, False, most)
+    return _mined(table, False, most, DEAREST)
 
 
 def require_complete(candidates: Candidates) -> None:
@@ -97,7 +103,7 @@ def require_complete(candidates: Candidates) -> None:
         )
 
 
-def _mined(table: CellTable, closed: bool, most: int) -> Candidates:
+def _mined(table: CellTable, closed: bool, most: int, below: int) -> Candidates:
     roots, root_starts = kernels.group_rows(*table.blocks())
     # Columns of many values first: they split the rows into small sets early.
     free = table.free[np.argsort(-table.cardinalities[table.free], kind="stable")]
@@ -112,15 +118,19 @@ def _mined(table: CellTable, closed: bool, most: int) -> Candidates:
         fixed_bits,
         closed,
         max(most, 4 * table.entries),
+        table.prices.astype(np.int64),
+        below,
     )
     prices = np.zeros(len(kept), dtype=np.int64)
     for column in table.free.tolist():
         prices += np.where((kept >> column) & 1, 0, table.prices[column])
-    return Candidates(kept.copy(), prices, starts.copy(), members, bool(complete))
+    found = Candidates(kept.copy(), prices, starts.copy(), members, bool(complete))
+    cheap = prices < below
+    return found if cheap.all() else found.take(np.flatnonzero(cheap))
 
 
 @compiled
-def _mine(codes, counts, free, k, roots, root_starts, kept0, closed, most):  # type: ignore[no-untyped-def]
+def _mine(codes, counts, free, k, roots, root_starts, kept0, closed, most, prices, below):  # type: ignore[no-untyped-def]
     """Sets of entries with a common itemset of support k.
 
     Parameters
@@ -135,6 +145,9 @@ def _mine(codes, counts, free, k, roots, root_starts, kept0, closed, most):  # t
         Whether itemsets must be closed; else all frequent ones are listed.
     most
         Places for entries; when they are used up, the last answer is False.
+    prices, below
+        Price of a star in each column, and of the sets that matter. An extension shows no column
+        left of the one it splits that its parent does not show: what those cost it cannot save.
 
     Returns
     -------
@@ -173,10 +186,17 @@ def _mine(codes, counts, free, k, roots, root_starts, kept0, closed, most):  # t
     parent = 0
     while parent < found:
         lo, hi = starts[parent], starts[parent + 1]
+        spent = 0
+        for f in range(core[parent] + 1):
+            if not (kept[parent] >> free[f]) & 1:
+                spent += prices[free[f]]
         for f in range(core[parent] + 1, free.shape[0]):
             d = free[f]
+            if spent >= below:
+                break
             if (kept[parent] >> d) & 1:
                 continue
+            spent += prices[d]
             distinct = 0
             for z in range(lo, hi):
                 v = codes[members[z], d]

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from sfumato.anonymization.cells.candidates import (
+    DEAREST,
     Candidates,
     closed_candidates,
     frequent_candidates,
@@ -83,13 +84,22 @@ def approx_cf(table: CellTable, beta: float = 1.0) -> Partition:
     >>> approx_cf(table).cost(table)
     4.0
     """
-    candidates = closed_candidates(table)
+    candidates = closed_candidates(table, below=_cheap(table, beta))
     require_complete(candidates)
     if beta > 1.0:
-        dearest = int(table.prices[table.free].sum())
-        cheap = candidates.take(np.flatnonzero(candidates.prices * beta < dearest))
-        candidates = _joined(cheap, _whole_blocks(table))
+        candidates = _joined(candidates, _whole_blocks(table))
     return _covered(table, candidates)
+
+
+def _cheap(table: CellTable, beta: float) -> int:
+    """The price below which β lets a set be a candidate: a β-th of all stars of a row."""
+    dearest = int(table.prices[table.free].sum())
+    if beta <= 1.0:
+        return DEAREST
+    least = int(dearest / beta)
+    while least * beta < dearest:
+        least += 1
+    return least
 
 
 def approx_fq(table: CellTable) -> Partition:

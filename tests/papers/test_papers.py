@@ -1,0 +1,129 @@
+"""Every paper quickly again: what comes out must be what its page says, failures included."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from cli_tools import sfumato
+from sfumato.papers.findings import PAPERS, VERDICTS, claim, figure, reproduce, sampled, written
+from sfumato.papers.page import BEGIN, END, home, write
+
+PAGES = Path(__file__).parents[2] / "docs" / "papers"
+DIFFERING = {
+    "motwani-xu": {"Table 2, covtype, 30,000 tuples, columns"},
+    "lodha-thomas": {
+        "section 5.2, k = 10,000 of 25 sampled groups",
+        "Figure 7, normal",
+        "Figure 7, ages of Oregon",
+    },
+    "xiong-rangachari": {
+        "Figure 1(b), sex first, C_WDM by label",
+        "Figure 1(b), sex first, C_WDM by overlap",
+        "Figure 1(b), sex first, C_WDM by region",
+        "Figure 2(b), age first, C_WDM by label",
+        "Figure 2(b), age first, C_WDM by region",
+        "Figure 4(b)",
+        "Figure 4(c), against Mondrian",
+        "Figure 4(c), against the original",
+    },
+    "miller-campan-truta": {"Figure 8, country"},
+    "ryger-kardes-wright": {
+        "section 6, log2 x against x - 1 in [1, 2]",
+        "section 6, error of the quick logarithm",
+        "section 7, 17 bits, k = 3, gates",
+        "section 7, 13 bits, k = 4, gates",
+        "section 7, 10 bits, k = 5, gates",
+    },
+    "yuan": {
+        "section 4, the minimum QID",
+        "section 5.2, b c",
+        "section 5.2, where the descent ends",
+        "section 5.2, the minimum QID",
+        "Definition 3 with k = 2, the minimum QID",
+    },
+}
+"""Cells of quick runs that do not come out, and never did: one more or one less is news."""
+LUCK = {"motwani-xu": r"Table 4, .*(ratio|key size)"}
+"""Cells whose verdict may be another with so few samples."""
+TIMES = r".*(seconds|time).*"
+"""Cells that measure the machine."""
+
+
+@pytest.fixture(scope="module", params=PAPERS)
+def quick(request):
+    return reproduce(request.param, quick=True)
+
+
+def test_a_quick_run_stands_on_the_page(quick, tmp_path):
+    page = (PAGES / f"{quick.paper}.md").read_text("utf-8")
+    measured = page.partition(BEGIN)[2].partition(END)[0]
+    assert "--quick" not in measured
+    for cell in quick.cells:
+        assert f"| {cell.where} | {cell.says} |" in measured, cell.where
+    done = write(quick, tmp_path)
+    text = Path(str(done.page)).read_text("utf-8")
+    for picture in re.findall(r"\]\((figures/[^)]*)\)", text):
+        assert (tmp_path / picture).read_text("utf-8").startswith("<svg")
+
+
+def test_what_differs_is_what_always_did(quick):
+    lucky = re.compile(f"{TIMES}|{LUCK.get(quick.paper, '$.')}")
+    differing = {
+        cell.where
+        for cell in quick.cells
+        if cell.verdict == "differs" and not lucky.fullmatch(cell.where)
+    }
+    assert differing == DIFFERING.get(quick.paper, set())
+
+
+def test_every_cell_is_told_apart_and_explained(quick):
+    places = [cell.where for cell in quick.cells]
+    assert len(places) == len(set(places))
+    for cell in quick.cells:
+        assert cell.verdict in VERDICTS
+        assert cell.why or cell.verdict in ("exact", "within noise"), cell.where
+    assert sum(quick.counts.values()) == len(quick.cells)
+
+
+@pytest.mark.parametrize("name", PAPERS)
+def test_pages_have_all_their_pictures(name):
+    page = (PAGES / f"{name}.md").read_text("utf-8")
+    shown = set(re.findall(rf"\]\(figures/({name}-[^)]*)\)", page))
+    assert shown == {path.name for path in (PAGES / "figures").glob(f"{name}-*.svg")}
+
+
+def test_the_command_lists_runs_and_writes(tmp_path):
+    assert sfumato("paper", "--json").json["papers"] == PAPERS
+    assert home() == PAGES
+    done = sfumato("paper", "park-shin", "--quick")
+    assert done.code == 2
+    assert "park-shim" in done.err
+
+
+def test_verdicts():
+    assert figure("", 0.9997, 0.999768).verdict == "exact"  # cut off, not rounded
+    assert figure("", 0.9997, 0.99965).verdict == "exact"
+    assert figure("", 0.9997, 0.99961).verdict == "differs"
+    assert figure("", 46, 45).verdict == "differs"
+    assert sampled("", 46, [45, 47]).verdict == "within noise"
+    assert sampled("", 46, [46, 46]).verdict == "exact"
+    assert sampled("", 46, [45, 45]).verdict == "differs"
+    assert sampled("", 0.5, [0.52, 0.53]).verdict == "within noise"  # cut off
+    assert claim("", "grows", "shrinks", False).verdict == "differs"
+    assert written(1234567) == "1,234,567"
+
+
+def test_prose_around_the_marks_stays(tmp_path, quick):
+    page = tmp_path / f"{quick.paper}.md"
+    page.write_text(f"# Own words\n\n{BEGIN}\nyesterday\n{END}\n\nand more\n")
+    write(quick, tmp_path)
+    text = page.read_text()
+    assert text.startswith(f"# Own words\n\n{BEGIN}\n")
+    assert text.endswith(f"{END}\n\nand more\n")
+    assert "yesterday" not in text
+    once = text
+    write(quick, tmp_path)
+    assert page.read_text() == once
