@@ -109,3 +109,35 @@ def test_links_between_rows_are_part_of_what_is_known(key: Path) -> None:
         found, qi=["prescriptions.drug"], k=3, m=1, linkable=True, key_file=key
     )
     assert loose.events_kept == 8
+
+
+def test_with_a_row_go_those_that_refer_to_it(tmp_path: Path, key: Path) -> None:
+    """Only one person has two stays: one of them goes, with its drugs and their doses."""
+    stays = {"id": [10, 11, 12, 13], "patient_id": [0, 1, 2, 2], "ward": ["a"] * 4}
+    drugs = {"id": [20, 21, 22, 23, 24], "stay_id": [10, 11, 12, 13, 13], "drug": list("xyzuv")}
+    doses = {"drug_id": [20, 23, 24, None], "mg": [1, 2, 3, 4]}
+    described = {
+        "person": "patients.id",
+        "tables": {
+            "patients": {"source": pa.table({"id": [0, 1, 2]})},
+            "stays": {"source": pa.table(stays)},
+            "drugs": {"source": pa.table(drugs)},
+            "doses": {"source": pa.table(doses)},
+        },
+    }
+    release = sf.relational.anonymize(
+        described,
+        qi=["stays.ward"],
+        k=2,
+        m=2,
+        linkable=True,
+        key_file=key,
+        output=tmp_path / "released",
+    )
+    after = read(tmp_path / "released")
+    assert len(after["stays"]) == release.events_kept == 3
+    kept = {row["id"] for row in after["stays"]}
+    assert {row["stay_id"] for row in after["drugs"]} <= kept
+    assert {row["drug"] for row in after["drugs"]} < set("xyzuv")
+    assert {row["drug_id"] for row in after["doses"]} <= {row["id"] for row in after["drugs"]}
+    assert len(after["doses"]) in (1, 2)

@@ -18,7 +18,12 @@ from sfumato.addresses import shown
 from sfumato.engines.foreign import FOREIGN
 from sfumato.errors import ColumnError, InputError, ParameterError, SourceError, did_you_mean, spell
 from sfumato.files import read_bytes, refuse_link
-from sfumato.relational.discovery import Found, keys_and_references, likely_person
+from sfumato.relational.discovery import (
+    Found,
+    keys_and_references,
+    keys_of_schema,
+    likely_person,
+)
 from sfumato.results import Result
 from sfumato.tables import Table, table
 from sfumato.tables.open import is_postgres
@@ -314,9 +319,7 @@ def dataset(
     else:
         text = os.fspath(source)
         if is_postgres(text):
-            from sfumato.relational.postgres import schema_dataset
-
-            return schema_dataset(text, opening).about(person)
+            return _schema(text, opening).about(person)
         place = Path(text)
         if place.is_dir() and not (place / DESCRIPTION).is_file():
             made = _folder(place, opening)
@@ -350,6 +353,35 @@ def _folder(place: Path, opening: Opener) -> Dataset:
         tables[_named(name, str(file))] = TableOf(name, opening(str(file)), file=file.name)
     _require_few(tables, str(place))
     return Dataset(str(place), tables)
+
+
+def _schema(address: str, opening: Opener) -> Dataset:
+    """The tables of a schema of PostgreSQL."""
+    schema, url = schema_of(address), address.partition("#")[0]
+    if schema is None:
+        raise SourceError(
+            "the address names no schema",
+            where=shown(address),
+            remedy="A dataset is written postgresql://host/database#schema.*",
+        )
+    keys, declared = keys_of_schema(url, schema)
+    tables = {
+        name: opening('{}#"{}"."{}"'.format(url, schema, name.replace('"', '""'))) for name in keys
+    }
+    found = keys_and_references(tables, keys, declared)
+    references = tuple(
+        Reference(
+            one.table,
+            one.column,
+            one.to,
+            one.key,
+            "database" if one.how == "declared" else one.how,
+            one.orphans,
+        )
+        for one in found.references
+    )
+    made = {name: TableOf(name, one, found.keys[name]) for name, one in tables.items()}
+    return Dataset(shown(address), made, references)
 
 
 def _stem(file: str) -> str:

@@ -1,4 +1,6 @@
-"""Keys and references that nobody declared, found by name, type and inclusion of values.
+"""Keys and references: those that PostgreSQL declares, and those that nobody did.
+
+What nobody declared is found by name, type and inclusion of values.
 
 A key is a column with a name like one and no value twice. A column refers to a key if it is called
 like that table, or if nearly all of its many values are keys there. Both are guesses in a safe
@@ -9,15 +11,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.errors import ColumnError
+from sfumato.errors import ColumnError, SourceError, did_you_mean
 from sfumato.hierarchy.labels import as_text
 from sfumato.tables import Table
 
-__all__ = ["Found", "Keys", "keys_and_references", "likely_person", "orphans_of", "singular"]
+__all__ = [
+    "Found",
+    "Keys",
+    "keys_and_references",
+    "keys_of_schema",
+    "likely_person",
+    "orphans_of",
+    "singular",
+]
 
 _KINDS = ("text", "integer", "decimal", "binary")
 """Kinds of columns that may be keys."""
@@ -211,3 +222,53 @@ def likely_person(keys: Mapping[str, str | None], references: Sequence[Found]) -
     referred = {n: sum(one.to == n for one in references) for n in keys}
     among = named or [n for n in keys if keys[n] is not None and referred[n]]
     return max(among, key=lambda n: referred[n], default=None)
+
+
+_TABLES = (
+    "SELECT relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace "
+    "WHERE relkind IN ('r', 'p') AND NOT relispartition AND nspname = %s ORDER BY 1"
+)
+_CONSTRAINTS = (
+    "SELECT contype::text, t.relname::text, a.attname::text, u.relname::text, b.attname::text, "
+    "fn.nspname::text, cardinality(conkey) "
+    "FROM pg_constraint c JOIN pg_class t ON t.oid = conrelid "
+    "JOIN pg_namespace n ON n.oid = t.relnamespace "
+    "JOIN pg_attribute a ON a.attrelid = conrelid AND a.attnum = conkey[1] "
+    "LEFT JOIN pg_class u ON u.oid = confrelid "
+    "LEFT JOIN pg_namespace fn ON fn.oid = u.relnamespace "
+    "LEFT JOIN pg_attribute b ON b.attrelid = confrelid AND b.attnum = confkey[1] "
+    "WHERE n.nspname = %s AND contype IN ('p', 'f') ORDER BY 2, 3"
+)
+
+
+def keys_of_schema(
+    url: str, schema: str
+) -> tuple[dict[str, str | None], dict[tuple[str, str], tuple[str, str]]]:
+    """Tables of a schema with their primary keys, and what their foreign keys refer to.
+
+    Keys of several columns are not used.
+    """
+    from sfumato.engines.postgres import Server
+
+    server = Server(url)
+    with closing(server.connect()) as connection, server.guarded(server.shown):
+        keys: dict[str, str | None] = {
+            name: None for (name,) in connection.execute(_TABLES, (schema,)).fetchall()
+        }
+        constraints = connection.execute(_CONSTRAINTS, (schema,)).fetchall()
+        if not keys:
+            every = connection.execute("SELECT nspname::text FROM pg_namespace").fetchall()
+            raise SourceError(
+                f"there is no table in a schema `{schema}`",
+                where=server.shown,
+                remedy=did_you_mean(schema, [name for (name,) in every if name != schema]),
+            )
+    declared: dict[tuple[str, str], tuple[str, str]] = {}
+    for kind, name, column, to, key, there, width in constraints:
+        if width != 1 or name not in keys:
+            continue
+        if kind == "p":
+            keys[name] = column
+        elif there == schema and to in keys:
+            declared[name, column] = (to, key)
+    return keys, declared

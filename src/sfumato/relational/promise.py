@@ -54,6 +54,13 @@ class WholeReferences:
             )
         )
 
+    def settled(self, finding: Finding) -> WholeReferences:
+        """The same about what was counted, which tells nothing about rows that were left out."""
+        counted = finding.measured["orphans"]
+        return WholeReferences(
+            tuple((t, c, to, key, counted[f"{t}.{c}"]) for t, c, to, key, _ in self.references)
+        )
+
     def check(self, tables: Mapping[str, Table], budget: Budget | None = None) -> Finding:
         """Count rows that refer to nothing."""
         counted, broken = {}, []

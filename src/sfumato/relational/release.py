@@ -426,7 +426,7 @@ def _promises(
     histories: Histories,
     requests: Mapping[str, Request],
     recodings: Mapping[str, Recoding],
-) -> list[Any]:
+) -> tuple[LinkedTables, WholeReferences]:
     """What must hold of the output."""
     shown_as = {
         part.name: as_released(requests[part.name], recodings[part.name].written)[1][0]
@@ -447,7 +447,7 @@ def _promises(
     whole = WholeReferences(
         tuple((r.table, r.column, r.to, r.key, r.orphans) for r in plan.made.references)
     )
-    return [linked, whole]
+    return linked, whole
 
 
 def _foreseen(plan: Plan, histories: Histories, blurred: Blurred) -> TablesRelease:
@@ -519,7 +519,7 @@ def _told(plan: Plan, histories: Histories) -> Iterator[str]:
 def _checked(
     plan: Plan,
     release: TablesRelease,
-    promises: Sequence[Any],
+    promises: tuple[LinkedTables, WholeReferences],
     written: Mapping[str, Table],
     budget: Budget,
 ) -> TablesRelease:
@@ -555,16 +555,18 @@ def _checked(
 def _sealed(
     plan: Plan,
     release: TablesRelease,
-    promises: Sequence[Any],
+    promises: tuple[LinkedTables, WholeReferences],
     written: Mapping[str, Table],
     places: Mapping[str, str],
     output: str,
 ) -> Certificate:
     """One certificate for the whole."""
-    answered = zip(promises, release.findings, strict=False)
-    told = [
+    linked, whole = promises
+    counted = release.findings[:2]
+    both: list[LinkedTables | WholeReferences] = [linked, whole.settled(counted[1])]
+    told: list[Mapping[str, Any]] = [
         {"kind": one.kind, **one.to_dict(), "measured": plain(finding.measured)}
-        for one, finding in answered
+        for one, finding in zip(both, counted, strict=True)
     ]
     told += [
         {"kind": "without-columns", "table": name, "columns": list(columns), "measured": {}}
