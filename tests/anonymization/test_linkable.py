@@ -195,3 +195,19 @@ def test_what_is_not_promised_of_histories_is_refused(asked: dict[str, Any], key
 def test_a_pseudonym_of_the_person_is_no_unlinkable_release(key: Path) -> None:
     with pytest.raises(ParameterError, match="linkable"):
         sf.anonymize(histories(0), qi=["sex"], k=2, person="who", pseudonyms=["who"], key_file=key)
+
+
+def test_the_price_says_how_well_common_events_are_told(key: Path) -> None:
+    held = ["a", "a", "a", "b", "b", "c"]  # one event a person
+    table = pa.table({"who": [f"p{at}" for at in range(6)], "code": held, "sex": list("FMFMFM")})
+    asked: dict[str, Any] = {"qi": ["code"], "person": "who", "linkable": True, "key_file": key}
+    table = pa.concat_tables([table, table.slice(0, 1)])  # code is no own column: p0 has two rows
+    table = table.set_column(1, "code", pa.array([*held, "b"]))
+    exact = sf.anonymize(table, k=1, m=1, **asked).details["linkable"]
+    assert (exact["rows_left_out"], exact["support_error"]) == (0, pytest.approx(0.0, abs=1e-9))
+    blurred = sf.anonymize(table, k=6, m=1, **asked).details["linkable"]["support_error"]
+    each = [1 - (2 / 3) ** 2, *[1 / 3] * 5]  # how likely each person is to have any one code
+    said = {"one": sum(each), "two": sum(chance**2 for chance in each)}
+    real = [(3, "one"), (3, "one"), (1, "one"), (1, "two")]  # a, b, c; a and b
+    errors = [abs(said[of] - number) / number for number, of in real]
+    assert blurred == pytest.approx(np.mean(errors))

@@ -389,4 +389,44 @@ def _price(
         "persons_left_out": persons - len(np.unique(who[entry[kept]])),
         "ncp_own": float(np.mean([lost[n] for n in own])) if own else None,
         "ncp_events": float(np.mean([lost[n] for n in events])) if events else None,
+        "support_error": _support_error(problem, found, events) if events else None,
     }
+
+
+COMMON = 20
+"""The commonest events, by which it is measured how well a release tells how common they are."""
+
+
+def _support_error(problem: Problem, found: Solution, events: tuple[str, ...]) -> float | None:
+    """Mean relative error of how many persons have the commonest events, and any two of them.
+
+    What a cell covers is taken for equally likely, as whoever reads the release must.
+    """
+    from sfumato.kernels import class_ids, group_distinct, representatives
+
+    who, persons = _who(problem)
+    chosen = problem.entries.select(events)
+    item, count = class_ids(chosen.arrays, chosen.cardinalities, entries=len(who))
+    held = group_distinct(item, count, who, max(persons, 1))
+    common = np.argsort(-held, kind="stable")[:COMMON]
+    first = np.asarray(representatives(item, count))
+    true, told = np.zeros((len(common), persons)), np.zeros((len(common), persons))
+    kept = found.groups >= 0
+    entry = np.arange(len(who)) if found.entry is None else found.entry
+    owner, rows = who[entry[kept]], (problem.counts if found.rows is None else found.rows)[kept]
+    for at, one in enumerate(common):
+        true[at, who[item == one]] = 1.0
+        likely = np.ones(len(found.published[events[0]].codes))
+        for name in events:
+            wanted = np.zeros(len(problem.entries.values_of(name)), dtype=bool)
+            wanted[problem.entries.column(name)[first[one]]] = True
+            shown = found.published[name]
+            likely *= shown.covered(wanted)[shown.codes]
+        without = np.log1p(-np.minimum(likely, 1 - 1e-12))[found.groups[kept]]
+        told[at] = 1.0 - np.exp(np.bincount(owner, weights=without * rows, minlength=persons))
+    pairs = np.triu_indices(len(common))
+    real, said = (true @ true.T)[pairs], (told @ told.T)[pairs]
+    same = pairs[0] == pairs[1]
+    said[same] = told.sum(axis=1)
+    there = real > 0
+    return float(np.mean(np.abs(said - real)[there] / real[there])) if there.any() else None

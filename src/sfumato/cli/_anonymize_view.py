@@ -52,12 +52,16 @@ def view(release: Release) -> RenderableType:
 def _headline(release: Release) -> RenderableType:
     from rich.text import Text
 
-    told = f"{release.rows:,} rows in {release.classes:,} classes, by {release.method}"
+    people = release.details.get("persons")
+    whose = f" of {people['persons'] - people['left_out']:,} persons" if people else ""
+    told = f"{release.rows:,} rows{whose} in {release.classes:,} classes, by {release.method}"
     line = Text(told, style="bold")
     if release.suppressed_rows:
         before = release.rows + release.suppressed_rows
         share = release.suppressed_rows / before
         line.append(f"; {release.suppressed_rows:,} left out ({share:.2%})", style="yellow")
+    if people and people["left_out"]:
+        line.append(f"; {people['left_out']:,} persons left out", style="yellow")
     if release.suppressed_cells:
         line.append(f"; {release.suppressed_cells:,} cells starred")
     return line
@@ -65,21 +69,33 @@ def _headline(release: Release) -> RenderableType:
 
 def _promises(release: Release) -> Table:
     """One line for every model and set: asked, measured."""
+    from sfumato.release.histories import LinkedHistories
+
     table = _table("promise", ("asked", "right"), ("measured", "right"), "on")
     checks = [
         (check, ", stars match anything" if finding.measured.get("wildcards") else "")
         for finding in release.findings
         for check in finding.measured.get("checks", ())
     ]
+    linked = [finding for finding in release.findings if finding.check == LinkedHistories.kind]
+    for finding in linked:
+        told = release.details["linkable"]
+        table.add_row(
+            f"{'✓' if finding.holds else '✗'} persons left to whoever knows m rows",
+            _numbers({"k": release.asked["k"], "m": told["m"]}),
+            _numbers({"k": finding.measured["k"]}),
+            ", ".join((*told["own"], *told["events"])),
+        )
     for check, reading in checks:
         of = f" of {check.column}" if check.column else ""
+        of += ", in persons" if "persons" in release.details and "k" in check.asked else ""
         table.add_row(
             f"{'✓' if check.holds else '✗'} {check.model}{of}{reading}",
             _numbers(check.asked),
             _numbers(check.measured),
             ", ".join(check.qi),
         )
-    if not checks:
+    if not checks and not linked:
         asked = {name: release.asked[name] for name in "kltp" if name in release.asked}
         table.add_row(
             "foreseen, measured once written",
@@ -140,7 +156,10 @@ def _parts(planned: Mapping[str, Any]) -> str:
 
 def _of_the_method(release: Release) -> dict[str, str]:
     """What only some methods can say."""
-    told, details = {}, release.details
+    told: dict[str, str] = {}
+    details = release.details
+    if "linkable" in details:
+        told |= _price_of_histories(details["linkable"])
     if "loss_before" in details and "start" in details:
         rounds = f"{details['rounds']} round" + ("" if details["rounds"] == 1 else "s")
         told["search"] = (
@@ -165,6 +184,19 @@ def _of_the_method(release: Release) -> dict[str, str]:
         told["price of the stars"] = (
             f"{details['cost']:g}, proven to be at least {release.lower_bound:g}"
         )
+    return told
+
+
+def _price_of_histories(price: Mapping[str, Any]) -> dict[str, str]:
+    """What it cost that histories stay whole."""
+    told = {
+        "rows of histories left out": f"{price['rows_left_out']:,} of {price['rows']:,}",
+        "persons left out": f"{price['persons_left_out']:,} of {price['persons']:,}",
+    }
+    named = {"ncp_own": "loss of own columns", "ncp_events": "loss of other columns"}
+    told |= {say: f"{price[key]:.4f}" for key, say in named.items() if price[key] is not None}
+    if price["support_error"] is not None:
+        told["persons with common events"] = f"{price['support_error']:.1%} relative error"
     return told
 
 
@@ -199,7 +231,8 @@ def _risks(found: Any) -> Table:
         names = ", ".join(before.qi)
         table.add_row("prosecutor", _share(before.prosecutor), _share(after.prosecutor), names)
         table.add_row("marketer", _share(before.marketer), _share(after.marketer), "")
-        above = f"rows above {before.threshold:g}"
+        who = "rows" if before.persons is None else "persons"
+        above = f"{who} above {before.threshold:g}"
         table.add_row(above, _share(before.share_above), _share(after.share_above), "")
     return table
 
@@ -235,10 +268,12 @@ def _pairs(figures: dict[str, str]) -> Table:
 
 
 def _numbers(figures: Any) -> str:
-    return ", ".join(
-        f"{name} = {'–' if value is None else format(value, '.4g')}"
-        for name, value in figures.items()
-    )
+    def written(value: Any) -> str:
+        if value is None:
+            return "–"
+        return value if isinstance(value, str) else format(value, ".4g")
+
+    return ", ".join(f"{name} = {written(value)}" for name, value in figures.items())
 
 
 def _share(risk: float | None) -> str:

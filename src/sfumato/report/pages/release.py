@@ -297,6 +297,12 @@ def release_summary(found: Release) -> Page:
         ("cells starred", f"{found.suppressed_cells:,}"),
         ("smallest class (k)", "–" if found.k is None else f"{found.k:,}"),
     ]
+    people = found.details.get("persons")
+    if people:
+        facts[2:2] = [
+            ("persons published", f"{people['persons'] - people['left_out']:,}"),
+            ("persons left out", f"{people['left_out']:,}"),
+        ]
     if isinstance(cost, float):
         facts.append(("precision lost", percent(cost)))
     return Page(
@@ -345,6 +351,8 @@ def release_page(found: Release, original: Table | None = None) -> Page:
         if compared is not None:
             before, after = compared.sizes["before"], compared.sizes["after"]
             risk = replace(_risk(before), after=_risk(after))
+            if found.details.get("persons"):
+                risk = found.details["risk"][0]  # the release itself does not say who is who
             page = replace(page, gauges=risk_gauges(risk))
             sections = [_protection(found, compared), _where(compared), *_shapes(compared)]
     sections += [*_cost(found), *_why(found), _record(found)]
