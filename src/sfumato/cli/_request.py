@@ -126,7 +126,13 @@ def _read(one: Parameter, value: Any, known: Sequence[str]) -> Any:
     if one.kind == Columns:
         return split_columns(value, known)
     if get_origin(one.kind) is Mapping:
-        return dict(parse_weights(value)) or None
+        try:
+            return dict(parse_weights(value)) or None
+        except ParameterError:
+            told = f"{one.field.flag} {one.field.metavar}"
+            raise ParameterError(
+                f"the numbers of {one.field.flag} could not be read", remedy=f"Write e.g. {told}."
+            ) from None
     by_column = any(get_origin(kind) is Mapping for kind in get_args(one.kind))
     if by_column and isinstance(value, str) and "=" in value:
         pairs = [part.rpartition("=") for part in value.split(",")]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from sfumato.cli._options import Columns, Missing, Person, examples, new_app
@@ -37,10 +38,10 @@ def measure(
     found = measure_columns(
         run.table, run.columns(columns), person=person, missing=missing, budget=run.budget
     )
-    run.show(found, view)
+    run.show(found, partial(view, wild=missing == "wildcard"))
 
 
-def view(found: Measures) -> RenderableType:
+def view(found: Measures, wild: bool = False) -> RenderableType:
     """The measures as a person reads them."""
     from rich.console import Group
     from rich.table import Table
@@ -57,21 +58,30 @@ def view(found: Measures) -> RenderableType:
         who, of, each = "persons", " of different persons", "person in a class"
         alone = found.unique_persons
     lines.add_row(f"{found.classes:,}", f"classes, {found.distinct:.6g} a {each}")
-    lines.add_row(
-        f"{alone:,}", f"{who} alone in {'a' if of else 'their'} class: {found.unique:.2%}"
-    )
+    by_themselves = "rows that match no other" if wild else f"{who} alone in their class"
+    if of:
+        by_themselves = "persons alone in a class"
+    lines.add_row(f"{alone:,}", f"{by_themselves}: {found.unique:.2%}")
     lines.add_row(
         f"{found.unseparated_pairs:,}",
         f"pairs of rows{of} left together: separation {found.separation:.9g}",
     )
-    lines.add_row("–" if found.k is None else f"{found.k:,}", f"{who} in the smallest class (k)")
+    least = "rows that a row matches at least, itself included (k)"
+    lines.add_row(
+        "–" if found.k is None else f"{found.k:,}",
+        least if wild else f"{who} in the smallest class (k)",
+    )
     title = Text("By ").append(", ".join(found.columns) or "no columns", style="bold")
-    return Group(title, "", lines, "", _verdict(found))
+    if wild:
+        title.append(", where a missing cell matches any value")
+    return Group(title, "", lines, "", _verdict(found, wild))
 
 
-def _verdict(found: Measures) -> str:
+def _verdict(found: Measures, wild: bool) -> str:
     if found.k is None:
         return "The table has no rows: there is nobody to find."
+    if wild and found.k > 1:
+        return f"Nobody stands alone: every row matches {found.k:,} rows, itself included, or more."
     if found.unique_persons is not None:
         if found.k > 1:
             return f"Nobody stands alone: the smallest class holds {found.k:,} persons."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -130,10 +131,10 @@ def risk(
     )
     if per_row is not None:
         write_risks(run.table, names, per_row, missing=missing, force=force, budget=run.budget)
-    run.show(found, view)
+    run.show(found, partial(view, wild=missing == "wildcard"))
 
 
-def view(found: Risk) -> RenderableType:
+def view(found: Risk, wild: bool = False) -> RenderableType:
     """The risks as a person reads them, before and after."""
     from rich.console import Group
     from rich.table import Table
@@ -168,6 +169,8 @@ def view(found: Risk) -> RenderableType:
             f"households above {found.threshold:g}", *(_share(h.share_above) for h in homes)
         )
     title = Text("By ").append(", ".join(found.qi), style="bold")
+    if wild:
+        title.append(", where a missing cell matches any value")
     return Group(title, "", lines, "", f"Population: {found.basis}.")
 
 
