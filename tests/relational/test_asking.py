@@ -186,6 +186,42 @@ def test_a_way_to_the_person_must_not_be_left_out(key: Path) -> None:
     assert release.k >= 2
 
 
+def test_numbers_and_trees_are_shown_as_asked(house: Path, key: Path, tmp_path: Path) -> None:
+    trees = tmp_path / "trees" / "visits"
+    trees.mkdir(parents=True)
+    (trees / "ward.csv").write_text("eyes;head;*\nheart;body;*\nskin;body;*\n")
+    ask(
+        house,
+        key,
+        output=tmp_path / "out",
+        numbers_as={"patients.born": "bounds"},
+        hierarchies=trees.parent,
+        infer_hierarchies=False,
+    )
+    (first, *_) = rows_of(tmp_path / "out" / "patients.csv")
+    assert list(first) == ["id", "sex", "born_from", "born_to"]
+    wards = {row["ward"] for row in rows_of(tmp_path / "out" / "visits.csv")}
+    assert wards <= {"eyes", "heart", "skin", "head", "body", "*"}
+    assert sf.relational.verify(tmp_path / "out").holds
+    with pytest.raises(ParameterError, match="which the people do not have"):
+        sf.relational.attack(tmp_path / "out", house)
+    ask(house, key, output=tmp_path / "tree", hierarchies=trees.parent, infer_hierarchies=False)
+    found = sf.relational.attack(tmp_path / "tree", house, hierarchies=trees.parent)
+    assert found.holds
+    with pytest.raises(ParameterError, match="format"):
+        ask(house, key, output=tmp_path / "no", format="nonsense")
+
+
+def test_tables_without_rows_are_released_as_they_are(key: Path, tmp_path: Path) -> None:
+    nothing = pa.table({"patient_id": pa.array([], pa.string()), "x": pa.array([], pa.int64())})
+    tables = {name: {"source": rows} for name, rows in house_tables().items() if name != "wards"}
+    described = {"person": "patients.id", "tables": {**tables, "empty": {"source": nothing}}}
+    qi = ["patients.sex", "empty.x", "visits.ward"]
+    assert ask(described, key, qi=qi, output=tmp_path / "out", format="csv").verified
+    assert rows_of(tmp_path / "out" / "empty.csv") == []
+    assert sf.relational.verify(tmp_path / "out").holds
+
+
 def test_rows_of_two_persons_are_refused(key: Path) -> None:
     described = {
         "person": "patients.id",

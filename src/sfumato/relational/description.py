@@ -365,9 +365,7 @@ def _schema(address: str, opening: Opener) -> Dataset:
             remedy="A dataset is written postgresql://host/database#schema.*",
         )
     keys, declared = keys_of_schema(url, schema)
-    tables = {
-        name: opening('{}#"{}"."{}"'.format(url, schema, name.replace('"', '""'))) for name in keys
-    }
+    tables = {_named(name, shown(address)): opening(f'{url}#"{schema}"."{name}"') for name in keys}
     found = keys_and_references(tables, keys, declared)
     references = tuple(
         Reference(

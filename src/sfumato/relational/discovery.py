@@ -170,7 +170,7 @@ def _refers(
         if not called and (to == name or not text or column == keys[name]):
             continue
         held, there = values.of(name, column), values.of(to, key)
-        included = sum(value in there for value in held) / max(len(held), 1)
+        included = sum(value in there for value in held) / len(held) if held else 1.0
         enough = _INCLUDED if called else _ALL_INCLUDED
         if included < enough or (not called and len(held) < _MANY):
             continue

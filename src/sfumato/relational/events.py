@@ -421,9 +421,12 @@ def _pieces(problem: Problem, part: Part, classes: Array, shown: Array) -> Solut
     count = int(groups.max(initial=-1)) + 1
     keys, number = np.unique(part.entry * (count + 1) + groups + 1, return_counts=True)
     entry, group = np.divmod(keys, count + 1)
+    shows = published_groups(problem, groups, count, part.entry)
+    if np.array_equal(entry, np.arange(problem.entries.entries)):  # no entry is parted
+        return Solution((group - 1).astype(np.int32), shows, solves=problem)
     return Solution(
         (group - 1).astype(np.int32),
-        published_groups(problem, groups, count, part.entry),
+        shows,
         entry=entry.astype(np.int64),
         rows=number.astype(np.int64),
         solves=problem,

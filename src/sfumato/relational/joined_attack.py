@@ -115,6 +115,7 @@ def attack(
         outside = dataset(people, person=".".join(told["person"]))
         if not isinstance(people, Dataset):
             stack.callback(outside.close)
+        _require(known, outside)
         mine = read_histories(released, known, {}, list(released.steps), budget)
         theirs = read_histories(
             outside, known, {}, [n for n in known if n in outside.steps], budget
@@ -133,6 +134,20 @@ def attack(
         known=tuple(f"{n}.{c}" for n, columns in known.items() for c in columns),
         **counted,
     )
+
+
+def _require(known: Mapping[str, Sequence[str]], outside: Dataset) -> None:
+    """Refuse people of whom what is shown cannot be known."""
+    for name, columns in known.items():
+        there = outside.tables[name].table.columns if name in outside.tables else ()
+        for column in columns:
+            if column not in there:
+                raise ParameterError(
+                    f"the release shows `{name}.{column}`, which the people do not have",
+                    where=outside.name,
+                    remedy="Give the dataset that was released; columns that are shown as bounds "
+                    "cannot be attacked.",
+                )
 
 
 def _released(told: Mapping[str, Any], tables: Mapping[str, Any]) -> Dataset:
@@ -159,10 +174,6 @@ def _readings(
     for name, part in mine.parts.items():
         if not part.qi:
             continue
-        if name not in theirs.parts:
-            raise ParameterError(
-                f"the people have no table `{name}`", remedy="Give the dataset that was released."
-            )
         place = None if hierarchies is None else Path(hierarchies) / name
         trees = read_folder(place, part.qi) if place is not None and place.is_dir() else {}
         for column in part.qi:

@@ -181,6 +181,8 @@ def anonymize(
             stack.callback(made.close)
         target = None if output is None else os.fspath(output)
         plan = plan_of(made, request, exclude, budget)
+        if format is not None:
+            format_of(target or "", format)
         _check_place(plan, target, force, sign)
         if request.linkable:
             return _linked(plan, target, format, force, sign, budget)
