@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,6 +15,8 @@ from hypothesis.database import DirectoryBasedExampleDatabase
 pytest_plugins = ["servers"]
 
 SERVERS = ("spark", "postgres", "browser")
+
+os.environ["SOURCE_DATE_EPOCH"] = "1700000000"  # certificates of one test are of one day
 
 # Everybody tries the same examples every time: nothing fails by chance. `make fuzz` tries new ones,
 # and keeps what fails.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import hashlib
 import json
 import multiprocessing
@@ -228,6 +229,39 @@ def test_a_certificate_that_lacks_what_it_must_say(tmp_path):
     Certificate.of(method="x").write(certificate_path(tmp_path / "out.csv"))
     with pytest.raises(SourceError, match="lacks what it must say"):
         sf.verify(str(tmp_path / "out.csv"))
+
+
+def test_a_certificate_says_when_with_what_and_by_whom_it_was_made(tmp_path, monkeypatch):
+    from sfumato._version import __version__
+
+    publish(plan(people()), tmp_path / "out.csv", author=" Ada Lovelace ")
+    body = Certificate.read(certificate_path(tmp_path / "out.csv")).body
+    assert (body["date"], body["author"]) == ("2023-11-14", "Ada Lovelace")
+    told = f"made on 2023-11-14 by Ada Lovelace, with Sfumato {__version__}"
+    assert sf.verify(str(tmp_path / "out.csv")).made == told
+    assert told in " ".join(sfumato("verify", tmp_path / "out.csv").out.split())
+    publish(plan(people()), tmp_path / "nobody.csv")
+    assert "author" not in Certificate.read(certificate_path(tmp_path / "nobody.csv")).body
+    monkeypatch.delenv("SOURCE_DATE_EPOCH")
+    now = Certificate.of(method="x").body["date"]
+    assert abs(dt.date.fromisoformat(now) - dt.datetime.now(dt.UTC).date()) <= dt.timedelta(days=1)
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "yesterday")
+    with pytest.raises(ParameterError, match="SOURCE_DATE_EPOCH"):
+        Certificate.of(method="x")
+
+
+@pytest.mark.parametrize("author", ["", "  ", "a\nb", "x" * 201, "\x1b[31mred", 7])
+def test_an_author_is_a_line_of_text(tmp_path, author):
+    with pytest.raises(ParameterError, match="one line of text"):
+        publish(plan(people()), tmp_path / "out.csv", author=author)
+    assert not list(tmp_path.iterdir())
+
+
+def test_what_a_received_certificate_says_of_its_maker_is_printed_only_if_it_is_plain():
+    for odd in ("\x1b[31m", 7, ["Ada"], "x" * 999, ""):
+        assert (
+            Certificate({"date": odd, "author": odd}).maker == "made on a day that it does not say"
+        )
 
 
 def test_a_certificate_may_lie_elsewhere(tmp_path):

@@ -33,6 +33,7 @@ def anonymize(
     format: str | None = None,
     force: bool = False,
     sign: str | Path | None = None,
+    author: str | None = None,
     spreadsheet_safe: bool = False,
     budget: Budget | None = None,
     **asked: Unpack[RequestFields],
@@ -51,6 +52,8 @@ def anonymize(
         only rehearsed.
     sign
         The key file that signs the certificate, as `sfumato keygen` made it.
+    author
+        Whom the certificate names as its author; nobody unless given.
     spreadsheet_safe
         Put an apostrophe before cells that a spreadsheet would run.
     budget
@@ -90,6 +93,7 @@ def anonymize(
         format=format,
         force=force,
         sign=sign,
+        author=author,
         spreadsheet_safe=spreadsheet_safe,
         budget=budget,
     )

@@ -81,6 +81,7 @@ def anonymize(run: Run, requested: Any, kept: Request, writing: Any, written: Pa
             format=writing.format,
             force=writing.force,
             sign=writing.sign,
+            author=writing.author,
             budget=run.budget,
         )
     if written is not None:

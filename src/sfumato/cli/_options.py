@@ -17,6 +17,7 @@ from sfumato.errors import ParameterError, SourceError
 from sfumato.files import read_text, require_folder
 
 __all__ = [
+    "Author",
     "Beta",
     "Columns",
     "Delimiter",
@@ -261,6 +262,15 @@ Sign = Annotated[
         metavar="KEY",
         show_default=False,
         help="Sign the certificate with this key (see sfumato keygen).",
+    ),
+]
+Author = Annotated[
+    str | None,
+    typer.Option(
+        "--author",
+        metavar="NAME",
+        show_default=False,
+        help="Whom the certificate names as its author; nobody unless given.",
     ),
 ]
 SpreadsheetSafe = Annotated[

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sfumato.cli._options import (
+    Author,
     Force,
     Output,
     Sign,
@@ -46,6 +47,7 @@ class Writing:
     output: Output = None
     force: Force = False
     sign: Sign = None
+    author: Author = None
     spreadsheet_safe: SpreadsheetSafe = False
     format: Annotated[
         str | None,
@@ -150,6 +152,7 @@ def anonymize(
         format=writing.format,
         force=writing.force,
         sign=writing.sign,
+        author=writing.author,
         spreadsheet_safe=writing.spreadsheet_safe,
         budget=run.budget,
     )

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sfumato.cli._options import (
+    Author,
     Force,
     Output,
     Person,
@@ -84,6 +85,7 @@ def mask(
     output: Output = None,
     force: Force = False,
     sign: Sign = None,
+    author: Author = None,
     spreadsheet_safe: SpreadsheetSafe = False,
 ) -> None:
     """Publish as many columns as possible without publishing a quasi-identifier.
@@ -110,6 +112,7 @@ def mask(
         output=output,
         force=force,
         sign=sign,
+        author=author,
         spreadsheet_safe=spreadsheet_safe,
         person=person,
         budget=run.budget,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sfumato.cli._options import (
+    Author,
     Force,
     Output,
     Seed,
@@ -135,6 +136,7 @@ def population(
     output: Output = None,
     force: Force = False,
     sign: Sign = None,
+    author: Author = None,
     spreadsheet_safe: SpreadsheetSafe = False,
     seed: Seed = 0,
 ) -> None:
@@ -167,6 +169,7 @@ def population(
         output=output,
         force=force,
         sign=sign,
+        author=author,
         spreadsheet_safe=spreadsheet_safe,
         budget=run.budget,
     )

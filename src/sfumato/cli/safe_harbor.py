@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sfumato.cli._options import (
+    Author,
     Force,
     Output,
     Seed,
@@ -70,6 +71,7 @@ def safe_harbor(
     output: Output = None,
     force: Force = False,
     sign: Sign = None,
+    author: Author = None,
     spreadsheet_safe: SpreadsheetSafe = False,
     seed: Seed = 0,
 ) -> None:
@@ -98,6 +100,7 @@ def safe_harbor(
         output=output,
         force=force,
         sign=sign,
+        author=author,
         spreadsheet_safe=spreadsheet_safe,
         budget=run.budget,
     )

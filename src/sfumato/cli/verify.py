@@ -160,6 +160,8 @@ def view(found: Verification) -> RenderableType:
         parts.append(Text.assemble(_mark(found, finding), finding.say))
         if finding.remedy:
             parts.append(Text(f"  {finding.remedy}", style="dim"))
+    if found.made is not None:
+        parts.append(Text(f"  The certificate says: {found.made}.", style="dim"))
     parts.append(Text())
     parts += [Text(line, style="yellow") for line in _not_promised(found)]
     verdict = "Everything that was checked holds." if found.holds else "It does not hold."

@@ -335,6 +335,7 @@ def safe_harbor(
     format: str | None = None,
     force: bool = False,
     sign: str | Path | None = None,
+    author: str | None = None,
     spreadsheet_safe: bool = False,
     budget: Budget | None = None,
 ) -> Release:
@@ -357,6 +358,8 @@ def safe_harbor(
         Write the release there; else it is only rehearsed.
     sign
         The key file that signs the certificate, as `sfumato keygen` made it.
+    author
+        Whom the certificate names as its author; nobody unless given.
     spreadsheet_safe
         Put an apostrophe before cells that a spreadsheet would run.
 
@@ -400,6 +403,7 @@ def safe_harbor(
         format=format,
         force=force,
         sign=sign,
+        author=author,
         spreadsheet_safe=spreadsheet_safe,
         budget=budget,
     )

@@ -359,6 +359,7 @@ def population(
     format: str | None = None,
     force: bool = False,
     sign: str | Path | None = None,
+    author: str | None = None,
     spreadsheet_safe: bool = False,
     budget: Budget | None = None,
 ) -> PopulationReport:
@@ -400,6 +401,8 @@ def population(
         Write the planned release there, with its certificate.
     sign
         The key file that signs the certificate, as `sfumato keygen` made it.
+    author
+        Whom the certificate names as its author; nobody unless given.
     spreadsheet_safe
         Put an apostrophe before cells that a spreadsheet would run.
 
@@ -482,6 +485,7 @@ def population(
         format=format,
         force=force,
         sign=sign,
+        author=author,
         spreadsheet_safe=spreadsheet_safe,
         budget=budget,
     )

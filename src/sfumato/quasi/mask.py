@@ -347,6 +347,7 @@ def mask(
     output: str | None = None,
     force: bool = False,
     sign: str | Path | None = None,
+    author: str | None = None,
     spreadsheet_safe: bool = False,
     person: str | None = None,
     budget: Budget | None = None,
@@ -376,6 +377,8 @@ def mask(
         Write the release there; else it is only rehearsed.
     sign
         The key file that signs the certificate, as `sfumato keygen` made it.
+    author
+        Whom the certificate names as its author; nobody unless given.
     spreadsheet_safe
         Put an apostrophe before cells that a spreadsheet would run.
     person
@@ -409,7 +412,13 @@ def mask(
     if output is None:
         return rehearse(plan, budget=budget)
     return publish(
-        plan, output, force=force, sign=sign, spreadsheet_safe=spreadsheet_safe, budget=budget
+        plan,
+        output,
+        force=force,
+        sign=sign,
+        author=author,
+        spreadsheet_safe=spreadsheet_safe,
+        budget=budget,
     )
 
 

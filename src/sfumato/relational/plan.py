@@ -51,6 +51,8 @@ class Plan:
         The key of pseudonyms.
     warnings
         What is to be said about columns that seem to name persons.
+    author
+        Whom the certificate names as its author.
     """
 
     made: Dataset
@@ -61,6 +63,7 @@ class Plan:
     left_out: tuple[str, ...]
     key: bytes | None
     warnings: tuple[str, ...] = ()
+    author: str | None = None
 
     @property
     def person(self) -> tuple[str, str]:

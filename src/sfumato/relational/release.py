@@ -50,7 +50,7 @@ from sfumato.relational.plan import Plan, plan_of
 from sfumato.relational.promise import LinkedTables, WholeReferences
 from sfumato.release import Certificate, Finding, Release, publish, rehearse
 from sfumato.release.beside import remarks
-from sfumato.release.certificate import certificate_path
+from sfumato.release.certificate import certificate_path, checked_author
 from sfumato.release.place import check_certificate_place
 from sfumato.release.promise import WithoutColumns
 from sfumato.results import Result, plain
@@ -138,6 +138,7 @@ def anonymize(
     format: str | None = None,
     force: bool = False,
     sign: str | Path | None = None,
+    author: str | None = None,
     budget: Budget | None = None,
     **asked: Unpack[RequestFields],
 ) -> TablesRelease:
@@ -154,9 +155,9 @@ def anonymize(
         A request; what is given here comes before it.
     exclude
         Tables that are not published.
-    format, force, sign
-        The format of all files, whether a released dataset there is replaced, and the key that
-        signs the certificate.
+    format, force, sign, author
+        The format of all files, whether a released dataset there is replaced, the key that signs
+        the certificate, and whom it names as its author.
 
     Examples
     --------
@@ -184,6 +185,7 @@ def anonymize(
         if format is not None:
             format_of(target or "", format)
         _check_place(plan, target, force, sign)
+        plan = replace(plan, author=checked_author(author))
         if request.linkable:
             return _linked(plan, target, format, force, sign, budget)
         return _unlinked(plan, target, format, force, sign, budget)
@@ -592,6 +594,7 @@ def _certificate(
         asked["hierarchies"] = os.path.basename(asked["hierarchies"].rstrip("/"))
     inputs = {n: t.table.fingerprint() for n, t in plan.made.tables.items()}
     return Certificate.of(
+        **({} if plan.author is None else {"author": plan.author}),
         method="linked tables" if plan.asked.linkable else "tables without keys",
         asked=asked,
         qi=[[f"{n}.{c}" for n, columns in plan.known.items() for c in columns]],

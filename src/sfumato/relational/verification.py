@@ -94,6 +94,7 @@ def verify(
         promised=tuple({k: v for k, v in told.items() if k != "measured"} for told in promised),
         not_promised=_not_promised(promised, record.body["output"]["tables"]),
         signed_by=str(record.signed["by"]) if record.signed and findings[1].holds else None,
+        made=record.maker,
     )
 
 

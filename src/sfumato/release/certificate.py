@@ -6,11 +6,13 @@ or can be counted on the released table by anybody, or is a digest under a key t
 Nothing in it depends on what was hidden, so no guess about hidden cells can be tried out on it.
 
 It carries a checksum of itself, against accidents; who wrote it only a signature can tell
-(`sfumato.keyfiles`). It has no date: the same input and the same seed give the same bytes.
+(`sfumato.keyfiles`). It names the day it was made, or that of SOURCE_DATE_EPOCH: with the same day,
+the same input and the same seed give the same bytes. Nobody is named who was not asked for.
 """
 
 from __future__ import annotations
 
+import datetime as dt
 import hashlib
 import json
 import os
@@ -22,18 +24,20 @@ from typing import Any
 
 from sfumato._version import __version__
 from sfumato.addresses import shown
-from sfumato.errors import PromiseError, SourceError, spell
+from sfumato.errors import ParameterError, PromiseError, SourceError, spell
 from sfumato.files import unreadable, write_text
 from sfumato.keyfiles import is_signed_by, signature
 from sfumato.results import plain
 
-__all__ = ["FIELDS", "FORMAT", "Certificate", "certificate_path"]
+__all__ = ["FIELDS", "FORMAT", "Certificate", "certificate_path", "checked_author"]
 
 FORMAT = 2
 """Version of the certificate's form; raised when old readers would misread a new one."""
 FIELDS = {
     "certificate": "the form of certificates",
     "sfumato": "the version that wrote it",
+    "date": "the day it was written, in UTC",
+    "author": "whom the maker named",
     "method": "chosen by the maker",
     "asked": "chosen by the maker; seeds, key files, recoding tables and passwords are left out",
     "qi": "chosen by the maker, or the published columns",
@@ -52,6 +56,7 @@ FIELDS = {
 """Every field of a certificate, and why it is harmless."""
 _LONGEST = 64 << 20
 """Bytes of a certificate that are read."""
+_LONGEST_NAME = 200
 _AGAIN = "Get it again from where it was made, or release the table again."
 
 
@@ -71,6 +76,35 @@ def certificate_path(output: str | os.PathLike[str]) -> Path:
     return Path(text.rstrip("/") + ".certificate.json")
 
 
+def today() -> dt.date:
+    """The day in UTC; that of SOURCE_DATE_EPOCH where it is set, so that builds can be repeated."""
+    fixed = os.environ.get("SOURCE_DATE_EPOCH", "")
+    if not fixed:
+        return dt.datetime.now(dt.UTC).date()
+    try:
+        return dt.datetime.fromtimestamp(int(fixed), dt.UTC).date()
+    except (ValueError, OverflowError, OSError):
+        raise ParameterError(
+            "SOURCE_DATE_EPOCH is no number of seconds since 1970",
+            remedy="Set it to a whole number, or unset it.",
+        ) from None
+
+
+def fits(text: str) -> bool:
+    """Whether a name or a date can be printed in a line."""
+    return 0 < len(text) <= _LONGEST_NAME and text.isprintable()
+
+
+def checked_author(author: str | None) -> str | None:
+    """The name that a certificate gives as its author's; None where none is given."""
+    if author is None or (isinstance(author, str) and fits(author := author.strip())):
+        return author
+    raise ParameterError(
+        f"an author is one line of text, of at most {_LONGEST_NAME} characters",
+        remedy=f"Give e.g. {spell('author', 'Data office')}.",
+    )
+
+
 @dataclass(frozen=True)
 class Certificate:
     """What is said about a release, and who signed it.
@@ -87,7 +121,25 @@ class Certificate:
         unknown = set(fields) - set(FIELDS)
         if unknown:  # whoever adds a field has to say why it gives nothing away
             raise ValueError(f"no field of a certificate: {', '.join(sorted(unknown))}")
-        return cls({"certificate": FORMAT, "sfumato": __version__, **plain(fields)})
+        head = {"certificate": FORMAT, "sfumato": __version__, "date": today().isoformat()}
+        return cls({**head, **plain(fields)})
+
+    @property
+    def maker(self) -> str:
+        """When and by whom it says that it was made, in a line; nobody checked that.
+
+        Examples
+        --------
+        >>> Certificate({"sfumato": "0.1.0", "date": "2026-11-16", "author": "Ada"}).maker
+        'made on 2026-11-16 by Ada, with Sfumato 0.1.0'
+        """
+        date, author, version = (
+            told if isinstance(told := self.body.get(name), str) and fits(told) else None
+            for name in ("date", "author", "sfumato")
+        )
+        day = "on a day that it does not say" if date is None else f"on {date}"
+        by = "" if author is None else f" by {author}"
+        return f"made {day}{by}" + ("" if version is None else f", with Sfumato {version}")
 
     def signed_with(self, key: str | os.PathLike[str]) -> Certificate:
         """The same, signed with the key in a file."""

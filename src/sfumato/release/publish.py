@@ -25,7 +25,7 @@ from sfumato.errors import ParameterError, PromiseError, spell
 from sfumato.keyfiles import keyed_digest
 from sfumato.release.anonymity import Anonymity
 from sfumato.release.beside import remarks
-from sfumato.release.certificate import FIELDS, Certificate, certificate_path
+from sfumato.release.certificate import FIELDS, Certificate, certificate_path, checked_author
 from sfumato.release.place import check_certificate_place
 from sfumato.release.promise import MEASURED_ELSEWHERE, Finding, Promise, RatioAtMost
 from sfumato.release.together import stacked
@@ -256,6 +256,7 @@ class Release(Result, Frames):
         format: str | None = None,
         force: bool = False,
         sign: str | os.PathLike[str] | None = None,
+        author: str | None = None,
         spreadsheet_safe: bool = False,
         budget: Budget | None = None,
     ) -> Release:
@@ -266,6 +267,7 @@ class Release(Result, Frames):
             format=format,
             force=force,
             sign=sign,
+            author=author,
             spreadsheet_safe=spreadsheet_safe,
             budget=budget,
         )
@@ -278,6 +280,7 @@ def publish(
     format: str | None = None,
     force: bool = False,
     sign: str | os.PathLike[str] | None = None,
+    author: str | None = None,
     spreadsheet_safe: bool = False,
     certificate: str | os.PathLike[str] | None = None,
     budget: Budget | None = None,
@@ -301,6 +304,8 @@ def publish(
         Replace what is there.
     sign
         The file of the key that signs the certificate (see `sfumato.keyfiles.make_pair`).
+    author
+        Whom the certificate names as its author; nobody where None.
     spreadsheet_safe
         Put an apostrophe before cells that a spreadsheet would take for formulas and run. Without
         it there is a warning that counts them, where a text file is written.
@@ -311,6 +316,7 @@ def publish(
     target = os.fspath(destination)
     beside = certificate_path(target) if certificate is None else Path(certificate)
     check_certificate_place(beside, force=force, sign=sign)
+    named = {} if (author := checked_author(author)) is None else {"author": author}
     if spreadsheet_safe:
         plan = replace(plan, mapping=_without_formulas(plan))
     source, recoding = _made_of(plan)
@@ -325,7 +331,7 @@ def publish(
             release = replace(
                 release, promises=plan.promises, output=shown(target), destination=target
             )
-            sealed = Certificate.of(**_record(release, written, target))
+            sealed = Certificate.of(**named, **_record(release, written, target))
         if sign is not None:
             sealed = sealed.signed_with(sign)
         sealed.write(beside)

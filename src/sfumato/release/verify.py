@@ -67,6 +67,8 @@ class Verification(Result):
         `remarks`: who stands alone by the columns that were kept, and what a promise lets pass.
     signed_by
         The public key that signed the certificate; None where nobody did.
+    made
+        When, by whom and with which version the release was made, as the certificate says.
     table, certificate
         What was checked.
     """
@@ -79,6 +81,7 @@ class Verification(Result):
         "promised": "part of the certificate",
         "not_promised": "counted on the released table",
         "signed_by": "part of the certificate",
+        "made": "part of the certificate",
     }
 
     holds: bool
@@ -88,6 +91,7 @@ class Verification(Result):
     promised: tuple[Mapping[str, Any], ...] = ()
     not_promised: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     signed_by: str | None = None
+    made: str | None = None
 
     def stays_at_home(self) -> list[str]:
         """Everything about a table that is no release; else what other tables were read for."""
@@ -182,7 +186,7 @@ def verify(
             *promised(opened, asked, trees=trees, budget=budget),
         )
     findings = [_checked(promise, opened, budget) for promise in promises]
-    place, signed_by = None, None
+    place, signed_by, made = None, None, None
     if boundaries is not None:
         findings.append(_within(opened, of, boundaries, trees, row_key))
     if certificate is not None or not (promises or findings):
@@ -190,6 +194,7 @@ def verify(
         replayed = _Replay(opened, place, trees, budget)
         findings += replayed.findings(demanded, of, people)
         promises, signed_by = (*promises, *replayed.promises), replayed.signed_by
+        made = replayed.made
     elif signer is not None or (of is not None and boundaries is None):
         raise ParameterError(
             "who signed a release, and what it was made of, is said by its certificate",
@@ -205,6 +210,7 @@ def verify(
         promised=tuple({"kind": p.kind, **plain(p.to_dict())} for p in promises),
         not_promised=_not_promised(opened, promises, budget),
         signed_by=signed_by,
+        made=made,
     )
 
 
@@ -309,6 +315,7 @@ class _Replay:
     ) -> None:
         self.promises: list[Promise] = []
         self.signed_by: str | None = None
+        self.made: str | None = None
         self._opened, self._place, self._trees, self._budget = opened, place, trees, budget
 
     def findings(self, signer: str | None, of: Any, people: Any) -> list[Finding]:
@@ -322,6 +329,7 @@ class _Replay:
         except PromiseError as error:
             told = error.what if error.where is None else f"{error.where}: {error.what}"
             return [Finding("certificate", False, told, remedy=error.remedy)]
+        self.made = record.maker
         found = [Finding("certificate", True, "the certificate is whole"), signed(record, signer)]
         if found[-1].holds and record.signed is not None:
             self.signed_by = str(record.signed["by"])
