@@ -29,7 +29,7 @@ from tree_partitions import TREES, optimum, small_table
 def test_small_tables_come_close_to_the_optimum():
     random = np.random.default_rng(7)
     gaps, starts = [], []
-    for _ in range(25):
+    for _ in range(12):
         k = int(random.integers(2, 4))
         table = small_table(random, int(random.integers(2 * k, 10)))
         release = sf.anonymize(table, qi=list(TREES), k=k, method="best", hierarchies=TREES)
@@ -43,7 +43,7 @@ def test_small_tables_come_close_to_the_optimum():
 
 
 @given(seed=st.integers(0, 10**6), k=st.integers(2, 6))
-@settings(max_examples=15)
+@settings(max_examples=6)
 def test_parts_and_seeds_change_no_promise(seed, k):
     random = np.random.default_rng(seed)
     table = small_table(random, 120).append_column("age", pa.array(random.integers(18, 60, 120)))
@@ -57,7 +57,7 @@ def test_parts_and_seeds_change_no_promise(seed, k):
 
 
 @given(seed=st.integers(0, 10**6), rows=st.integers(2, 80), wish=st.integers(1, 12))
-@settings(max_examples=40)
+@settings(max_examples=12)
 def test_nearest_entries_lose_least_together(seed, rows, wish):
     random = np.random.default_rng(seed)
     table = small_table(random, rows).append_column("age", pa.array(random.integers(18, 60, rows)))
@@ -71,13 +71,14 @@ def test_nearest_entries_lose_least_together(seed, rows, wish):
     nearest_entries(positions, order, starts, *prices, near)
 
     memory = np.zeros((1, prices.head[-1, END]), dtype=np.int64)
+    wide = positions.astype(np.int64)
     for district in np.split(order, [cut]):
         for entry in district:
             lost = {}
             for other in set(district) - {entry}:
-                begin(prices.head, prices.ints, memory, 0, positions, entry)
-                grow_all(prices.head, prices.ints, memory, 0, positions, other)
-                lost[int(other)] = group_loss(prices.head, prices.floats, memory, 0)
+                begin.plain(prices.head, prices.ints, memory, 0, wide, entry)
+                grow_all.plain(prices.head, prices.ints, memory, 0, wide, other)
+                lost[int(other)] = group_loss.plain(prices.head, prices.floats, memory, 0)
             found = [int(other) for other in near[entry] if other >= 0]
             assert len(found) == len(set(found)) == min(wish, len(lost))
             least = sorted(lost.values())[: len(found)]
