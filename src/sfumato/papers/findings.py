@@ -40,6 +40,7 @@ __all__ = [
 ]
 
 PAPERS = {
+    "motwani-xu": "Motwani & Xu: masking and finding quasi-identifiers",
     "park-shim": "Park & Shim: approximate algorithms for k-anonymity",
     "lodha-thomas": "Lodha & Thomas: probabilistic anonymity",
     "xiong-rangachari": "Xiong & Rangachari: anonymization for an application",
