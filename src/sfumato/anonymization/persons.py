@@ -296,6 +296,8 @@ def refuse_named(opened: Table, request: Request, budget: Budget | None = None) 
 def _naming(opened: Table, guilty: Mapping[str, Recognised]) -> ColumnError:
     """Why a release stops, and what can be done about it."""
     names = list(guilty)
+    numbers = [name for name in names if guilty[name].kind in _NUMBERS] or names
+    person = min(numbers, key=lambda name: opened.class_sizes([name]).classes)
     listed = ", ".join(f"`{name}`" for name in names)
     it, seems = ("them", "they seem") if len(names) > 1 else ("it", "it seems")
     return ColumnError(
@@ -304,7 +306,7 @@ def _naming(opened: Table, guilty: Mapping[str, Recognised]) -> ColumnError:
         where=opened.name,
         remedy=f"Leave {it} out ({spell('identifiers', names)}), replace {it} "
         f"({spell('pseudonyms', names)}, which needs {spell('key_file', 'secret.key')}), or say "
-        f"whose rows they are ({spell('person', names[0])}). If every row is a person and this may "
+        f"whose rows they are ({spell('person', person)}). If every row is a person and this may "
         f"be published: {spell('rows_are_people', True)}.",
     )
 
