@@ -260,7 +260,9 @@ def is_dataset(source: Any) -> bool:
         return True
     files = table_files(place)
     parquet = [one for one in files if one.name.lower().endswith((".parquet", ".pq"))]
-    return len({_header(one) for one in parquet}) > 1 if parquet else bool(files)
+    if not parquet:
+        return bool(files)
+    return any(_header(one) != _header(parquet[0]) for one in parquet[1:_MOST_TABLES])
 
 
 def _header(file: Path) -> tuple[str, ...]:
