@@ -133,11 +133,12 @@ def _judged(where: str, says: str, here: str, lead: tuple[float, float], same: b
     """Whether one model beats another (or is as good): beyond two standard errors, or not."""
     mean, error = lead
     told = f"{here} ({mean:+.3f} ± {error:.3f})"
+    why = "a random B that loses an important direction costs more than the others' rows bring"
     if same:
-        return claim(where, says, told, mean > -2 * error)
+        good = mean > -2 * error
+        return claim(where, says, told, good, "" if good else why)
     if abs(mean) <= 2 * error:
         return Cell(where, says, told, "within noise", "within two standard errors of equal")
-    why = "a random B that loses an important direction costs more than the others' rows bring"
     return claim(where, says, told, mean > 0, "" if mean > 0 else why)
 
 
@@ -158,7 +159,7 @@ def _single(number: int, model: tuple[str, str], quick: bool) -> Iterator[Found]
             for site in SITES:
                 gains[site].append(alone[site][0])
             same = (number, train) == (4, 0.6)
-            says = "as good as the best center" if same else "beats every single center"
+            says = "is as good as the best center" if same else "beats every single center"
             yield _judged(
                 f"Figure {number}, {name}, {train:.0%} for training", f"the private {what} {says}",
                 f"{private:.3f} against {alone[best][0]:.3f} of {best}",
