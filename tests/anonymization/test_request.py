@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sfumato as sf
+from cli_tools import sfumato
 from sfumato.anonymization.request import Request, RequestFields
 from sfumato.errors import ParameterError, SourceError
 from sfumato.fields import reference
@@ -230,3 +231,45 @@ def test_a_certificate_of_another_verb_is_no_configuration(tmp_path):
     place.write_text('{"method": "mask", "asked": {"beta": 0.5}}')
     with pytest.raises(ParameterError, match="certificate of `mask`"):
         Request.read(place)
+
+
+def test_a_settings_file_says_what_text_means(tmp_path):
+    """`1.200,50` is text until [parse] says that it is a number."""
+    source, settings_file = tmp_path / "messy.csv", tmp_path / "anonymize.toml"
+    cells = "".join(f'{row % 9},"1.{row:03},50"\n' for row in range(60))
+    source.write_text("age,paid\n" + cells)
+    settings_file.write_text('k = 5\nqi = ["age", "paid"]\n[parse]\npaid = "number:comma"\n')
+    blurred = sf.anonymize(str(source), config=settings_file)
+    assert blurred.to_arrow()["paid"][0].as_py().startswith("[1")
+    assert blurred.asked["parse"] == {"paid": "number:comma"}
+    done = sfumato("anonymize", source, "--config", settings_file, "-o", tmp_path / "out.csv")
+    assert done.code == 0
+    assert sf.table(str(tmp_path / "out.csv")).to_arrow()["paid"].equals(blurred.to_arrow()["paid"])
+    again = sf.anonymize(str(source), config=f"{tmp_path}/out.csv.certificate.json")
+    assert again.to_arrow().equals(blurred.to_arrow())
+    written = tmp_path / "written.toml"
+    asked = ("anonymize", source, "-k", 5, "--qi", "age,paid", "--parse", "paid=number:comma")
+    assert sfumato(*asked, "--write-config", written).code == 0
+    assert Request.read(written).parse == {"paid": "number:comma"}
+    with pytest.raises(ParameterError, match="the table is open already"):
+        sf.anonymize(sf.table(str(source)), config=settings_file)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('[parse]\npiad = "number:comma"', "Did you mean `paid`"),
+        ('[parse]\npaid = "number:coma"', "Did you mean `number:comma`"),
+        ("[parse]\npaid = 5", "cannot be turned into `5`"),
+        ('parse = "paid"', "`parse` must be a table"),
+        ('unparsed = "nul"\n[parse]\npaid = "number:comma"', "Did you mean `null`"),
+        ('[parse]\npaid = "date"', "unparsed"),
+    ],
+)
+def test_bad_parsing_in_a_settings_file_is_refused(tmp_path, text, says):
+    source, settings_file = tmp_path / "messy.csv", tmp_path / "anonymize.toml"
+    source.write_text("age,paid\n" + "".join(f'{row % 9},"1.{row:03},50"\n' for row in range(60)))
+    settings_file.write_text(f'k = 5\nqi = ["age"]\n{text}\n')
+    done = sfumato("anonymize", source, "--config", settings_file)
+    assert done.code == 2
+    assert says in " ".join(done.err.split())

@@ -130,6 +130,26 @@ class RequestFields(PromiseFields, MethodFields, total=False):
             counts=False,
         ),
     ]
+    parse: Annotated[
+        Mapping[str, str] | None,
+        Field(
+            "Columns of text that hold dates or numbers, by column: date, date:dmy, number, "
+            "number:comma and their kin; they are turned when the table is opened.",
+            COLUMNS,
+            "--parse",
+            "COLUMN=KIND",
+        ),
+    ]
+    unparsed: Annotated[
+        Literal["stop", "null"],
+        Field(
+            "What becomes of cells that do not parse: an error, or become null and are counted.",
+            COLUMNS,
+            "--unparsed",
+            "stop|null",
+            default="stop",
+        ),
+    ]
     columns: Annotated[
         Mapping[str, Mapping[str, Any]] | None,
         Field(
@@ -436,7 +456,7 @@ class Request:
         own = dict(self.values)
         if given.get("method", self.method) != self.method:  # options belong to their method
             own = {name: value for name, value in own.items() if name not in _OPTIONS}
-        for name in ("weights", "columns"):
+        for name in ("weights", "columns", "parse"):
             if isinstance(given.get(name), Mapping):
                 given[name] = {**own.get(name, {}), **given[name]}
         again = tuple(name for name in self.unopened if name not in given)
@@ -642,6 +662,7 @@ class Request:
             "an identifier to be replaced by a pseudonym": self.replaced,
         }
         source.require(self.categorical)
+        self._check_parsed(source)
         seen: dict[str, str] = {}
         for part, names in parts.items():
             source.require(names)
@@ -761,6 +782,16 @@ class Request:
                 "dates cannot be moved by fewer than one day",
                 remedy=f"Give e.g. {spell('shift_days', 365)}.",
             )
+
+    def _check_parsed(self, source: Table) -> None:
+        """Refuse a table that was opened before anybody said what its text means."""
+        for name in source.require(list(self.parse)):
+            if source.column(name).kind == "text":
+                raise ParameterError(
+                    f"column `{name}` is to be parsed, and the table is open already",
+                    where=source.name,
+                    remedy="Give the file or the frame itself, or parse it with sf.table(…).",
+                )
 
     def _check_recoding(self, groups: Recoding) -> None:
         """Refuse to keep groups where that cannot work."""

@@ -70,7 +70,10 @@ def anonymize(
     start = Request.starting(config, asked.get("like"), asked.get("recoding"))
     request = start.overridden(asked)
     budget = budget or Budget()
-    opened = table(source, budget=budget)
+    reading: dict[str, Any] = {}
+    if request.parse and not isinstance(source, Table):
+        reading = {"parse": request.parse, "unparsed": request.unparsed}
+    opened = table(source, budget=budget, **reading)
     request = request.opened(opened)
     check_place(opened, output, format=format, force=force, sign=sign)
     named = refuse_named(opened, request, budget)

@@ -22,6 +22,8 @@ class Asked:
     """A group of options made from declared parameters, and what was given of them."""
 
     declared: ClassVar[type]
+    elsewhere: ClassVar[tuple[str, ...]] = ()
+    """Parameters that are options of every verb, and read where the table is opened."""
 
     def __init__(self, **given: Any) -> None:
         self._given = given
@@ -37,8 +39,12 @@ class Asked:
                 annotation=Annotated[_type_of(one) | None, _option(one)],
             )
             for one in parameters(cls.declared).values()
-            if one.field.flag is not None
+            if one.field.flag is not None and one.name not in cls.elsewhere
         ]
+
+    def said(self, name: str) -> Any:
+        """What was given for a parameter, as it was written; None where it was not."""
+        return self._given.get(name)
 
     def given(self, known: Sequence[str]) -> dict[str, Any]:
         """What was given, under the names of the Python parameters; columns are of those known."""
@@ -61,6 +67,7 @@ class Requested(Asked):
     """Everything that decides a release."""
 
     declared = RequestFields
+    elsewhere = ("parse", "unparsed")
 
     @classmethod
     def options(cls) -> list[inspect.Parameter]:

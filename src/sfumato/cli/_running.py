@@ -139,7 +139,8 @@ class Run:
     """One run of a verb.
 
     `budget` goes into whatever takes one; `table` is the table named on the command line, opened
-    when first asked for; `show` prints the result.
+    when first asked for; `show` prints the result. `parse` is what columns are turned into then; a
+    settings file may say it before options do.
     """
 
     budget: Budget
@@ -147,6 +148,7 @@ class Run:
     source: str | None = None
     exclude: Sequence[str] | None = None
     reading: dict[str, Any] = field(default_factory=dict)
+    parse: dict[str, str] = field(default_factory=dict)
     progress: ProgressLine = field(default_factory=ProgressLine)
     _opened: list[Table] = field(default_factory=list)
 
@@ -165,7 +167,8 @@ class Run:
                 "datasets.",
             )
         hidden = _options.split_columns(self.exclude)
-        reading = {**self.reading, "parse": _options.parse_kinds(self.reading.get("parse"))}
+        self.parse |= _options.parse_kinds(self.reading.get("parse"))
+        reading = {**self.reading, "parse": self.parse}
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
             opened = table(self.source, exclude=hidden, budget=self.budget, **reading)

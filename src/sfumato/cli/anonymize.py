@@ -138,10 +138,22 @@ def anonymize(
         )
     if _dataset.named(run):
         kept = Request() if repeating.config is None else Request.read(repeating.config)
+        if kept.parse:
+            raise ParameterError(
+                "what is parsed is said of one table, and this is a dataset of several",
+                where=str(repeating.config),
+                remedy="Leave out [parse], and write the dates and numbers of the tables plainly.",
+            )
         _dataset.anonymize(run, requested, kept, writing, repeating.write_config)
         return
+    like, recoding = requested.said("like"), requested.said("recoding")
+    start = Request.starting(repeating.config, like, recoding)
+    run.parse |= start.parse
+    if start.unparsed != "stop":
+        run.reading["unparsed"] = start.unparsed
     given = requested.given(run.table.columns)
-    start = Request.starting(repeating.config, given.get("like"), given.get("recoding"))
+    if run.parse:
+        given |= {"parse": run.parse, "unparsed": run.reading.get("unparsed", "stop")}
     request = start.overridden(given)
     _check_places(run, request, writing, repeating.write_config)
     people = request.population

@@ -280,11 +280,11 @@ class ParsedSource:
             raise ColumnError(
                 f"there is no column `{name}`", where=self.name, remedy=did_you_mean(name, known)
             )
-        if kind not in KINDS:
+        if not isinstance(kind, str) or kind not in KINDS:
             raise ParameterError(
                 f"column `{name}` cannot be turned into `{kind}`",
                 where=self.name,
-                remedy=did_you_mean(kind, KINDS),
+                remedy=did_you_mean(str(kind), KINDS),
             )
         held = known[name].kind
         is_it = held in (("date", "timestamp") if kind.startswith("date") else _NUMERIC)
