@@ -3,7 +3,8 @@
 from sfumato.relational.description import Dataset, Reference, TableOf, dataset, is_dataset
 from sfumato.relational.first_look import DatasetScan, TableScan, scan
 from sfumato.relational.joined_attack import TablesAttack, attack
-from sfumato.relational.release import TableRelease, TablesRelease, anonymize
+from sfumato.relational.publishing import TableRelease, TablesRelease
+from sfumato.relational.release import anonymize
 from sfumato.relational.verification import is_released, verify
 
 __all__ = [

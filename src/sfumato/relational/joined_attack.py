@@ -24,7 +24,7 @@ from sfumato.errors import ParameterError
 from sfumato.hierarchy import read_folder
 from sfumato.relational.description import Dataset, dataset
 from sfumato.relational.histories import Histories, read_histories
-from sfumato.relational.release import certificate_of
+from sfumato.relational.publishing import certificate_of
 from sfumato.relational.verification import opened_release
 from sfumato.release import Certificate
 from sfumato.release.label_matching import Reading, read_cells

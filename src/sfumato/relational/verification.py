@@ -20,7 +20,7 @@ from sfumato.files import refuse_link
 from sfumato.keyfiles import public_key
 from sfumato.relational.description import schema_of
 from sfumato.relational.promise import LinkedTables, WholeReferences
-from sfumato.relational.release import CERTIFICATE, certificate_of
+from sfumato.relational.publishing import CERTIFICATE, certificate_of
 from sfumato.release import Certificate, Finding
 from sfumato.release.promise import promise_from_dict
 from sfumato.release.verify import Verification, counts_again, signed

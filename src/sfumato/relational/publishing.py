@@ -1,0 +1,301 @@
+"""Where a released dataset goes: a folder that appears as one, or a schema; and its certificate."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from sfumato.addresses import shown
+from sfumato.engines.protocol import Staged
+from sfumato.engines.writing import check_destination, format_of, synced
+from sfumato.errors import EngineError, ParameterError, spell
+from sfumato.files import usual_mode
+from sfumato.keyfiles import keyed_digest
+from sfumato.relational.description import (
+    Dataset,
+    Reference,
+    TableOf,
+    schema_of,
+)
+from sfumato.relational.plan import Plan
+from sfumato.release import Certificate, Finding
+from sfumato.release.certificate import certificate_path
+from sfumato.release.place import check_certificate_place
+from sfumato.results import Result
+from sfumato.tables import Table
+from sfumato.tables.open import is_postgres
+
+__all__ = [
+    "CERTIFICATE",
+    "TableRelease",
+    "TablesRelease",
+    "appearing",
+    "certificate_of",
+    "certified",
+    "check_place",
+    "commit_tables",
+    "description_of",
+    "file_name",
+    "place_of",
+]
+
+CERTIFICATE = "certificate.json"
+"""What the certificate is called in the folder of a released dataset."""
+
+
+_PRIVATE = {"private": True}
+
+
+@dataclass(frozen=True)
+class TableRelease(Result):
+    """What became of one table.
+
+    Attributes
+    ----------
+    rows, left_out
+        Rows of the release, and rows that are missing there.
+    qi, keys, dropped
+        Blurred columns, columns of pseudonyms, and columns that were left out.
+    ncp
+        Normalized certainty penalty of its quasi-identifiers; a row left out costs 1 each.
+    """
+
+    name: str
+    rows: int
+    left_out: int
+    qi: tuple[str, ...]
+    keys: tuple[str, ...]
+    dropped: tuple[str, ...]
+    ncp: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class TablesRelease(Result):
+    """A released dataset, and what it cost.
+
+    Attributes
+    ----------
+    promise
+        ``linkable`` or ``unlinkable``.
+    k, m
+        Measured on the output, and how many rows of a person may be known.
+    persons, person
+        How many there are, and the column that named them.
+    tables, left_out
+        What became of each table, and the tables that are not published.
+    events, events_kept
+        Rows of tables of which something may be known, before and after.
+    findings, verified, output
+        What was checked on the output, whether it was, and where it is.
+    """
+
+    dataset: str
+    promise: str
+    asked: Mapping[str, Any]
+    person: str
+    k: int | None
+    m: int | str | None
+    persons: int
+    tables: tuple[TableRelease, ...]
+    left_out: tuple[str, ...]
+    events: int
+    events_kept: int
+    ncp_own: float | None
+    ncp_events: float | None
+    findings: tuple[Finding, ...] = ()
+    verified: bool = False
+    output: str | None = None
+    warnings: tuple[str, ...] = ()
+    certificate: Certificate | None = field(default=None, metadata=_PRIVATE)
+
+
+def certificate_of(output: str) -> Path:
+    """Where the certificate of a released dataset lies."""
+    if is_postgres(output):
+        return certificate_path(output.removesuffix(".*"))
+    return Path(output) / CERTIFICATE
+
+
+def check_place(plan: Plan, output: str | None, force: bool, sign: Any) -> None:
+    """Refuse an output that could not be published in the end."""
+    if output is None:
+        if sign is not None:
+            raise ParameterError(
+                "only a release that is written can be signed",
+                remedy=f"Say where to write it, e.g. {spell('output', 'released')}.",
+            )
+        return
+    engines = [one.table.engine for one in plan.made.tables.values()]
+    if any(engine.kind == "spark" for engine in engines):
+        raise ParameterError(
+            "datasets of Spark are not released: their tables could not appear together",
+            remedy="Write them as Parquet files first, or release the tables one by one.",
+        )
+    if is_postgres(output):
+        if schema_of(output) is None or not all(engine.kind == "postgres" for engine in engines):
+            raise ParameterError(
+                "only a schema of PostgreSQL is released to one, of the same database",
+                where=shown(output),
+                remedy="Write -o postgresql://host/database#schema.*, or the name of a folder.",
+            )
+        if not plan.asked.linkable:
+            raise ParameterError(
+                "in a database only whole histories are released together",
+                where=shown(output),
+                remedy=f"Ask for {spell('linkable', True)} {spell('m', 1)}, or write a folder.",
+            )
+        check_certificate_place(certificate_of(output), force=force, sign=sign)
+        return
+    place = Path(output)
+    check_destination(str(place / "x") if place.is_dir() else str(place), force=True)
+    inputs = [path for engine in engines for path in engine.paths]
+    if place.is_dir() and any(place.resolve() in Path(p).resolve().parents for p in inputs):
+        raise ParameterError(
+            "this folder holds the tables being read", where=output, remedy="Name another one."
+        )
+    if os.path.lexists(place):
+        if not force:
+            raise ParameterError(
+                "there is something of this name already",
+                where=output,
+                remedy="Choose another name, or replace a released dataset with "
+                f"{spell('force', True)}.",
+            )
+        if place.is_symlink() or not (place / CERTIFICATE).is_file():
+            raise ParameterError(
+                "this is no released dataset, and nothing else is replaced",
+                where=output,
+                remedy="Choose another name, or remove it yourself.",
+            )
+    check_certificate_place(place / "x", force=True, sign=sign)
+
+
+def file_name(one: TableOf, format: str | None) -> str:
+    """The file of a table in a release: of the kind it has, where that can be written."""
+    if format is not None:
+        return f"{one.name}.{format.lower().lstrip('.')}"
+    if one.file is not None:
+        parts = one.file.split(".")[1:]
+        ending = ".".join(parts[-2:] if parts[-1:] in (["gz"], ["zst"]) else parts[-1:])
+        try:
+            format_of(f"x.{ending}")
+            return f"{one.name}.{ending}"
+        except ParameterError:
+            pass
+    return f"{one.name}.parquet"
+
+
+@contextmanager
+def appearing(output: str | None) -> Iterator[Path]:
+    """A folder beside the final place, which gets that name when the block ends well."""
+    if output is None:
+        with tempfile.TemporaryDirectory(prefix="sfumato-") as passing:
+            yield Path(passing)
+        return
+    place = Path(output)
+    folder = Path(tempfile.mkdtemp(prefix=f".{place.name}.", dir=place.parent))
+    try:
+        yield folder
+        mode = usual_mode()
+        folder.chmod(mode | (mode & 0o444) >> 2)
+        synced(folder)
+        if place.is_dir():  # a released dataset, which may be replaced
+            aside = Path(tempfile.mkdtemp(prefix=f".{place.name}.", dir=place.parent))
+            os.rename(place, aside / "replaced")
+            try:
+                os.rename(folder, place)
+            except OSError:
+                os.rename(aside / "replaced", place)
+                raise
+            finally:
+                shutil.rmtree(aside, ignore_errors=True)
+        else:
+            os.rename(folder, place)
+        synced(place.parent)
+    except OSError as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise EngineError(
+            f"the released dataset could not be put in place ({error.strerror})",
+            where=output,
+            remedy="Check that the folder may be written to and has space.",
+        ) from error
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise
+
+
+def place_of(plan: Plan, name: str, schema: str | None, folder: Path, format: str | None) -> str:
+    if schema is not None:
+        doubled = name.replace('"', '""')
+        return f'{schema.partition("#")[0]}#"{schema_of(schema)}"."{doubled}"'
+    return str(folder / file_name(plan.made.tables[name], format))
+
+
+def commit_tables(staged: Sequence[Staged], sealed: Certificate, beside: Path, force: bool) -> None:
+    from sfumato.engines.postgres import commit_together
+
+    sealed.write(beside)
+    try:
+        commit_together(staged, force=force)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+
+
+def certified(
+    plan: Plan,
+    release: TablesRelease,
+    promises: Sequence[Mapping[str, Any]],
+    written: Mapping[str, Table],
+    places: Mapping[str, str],
+    output: str,
+) -> Certificate:
+    home = ("seed", "key_file")
+    asked = {n: v for n, v in release.asked.items() if n not in home}
+    if isinstance(asked.get("hierarchies"), str):
+        asked["hierarchies"] = os.path.basename(asked["hierarchies"].rstrip("/"))
+    inputs = {n: t.table.fingerprint() for n, t in plan.made.tables.items()}
+    return Certificate.of(
+        **({} if plan.author is None else {"author": plan.author}),
+        method="linked tables" if plan.asked.linkable else "tables without keys",
+        asked=asked,
+        qi=[[f"{n}.{c}" for n, columns in plan.known.items() for c in columns]],
+        k=release.k,
+        rows=sum(one.rows for one in written.values()),
+        suppressed_rows=sum(one.left_out for one in release.tables),
+        input={
+            "name": os.path.basename(shown(plan.made.name)),
+            "columns": plan.made.columns(),
+            "fingerprint": keyed_digest(repr(sorted(inputs.items()))),
+        },
+        output={
+            "name": os.path.basename(shown(output)),
+            "tables": {
+                name: {
+                    "file": os.path.basename(places[name]) if "://" not in places[name] else name,
+                    "fingerprint": one.fingerprint(),
+                    "rows": one.rows,
+                    "columns": list(one.columns),
+                }
+                for name, one in written.items()
+            },
+        },
+        promises=list(promises),
+    )
+
+
+def description_of(plan: Plan, places: Mapping[str, str]) -> Dataset:
+    """The released dataset as its description tells it."""
+    linked = plan.asked.linkable
+    tables = {
+        n: replace(t, file=os.path.basename(places[n]), key=t.key if linked else None, publish=None)
+        for n, t in plan.made.tables.items()
+    }
+    references: tuple[Reference, ...] = plan.made.references if linked else ()
+    return Dataset("", tables, references, plan.person if linked else None)
