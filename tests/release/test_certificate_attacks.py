@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import random
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -410,6 +411,14 @@ def test_the_hmac_is_gone(tmp_path: Path) -> None:
            "measured": {"checks": [], "wildcards": False}}], "promises nothing"),
         ([{"kind": "anonymity", "models": [{"model": "k-anonymity", "k": 5}], "qi": [],
            "sensitive": [], "measured": {"checks": [], "wildcards": False}}], "promises nothing"),
+        ([{"kind": "anonymity", "qi": [], "sensitive": ["ill"], "measured": {},
+           "models": [{"model": "distinct l-diversity", "column": "ill", "l": 1}]}],
+         "promises nothing"),
+        ([{"kind": "anonymity", "qi": [["age"]], "sensitive": ["ill"], "person": "ghost",
+           "measured": {}, "models": [{"model": "distinct l-diversity", "column": "ill", "l": 1}]}],
+         "not checked"),
+        ([{"kind": "ratio-at-most", "measure": "distinct", "beta": 0.1, "columns": ["age"],
+           "person": "ghost", "measured": {}}], "not checked"),
         ([{"kind": "harmless", "measured": {}}], "does not know"),
         ([{"kind": "anonymity", "models": [{"model": "magic"}], "qi": [["age"]], "sensitive": [],
            "measured": {}}], "does not know"),
@@ -435,6 +444,8 @@ def test_a_raw_table_does_not_hold_because_its_certificate_promises_nothing(
 @pytest.mark.parametrize(
     "promises",
     [None, {}, "all", [3], [{}], [{"kind": "ratio-at-most", "measured": {}}],
+     [{"kind": "anonymity", "models": [{"model": "distinct l-diversity", "column": None, "l": 2}],
+       "qi": [["age"]], "sensitive": ["ill"], "measured": {}}],
      [{"kind": "ratio-at-most", "measure": "magic", "beta": 1, "columns": ["age"], "measured": {}}],
      [{"kind": "k-map", "k": "x", "qi": 3, "population": "p", "fingerprint": 1, "trees": 2,
        "measured": {}}]],
@@ -491,3 +502,32 @@ def test_a_certificate_opens_no_population(tmp_path: Path, monkeypatch: pytest.M
         with pytest.raises(ParameterError, match="a certificate opens nothing"):
             sf.anonymize(people(), config=certificate_path(out))
     assert set(map(str, touched)) == {str(out)}
+
+
+JUNK: list[Any] = [
+    None, True, -1, 10**30, 1e308, float("nan"), "", "\x1b[2J", "x" * 10_000, [], {}, [[]],
+    ["age"], [["age"]], [None], [["nope"]], {"model": "k-anonymity", "k": 0}, "k-map", "../../x",
+]  # fmt: skip
+
+
+def test_certificates_with_junk_in_them_end_in_plain_answers(tmp_path: Path) -> None:
+    """At every place of a certificate: no traceback, and nothing that steers a terminal."""
+    out = certified(tmp_path)
+    whole = json.loads(certificate_path(out).read_text())
+    places = [path for path, _ in leaves({k: v for k, v in whole.items() if k != "digest"})]
+    places += [(*path[:length],) for path in places for length in range(1, len(path))]
+    rng = random.Random(0)
+    for path in dict.fromkeys(places):
+
+        def spoil(body: dict[str, Any], path: tuple[Any, ...] = path) -> None:
+            at: Any = body
+            for step in path[:-1]:
+                at = at[step]
+            at[path[-1]] = rng.choice(JUNK)
+
+        certificate_path(out).write_text(json.dumps(whole))
+        forged(out, spoil)
+        done = sfumato("verify", out, "-q")
+        assert done.code in (0, 1, 2), (path, done.err)
+        assert "unexpected" not in done.err, (path, done.err)
+        assert "\x1b" not in done.out + done.err, path

@@ -70,6 +70,8 @@ class Anonymity:
 
     @classmethod
     def from_dict(cls, parameters: Mapping[str, Any]) -> Self:
+        if not all(isinstance(told.get("column", ""), str) for told in parameters["models"]):
+            raise TypeError("a model is about something that is no column")
         return cls(
             tuple(model_from_dict(model) for model in parameters["models"]),
             tuple(tuple(names) for names in parameters["qi"]),
@@ -145,12 +147,22 @@ class Anonymity:
         least = max([1, *(model.least_rows for model in self.models)])
         sizes = [table.class_sizes(names, budget) for names in self.qi]
         smallest = min((one.k for one in sizes if one.k is not None), default=None)
+        if least == 1:
+            return Finding(
+                check=self.kind,
+                holds=False,
+                say=f"not checked: persons were counted when this was released, by "
+                f"`{self.person}`, which it does not show, and their rows tell nothing of it",
+                remedy="Ask its maker, who can count them.",
+            )
+        others = [model.name for model in self.models if model.about is not None]
+        unchecked = f"; not checked: {', '.join(others)}" if others else ""
         return Finding(
             check=self.kind,
             holds=smallest is None or smallest >= least,
             say=f"persons were counted when this was released, by `{self.person}`, which it does "
             f"not show; here rows can be counted: the smallest class has {smallest or 0:,}, and "
-            f"{least:,} persons need at least as many",
+            f"{least:,} persons need at least as many{unchecked}",
             measured={"rows": smallest},
             remedy="Release the table again.",
         )

@@ -415,6 +415,8 @@ _SIGNER = "somebody who was handed it by its owner"
 def _says_something(promise: Promise) -> bool:
     """Whether a promise is about any column of the table, or about any that must be missing."""
     models = getattr(promise, "models", True)
+    if models is not True and not any(getattr(promise, "qi", ())):
+        return False  # models are about classes, and there are none without columns
     return bool(models) and bool(_columns_of(promise) or getattr(promise, "columns", ()))
 
 
