@@ -531,3 +531,14 @@ def test_certificates_with_junk_in_them_end_in_plain_answers(tmp_path: Path) -> 
         assert done.code in (0, 1, 2), (path, done.err)
         assert "unexpected" not in done.err, (path, done.err)
         assert "\x1b" not in done.out + done.err, path
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"\xff\xfe", b"[" * 200_000, b'{"certificate":2,"rows":' + b"9" * 5000 + b"}", b"", b"{"],
+)
+def test_files_that_are_no_certificates_are_not_whole(tmp_path: Path, content: bytes) -> None:
+    out = certified(tmp_path)
+    certificate_path(out).write_bytes(content)
+    done = sfumato("verify", out)
+    assert (done.code, "the certificate is not whole" in " ".join(done.out.split())) == (1, True)

@@ -173,8 +173,8 @@ class Certificate:
         """
         where = str(path)
         try:
-            body = json.loads(_read(path))
-        except (json.JSONDecodeError, RecursionError) as error:
+            body = json.loads(_read(path).decode("utf-8"))
+        except (ValueError, RecursionError) as error:
             line = f" (line {error.lineno})" if isinstance(error, json.JSONDecodeError) else ""
             raise PromiseError(
                 f"the certificate is not whole{line}", where=where, remedy=_AGAIN
@@ -202,8 +202,8 @@ class Certificate:
         return cls(body, signed)
 
 
-def _read(path: Path) -> str:
-    """The text of a certificate, without following wherever a strange file may lead."""
+def _read(path: Path) -> bytes:
+    """The bytes of a certificate, without following wherever a strange file may lead."""
     where = str(path)
     try:
         if not path.is_file() and path.exists():
@@ -218,7 +218,7 @@ def _read(path: Path) -> str:
                 where=where,
                 remedy="Name the .certificate.json that lies beside the release.",
             )
-        return content.decode("utf-8")
+        return content
     except FileNotFoundError as error:
         raise SourceError(
             "there is no certificate",
@@ -226,7 +226,7 @@ def _read(path: Path) -> str:
             remedy="Name it, or say what to check, e.g. "
             f"{spell('k', 5)} {spell('qi', ['age', 'sex'])}.",
         ) from error
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
         reason, remedy = unreadable(path, error)
         raise SourceError(
             f"the certificate cannot be read: {reason}", where=where, remedy=remedy
