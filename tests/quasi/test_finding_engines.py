@@ -96,7 +96,7 @@ def test_exact_searches_agree_with_those_at_home(remote):
 def test_what_does_not_fit_is_said(remote):
     with pytest.raises(EngineError, match="distinct combinations of its 5 columns") as error:
         sf.uniques(remote, budget=Budget(memory=100_000))
-    assert "--eps" in str(error.value)
+    assert "eps=" in str(error.value)
 
 
 @pytest.mark.parametrize("ask", [sf.minimum_key, sf.minimal_keys, sf.violations])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import shlex
 import tomllib
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar, get_args, get_origin
@@ -100,6 +101,8 @@ def as_option(name: str, value: Any) -> str:
     if isinstance(value, Mapping):
         value = [f"{key}={item}" for key, item in value.items()]
     text = ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
+    if not set(";|&<>").isdisjoint(text):  # a shell would end the command there
+        text = shlex.quote(text)
     if one is not None and one.field.flag is None:
         return f"--option {name}={text}"
     flag = f"--{name.replace('_', '-')}" if one is None else str(one.field.flag)

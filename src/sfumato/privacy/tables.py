@@ -7,6 +7,7 @@ frame costs little more than reading it once.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -93,7 +94,9 @@ def bin_edges(source: Table, given: Mapping[str, Any]) -> dict[str, tuple[float,
     """
     from sfumato.privacy.diversity import quantile_edges
 
-    least = max(2, int(given.get("k") or 0), int(given.get("l") or 0))
+    # Whether k and l can be meant is said where models are made.
+    asked = (given.get(name) or 0 for name in ("k", "l"))
+    least = max(2, *(int(number) if math.isfinite(number) else 0 for number in asked))
     edges = {}
     for name, bins in (given.get("sensitive_bins") or {}).items():
         (name,) = source.require([name])
