@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import html
+import json
 import re
 import stat
 import threading
@@ -22,6 +23,7 @@ from sfumato.keyfiles import write_secret
 from sfumato.web import pages
 from sfumato.web.choices import OFFERED, Choices
 from sfumato.web.jobs import Job, Jobs
+from sfumato.web.project import Project
 from workbench import PEOPLE, PEOPLE_ROWS, Running
 
 ROLES = {
@@ -563,3 +565,37 @@ def test_damaged_decisions_are_told(bench: Running, tmp_path: Path, damage: str)
     (folder / "project.toml").unlink()
     page = bench.follow(bench.post("/open", table=str(tmp_path / "people.csv")))
     assert "What may others know?" in bench.follow(page).text
+
+
+def test_persons_are_counted_where_a_column_says_who_they_are(
+    bench: Running, opened: str, tmp_path: Path
+) -> None:
+    form = {"k": 5, "method": "mondrian", "person": "name"}
+    bench.follow(bench.post(f"{opened}/configure", **form, **ROLES))
+    page = bench.get(f"{opened}/configure").text
+    assert '<option value="name" selected>persons, by name</option>' in page
+    done = bench.follow(bench.post(f"{opened}/release"))
+    assert 'data-holds="yes"' in done.text
+    assert 'person = "name"' in (tmp_path / "people.csv.sfumato" / "project.toml").read_text()
+    asked = json.loads(
+        (tmp_path / "people.csv.sfumato" / "release.csv.certificate.json").read_text()
+    )
+    assert [one.get("person") for one in asked["promises"]] == ["name", None]
+    published = {**ROLES, "role-0": "other"}
+    refused = bench.follow(bench.post(f"{opened}/configure", **form, **published))
+    tried = bench.follow(bench.post(f"{opened}/release"))
+    assert "would be published" in refused.text + tried.text
+
+
+def test_the_first_look_notices_whose_rows_they_are(tmp_path: Path) -> None:
+    source = tmp_path / "visits.csv"
+    cells = [
+        f"P{at // 4:03d},{'FM'[at // 4 % 2]},{1940 + at // 4},{at * 7 % 5}" for at in range(400)
+    ]
+    source.write_text("patient_id,sex,birth_year,ward\n" + "\n".join(cells) + "\n")
+    project = Project(source, sf.table(str(source)))
+    project.look(Budget())
+    assert project.choices.person == "patient_id"
+    assert project.choices.roles["patient_id"] == "identifier"
+    assert project.choices.rehearsed().person == "patient_id"
+    project.close()

@@ -93,6 +93,8 @@ class Choices(_Demands):  # type: ignore[misc]
     """Columns that get pseudonyms where they would be left out."""
     key_file: str = ""
     """The key that pseudonyms are made with; without one the project makes its own."""
+    person: str = ""
+    """The column that says whose rows they are, one of those that are left out."""
     weights: Mapping[str, float] = field(default_factory=dict)
     trees: Mapping[str, EditableHierarchy] = field(default_factory=dict)
 
@@ -118,6 +120,7 @@ class Choices(_Demands):  # type: ignore[misc]
         for role in self.roles.values():
             _known("role", role, ROLES)
         texts = isinstance(self.pseudonyms, tuple) and isinstance(self.key_file, str)
+        texts = texts and isinstance(self.person, str)
         if not texts or not all(isinstance(name, str) for name in self.pseudonyms):
             raise ParameterError("pseudonyms are not given as names of columns")
 
@@ -193,6 +196,8 @@ class Choices(_Demands):  # type: ignore[misc]
                 said.append(f"{name} was {role}, and is now {other}")
         if now.replaced != self.replaced or (self.replaced and now.key_file != self.key_file):
             said.append("other columns get pseudonyms, or by another key")
+        if now.person != self.person:
+            said.append("other persons are counted, or rows")
         if now.used_trees != self.used_trees:
             said.append("trees or limits are others")
         if now._given() != self._given() and not said:
@@ -253,6 +258,8 @@ class Choices(_Demands):  # type: ignore[misc]
             )
         given: dict[str, Any] = {"qi": [list(self.qi)], "k": self.k, "method": self.method}
         given |= self._about_sensitive()
+        if self.person:
+            given["person"] = self._left_out(self.person)
         weights = {n: w for n, w in self.weights.items() if n in self.qi and w != 1}
         if weights:
             given["weights"] = weights
@@ -262,6 +269,15 @@ class Choices(_Demands):  # type: ignore[misc]
         if any(marks.values()):
             given["boundaries"] = {n: {"marks": list(m)} for n, m in marks.items() if m}
         return given
+
+    def _left_out(self, person: str) -> str:
+        """The person, if it is not published: who sees it sees which rows belong together."""
+        if person in self.with_role("identifier") and person not in self.replaced:
+            return person
+        raise ParameterError(
+            f"`{person}` says whose rows they are, and would be published",
+            remedy="Leave it out, without a pseudonym; or count rows.",
+        )
 
     @property
     def gap(self) -> tuple[str, str] | None:

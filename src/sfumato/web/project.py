@@ -16,7 +16,9 @@ from pathlib import Path
 from typing import cast
 
 from sfumato.budget import Budget
+from sfumato.columns.persons import person_columns
 from sfumato.columns.profile import Profile, profile
+from sfumato.columns.recognise import recognise_columns
 from sfumato.columns.vocabulary import Role
 from sfumato.engines.results import ClassSizes, Codes
 from sfumato.errors import BudgetError, ParameterError, SourceError
@@ -136,20 +138,29 @@ class Project:
         """First look; decisions of an earlier day come before guesses."""
         with self._asking(budget):
             self._look = profile(self.table, seed=0, budget=budget)
-        budget.progress("guessing roles")
-        columns = describe(self._look)
-        kept = read_choices(self.folder) or self.choices
+            budget.progress("guessing roles")
+            columns = describe(self._look)
+            saved = read_choices(self.folder)
+            likely = self._likely_person(self._look, budget) if saved is None else ""
+        kept = saved or replace(self.choices, person=likely)
         roles = {column.name: kept.roles.get(column.name, column.role) for column in columns}
         found = replace(
             kept,
             roles=roles,
             pseudonyms=tuple(name for name in kept.pseudonyms if name in roles),
+            person=kept.person if roles.get(kept.person) == "identifier" else "",
             weights={name: weight for name, weight in kept.weights.items() if name in roles},
             trees={name: tree for name, tree in kept.trees.items() if name in roles},
         )
         with self._changing:
             self.decided = replace(self.decided, choices=found)
             self.columns = columns
+
+    def _likely_person(self, look: Profile, budget: Budget) -> str:
+        """The column that seems to name persons with several rows, if every row has somebody."""
+        found = person_columns(self.table, look, recognise_columns(look), budget)
+        held = {facts.name for facts in look.facts if not facts.nulls}
+        return next((one.name for one in found if one.name in held), "")
 
     def decide(self, choices: Choices, edition: int | None = None) -> Decided:
         """Take a decision; it is saved, and can be taken back.
@@ -187,6 +198,7 @@ class Project:
         if set(choices.roles) != set(self.table.columns):
             raise ParameterError("the roles are not those of this table's columns")
         named = {*choices.weights, *choices.trees, *choices.pseudonyms}
+        named |= {choices.person} - {""}
         if not named <= set(choices.roles):
             raise ParameterError("something was decided about a column that does not exist")
 

@@ -256,6 +256,7 @@ def _demanded(now: Choices, form: Form, keys: Sequence[Path]) -> Choices:
         method=form.get("method", [""])[0],
         suppression_limit=None if share is None else share / 100,
         key_file=key,
+        person=form.get("person", [now.person])[0],
     )
 
 
