@@ -333,6 +333,8 @@ def _methods() -> Mapping[str, Any]:
 _MEANINGS = {
     "certificate": "version of this form",
     "sfumato": "version of the program that made it",
+    "date": "the day it was made, in UTC",
+    "author": "whoever was named with `--author`",
     "method": "how the release was made",
     "asked": "what was demanded; `anonymize --config` reads it to repeat the release",
     "input": "the source table",
