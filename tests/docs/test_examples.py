@@ -44,6 +44,7 @@ REASONS = {
     "needs a Spark cluster": 2,
     "needs two machines": 8,
     "opens a browser": 2,
+    "takes minutes": 1,
 }
 """Why a block is not run, and how many blocks there are of each kind in all pages together."""
 HELPERS = ("cat", "cp", "head", "ls", "mkdir", "openssl", "printf", "python")
@@ -146,6 +147,10 @@ def extended(page: Path, home: Path) -> Path | None:
 def test_blocks_that_are_not_run_say_why() -> None:
     counted = Counter(b.not_run for page in PAGES for b in blocks(page) if b.not_run is not None)
     assert dict(counted) == REASONS
+    for page in PAGES:
+        for block in blocks(page):
+            commands = re.search(r"^\$ ", block.code, re.M)
+            assert block.kind == "console" or not commands, f"{page}:{block.line} is not run"
 
 
 def test_every_block_says_what_it_is() -> None:
