@@ -12,7 +12,7 @@ import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, get_type_hints
 
@@ -312,11 +312,12 @@ def _command(
     taken = {option.name for option in own}
     added = [parameter for parameter in added if parameter.name not in taken]
     shared = {parameter.name for parameter in added}
+    plain = {p.name for p in declared if _group(p) is None}
 
     def command(**given: Any) -> None:
         common = {name: given.pop(name) for name in shared}
         with (
-            _naming_options(),
+            _naming_options(plain),
             guarded(as_json=common["json"]),
             ProgressLine(quiet=common["quiet"]) as progress,
         ):
@@ -348,9 +349,12 @@ def _command(
 
 
 @contextmanager
-def _naming_options() -> Iterator[None]:
-    """Let errors name options, as long as a verb of the command line runs."""
-    before = spelling.set(_as_option)
+def _naming_options(own: set[str]) -> Iterator[None]:
+    """Let errors name options, as long as a verb of the command line runs.
+
+    A verb's own option may be called as one of `anonymize` that is written in another way.
+    """
+    before = spelling.set(partial(_as_option, own))
     try:
         yield
     finally:
@@ -362,9 +366,11 @@ def _options_of(parameter: inspect.Parameter) -> list[inspect.Parameter]:
     return _group(parameter) or [parameter]
 
 
-def _as_option(name: str, value: Any) -> str:
+def _as_option(own: set[str], name: str, value: Any) -> str:
     from sfumato.cli._request import as_option
 
+    if name in own and isinstance(value, (int, float)) and not isinstance(value, bool):
+        return f"--{name.replace('_', '-')} {value}"
     return as_option(name, value)
 
 
