@@ -115,10 +115,14 @@ def test_no_value_held_by_few_is_printed(hospital):
         assert not [cell for cell in cells if cell in done.out], name
 
 
-def test_identifiers_that_stay_are_pointed_out(hospital):
-    done = sfumato("anonymize", hospital, "-k", 5, *QI, "--rows-are-people")
-    assert "! kept, though different in nearly every row: `patient_id`" in plain(done.out)
-    assert plain(done.out).endswith("Nothing was written; give -o FILE to publish.")
+def test_identifiers_that_stay_stop_a_release(hospital):
+    done = sfumato("anonymize", hospital, "-k", 5, *QI)
+    assert done.code == 2
+    assert "`patient_id`" in plain(done.err)
+    assert "--identifiers patient_id," in plain(done.err)
+    assert "--rows-are-people" in plain(done.err)
+    said = sfumato("anonymize", hospital, "-k", 5, *QI, "--rows-are-people")
+    assert plain(said.out).endswith("Nothing was written; give -o FILE to publish.")
 
 
 def test_a_dry_run_writes_nothing(hospital, tmp_path):
