@@ -376,15 +376,13 @@ def _gain(column, weights, target, cut, classes):  # type: ignore[no-untyped-def
 
 
 @compiled
-def _parts_have(column, run, cut, extra, people, least, runs, marks, lefts, rights):  # type: ignore[no-untyped-def]
+def _parts_have(column, run, cut, extra, people, least, runs, marks, met):  # type: ignore[no-untyped-def]
     """Whether both parts of a cut hold enough persons; `run` are the runs of the entries.
 
-    It stops as soon as they do, so that large groups cost no more than small ones.
+    It stops as soon as they do, so that large groups cost no more than small ones. Those met so far
+    are few, and are looked through: marks of millions of persons would be far apart in memory.
     """
     single = runs.shape[0] == 1
-    lefts[people + 1] += 1
-    rights[people + 1] += 1
-    in_left, in_right = lefts[people + 1], rights[people + 1]
     left, right = 0, 0
     for i in range(column.shape[0]):
         goes_left = column[i] <= cut
@@ -396,11 +394,17 @@ def _parts_have(column, run, cut, extra, people, least, runs, marks, lefts, righ
         first, last = (0, 1) if single else (runs[run[i]], runs[run[i] + 1])
         for m in range(first, last):
             mark = people + 2 + run[i] if single else marks[m, 0]
-            if goes_left and lefts[mark] != in_left:
-                lefts[mark] = in_left
+            side = 0 if goes_left else 1
+            known = left if goes_left else right
+            at = 0
+            while at < known and met[side, at] != mark:
+                at += 1
+            if at < known or known >= least:
+                continue
+            met[side, known] = mark
+            if goes_left:
                 left += 1
-            elif not goes_left and rights[mark] != in_right:
-                rights[mark] = in_right
+            else:
                 right += 1
         if left >= least and right >= least:
             return True
@@ -421,8 +425,7 @@ def _parts_hold(column, weights, sensitive, begin, cut, extra, rules, counts):  
             rules.persons,
             rules.runs,
             rules.marks,
-            counts[0],
-            counts[1],
+            np.empty((2, rules.persons), np.int64),
         )
     lefts, rights, values = counts[0], counts[1], sensitive.T
     clear(rules, lefts)
