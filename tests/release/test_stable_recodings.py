@@ -143,6 +143,19 @@ def test_rows_that_are_too_few_for_a_group_are_left_out_and_counted():
     assert february.k >= 3
 
 
+def test_a_group_with_enough_rows_and_too_few_values_is_not_shown():
+    groups = sf.Recoding.of(pa.table({"age": ["[0, 9)", "[30, 39)"]}), ["age"])
+    rows = pa.table({"age": [1, 2, 3, 31, 32, 33], "ill": ["flu"] * 3 + ["flu", "gout", "gout"]})
+    release = sf.anonymize(rows, recoding=groups, sensitive=["ill"], k=2, l=2)
+    assert release.to_arrow()["age"].to_pylist() == ["[30, 39)"] * 3
+    assert release.like["rows_left_out"] == 3
+    assert any("does not show `ill`" in line for line in release.warnings)
+    more = pa.table({"age": [*range(1, 4), *range(50, 53)], "ill": ["flu"] * 3 + ["gout"] * 3})
+    both = pa.concat_tables([rows, more.slice(3)])
+    release = sf.anonymize(both, recoding=groups, sensitive=["ill"], k=2, l=2)
+    assert (release.like["new_groups"], release.like["rows_left_out"]) == (1, 0)
+
+
 def test_numbers_may_stand_for_kept_ranges_and_cannot_be_kept_themselves():
     january = sf.anonymize(people(300, 1), qi=["age"], k=5)
     means = sf.anonymize(people(300, 2), like=january, numbers_as="mean")

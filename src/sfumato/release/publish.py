@@ -524,9 +524,25 @@ def _with_earlier(
     """What is promised, held against this and the earlier release together; and what to know."""
     if plan.earlier is None:
         return (), ()
+    known = plan.earlier.columns
     about = [promise for promise in plan.promises if isinstance(promise, Anonymity)]
-    both = [stacked([plan.earlier, written], promise, budget, newest=True) for promise in about]
+    common = [
+        replace(
+            promise,
+            models=tuple(m for m in promise.models if m.about is None or m.about in known),
+            sensitive=tuple(name for name in promise.sensitive if name in known),
+        )
+        for promise in about
+    ]
+    both = [stacked([plan.earlier, written], one, budget, newest=True) for one in common]
     told = [line for _, lines in both for line in lines]
+    told += [
+        f"the earlier release does not show `{name}`: what is promised of it was checked for the "
+        "new release alone"
+        for promise in about
+        for name in promise.sensitive
+        if name not in known
+    ]
     linked = [
         name
         for name, action in plan.column_actions.items()
