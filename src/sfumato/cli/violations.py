@@ -99,7 +99,8 @@ def _verdict(found: Violations) -> str:
     if found.k_anonymous:
         return f"The table is {found.k}-anonymous whatever columns somebody knows."
     rest = "" if found.complete else " There may be further sets: the search was not finished."
+    counted = found.counted.removesuffix("s") if found.smallest == 1 else found.counted
     return (
         f"The table is not {found.k}-anonymous: with all columns the smallest class has "
-        f"{found.smallest} {found.counted}.{rest}"
+        f"{found.smallest} {counted}.{rest}"
     )
