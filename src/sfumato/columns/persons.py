@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
 
@@ -137,6 +138,7 @@ def naming_columns(
         return {}
     beside = Neighbours.of(opened.columns)
     sample = _sample(opened, text, seed)
+    nulls = cache(lambda: opened.engine.null_counts(text))  # one statement for all of them
     found = {}
     for name in text:
         cells = sample.values_of(name).drop_null()
@@ -144,7 +146,7 @@ def naming_columns(
         first = _though_few(recognise(some, cells, beside), some)
         if first.role != "identifier" and first.what != "a person's number":
             continue
-        facts = _counted(opened, name, budget)
+        facts = _counted(opened, name, nulls()[name], budget)
         role = _though_few(recognise(facts, cells, beside), facts)
         if role.role != "identifier" and role.what == "a person's number":
             look = Profile(facts.rows, (facts, *_others(opened, sample, name)), sample)
@@ -198,9 +200,8 @@ def _facts(opened: Table, name: str, codes: CodeArray, has_null: bool) -> Column
     return ColumnFacts(name, kind, int(counts.sum()), nulls, len(counts), alone)
 
 
-def _counted(opened: Table, name: str, budget: Budget | None) -> ColumnFacts:
+def _counted(opened: Table, name: str, nulls: int, budget: Budget | None) -> ColumnFacts:
     sizes = opened.class_sizes([name], budget)
-    nulls = opened.engine.null_counts([name])[name]
     kind = opened.column(name).kind
     return ColumnFacts(name, kind, opened.rows, nulls, sizes.classes, sizes.unique_rows)
 
