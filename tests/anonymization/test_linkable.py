@@ -17,6 +17,7 @@ import sfumato as sf
 from sfumato.anonymization import linkable
 from sfumato.engines.results import ClassSizes
 from sfumato.errors import BudgetError, ParameterError, SfumatoError
+from sfumato.release.histories import LinkedHistories
 
 
 @pytest.fixture(scope="module")
@@ -211,3 +212,19 @@ def test_the_price_says_how_well_common_events_are_told(key: Path) -> None:
     real = [(3, "one"), (3, "one"), (1, "one"), (1, "two")]  # a, b, c; a and b
     errors = [abs(said[of] - number) / number for number, of in real]
     assert blurred == pytest.approx(np.mean(errors))
+
+
+@pytest.mark.parametrize(
+    ("who", "born", "told"),
+    [
+        (["a", "b", "a"], [1, 1, 2], "0 rows are nobody's, and 1 pseudonyms"),
+        (["a", "b", None], [1, 1, 1], "1 rows are nobody's, and 0 pseudonyms"),
+    ],
+)
+def test_pseudonyms_that_name_no_person_are_noticed(
+    who: list[str | None], born: list[int], told: str
+) -> None:
+    table = sf.table(pa.table({"who": who, "born": born, "ill": ["flu", "flu", "flu"]}))
+    found = LinkedHistories(2, 1, ("born",), ("ill",), "who").check(table)
+    assert not found.holds
+    assert told in found.say

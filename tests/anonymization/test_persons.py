@@ -225,3 +225,12 @@ def test_a_witness_of_other_rows_is_noticed(monkeypatch: pytest.MonkeyPatch) -> 
     promise = Anonymity((), (QI,), person="patient", witness=other)
     with pytest.raises(SfumatoError, match="not the same"):
         promise.check(table.exclude(["patient"]))
+
+
+def test_the_order_of_rows_is_spoken_of_where_persons_have_several() -> None:
+    stays = pa.table({"who": ["a", "a", "b", "b"], "age": [30, 30, 31, 31]})
+    told = sf.anonymize(stays, qi=["age"], k=2, person="who").warnings
+    assert any("rows keep their order" in one for one in told)
+    single = stays.set_column(0, "who", pa.array(list("abcd")))
+    told = sf.anonymize(single, qi=["age"], k=2, person="who").warnings
+    assert not any("rows keep their order" in one for one in told)

@@ -425,3 +425,15 @@ def test_the_synthetic_hospital_has_three_tables(tmp_path: Path) -> None:
     again = tmp_path / "again"
     sfumato("demo-data", "--relational", "-o", again, "-n", 300)
     assert all((again / one.name).read_bytes() == one.read_bytes() for one in folder.iterdir())
+
+
+def test_copied_tables_name_nobody_either(house: Path, key: Path) -> None:
+    wards = house / "wards.csv"
+    wards.write_text("id,floor,ssn\n0,up,123-45-6789\n1,up,123-45-6780\n2,down,123-45-6781\n")
+    with pytest.raises(ColumnError, match=r"`wards\.ssn` would be published"):
+        ask(house, key)
+
+
+def test_keys_of_tables_that_lead_to_nobody_are_spoken_of(house: Path, key: Path) -> None:
+    told = ask(house, key).warnings
+    assert any("`visits.ward_id` refers to a table that does not lead" in one for one in told)

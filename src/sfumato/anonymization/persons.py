@@ -311,10 +311,23 @@ def _naming(opened: Table, guilty: Mapping[str, Recognised]) -> ColumnError:
     )
 
 
+def _in_order(opened: Table, person: str, budget: Budget | None) -> list[str]:
+    """That rows keep their order, where it could tell which of them belong together."""
+    sizes = opened.class_sizes([person], budget)
+    if sizes.classes == sizes.rows or not opened.engine.capabilities.ordered:
+        return []
+    return [
+        "rows keep their order: where those of a person stand together, it tells which belong "
+        "together; shuffle the rows before they are released"
+    ]
+
+
 def _uncounted(opened: Table, request: Request, budget: Budget | None) -> list[str]:
     """Warnings about persons with several rows where rows are counted."""
-    if request.person is not None or request.rows_are_people:
+    if request.rows_are_people:
         return []
+    if request.person is not None:
+        return [] if request.linkable else _in_order(opened, request.person, budget)
     said = []
     for name in (*request.dropped, *request.replaced):
         role = meaning_of(name)

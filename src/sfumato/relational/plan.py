@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hmac
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -82,9 +82,7 @@ class Plan:
         Patient 3 and ward 3 must not get the same pseudonym: whoever knows the ward would know her.
         """
         assert self.key is not None
-        domain = self.made.domain(name, column)
-        if not domain:
-            return self.key
+        domain = self.made.domain(name, column) or f"column {column}"
         return hmac.digest(self.key, b"sfumato: a key of a dataset\0" + domain.encode(), "sha256")
 
     @property
@@ -193,7 +191,7 @@ def plan_of(
     else:
         dropped = {n: identifiers.get(n, ()) for n in made.tables}
     found = Plan(made, asked, known, linked, dropped, left_out, _key(asked))
-    return replace(found, warnings=_naming(found, budget))
+    return replace(found, warnings=(*_naming(found, budget), *_uncounted(found)))
 
 
 def _refuse_strange(asked: Request) -> None:
@@ -370,11 +368,25 @@ def _check_parts(
             )
 
 
+def _uncounted(plan: Plan) -> Iterator[str]:
+    """Warnings about references that show which rows belong together and are not counted."""
+    if not plan.asked.linkable:
+        return
+    for name, counted in plan.keys.items():
+        for column in plan.linked[name]:
+            if column not in counted:
+                yield (
+                    f"`{name}.{column}` refers to a table that does not lead to the person: which "
+                    "rows show the same pseudonym there is not counted as known; declare how that "
+                    "table leads to the person, or leave the column out"
+                )
+
+
 def _naming(plan: Plan, budget: Budget | None) -> tuple[str, ...]:
     """Refuse to publish columns that name persons; what is to be said where that is overridden."""
     guilty: dict[str, str] = {}
-    for name in plan.of_persons:
-        mine = plan.made.tables[name].table
+    for name, one in plan.made.tables.items():  # also those that are copied as they are
+        mine = one.table
         gone = {*plan.linked[name], *plan.dropped[name], *plan.known.get(name, ())}
         kept = [column for column in mine.columns if column not in gone]
         found = naming_columns(mine, kept, seed=plan.asked.seed, budget=budget)

@@ -199,6 +199,13 @@ class LinkedTables:
             (to, key): {keys[key]: at for at, (_, keys) in enumerate(read[to]) if key in keys}
             for _, _, to, key in self.links
         }
+        for (to, key), rows in index.items():
+            if len(rows) < sum(key in keys for _, keys in read[to]):
+                raise ColumnError(
+                    f"`{to}.{key}` does not name one row",
+                    where=tables[to].name,
+                    remedy="Get the released tables again.",
+                )
         table, column = self.person
         own = {keys[column]: cells for cells, keys in read[table] if column in keys}
         if len(own) < len(read[table]):

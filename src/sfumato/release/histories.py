@@ -70,6 +70,9 @@ class LinkedHistories:
     def check(self, table: Table, budget: Budget | None = None) -> Finding:
         """Count who has what."""
         histories = self._histories(table, budget)
+        odd = self._odd(histories, table)
+        if odd is not None:
+            return odd
         fewest, attackers, failing = None, 0, 0
         for persons in histories.values():
             had: Counter[tuple[int, ...]] = Counter()
@@ -108,6 +111,24 @@ class LinkedHistories:
             history = found[tuple(column[at] for column in own)].setdefault(people[at], [])
             history += [items[at]] * times
         return found
+
+    def _odd(
+        self, histories: Mapping[tuple[Any, ...], Mapping[Any, Any]], table: Table
+    ) -> Finding | None:
+        """That pseudonyms do not name persons: nobody, or somebody with two sets of own cells."""
+        nobody = table.engine.null_counts([self.person])[self.person]
+        times = Counter(person for persons in histories.values() for person in persons)
+        twice = sum(number > 1 for number in times.values())
+        if not nobody and not twice:
+            return None
+        return Finding(
+            check=self.kind,
+            holds=False,
+            say=f"`{self.person}` does not name persons: {nobody:,} rows are nobody's, and "
+            f"{twice:,} pseudonyms have more than one set of own cells",
+            measured={"nobody": nobody, "twice": twice},
+            remedy="Get the release again from its maker.",
+        )
 
     def _known(self, history: list[int]) -> Iterator[tuple[int, ...]]:
         if self.m is None:
