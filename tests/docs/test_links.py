@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import re
 import sys
+import unicodedata
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -49,6 +50,7 @@ def anchors(page: Path) -> set[str]:
     found: set[str] = set()
     for title in re.findall(r"^#{1,6} +(.+?)\s*$", body, flags=re.M):
         plain = re.sub(r"\[([^]]*)\]\([^)]*\)|`", r"\1", title)
+        plain = unicodedata.normalize("NFKD", plain)  # as the site does: ² becomes 2
         kept = re.sub(r"[^\w\s-]", "", plain.encode("ascii", "ignore").decode()).strip().lower()
         found.add(re.sub(r"[-\s]+", "-", kept))
     return found | set(re.findall(r'id="([^"]+)"', body))
@@ -59,6 +61,12 @@ def links(page: Path) -> Iterator[str]:
     text = prose(text_of(page))
     yield from re.findall(r"\]\(([^)\s]+)\)", text)
     yield from re.findall(r'(?:href|src)="([^"]+)"', text)
+
+
+def test_no_two_brackets_are_taken_for_a_reference() -> None:
+    """The site reads ``[1] [name](…)`` as a reference called name."""
+    found = {p.name: re.findall(r"(?<!\\)\] \[[^]]+\]\(", prose(text_of(p))) for p in WRITTEN}
+    assert not {name: seen for name, seen in found.items() if seen}
 
 
 @pytest.mark.parametrize("page", WRITTEN + BESIDE, ids=lambda p: p.relative_to(ROOT).as_posix())
