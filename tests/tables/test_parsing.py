@@ -160,3 +160,28 @@ def test_scan_says_it_and_parse_does_it(tmp_path):
         "-o", release, "-q",
     )  # fmt: skip
     assert done.code == 0, done.err
+
+
+def test_what_is_said_of_a_column_holds_where_its_cells_look_like_something_else(tmp_path):
+    path = tmp_path / "pay.csv"
+    path.write_text("pay,n\n3.592,1\n4.100,2\n")
+    with pytest.raises(ColumnError, match=r"a comma begins the fraction.*number:comma"):
+        sf.table(path, parse={"pay": "number"})
+    opened = sf.table(path, parse={"pay": "number:comma", "n": "number"}).to_arrow()
+    assert opened.to_pydict() == {"pay": [3592.0, 4100.0], "n": [1, 2]}
+    assert opened.schema.field("n").type == pa.int64()
+
+
+@pytest.mark.parametrize("engine", ["memory", "duckdb"])
+def test_columns_that_are_not_parsed_stay_as_they_came(tmp_path, engine):
+    path, out = tmp_path / "kept.csv", tmp_path / "out.csv"
+    rows = [
+        "30;1.2.2020;TRUE;NA;2020-01-01 10:00;Jürg",
+        "30;2.2.2020;FALSE;07.50;2020-01-02 10:00;",
+    ]
+    path.write_bytes("\n".join(["age;seen;ok;x;at;who", *rows, ""]).encode("cp1252"))
+    opened = sf.table(path, encoding="cp1252", parse={"seen": "date"}, engine=engine)
+    sf.anonymize(opened, k=2, qi=["age"], rows_are_people=True).write(out)
+    dates = ("1.2.2020", "2020-02-01"), ("2.2.2020", "2020-02-02")
+    expected = [row.replace(*date) for row, date in zip(rows, dates, strict=True)]
+    assert out.read_bytes().decode("cp1252").splitlines()[1:] == expected

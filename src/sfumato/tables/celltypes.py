@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "MISSING_WORDS",
+    "TYPES",
     "BigIntegerText",
     "BooleanText",
     "ColumnReading",
@@ -369,7 +370,7 @@ class CellType(Protocol):
         """Cells, or null, as values."""
 
 
-_TYPES: tuple[type[CellType], ...] = (
+TYPES: tuple[type[CellType], ...] = (
     BooleanText, IntegerText, FloatText, BigIntegerText, DecimalText, DateText, TimestampText,
 )  # fmt: skip
 
@@ -401,7 +402,7 @@ class ColumnReading:
     """
 
     def __init__(
-        self, null_words: Sequence[str] = (), types: Sequence[type[CellType]] = _TYPES
+        self, null_words: Sequence[str] = (), types: Sequence[type[CellType]] = TYPES
     ) -> None:
         self.unsure = False
         self._null_words = tuple(null_words)

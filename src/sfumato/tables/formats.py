@@ -303,6 +303,7 @@ def _open_file(path: Path, name: str, opening: Opening, part: str | None = None)
             encoding=opening.encoding,
             null_values=opening.null_values,
             header=opening.header,
+            as_text=opening.parse,
         )
     return ArrowFile(
         path,

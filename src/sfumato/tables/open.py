@@ -65,9 +65,11 @@ class Opening:
     def embedded(self, source: Source) -> Table:
         """A table of rows that this process reads; columns were chosen by the source."""
         if self.parse:
-            from sfumato.tables.parsing import ParsedSource
+            from sfumato.tables.parsing import ParsedSource, ParsedText
+            from sfumato.tables.text import TextFile
 
-            source = ParsedSource(source, self.parse, self.unparsed)
+            made = ParsedText if isinstance(source, TextFile) else ParsedSource
+            source = made(source, self.parse, self.unparsed)
         return Table(embedded_engine(source, self.engine, self.memory, self.threads))
 
     def remote(self, engine: Engine) -> Table:
@@ -131,9 +133,9 @@ def table(
     query
         With the address of a database, the SELECT that gives the rows.
     parse
-        Columns of text that are to be turned into ``date`` or ``number``, however their cells are
-        written; ``date:dmy``, ``date:mdy``, ``number:comma`` and ``number:point`` say what a column
-        does not tell.
+        Columns that are to be turned into ``date`` or ``number``, however their cells are written,
+        and in text files whatever they look like; ``date:dmy``, ``date:mdy``, ``number:comma`` and
+        ``number:point`` say what a column does not tell.
     unparsed
         What becomes of cells that are no such thing: ``stop``, or ``null`` with a warning that
         counts them.

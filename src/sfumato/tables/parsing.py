@@ -13,10 +13,10 @@ import re
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from sfumato.engines.protocol import BATCH_ROWS, Column, Source, column_of
+from sfumato.engines.protocol import BATCH_ROWS, Column, Source, TextForm, column_of
 from sfumato.engines.spool import Spool
 from sfumato.errors import ColumnError, ParameterError, did_you_mean, spell
 from sfumato.tables.celltypes import MISSING_WORDS
@@ -25,7 +25,9 @@ if TYPE_CHECKING:
     import duckdb
     import pyarrow as pa
 
-__all__ = ["KINDS", "Messy", "ParsedSource", "Unparsed", "messy"]
+    from sfumato.tables.text import TextFile
+
+__all__ = ["KINDS", "Messy", "ParsedSource", "ParsedText", "Unparsed", "messy"]
 
 Unparsed = Literal["stop", "null"]
 
@@ -272,7 +274,7 @@ class ParsedSource:
         cells = _cells(source, wanted) if wanted else {}
         for name in wanted:
             self._readers[name] = self._reader(name, parse[name], cells[name])
-        self._types = {name: _type(parse[name]) for name in wanted}
+        self._types = {name: _type(parse[name], list(cells[name])) for name in wanted}
         self._spool: Spool | None = None
 
     def _check(self, name: str, kind: str, known: Mapping[str, Column]) -> None:
@@ -340,14 +342,14 @@ class ParsedSource:
         self, columns: Sequence[str] | None = None, rows: int = BATCH_ROWS
     ) -> Iterator[pa.RecordBatch]:
         """The rows in their own order."""
+        return map(self._parsed_batch, self._source.batches(columns, rows))
+
+    def _parsed_batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         import pyarrow as pa
 
-        for batch in self._source.batches(columns, rows):
-            arrays = [
-                self._parsed(name, array)
-                for name, array in zip(batch.schema.names, batch.columns, strict=True)
-            ]
-            yield pa.RecordBatch.from_arrays(arrays, names=batch.schema.names)
+        names = batch.schema.names
+        arrays = [self._parsed(n, array) for n, array in zip(names, batch.columns, strict=True)]
+        return pa.RecordBatch.from_arrays(arrays, names=names)
 
     def _parsed(self, name: str, array: pa.Array) -> pa.Array:
         import pyarrow as pa
@@ -382,7 +384,24 @@ class ParsedSource:
         self._source.close()
 
 
+class ParsedText(ParsedSource):
+    """A parsed source of text: a release repeats the cells of the columns that are not parsed."""
+
+    _source: TextFile
+
+    def text_form(self) -> TextForm:
+        """How the file is written; what was parsed is written anew."""
+        form = self._source.text_form()
+        kept = {name: read for name, read in form.readers.items() if name not in self._readers}
+        return replace(form, readers=kept)
+
+    def texts(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """The cells of some columns as they stand in the file, or as values where parsed."""
+        return map(self._parsed_batch, self._source.texts(columns))
+
+
 _NUMERIC = ("integer", "float", "decimal")
+_WHOLE = re.compile(r"[-+]?\d{1,18}")
 
 
 def _cells(source: Source, names: Sequence[str]) -> dict[str, Counter[str]]:
@@ -403,10 +422,17 @@ def _cells(source: Source, names: Sequence[str]) -> dict[str, Counter[str]]:
     return found
 
 
-def _type(kind: str) -> pa.DataType:
+def _type(kind: str, texts: Sequence[str]) -> pa.DataType:
     import pyarrow as pa
 
-    return pa.date32() if kind.startswith("date") else pa.float64()
+    if kind.startswith("date"):
+        return pa.date32()
+    return pa.int64() if _all_whole(texts) else pa.float64()
+
+
+def _all_whole(texts: Sequence[str]) -> bool:
+    """Whether numbers are written in digits alone, so that they are whole numbers and stay so."""
+    return bool(texts) and all(_WHOLE.fullmatch(text.strip()) for text in texts)
 
 
 def _date_reader(kind: str, texts: Sequence[str]) -> Callable[[str], Any] | None:
@@ -431,9 +457,12 @@ def _number_reader(kind: str, texts: Sequence[str]) -> Callable[[str], Any] | No
         comma = _decimal_comma(stripped)
     if comma is None:
         return None
-    decided = comma
+    decided, whole = comma, _all_whole(stripped)
 
     def read(text: str) -> float | None:
-        return _number(text.strip(), decided)
+        cell = text.strip()
+        if whole:
+            return int(cell) if _WHOLE.fullmatch(cell) else None
+        return _number(cell, decided)
 
     return read

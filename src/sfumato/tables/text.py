@@ -8,7 +8,7 @@ its values (`celltypes`), the second reads values. Whoever reads more often gets
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
@@ -18,7 +18,7 @@ from sfumato.engines.spool import Spool
 from sfumato.engines.writing import ONE_COLUMN_NULL
 from sfumato.errors import SourceError, spell
 from sfumato.files import file_fingerprint
-from sfumato.tables.celltypes import ColumnReading
+from sfumato.tables.celltypes import TYPES, ColumnReading
 from sfumato.tables.dialect import (
     Layout,
     checked_encoding,
@@ -64,6 +64,8 @@ class TextFile:
         Columns to show, or to leave out.
     delimiter, encoding, null_values, header
         As for `sfumato.table`.
+    as_text
+        Columns whose cells stay text, whatever they look like.
     """
 
     def __init__(
@@ -78,6 +80,7 @@ class TextFile:
         encoding: str | None = None,
         null_values: Sequence[str] | None = None,
         header: bool = True,
+        as_text: Collection[str] = (),
     ) -> None:
         self.name = name
         self.paths = (path,)
@@ -98,6 +101,7 @@ class TextFile:
         self._names = chosen(self.layout.names, columns, exclude, name)
         self._at = [self.layout.names.index(column) for column in self._names]
         self._null_words = tuple(null_values or ())
+        self._as_text = frozenset(as_text)
         self._block = _BLOCK
         self._readings: list[ColumnReading] | None = None
         self._rows: int | None = None
@@ -185,7 +189,10 @@ class TextFile:
     def _decided(self) -> list[ColumnReading]:
         """How each column is read, decided by looking at all of its cells."""
         if self._readings is None:
-            readings = {name: ColumnReading(self._null_words) for name in self._names}
+            readings = {
+                name: ColumnReading(self._null_words, () if name in self._as_text else TYPES)
+                for name in self._names
+            }
             asked = self._names
             while asked:
                 readings.update(self._look_at({name: readings[name] for name in asked}))
