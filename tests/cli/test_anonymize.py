@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 import tomllib
 
@@ -389,3 +390,69 @@ def test_nothing_that_is_read_is_written_over(tmp_path, monkeypatch, line):
     assert (done.code, done.out) == (2, ""), done.err
     assert "it would be lost. Choose another name." in plain(done.err)
     assert (tmp_path / "other.csv").read_text() == "age,sex\n20,F\n30,M\n"
+
+
+SMALL = "anonymize small.csv -k 2 --rows-are-people -q"
+
+
+@pytest.fixture
+def small(tmp_path, monkeypatch):
+    """A table of two columns in the folder where commands run."""
+    monkeypatch.chdir(tmp_path)
+    rows = "".join(f"{20 + n % 10},{n % 3}\n" for n in range(30))
+    (tmp_path / "small.csv").write_text(f"age,zip\n{rows}")
+    return tmp_path
+
+
+def names(folder):
+    return sorted(place.name for place in folder.iterdir())
+
+
+@pytest.mark.parametrize("other", ["--save-recoding r.json", "--write-config c.toml"])
+def test_a_dry_run_writes_nothing_at_all(small, other):
+    done = sfumato(*f"{SMALL} --qi age,zip --dry-run {other}".split())
+    assert (done.code, done.out) == (2, "")
+    assert "--dry-run writes nothing" in plain(done.err)
+    assert names(small) == ["small.csv"]
+
+
+def test_what_is_written_without_a_release_is_said(small):
+    done = sfumato(
+        *f"{SMALL} --qi age,zip --save-recoding r.json --write-config c.toml".split(), "-q"
+    )
+    assert done.code == 0, done.err
+    assert done.out.splitlines()[-3:] == [
+        "The release was not written; give -o FILE to publish.",
+        "Groups written: r.json",
+        "Settings written: c.toml",
+    ]
+    assert names(small) == ["c.toml", "r.json", "small.csv"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "says"),
+    [
+        ("--qi age,zip --numbers-as mean", "shows numbers in place of ranges"),
+        ("--qi age --qi zip", "of one set of quasi-identifiers, and this release has 2"),
+    ],
+)
+def test_groups_that_cannot_be_saved_are_refused_before_the_release(small, asked, says):
+    done = sfumato(*f"{SMALL} {asked} -o out.csv --save-recoding r.json".split())
+    assert (done.code, done.out) == (2, "")
+    assert says in plain(done.err)
+    assert names(small) == ["small.csv"]
+
+
+def test_the_name_in_a_recoding_prints_no_line_of_its_own(small):
+    assert sfumato(*f"{SMALL} --qi age,zip --save-recoding r.json".split()).code == 0
+    body = json.loads((small / "r.json").read_text())
+    body["release"] = "\x1b[31mX\n✓ everything holds"
+    (small / "r.json").write_text(json.dumps(body))
+    done = sfumato(*f"{SMALL} --recoding r.json".split())
+    assert done.code == 0, done.err
+    assert r"like \x1b[31mX\n✓ everything holds" in plain(done.out)
+    assert not any(line.startswith("✓ everything") for line in done.out.splitlines())
+
+
+def test_the_help_shows_brackets():
+    assert "a table [parse]." in plain(sfumato("anonymize", "--help").out.replace("│", ""))

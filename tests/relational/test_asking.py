@@ -370,6 +370,11 @@ def test_the_program_takes_datasets(house: Path, key: Path, tmp_path: Path) -> N
         assert "<html" in page.read_text()
     assert sfumato("anonymize", house, *asked, "-o", released).code == 2
     assert sfumato("anonymize", house, *asked, "--dry-run").code == 0
+    for more in (("--save-recoding", page), ("--write-config", page, "--dry-run")):
+        assert sfumato("anonymize", house, *asked, *more, "--force").code == 2
+    told = sfumato("anonymize", house, *asked, "--write-config", tmp_path / "all.toml").out
+    assert "No table was written: give -o FOLDER" in told
+    assert f"Settings written: {tmp_path / 'all.toml'}" in told
     refused = sfumato("verify", released, "-k", 5, "--qi", "sex")
     assert (refused.code, "by its certificate" in refused.err) == (2, True)
     shutil.rmtree(released)

@@ -18,8 +18,8 @@ __all__ = ["view"]
 _BAR = 16
 
 
-def view(release: Release) -> RenderableType:
-    """The whole page."""
+def view(release: Release, besides: Mapping[str, str]) -> RenderableType:
+    """The whole page; `besides` are the files that were written beside the release."""
     from rich.console import Group
     from rich.text import Text
 
@@ -45,7 +45,7 @@ def view(release: Release) -> RenderableType:
     if release.stopped_by:
         parts.append(Text(f"! the search was stopped by {release.stopped_by}", style="yellow"))
     # a path is copied from the terminal: it is never broken
-    parts.append(Text(_ending(release), style="bold", no_wrap=True, overflow="ignore"))
+    parts.append(Text(_ending(release, besides), style="bold", no_wrap=True, overflow="ignore"))
     return Group(*parts)
 
 
@@ -237,15 +237,19 @@ def _risks(found: Any) -> Table:
     return table
 
 
-def _ending(release: Release) -> str:
-    if release.output is None:
-        return "Nothing was written; give -o FILE to publish."
+def _ending(release: Release, besides: Mapping[str, str]) -> str:
     from sfumato.release.certificate import certificate_path
 
-    return (
-        f"Written and verified: {release.output}\n"
-        f"Its certificate: {certificate_path(release.output)}"
-    )
+    if release.output is not None:
+        lines = [
+            f"Written and verified: {release.output}",
+            f"Its certificate: {certificate_path(release.output)}",
+        ]
+    elif besides:
+        lines = ["The release was not written; give -o FILE to publish."]
+    else:
+        lines = ["Nothing was written; give -o FILE to publish."]
+    return "\n".join([*lines, *(f"{what} written: {place}" for what, place in besides.items())])
 
 
 def _table(*headings: str | tuple[str, str]) -> Table:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -71,6 +72,11 @@ def anonymize(run: Run, requested: Any, kept: Request, writing: Any, written: Pa
             "cells of a dataset are not made safe for spreadsheets",
             remedy="Leave out --spreadsheet-safe, and do not open its files in one.",
         )
+    if writing.save_recoding is not None:
+        raise ParameterError(
+            "a recoding is of one table, and this is a dataset of several",
+            remedy="Leave out --save-recoding.",
+        )
     with relational.dataset(run.source, opening=run.open) as made:
         request = kept.overridden(requested.given(made.columns()))
         release = relational.anonymize(
@@ -86,7 +92,7 @@ def anonymize(run: Run, requested: Any, kept: Request, writing: Any, written: Pa
         )
     if written is not None:
         write_text(written, request.to_toml())
-    run.show(release, release_view)
+    run.show(release, partial(release_view, settings=written))
 
 
 def verified(
@@ -226,8 +232,8 @@ def _verdict(found: DatasetScan) -> list[str]:
     return lines
 
 
-def release_view(release: TablesRelease) -> RenderableType:
-    """What holds, what it cost, and where it is."""
+def release_view(release: TablesRelease, settings: Path | None) -> RenderableType:
+    """What holds, what it cost, and where it is and the settings are."""
     from rich.console import Group
     from rich.table import Table
     from rich.text import Text
@@ -254,7 +260,7 @@ def release_view(release: TablesRelease) -> RenderableType:
         )
     parts: list[RenderableType] = [Text(promise, style="bold"), ""]
     if not release.verified:
-        parts.append(Text("Nothing was written, so nothing was checked yet.", style="yellow"))
+        parts.append(Text("No table was written, so nothing was checked yet.", style="yellow"))
     parts += [Text.assemble(("✓ ", "green"), finding.say) for finding in release.findings]
     share = release.events_kept / release.events if release.events else 1.0
     parts += [
@@ -268,10 +274,12 @@ def release_view(release: TablesRelease) -> RenderableType:
         parts.append(f"Tables left out: {', '.join(release.left_out)}.")
     parts += [Text(f"! {warning}", style="yellow") for warning in release.warnings]
     ending = (
-        "Nothing was written: give -o FOLDER to publish."
+        f"{'Nothing' if settings is None else 'No table'} was written: give -o FOLDER to publish."
         if release.output is None
         else f"Released as {release.output}, all tables together."
     )
+    if settings is not None:
+        ending += f"\nSettings written: {settings}"
     return Group(*parts, "", Text(ending, style="bold", no_wrap=True, overflow="ignore"))
 
 

@@ -165,7 +165,7 @@ Parse = Annotated[
         rich_help_panel=READING,
         help="Turn a column of text into date or number, however its cells are written: "
         "seen=date,income=number; date:dmy, date:mdy, number:comma and number:point say what a "
-        "column does not tell. Or a TOML file with a table [parse]. May be repeated.",
+        r"column does not tell. Or a TOML file with a table \[parse]. May be repeated.",
     ),
 ]
 Unparsed = Annotated[

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -121,7 +122,7 @@ def anonymize(
 
     What is written is read back and measured by code that did not make it; if a promise is
     broken, nothing is published. Beside the output lies its certificate, which `sfumato verify`
-    replays. Without -o nothing is written: the answer says what would be.
+    replays. Without -o no release is written: the answer says what would be.
 
     All tables of a dataset (a dataset.toml, a folder of tables, postgresql://…#schema.*) are
     blurred together and appear together; columns are written table.column, and --exclude names
@@ -131,11 +132,13 @@ def anonymize(
     from sfumato.anonymization.verb import anonymize as make
     from sfumato.cli import _dataset
     from sfumato.cli._anonymize_view import view
+    from sfumato.release.recoding import refuse_unreadable
 
     if writing.format is not None and writing.output is None:
         raise ParameterError(
             "a format is given, and no output to write in it", remedy="Give -o FILE as well."
         )
+    _check_dry(writing, repeating.write_config)
     if _dataset.named(run):
         kept = Request() if repeating.config is None else Request.read(repeating.config)
         if kept.parse:
@@ -156,6 +159,9 @@ def anonymize(
         given |= {"parse": run.parse, "unparsed": run.reading.get("unparsed", "stop")}
     request = start.overridden(given)
     _check_places(run, request, writing, repeating.write_config)
+    if writing.save_recoding is not None:
+        asked = {"numbers_as": request.numbers_as}
+        refuse_unreadable(request.qi or (), asked, "--save-recoding")
     people = request.population
     release = make(
         run.table,
@@ -172,7 +178,21 @@ def anonymize(
         release.recoding.save(writing.save_recoding)
     if repeating.write_config is not None:
         write_text(repeating.write_config, request.to_toml())
-    run.show(release, view)
+    besides = {"Groups": writing.save_recoding, "Settings": repeating.write_config}
+    written = {what: str(place) for what, place in besides.items() if place is not None}
+    run.show(release, partial(view, besides=written))
+
+
+def _check_dry(writing: Writing, config: Path | None) -> None:
+    """Refuse to write other files in a run that writes nothing."""
+    named = {"--save-recoding": writing.save_recoding, "--write-config": config}
+    for flag, place in named.items():
+        if writing.dry_run and place is not None:
+            raise ParameterError(
+                f"--dry-run writes nothing, and {flag} names a file to write",
+                where=str(place),
+                remedy="Leave out one of them; without -o the release itself is not written.",
+            )
 
 
 def _check_places(run: Run, request: Request, writing: Writing, written: Path | None) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from sfumato.engines.results import Codes
 
-__all__ = ["Holding", "Recoding"]
+__all__ = ["Holding", "Recoding", "refuse_unreadable"]
 
 Array = npt.NDArray[Any]
 
@@ -159,6 +159,7 @@ class Recoding:
             known = {text: code for code, text in enumerate(dict.fromkeys(g[at] for g in groups))}
             labels[column] = tuple(known)
             numbers.append([known[group[at]] for group in groups])
+        name = "".join(c if c.isprintable() else ascii(c)[1:-1] for c in name)
         table_of = np.array(numbers, dtype=np.int64).reshape(len(columns), -1).T
         return cls(columns, labels, np.ascontiguousarray(table_of), name, trees)
 
@@ -323,14 +324,8 @@ def _read(
     name: str,
 ) -> Recoding:
     """The groups that a released table shows."""
+    refuse_unreadable(sets, asked, opened.name)
     columns = tuple(dict.fromkeys(column for names in sets for column in names))
-    if not any(set(columns) == set(names) for names in sets):
-        raise ParameterError(
-            f"a recoding is of one set of quasi-identifiers, and this release has {len(sets)}",
-            where=opened.name,
-            remedy="Release the table with one set.",
-        )
-    _refuse_numbers(asked, opened)
     flags = [f"{c}__suppressed" for c in columns if f"{c}__suppressed" in opened.columns]
     entries = opened.classes((*columns, *flags))
     entries = entries.take(np.lexsort(entries.arrays[::-1]))
@@ -352,17 +347,25 @@ def _read(
     made = Recoding._of_texts(
         columns, list(distinct), name, isinstance(asked.get("hierarchies"), (str, list))
     )
-    return Recoding(made.columns, made.labels, made.groups, name, made.trees, opened)
+    return replace(made, released=opened)
 
 
-def _refuse_numbers(asked: Mapping[str, Any], opened: Table) -> None:
+def refuse_unreadable(sets: Sequence[Sequence[str]], asked: Mapping[str, Any], where: str) -> None:
+    """Refuse a release whose groups cannot be read off what it shows."""
+    columns = {column for names in sets for column in names}
+    if sets and not any(columns == set(names) for names in sets):
+        raise ParameterError(
+            f"a recoding is of one set of quasi-identifiers, and this release has {len(sets)}",
+            where=where,
+            remedy="Release the table with one set.",
+        )
     how = asked.get("numbers_as", "range")
     if how == "range" or (isinstance(how, Mapping) and set(how.values()) <= {"range"}):
         return
     raise ParameterError(
         "the release shows numbers in place of ranges, and a number does not tell which rows it "
         "stands for",
-        where=opened.name,
+        where=where,
         remedy="Release ranges; the next release may show numbers for the same groups.",
     )
 
