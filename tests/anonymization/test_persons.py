@@ -234,3 +234,42 @@ def test_the_order_of_rows_is_spoken_of_where_persons_have_several() -> None:
     single = stays.set_column(0, "who", pa.array(list("abcd")))
     told = sf.anonymize(single, qi=["age"], k=2, person="who").warnings
     assert not any("rows keep their order" in one for one in told)
+
+
+def stays(**more: list[Any]) -> pa.Table:
+    """Forty persons with three rows each."""
+    who = [f"P{7 * (row // 3):03}" for row in range(120)]
+    return pa.table({"patient": who, "age": [20 + row // 3 % 4 for row in range(120)], **more})
+
+
+def test_columns_of_other_persons_stop_a_release() -> None:
+    mothers = [None if row % 4 else f"P{7 * (row // 4):03}" for row in range(120)]
+    table = stays(mother=mothers)
+    with pytest.raises(ColumnError, match=r"`mother` would be published .* persons of `patient`"):
+        sf.anonymize(table, qi=["age"], k=2, person="patient")
+    assert sf.anonymize(table, qi=["age"], k=2, person="patient", identifiers=["mother"]).verified
+
+
+def test_small_numbers_are_no_persons_by_chance() -> None:
+    who = [1 + row // 3 for row in range(600)]
+    table = pa.table({"patient": who, "age": [row % 5 for row in range(600)]})
+    doses = table.append_column("dose", pa.array([1 + row * 7 % 90 for row in range(600)]))
+    assert sf.anonymize(doses, qi=["age"], k=2, person="patient").verified
+    mothers = table.append_column("guide", pa.array([1 + row * 7 % 200 for row in range(600)]))
+    with pytest.raises(ColumnError, match="`guide`"):
+        sf.anonymize(mothers, qi=["age"], k=2, person="patient")
+
+
+def test_a_second_number_of_a_person_stops_a_release(tmp_path: Path) -> None:
+    numbers = [None if row < 9 else f"S-{row // 3 * 77}" for row in range(120)]
+    table = stays(SUBJ=numbers, weight=[row // 3 + row % 3 / 4 for row in range(120)])
+    asked: dict[str, Any] = {"qi": ["age"], "k": 2, "person": "patient"}
+    with pytest.raises(ColumnError, match=r"`SUBJ` would be published .* one-to-one"):
+        sf.anonymize(table, **asked)
+    told = sf.anonymize(table, **asked, rows_are_people=True).warnings
+    assert any("`SUBJ`" in one for one in told)
+    key = tmp_path / "secret.key"
+    key.write_text("5b1f0c9ae37d42886f10d9c4b7a2e35d8c61f4907ab35e2dd08f9b16c7423ae5")
+    key.chmod(0o600)
+    told = sf.anonymize(table, **asked, pseudonyms=["SUBJ"], key_file=key).warnings
+    assert any("`SUBJ` has one value a person" in one for one in told)

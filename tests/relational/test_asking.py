@@ -442,3 +442,17 @@ def test_copied_tables_name_nobody_either(house: Path, key: Path) -> None:
 def test_keys_of_tables_that_lead_to_nobody_are_spoken_of(house: Path, key: Path) -> None:
     told = ask(house, key).warnings
     assert any("`visits.ward_id` refers to a table that does not lead" in one for one in told)
+
+
+def test_columns_of_other_persons_stop_a_release(key: Path) -> None:
+    tables = house_tables()
+    ids = tables["patients"]["id"].to_pylist()
+    mothers = pa.array([None if at % 2 else ids[at // 2] for at in range(len(ids))])
+    described = {
+        "person": "patients.id",
+        "tables": {"patients": {"source": tables["patients"].append_column("mother", mothers)}},
+    }
+    asked: dict[str, Any] = {"qi": ["patients.sex"]}
+    with pytest.raises(ColumnError, match=r"`patients\.mother` would be .* of `patients\.id`"):
+        ask(described, key, **asked)
+    assert ask(described, key, **asked, identifiers=["patients.mother"]).verified

@@ -18,7 +18,7 @@ from sfumato.anonymization.actions import Merged
 from sfumato.anonymization.problem import Problem, Solution
 from sfumato.anonymization.request import Request
 from sfumato.budget import Budget
-from sfumato.columns.persons import named_by, naming_columns
+from sfumato.columns.persons import named_by, naming_columns, numbers_of_persons, other_names
 from sfumato.columns.profile import FEW
 from sfumato.columns.recognise import Recognised
 from sfumato.columns.vocabulary import meaning_of
@@ -280,8 +280,9 @@ def refuse_named(opened: Table, request: Request, budget: Budget | None = None) 
     guilty = {name: role for name, role in found.items() if named_by(role)}
     if guilty and not request.rows_are_people:
         raise _naming(opened, guilty)
+    told = _beside_person(opened, request, [name for name in kept if name not in found], budget)
     listed = ", ".join(f"`{name}`" for name in guilty)
-    told = [f"published though they seem to name persons: {listed}"] if guilty else []
+    told += [f"published though they seem to name persons: {listed}"] if guilty else []
     asked = {*request.qi_columns, *request.sensitive, *guilty}
     apart = [name for name in found if name not in asked]
     if apart:
@@ -308,6 +309,45 @@ def _naming(opened: Table, guilty: Mapping[str, Recognised]) -> ColumnError:
         f"({spell('pseudonyms', names)}, which needs {spell('key_file', 'secret.key')}), or say "
         f"whose rows they are ({spell('person', person)}). If every row is a person and this may "
         f"be published: {spell('rows_are_people', True)}.",
+    )
+
+
+def _beside_person(
+    opened: Table, request: Request, kept: Sequence[str], budget: Budget | None
+) -> list[str]:
+    """Refuse columns that tell persons apart as the person's column does; what else to say of them.
+
+    Quasi-identifiers and sensitive columns are counted, and actions change what they act on.
+    """
+    person = request.person
+    if person is None:
+        return []
+    counted = {person, *request.qi_columns, *request.sensitive, *request.actions}
+    kept = [name for name in kept if name not in counted]
+    same = numbers_of_persons(opened, kept, opened.values(person).values[0], request.seed)
+    replaced = () if request.linkable else [n for n in request.replaced if n not in counted]
+    rest = [name for name in (*kept, *replaced) if name not in same]
+    others = other_names(opened, rest, person, budget)
+    guilty = [name for name in (*same, *others) if name in kept]
+    told = [
+        f"`{name}` has one value a person: though it is replaced by pseudonyms, it tells which "
+        f"rows belong together; leave it out ({spell('identifiers', [name])})"
+        for name in others
+        if name in replaced
+    ]
+    if not guilty:
+        return told
+    listed = ", ".join(f"`{name}`" for name in guilty)
+    if request.rows_are_people:
+        return [f"published though they tell persons apart as `{person}` does: {listed}", *told]
+    why = "its values are persons of" if guilty[0] in same else "its values are one-to-one with"
+    raise ColumnError(
+        f"{listed} would be published and {'tells' if len(guilty) == 1 else 'tell'} persons apart "
+        f"(`{guilty[0]}`: {why} `{person}`)",
+        where=opened.name,
+        remedy=f"Leave out what names persons ({spell('identifiers', guilty)}), or replace it "
+        f"({spell('pseudonyms', guilty)}, which needs {spell('key_file', 'secret.key')}). If it "
+        f"may be published: {spell('rows_are_people', True)}.",
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -14,10 +15,22 @@ from sfumato.columns.recognise import GROUPS, Neighbours, Recognised, named_afte
 from sfumato.columns.vocabulary import meaning_of
 from sfumato.engines.results import CodeArray, Codes
 from sfumato.errors import ColumnError
+from sfumato.hierarchy.labels import as_text
 from sfumato.results import Result
 from sfumato.tables import Table
 
-__all__ = ["PersonColumn", "named_by", "naming_columns", "person_columns", "require_person"]
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = [
+    "PersonColumn",
+    "named_by",
+    "naming_columns",
+    "numbers_of_persons",
+    "other_names",
+    "person_columns",
+    "require_person",
+]
 
 
 def require_person(opened: Table, person: str, others: Sequence[str] = ()) -> str:
@@ -157,6 +170,77 @@ def naming_columns(
         shared = role.what == "binary content" and facts.classes < GROUPS * facts.rows
         if role.role == "identifier" and not shared:
             found[name] = role
+    return found
+
+
+NEARLY = 0.95
+"""Share of values, or of rows, from which on exceptions are taken for mistakes."""
+_MANY = 100
+"""Different whole numbers that are the persons' by more than chance, wherever those lie."""
+
+
+def numbers_of_persons(
+    opened: Table, columns: Sequence[str], persons: pa.Array, seed: int = 0
+) -> list[str]:
+    """Columns whose cells are nearly all those of a column of persons, beyond chance.
+
+    Whole numbers from 1 to 90 are those of patients 1 to 500 by chance; so where the persons'
+    numbers leave few gaps, a column must have many and span most of theirs. Some rows are looked
+    at, and none of remote tables.
+    """
+    from sfumato.engines.encoding import codes_of_table
+
+    looked = [c.name for c in opened.schema if c.name in columns and c.kind in _COMPARED]
+    if not looked or opened.engine.capabilities.remote:
+        return []
+    known = set(_plain(persons))
+    sample = codes_of_table(opened.sample(LOOKED_AT, looked, seed))
+    return [name for name in looked if _among(set(_plain(sample.values_of(name))), known)]
+
+
+_COMPARED = ("text", "integer", "float", "decimal")
+
+
+def _plain(values: pa.Array) -> list[str]:
+    """Values as text; whole numbers beside empty cells may have been read as 17.0."""
+    return [text.removesuffix(".0") for text in as_text(values.drop_null()).to_pylist()]
+
+
+def _among(cells: set[str], known: set[str]) -> bool:
+    """Whether cells are nearly all known ones, and not by chance."""
+    if len(cells) <= FEW or len(cells & known) < NEARLY * len(cells):
+        return False
+    whole = [int(cell) for cell in cells & known if cell.isdecimal()]
+    numbers = [int(cell) for cell in known if cell.isdecimal()]
+    if len(whole) <= FEW:
+        return True
+    low, high = min(whole), max(whole)
+    if 2 * sum(low <= number <= high for number in numbers) < high - low + 1:
+        return True
+    return len(whole) > _MANY and high - low >= NEARLY * (max(numbers) - min(numbers))
+
+
+def other_names(
+    opened: Table, columns: Sequence[str], person: str, budget: Budget | None = None
+) -> list[str]:
+    """Columns that have one value a person and one person a value, like a second number of hers.
+
+    Where every row is another person, whatever differs in every row would be one; so rows beyond
+    the first of each person must bear it out.
+    """
+    persons = opened.class_sizes([person], budget).classes
+    again = opened.rows - persons
+    if persons <= FEW or again < EVIDENCE:
+        return []
+    found = []
+    for name in columns:
+        values = opened.class_sizes([name], budget).classes
+        if not max(GROUPS * persons, FEW) < values <= persons / NEARLY:
+            continue
+        both = opened.person_sizes([name], person, budget)
+        alone = both.persons.unique_rows
+        if alone >= NEARLY * (values - 1) and both.parted.classes - persons <= again / EVIDENCE:
+            found.append(name)
     return found
 
 

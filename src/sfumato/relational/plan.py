@@ -11,7 +11,7 @@ from typing import Any
 from sfumato.addresses import shown
 from sfumato.anonymization.request import Request
 from sfumato.budget import Budget
-from sfumato.columns.persons import named_by, naming_columns
+from sfumato.columns.persons import named_by, naming_columns, numbers_of_persons
 from sfumato.errors import ColumnError, ParameterError, did_you_mean, spell
 from sfumato.hierarchy import Hierarchy
 from sfumato.keyfiles import pseudonym_key
@@ -385,12 +385,17 @@ def _uncounted(plan: Plan) -> Iterator[str]:
 def _naming(plan: Plan, budget: Budget | None) -> tuple[str, ...]:
     """Refuse to publish columns that name persons; what is to be said where that is overridden."""
     guilty: dict[str, str] = {}
+    persons = plan.made.tables[plan.person[0]].table.values(plan.person[1]).values[0]
     for name, one in plan.made.tables.items():  # also those that are copied as they are
         mine = one.table
         gone = {*plan.linked[name], *plan.dropped[name], *plan.known.get(name, ())}
         kept = [column for column in mine.columns if column not in gone]
         found = naming_columns(mine, kept, seed=plan.asked.seed, budget=budget)
         guilty |= {f"{name}.{c}": role.why for c, role in found.items() if named_by(role)}
+        for column in numbers_of_persons(mine, kept, persons, plan.asked.seed):
+            guilty.setdefault(
+                f"{name}.{column}", f"its values are persons of `{'.'.join(plan.person)}`"
+            )
     if not guilty:
         return ()
     listed = ", ".join(f"`{name}`" for name in guilty)
