@@ -429,3 +429,14 @@ def test_a_release_is_judged_under_weights_and_a_target(tmp_path):
     assert {**done.json, "stays_at_home": 0} == {**cost.to_dict(), "stays_at_home": 0}
     lost = sfumato("utility", tmp_path / "shown.parquet", *asked, "--target", "sick")
     assert (lost.code, "sick" in lost.err) == (2, True)
+
+
+def test_stars_that_are_told_from_nulls_by_a_column_beside_them_count_as_stars():
+    before = pa.table({"age": [20, None, 40, 60]})
+    after = pa.table(
+        {"age": [20, None, None, None], "age__suppressed": [False, False, True, True]},
+        pa.schema([("age", pa.int64()), ("age__suppressed", pa.bool_())]),
+    )
+    view = pair_tables(before, after, ["age"])
+    starred = pair_tables(before, pa.table({"age": ["20", None, "*", "*"]}), ["age"])
+    assert column_losses(view) == column_losses(starred) == {"age": 0.5}

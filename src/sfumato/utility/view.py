@@ -35,6 +35,7 @@ from sfumato.hierarchy import (
     ValueSets,
     read_folder,
 )
+from sfumato.hierarchy.labels import as_text, star_beside
 from sfumato.hierarchy.tree import Array
 from sfumato.tables import Table, table
 
@@ -241,7 +242,10 @@ def pair_tables(
     [2, 1]
     """
     names = [*qi, *([key] if key else [])]
-    original, released = _rows(original, names, "original"), _rows(released, names, "release")
+    opened = table(released)
+    marks = {n: f"{n}__suppressed" for n in qi if f"{n}__suppressed" in opened.columns}
+    original = _rows(original, names, "original")
+    released = _rows(opened, list(dict.fromkeys([*names, *marks.values()])), "release")
     place = _places(original, released, key)
     codes: dict[str, Array] = {}
     published: dict[str, Published] = {}
@@ -250,6 +254,8 @@ def pair_tables(
         values = column.unique()
         codes[name] = np.asarray(pc.index_in(column, value_set=values)).astype(np.int64)
         cells, tree = released[name].combine_chunks(), (hierarchies or {}).get(name)
+        if name in marks:
+            cells = _starred(cells, released[marks[name]].combine_chunks(), values)
         try:
             published[name] = _read(name, values, cells, tree).take(place)
         except HierarchyError:
@@ -311,6 +317,14 @@ def _rows(source: Any, names: list[str], which: str) -> pa.Table:
     schema = pa.schema([(name, opened.column(name).type) for name in names])
     batches = [batch.cast(schema) for batch in opened.batches(names)]  # text may be in dictionaries
     return pa.Table.from_batches(batches, schema)
+
+
+def _starred(cells: pa.Array, marked: pa.Array, values: pa.Array) -> pa.Array:
+    """Cells with a star where a column beside them says that null stands for one."""
+    if not pa.types.is_boolean(marked.type):
+        return cells
+    star = star_beside(as_text(values).to_pylist())
+    return pc.if_else(pc.and_(marked.fill_null(False), cells.is_null()), star, as_text(cells))
 
 
 def _read(name: str, values: pa.Array, cells: pa.Array, tree: Hierarchy | None) -> Published:
