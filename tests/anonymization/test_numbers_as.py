@@ -211,3 +211,32 @@ class TestMidpoints:
         ).to_arrow()
         for name in ("age", "dose", "born"):
             assert sf.midpoints(ranges)[name].to_pylist() == middles[name].to_pylist()
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin"])
+@pytest.mark.parametrize("how", ["middle", "bounds"])
+def test_moments_in_a_zone_have_bounds(how: str, zone: str) -> None:
+    first = dt.datetime(2000, 2, 21, 5, 57, tzinfo=dt.UTC)
+    moments = [first + dt.timedelta(hours=7 * hour) for hour in range(60)]
+    table = pa.table({"seen": pa.array(moments, pa.timestamp("us", zone))})
+    shown = sf.anonymize(table, qi=["seen"], k=5, numbers_as=how, rows_are_people=True).to_arrow()
+    assert all(type_ == table.schema.field("seen").type for type_ in shown.schema.types)
+    if how == "bounds":
+        for moment, low, high in zip(moments, *shown.to_pydict().values(), strict=True):
+            assert low <= moment <= high
+
+
+@pytest.mark.parametrize("how", ["middle", "bounds"])
+def test_months_and_years_of_a_tree_have_no_bounds(how: str) -> None:
+    with pytest.raises(ParameterError, match=r"labels of column `born` are no ranges with two"):
+        sf.anonymize(people(), qi=["born"], k=5, method="full-domain", numbers_as=how)
+
+
+@pytest.mark.parametrize("base", [2**55 + 1, 2**63 - 60])
+def test_middles_and_bounds_of_very_large_numbers(base: int) -> None:
+    table = pa.table({"n": pa.array([base + row for row in range(60)], pa.int64())})
+    asked = {"qi": ["n"], "k": 5, "rows_are_people": True}
+    middle = sf.anonymize(table, **asked, numbers_as="middle").to_arrow()["n"].to_pylist()
+    assert all(abs(shown - base) <= 2048 for shown in middle)
+    bounds = sf.anonymize(table, **asked, numbers_as="bounds").to_arrow()
+    assert bounds["n_from"].to_pylist()[0] == pytest.approx(base, abs=60)

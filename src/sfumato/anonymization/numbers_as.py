@@ -8,6 +8,7 @@ happen to show the same number become one, and all privacy models stay true of u
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -20,7 +21,7 @@ from sfumato.anonymization.problem import Solution
 from sfumato.anonymization.several_sets import largest_sets
 from sfumato.engines.protocol import column_of
 from sfumato.errors import ColumnError, ParameterError, did_you_mean, spell
-from sfumato.hierarchy.labels import read_interval
+from sfumato.hierarchy.labels import Interval, read_interval
 from sfumato.hierarchy.ranges import numbers
 from sfumato.tables import table
 from sfumato.tables.frames import is_pandas, is_polars, with_columns
@@ -39,6 +40,7 @@ WORDS = {
     "bounds": "shown as the bounds of its range",
 }
 """What is said of a column whose classes show a number."""
+_DAY = re.compile(r"[-+]?\d{4,}-\d{2}-\d{2}")
 _DIGITS = 1e-6
 """Means are rounded to about this share of the column's spread."""
 
@@ -176,7 +178,7 @@ def _bounds(solution: Solution, column: str, published: Published) -> tuple[pa.A
     own = published.order[published.low]
     alone = ~published.blurred
     for text, single in zip(published.labels.to_pylist(), alone.tolist(), strict=True):
-        found = None if text is None or single else read_interval(text)
+        found = None if text is None or single else _interval(text, values.type)
         low.append(None if found is None else found.low)
         high.append(None if found is None else found.high)
     unread = sum(
@@ -192,9 +194,18 @@ def _bounds(solution: Solution, column: str, published: Published) -> tuple[pa.A
     ends = []
     for texts in (low, high):
         read = _read_ends(texts, values.type)
-        known = singles.cast(read.type) if singles.type != read.type else singles
+        known = singles.cast(read.type, safe=False) if singles.type != read.type else singles
         ends.append(pc.if_else(pa.array(alone), known, read))
     return ends[0], ends[1]
+
+
+def _interval(text: str, kind: pa.DataType) -> Interval | None:
+    """The range that a label of a column means; a month or a year is not one of two days."""
+    found = read_interval(text)
+    days = pa.types.is_date(kind) or pa.types.is_timestamp(kind)
+    if found is None or not days or all(_DAY.match(end or "") for end in (found.low, found.high)):
+        return found
+    return None
 
 
 def _read_ends(texts: Sequence[str | None], kind: pa.DataType) -> pa.Array:
@@ -210,6 +221,9 @@ def _read_ends(texts: Sequence[str | None], kind: pa.DataType) -> pa.Array:
         ).cast(kind)  # fmt: skip
     if pa.types.is_date(kind):
         return _first_fitting(text, pa.date32(), pa.timestamp("s"))
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        # Labels leave out midnight in UTC, and the zone with it.
+        text = pc.replace_substring_regex(text, r"^([-+]?\d+-\d\d-\d\d)$", r"\1 00:00Z")
     if pa.types.is_timestamp(kind):
         return text.cast(kind)
     wider = pa.int64() if pa.types.is_integer(kind) else pa.float64()
@@ -229,7 +243,8 @@ def _halfway(low: pa.Array, high: pa.Array) -> pa.Array:
     """The middle between two ends: a number, a day, a moment."""
     kind = low.type if low.type == high.type else pa.float64()
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        first, last = low.cast(pa.float64()), high.cast(pa.float64())
+        # Whole numbers above 2 to the 53 are rounded, as every number between them is.
+        first, last = low.cast(pa.float64(), safe=False), high.cast(pa.float64(), safe=False)
         return pc.add(first, pc.divide(pc.subtract(last, first), 2.0))
     whole = pa.int32() if pa.types.is_date32(kind) or pa.types.is_time32(kind) else pa.int64()
     first, last = low.cast(whole), high.cast(whole)

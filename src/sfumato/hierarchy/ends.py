@@ -139,7 +139,8 @@ class _Grid:
         ranks, points = np.arange(len(counts)), self.points[chosen].astype(float)
         begin = points[np.searchsorted(below[chosen], ranks, "right") - 1]
         end = points[np.searchsorted(below[chosen], ranks, "right")]
-        spread = float(self.line[-1]) - float(self.line[0])
+        # Beyond 2 to the 53 different whole numbers may be the same float.
+        spread = float(self.line[-1]) - float(self.line[0]) or float(self.resolution)
         return float(np.average(end - begin, weights=counts)) / spread if counts.any() else 0.0
 
 
