@@ -114,3 +114,9 @@ def test_ranges_cover_what_they_stand_for(values: list[float], k: int, data: st.
     assert (int(again[0][0]), int(again[1][0])) == (shown.low[0], shown.high[0])
     rare = {str(value) for value, rows in zip(values, held, strict=True) if rows < k}
     assert not rare & set(label[1:-1].split(", "))
+
+
+def test_ends_beyond_what_floats_hold_are_read_exactly() -> None:
+    ranges = Ranges(pa.array([0, -1, 2, 999, 18_014_398_509_481_435, 1]), "x")
+    low, high = ranges.read(pa.array(["[-2, 18014398509481436)", "(-1, 18014398509481434]"]))
+    assert list(zip(low.tolist(), high.tolist(), strict=True)) == [(0, 5), (1, 4)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import re
+from bisect import bisect_left
 from functools import cached_property
 from typing import Any, Literal
 
@@ -242,13 +243,21 @@ class Ranges:
         return low, high
 
     def _exactly(self, found: Interval) -> tuple[int, int] | None:
-        """Ranks of ends that are values: exact where floating point is not, beyond 2^53."""
-        if not (pa.types.is_integer(self.values.type) and _WHOLE.fullmatch(found.high or "")):
+        """Ranks within whole ends: exact where floating point is not, beyond 2^53."""
+        ends = (found.low or "", found.high or "")
+        if not pa.types.is_integer(self.values.type) or not all(map(_WHOLE.fullmatch, ends)):
             return None
-        last = found.high if found.with_high else str(int(found.high or 0) - 1)
-        low = self._rank_of.get(found.low or "") if found.with_low else None
-        high = self._rank_of.get(last or "")
-        return None if low is None or high is None else (low, high)
+        low, high = map(int, ends)
+        return (
+            bisect_left(self._integers, low + (not found.with_low)),
+            bisect_left(self._integers, high + found.with_high) - 1,
+        )
+
+    @cached_property
+    def _integers(self) -> list[int]:
+        """The whole numbers of the column in order."""
+        held: list[int] = self.values.take(pa.array(self.order[: len(self.points)])).to_pylist()
+        return held
 
     @cached_property
     def _rank_of(self) -> dict[str, int]:
