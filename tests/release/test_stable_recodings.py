@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections import Counter, defaultdict
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +26,7 @@ from sfumato.errors import (
     SourceError,
 )
 from sfumato.hierarchy import Hierarchy
+from sfumato.utility.view import compare
 
 QI = ["age", "town", "born"]
 
@@ -350,3 +352,51 @@ def test_a_table_without_the_columns_is_refused():
     recoding = sf.anonymize(people(200, 1), qi=["age", "town"], k=5).recoding
     with pytest.raises(ColumnError, match="town"):
         recoding.apply(pa.table({"age": [1], "twon": ["Ulm"]}))
+
+
+def test_rows_left_out_are_counted_where_the_rest_is_measured_without_them():
+    groups = sf.Recoding.of(pa.table({"zip": ["[0, 10)", "[10, 20)"]}), ["zip"])
+    rows = pa.table({"zip": [1] * 4 + [11] * 4 + [50] * 2, "ill": ["flu", "gout"] * 5})
+    made = sf.anonymize(rows, recoding=groups, sensitive=["ill"], k=3, t=0.5)
+    assert (made.like["rows_in_kept_groups"], made.suppressed_rows) == (8, 2)
+    assert made.like["rows_left_out"] == 2
+
+
+def test_a_new_group_with_labels_of_an_earlier_one_is_kept():
+    groups = sf.Recoding.of(pa.table({"sex": ["F", "*"]}), ["sex"])
+    rows = pa.table({"sex": list("FFFMM"), "ill": ["flu"] * 4 + ["hiv"]})  # F alone breaks l = 2
+    made = sf.anonymize(rows, recoding=groups, sensitive=["ill"], k=3, l=2)
+    assert made.table.to_arrow()["sex"].to_pylist() == ["*"] * 5
+    assert (made.like["groups_kept"], made.like["rows_in_kept_groups"]) == (1, 5)
+    assert (made.like["new_groups"], made.like["rows_in_new_groups"]) == (0, 0)
+
+
+def test_a_column_of_numbers_that_is_starred_everywhere_is_read_as_stars(tmp_path):
+    table = pa.table({"zip": [1, 2] * 6, "age": list(range(12))})
+    january = str(tmp_path / "january.csv")
+    sf.anonymize(table, qi=["zip", "age"], k=4, method="cells", output=january)
+    assert list(sf.Recoding.of(january)) == [{"zip": z, "age": "*"} for z in ("1", "2")]
+    made = sf.anonymize(table, like=january)
+    assert (made.like["groups_kept"], made.like["rows_in_kept_groups"]) == (2, 12)
+
+
+def test_days_of_points_in_time_are_read(tmp_path):
+    noon = dt.datetime(2020, 1, 1, 12)
+    table = pa.table({"seen": [noon + dt.timedelta(minutes=17 * n) for n in range(20)]})
+    january = str(tmp_path / "january.csv")
+    sf.anonymize(table, qi=["seen"], k=5, method="full-domain", output=january)
+    assert list(sf.Recoding.of(january)) == [{"seen": "2020-01-01"}]
+    made = sf.anonymize(table, like=january)
+    assert (made.like["groups_kept"], made.like["rows_in_kept_groups"]) == (1, 20)
+
+
+def test_bounds_are_shown_by_a_saved_recoding_only():
+    table = pa.table({"age": [20, 21, 22, 40, 41, 42]})
+    january = sf.anonymize(table, qi=["age"], k=3)
+    with pytest.raises(ParameterError, match="has no columns of bounds"):
+        sf.anonymize(table, like=january, numbers_as="bounds")
+    saved = replace(january.recoding, released=None)
+    made = sf.anonymize(table, recoding=saved, k=3, numbers_as="bounds")
+    assert made.table.columns == ("age_from", "age_to")
+    with pytest.raises(ColumnError, match="shows the bounds of `age` in two columns"):
+        compare(made.table, table, qi=["age_from", "age_to"])

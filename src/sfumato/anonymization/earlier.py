@@ -24,7 +24,7 @@ from sfumato.hierarchy.labels import STAR, as_text
 from sfumato.release.label_matching import Reading
 from sfumato.release.recoding import Recoding
 
-__all__ = ["keep_groups"]
+__all__ = ["keep_groups", "with_left_out"]
 
 Array = npt.NDArray[Any]
 
@@ -52,17 +52,29 @@ def keep_groups(
     used, group = np.unique(held.group[stays], return_inverse=True)
     new = _regrouped(problem, ~stays, solve)
     solution = _joined(problem, stays, group, len(used), new)
-    solution = replace(solution, details=_told(problem, recoding, solution, stays, len(used), new))
     labels = dict(zip(recoding.columns, recoding.groups[used].T, strict=True))
     if stars:
         starred = {name: _starred(recoding, name, shown, new) for name, shown in labels.items()}
-        return replace(solution, starred=starred)
-    published = {}
-    for name, shown in labels.items():
-        texts, reading = recoding.labels[name], held.readings[name]
-        cells = _earlier_cells(problem.shapes[name], texts, reading, shown)
-        published[name] = cells if new is None else _both(cells, new.published[name])
-    return replace(solution, published=published)
+        solution = replace(solution, starred=starred)
+    else:
+        published = {}
+        for name, shown in labels.items():
+            texts, reading = recoding.labels[name], held.readings[name]
+            cells = _earlier_cells(problem.shapes[name], texts, reading, shown)
+            published[name] = cells if new is None else _both(cells, new.published[name])
+        solution = replace(solution, published=published)
+    like = _told(problem, recoding, solution)
+    return replace(solution, details={**({} if new is None else new.details), "like": like})
+
+
+def with_left_out(solution: Solution, problem: Problem) -> Solution:
+    """Count all rows of the problem that no group shows, also those that the method never saw."""
+    if "like" not in solution.details:
+        return solution
+    like = solution.details["like"]
+    out = problem.rows - like["rows_in_kept_groups"] - like["rows_in_new_groups"]
+    details = {**solution.details, "like": {**like, "rows_left_out": out}}
+    return replace(solution, details=details)
 
 
 def _regrouped(
@@ -108,28 +120,46 @@ def _joined(
     )
 
 
-def _told(
-    problem: Problem,
-    recoding: Recoding,
-    solution: Solution,
-    stays: Array,
-    kept: int,
-    new: Solution | None,
-) -> dict[str, Any]:
-    """What was kept and what changed, beside what the method says of the new groups."""
+def _told(problem: Problem, recoding: Recoding, solution: Solution) -> dict[str, Any]:
+    """What was kept and what is new, by the labels shown: a new group may show earlier ones."""
     rows = problem.counts if solution.rows is None else solution.rows
-    in_kept = int(problem.counts[stays].sum())
-    shown = int(rows[solution.groups >= 0].sum())
-    like = {
+    seen = solution.groups >= 0
+    groups, at = np.unique(solution.groups[seen], return_inverse=True)
+    held = np.bincount(at, rows[seen], len(groups)).astype(np.int64)
+    earlier = {tuple(group.values()) for group in recoding}
+    shown = _combinations(problem, recoding.columns, solution, groups)
+    kept = np.array([labels in earlier for labels in shown], dtype=bool)
+    different = set(shown)
+    return {
         "release": recoding.name,
         "groups": len(recoding),
-        "groups_kept": kept,
-        "rows_in_kept_groups": in_kept,
-        "new_groups": len(np.unique(solution.groups[solution.groups >= kept])),
-        "rows_in_new_groups": shown - in_kept,
-        "rows_left_out": problem.rows - shown,
+        "groups_kept": len(different & earlier),
+        "rows_in_kept_groups": int(held[kept].sum()),
+        "new_groups": len(different - earlier),
+        "rows_in_new_groups": int(held[~kept].sum()),
+        "rows_left_out": problem.rows - int(held.sum()),
     }
-    return {**({} if new is None else new.details), "like": like}
+
+
+def _combinations(
+    problem: Problem, columns: Sequence[str], solution: Solution, groups: Array
+) -> list[tuple[str | None, ...]]:
+    """The labels that each group shows."""
+    entry = np.arange(len(solution.groups)) if solution.entry is None else solution.entry
+    one = np.zeros(int(groups.max(initial=-1)) + 2, dtype=np.int64)
+    one[solution.groups] = entry  # rows left out write to the last place, which is no group
+    texts = []
+    for name in columns:
+        if name in solution.published:
+            published = solution.published[name]
+            cells = published.labels.take(pa.array(published.codes[groups])).to_pylist()
+        else:
+            values = as_text(problem.entries.values_of(name))
+            cells = values.take(pa.array(problem.entries.column(name)[one[groups]])).to_pylist()
+            starred = solution.starred[name][groups].tolist()
+            cells = [STAR if star else cell for star, cell in zip(starred, cells, strict=True)]
+        texts.append(cells)
+    return list(zip(*texts, strict=True))
 
 
 def _starred(recoding: Recoding, name: str, shown: Array, new: Solution | None) -> Array:

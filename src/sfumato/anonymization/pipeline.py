@@ -20,7 +20,7 @@ import numpy.typing as npt
 from sfumato.anonymization.actions import Merged
 from sfumato.anonymization.axes import grouped
 from sfumato.anonymization.dates import date_columns, days_of, shifted
-from sfumato.anonymization.earlier import keep_groups
+from sfumato.anonymization.earlier import keep_groups, with_left_out
 from sfumato.anonymization.k_map import in_common_codes, with_people, without_people
 from sfumato.anonymization.linkable import require_countable, solve_linkable
 from sfumato.anonymization.persons import Persons
@@ -343,7 +343,7 @@ def released(problem: Problem, request: Request) -> Solution:
         # t-closeness is measured on what is released: what was left out must not count
         entry = np.arange(len(out)) if solution.entry is None else solution.entry
         kept[np.flatnonzero(kept)[entry[out]]] = False
-    solution = lifted(solution, kept, problem)
+    solution = with_left_out(lifted(solution, kept, problem), problem)
     if problem.people is not None:
         solution = without_people(solution, rows)
     if rows and not problem.part and not (solution.groups >= 0).any():

@@ -812,6 +812,13 @@ class Request:
                     f"groups of an earlier release cannot be kept here: {why}",
                     remedy=f"Leave out {spell(name, getattr(self, name))}.",
                 )
+        if groups.released is not None and "bounds" in self.shows.values():
+            raise ParameterError(
+                "the earlier release has no columns of bounds, so the promise cannot "
+                "be checked on both together",
+                remedy="Show something else in place of ranges, or give the groups as a saved "
+                "recoding, which holds no rows.",
+            )
         if self.missing != "value":
             raise ParameterError(
                 "groups of an earlier release are kept where a missing value is a value",

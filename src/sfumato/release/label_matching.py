@@ -44,7 +44,7 @@ Ints = npt.NDArray[np.int64]
 
 _AND_ABOVE = re.compile(r"(-?\d+(?:\.\d+)?)\s*\+")
 _ISO_DATE = re.compile(r"\d{4}-\d{2}-\d{2}")
-_PART_OF_DATE = re.compile(r"(\d{4})(?:-(\d{2})|-Q([1-4])|(s))?")
+_PART_OF_DATE = re.compile(r"(\d{4})(?:-(\d{2}(?:-\d{2})?)|-Q([1-4])|(s))?")
 
 LARGEST_MATRIX = 100_000_000
 """Cells times values up to which sets that are no runs of values are held as a table."""

@@ -338,8 +338,11 @@ def _read(
             code = entries.column(f"{column}__suppressed")
             flag = np.array(entries.values_of(f"{column}__suppressed").to_pylist(), dtype=bool)
             starred = flag[code]
-        elif column in written and opened.column(column).kind != "text":
-            starred = np.array([label is None for label in labels.tolist()], dtype=bool)
+        elif column in written:
+            missing = np.array([label is None for label in labels.tolist()], dtype=bool)
+            # text shows its stars: a column of nothing but nulls had values of another kind
+            if opened.column(column).kind != "text" or missing.all():
+                starred = missing
         starred |= labels == asked.get("marker", STAR)
         labels[starred] = STAR
         texts.append(labels)

@@ -185,6 +185,7 @@ def compare(
 
     shown, before = table(released), table(original)
     names = _certified(shown) if qi is None else list(qi)
+    _refuse_bounds(names, shown, before)
     if isinstance(hierarchies, (str, Path)):
         hierarchies = read_folder(hierarchies, before.columns)
     codes = None
@@ -208,6 +209,22 @@ def _certified(released: Table) -> list[str]:
             where=released.name,
             remedy=f"Name them, e.g. {spell('qi', ['age', 'sex'])}.",
         ) from None
+
+
+def _refuse_bounds(names: Sequence[str], shown: Table, before: Table) -> None:
+    """Refuse columns that a release shows by two others, the bounds of its ranges."""
+    for name in before.columns:
+        ends = {f"{name}_from", f"{name}_to"}
+        if (
+            name not in shown.columns
+            and ends <= set(shown.columns)
+            and (ends | {name}) & set(names)
+        ):
+            raise ColumnError(
+                f"the release shows the bounds of `{name}` in two columns, `{name}_from` and "
+                f"`{name}_to`, and columns are compared one by one",
+                remedy="Release ranges to compare them, or name other columns only.",
+            )
 
 
 def pair_tables(
