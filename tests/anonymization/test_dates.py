@@ -114,3 +114,17 @@ def test_what_cannot_be_moved_is_refused(asked: dict[str, Any], key: Path) -> No
 def test_moving_dates_needs_a_key() -> None:
     with pytest.raises(SfumatoError, match="secret key"):
         sf.anonymize(visits(), qi=["age"], k=2, person="patient", shift_dates=True)
+
+
+def test_dates_that_are_text_are_spoken_of(tmp_path: Path) -> None:
+    key = tmp_path / "secret.key"
+    key.write_text("5b1f0c9ae37d42886f10d9c4b7a2e35d8c61f4907ab35e2dd08f9b16c7423ae5")
+    key.chmod(0o600)
+    table = visits()
+    days = table["came"].to_pylist()
+    table = table.append_column("back", pa.array([f"{one:%d.%m.%Y}" for one in days]))
+    table = table.append_column("month", pa.array([f"{one:%Y-%m}" for one in days]))
+    table = table.append_column("ward", pa.array(["eyes", "skin"] * 30))
+    asked: dict[str, Any] = {"qi": ["age"], "k": 2, "person": "patient", "key_file": key}
+    told = sf.anonymize(table, **asked, shift_dates=True).warnings
+    assert any("was not moved: `back`, `month`;" in one for one in told)

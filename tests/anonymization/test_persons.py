@@ -273,3 +273,25 @@ def test_a_second_number_of_a_person_stops_a_release(tmp_path: Path) -> None:
     key.chmod(0o600)
     told = sf.anonymize(table, **asked, pseudonyms=["SUBJ"], key_file=key).warnings
     assert any("`SUBJ` has one value a person" in one for one in told)
+
+
+def test_blank_persons_are_nobody_and_words_for_nobody_are_spoken_of() -> None:
+    table = pa.table({"patient": ["a", "", "  ", "b", "NA", "NA"], "age": [1, 1, 2, 2, 1, 2]})
+    with pytest.raises(ColumnError, match="empty in 2 rows"):
+        sf.anonymize(table, qi=["age"], k=2, person="patient")
+    told = sf.anonymize(table.slice(3), qi=["age"], k=2, person="patient").warnings
+    assert any("`patient` is `NA` in 2 rows" in one for one in told)
+
+
+@pytest.mark.parametrize("drop", [True, False])
+def test_an_index_of_persons_does_not_come_back(drop: bool) -> None:
+    import pandas as pd
+
+    frame = pd.DataFrame({"patient_id": [f"P{one:04}" for one in range(20)], "age": [30, 31] * 10})
+    asked: dict[str, Any] = {} if drop else {"person": "patient_id"}
+    indexed = frame.set_index("patient_id", drop=drop)
+    made = sf.anonymize(indexed, qi=["age"], k=2, **asked).to_pandas()
+    assert made.index.tolist() == list(range(20))
+    assert made.columns.tolist() == ["age"]
+    kept = frame[["age"]].set_index(pd.Index(range(5, 25), name="line"))
+    assert sf.anonymize(kept, qi=["age"], k=2).to_pandas().index.tolist() == list(range(5, 25))

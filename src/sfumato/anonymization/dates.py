@@ -8,6 +8,7 @@ quasi-identifiers unless the user says otherwise.
 from __future__ import annotations
 
 import hmac
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -20,13 +21,14 @@ from sfumato.engines.recoding import Cells, Step
 from sfumato.engines.results import Codes, smallest_dtype
 from sfumato.errors import ColumnError
 from sfumato.hierarchy.labels import as_text
+from sfumato.tables.parsing import MOST, messy
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from sfumato.tables import Table
 
-__all__ = ["date_columns", "days_of", "shift_step", "shifted"]
+__all__ = ["date_columns", "days_of", "shift_step", "shifted", "unmoved"]
 
 _PURPOSE = b"sfumato: days by which the dates of a person are moved\0"
 
@@ -38,6 +40,28 @@ def date_columns(table: Table, left_out: Sequence[str]) -> tuple[str, ...]:
         for column in table.schema
         if column.kind in ("date", "timestamp") and column.name not in left_out
     )
+
+
+def unmoved(table: Table, left_out: Sequence[str], seed: int = 0) -> dict[str, bool]:
+    """Columns of text that look like dates or months and are not moved; whether they are dates."""
+    columns = [c.name for c in table.schema if c.kind == "text" and c.name not in left_out]
+    found: dict[str, bool] = {}
+    if not columns:
+        return found
+    sample = table.sample(_LOOKED_AT, columns, seed)
+    for name in columns:
+        texts = as_text(sample[name].unique()).to_pylist()
+        cells = [text.strip() for text in texts if text is not None]
+        mostly = messy(cells)
+        if mostly is not None and mostly.kind == "date":
+            found[name] = True
+        elif cells and sum(map(bool, map(_MONTH.fullmatch, cells))) >= MOST * len(cells):
+            found[name] = False
+    return found
+
+
+_LOOKED_AT = 2_000
+_MONTH = re.compile(r"\d{4}[-/.]\d{1,2}|\d{1,2}[-/.]\d{4}")
 
 
 def days_of(persons: pa.Array, key: bytes, most: int) -> npt.NDArray[np.int64]:

@@ -7,7 +7,7 @@ Methods that may part them get an entry for each person, so that a part of it is
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +18,13 @@ from sfumato.anonymization.actions import Merged
 from sfumato.anonymization.problem import Problem, Solution
 from sfumato.anonymization.request import Request
 from sfumato.budget import Budget
-from sfumato.columns.persons import named_by, naming_columns, numbers_of_persons, other_names
+from sfumato.columns.persons import (
+    named_by,
+    naming_columns,
+    numbers_of_persons,
+    other_names,
+    rows_of_words,
+)
 from sfumato.columns.profile import FEW
 from sfumato.columns.recognise import Recognised
 from sfumato.columns.vocabulary import meaning_of
@@ -26,8 +32,9 @@ from sfumato.engines.results import Codes, beginnings, smallest_dtype
 from sfumato.errors import ColumnError, spell
 from sfumato.privacy import Model, Rules, SensitiveColumn, compile_rules, with_persons
 from sfumato.tables import Table
+from sfumato.tables.open import table
 
-__all__ = ["Persons", "group_persons", "numbered", "refuse_named"]
+__all__ = ["Persons", "group_persons", "numbered", "refuse_named", "without_names"]
 
 Array = npt.NDArray[Any]
 
@@ -294,6 +301,24 @@ def refuse_named(opened: Table, request: Request, budget: Budget | None = None) 
     return (*told, *_uncounted(opened, request, budget))
 
 
+def without_names(frame: Any, touched: Collection[str], seed: int = 0) -> Any:
+    """A pandas frame, its index replaced by numbers of rows if it tells what a release must not.
+
+    Parameters
+    ----------
+    touched
+        Columns that a release leaves out or changes.
+    """
+    names = [str(name) for name in frame.index.names if name is not None]
+    if not names:
+        return frame
+    labels = table(frame.index.to_frame(index=False).astype(str))
+    found = naming_columns(labels, labels.columns, seed=seed)
+    if {*names} & {*touched} or any(named_by(role) for role in found.values()):
+        return frame.reset_index(drop=True)
+    return frame
+
+
 def _naming(opened: Table, guilty: Mapping[str, Recognised]) -> ColumnError:
     """Why a release stops, and what can be done about it."""
     names = list(guilty)
@@ -334,6 +359,11 @@ def _beside_person(
         f"rows belong together; leave it out ({spell('identifiers', [name])})"
         for name in others
         if name in replaced
+    ]
+    told += [
+        f"`{person}` is `{word}` in {rows:,} rows, which count as one person's: if they are "
+        "nobody's, leave them out"
+        for word, rows in rows_of_words(opened, person).items()
     ]
     if not guilty:
         return told

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from sfumato.anonymization.actions import alone, described, pseudonym_step
 from sfumato.anonymization.costs import in_words, risks, suppressed_cells, touched_rows, utility
-from sfumato.anonymization.dates import date_columns, shift_step
+from sfumato.anonymization.dates import date_columns, shift_step, unmoved
 from sfumato.anonymization.numbers_as import WORDS, bound_names, number_columns
 from sfumato.anonymization.persons import group_persons
 from sfumato.anonymization.problem import Problem, Shape, Solution
@@ -469,6 +469,14 @@ def _warnings(opened: Table, request: Request, release: Release) -> tuple[str, .
             "either way; that is no promise: whoever knows one date of a person knows how far all "
             "of theirs were moved"
         )
+        still = unmoved(opened, (*request.dropped, *request.replaced), request.seed)
+        if still:
+            dates = {name: "date" for name, readable in still.items() if readable}
+            read = f"; read it as dates ({spell('parse', dates)})" if dates else ""
+            found.append(
+                f"text that looks like dates was not moved: {', '.join(f'`{n}`' for n in still)}"
+                f"{read}{', or' if read else ';'} leave it out ({spell('identifiers', [*still])})"
+            )
     if request.workload is not None:
         found += request.workload.warnings(opened.columns)
     if request.boundaries is not None and release.suppressed_rows:

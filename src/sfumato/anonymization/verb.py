@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from sfumato.anonymization.parts import parts_for, release_in_parts, solve_in_parts
-from sfumato.anonymization.persons import refuse_named
+from sfumato.anonymization.persons import refuse_named, without_names
 from sfumato.anonymization.pipeline import solve
 from sfumato.anonymization.releasing import release_of
 from sfumato.anonymization.request import Request, RequestFields
@@ -85,7 +85,10 @@ def anonymize(
     else:
         release = release_in_parts(opened, request, parts, budget)
         release = replace(release, warnings=(*named, *release.warnings))
-    if is_pandas(source) or is_polars(source):
+    if is_pandas(source):
+        touched = [name for name, action in release.column_actions.items() if action != "kept"]
+        release = replace(release, frame=without_names(source, touched, request.seed))
+    elif is_polars(source):
         release = replace(release, frame=source)
     if output is None:
         return rehearse(release, budget=budget)

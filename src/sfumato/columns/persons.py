@@ -18,6 +18,7 @@ from sfumato.errors import ColumnError
 from sfumato.hierarchy.labels import as_text
 from sfumato.results import Result
 from sfumato.tables import Table
+from sfumato.tables.celltypes import MISSING_WORDS
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -30,6 +31,7 @@ __all__ = [
     "other_names",
     "person_columns",
     "require_person",
+    "rows_of_words",
 ]
 
 
@@ -49,6 +51,7 @@ def require_person(opened: Table, person: str, others: Sequence[str] = ()) -> st
             remedy="Take it out there: persons are told apart by it, and it is left out.",
         )
     nobody = opened.engine.null_counts([person])[person]
+    nobody += rows_of_words(opened, person).get("", 0)
     if nobody:
         raise ColumnError(
             f"column `{person}` is empty in {nobody:,} rows, so nobody knows whose they are",
@@ -56,6 +59,31 @@ def require_person(opened: Table, person: str, others: Sequence[str] = ()) -> st
             remedy="Leave these rows out, or say who they belong to.",
         )
     return person
+
+
+_NOBODY = frozenset(word.lower() for word in (*MISSING_WORDS, "-", "--", "nan", "unknown"))
+
+
+def rows_of_words(opened: Table, person: str) -> dict[str, int]:
+    """Rows whose person is blank text ("") or a word for nobody, by word.
+
+    Of remote tables the cells are not looked at.
+    """
+    if opened.column(person).kind != "text" or opened.engine.capabilities.remote:
+        return {}
+    found = opened.values(person)
+    texts = as_text(found.values[0]).to_pylist()
+    words = {at: t.strip() for at, t in enumerate(texts) if t and t.strip().lower() in _NOBODY}
+    words |= {at: "" for at, text in enumerate(texts) if text == ""}
+    rows: dict[str, int] = {}
+    for code, number in zip(found.arrays[0].tolist(), _each(found), strict=True):
+        if code in words:
+            rows[words[code]] = rows.get(words[code], 0) + number
+    return rows
+
+
+def _each(codes: Codes) -> list[int]:
+    return [1] * codes.entries if codes.counts is None else codes.counts.tolist()
 
 
 LOOKED_AT = 2_000

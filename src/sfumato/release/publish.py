@@ -172,6 +172,8 @@ class Release(Result, Frames):
 
         Where the input was one, rows keep their index, and columns that were not touched their
         cells and types: categories and their order, booleans, time differences, missing values.
+        An index that names persons, or is called like a column that was changed or left out, is
+        replaced by numbers of rows.
 
         Examples
         --------
