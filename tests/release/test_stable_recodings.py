@@ -26,6 +26,7 @@ from sfumato.errors import (
     SourceError,
 )
 from sfumato.hierarchy import Hierarchy
+from sfumato.release.label_matching import read_cells
 from sfumato.utility.view import compare
 
 QI = ["age", "town", "born"]
@@ -388,6 +389,13 @@ def test_days_of_points_in_time_are_read(tmp_path):
     assert list(sf.Recoding.of(january)) == [{"seen": "2020-01-01"}]
     made = sf.anonymize(table, like=january)
     assert (made.like["groups_kept"], made.like["rows_in_kept_groups"]) == (1, 20)
+
+
+def test_a_day_that_the_other_table_lacks_is_not_understood():
+    born = pa.array([dt.date(1987, 5, 1), dt.date(1990, 4, 30)])
+    assert read_cells("born", pa.array(["1988-01-01", "1987-05-01"]), born).unread == 1
+    with pytest.raises(ColumnError, match="none of its 1 distinct cells"):
+        read_cells("born", pa.array(["1988-01-01"]), born)
 
 
 def test_bounds_are_shown_by_a_saved_recoding_only():

@@ -208,7 +208,9 @@ class _Reader:
             members = set_members(text[braces:-braces])
             return None if members is None else self._of(members)
         if self.is_date and (part := _PART_OF_DATE.fullmatch(text)):
-            return self._of_dates(part)
+            days = self._of_dates(part)
+            is_day = len(text) == len("2020-01-31")  # where no time is on it, a value not known
+            return None if is_day and not len(days) else days
         if self.is_date and (match := _AND_ABOVE.fullmatch(text)):
             born = dt.date.today().year - int(float(match[1]))
             return self._of(self.sorted[: bisect_left(self.sorted, f"{born + 1:04}")])
