@@ -300,3 +300,19 @@ def test_what_excel_cannot_hold_is_refused(rows, says, tmp_path):
     with pytest.raises(ParameterError, match=says):
         write(pa.table(rows), tmp_path / "out.xlsx")
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("ending", ["dta", "sav", "xpt", "xlsx"])
+@pytest.mark.parametrize("number", [2**53 + 1, -(2**63)])
+def test_whole_numbers_that_would_be_rounded_are_refused(ending, number, tmp_path):
+    with pytest.raises(ParameterError, match=r"beyond 2 to the 53|more than 15 digits"):
+        write(pa.table({"x": [1, number]}), tmp_path / f"out.{ending}")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_whole_numbers_of_json_lines_keep_all_digits(tmp_path):
+    path = tmp_path / "x.jsonl"
+    path.write_text('{"n": 12345678901234567890, "f": 1e300}\n{"n": 7, "f": 0.5}\n')
+    assert sf.table(path).to_arrow().to_pydict() == {
+        "n": ["12345678901234567890", "7"], "f": [1e300, 0.5],
+    }  # fmt: skip

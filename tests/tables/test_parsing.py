@@ -185,3 +185,20 @@ def test_columns_that_are_not_parsed_stay_as_they_came(tmp_path, engine):
     dates = ("1.2.2020", "2020-02-01"), ("2.2.2020", "2020-02-02")
     expected = [row.replace(*date) for row, date in zip(rows, dates, strict=True)]
     assert out.read_bytes().decode("cp1252").splitlines()[1:] == expected
+
+
+@pytest.mark.parametrize(
+    ("cells", "asked"),
+    [
+        (["1.2.2020", "01/02/2020", "2020-02-01"], "--parse x=date:dmy"),
+        (["1.2.2020", "2.2.2020", "3.2.2020", "soon"], "--parse x=date --unparsed null"),
+        (['"1,234"', '"2,345"', '"3,456"'], "--parse x=number:point"),
+    ],
+)
+def test_what_scan_proposes_runs(cells, asked, tmp_path):
+    path = tmp_path / "hand.csv"
+    path.write_text("\n".join(["x,y", *(f"{cell},a" for cell in cells), ""]))
+    steps = sfumato("scan", path, "--json").json["next"]
+    (command,) = [step.partition(": sfumato ")[2] for step in steps if "--parse" in step]
+    assert command.endswith(asked)
+    assert sfumato("scan", path, *asked.split(), "-q").code == 0

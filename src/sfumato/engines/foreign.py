@@ -399,7 +399,7 @@ def _check_for_excel(rows: pa.Table) -> None:
     for column in rows.columns:
         empty = pc.and_(empty, column.combine_chunks().is_null())
         if pa.types.is_integer(column.type):
-            if pc.any(pc.greater(pc.abs(column), _EXACT)).as_py():
+            if _beyond_exact(column):
                 lost = "there are numbers of more than 15 digits, which Excel would round"
         elif pa.types.is_date(column.type) or pa.types.is_timestamp(column.type):
             first = pa.scalar(_EXCEL_FIRST_DAY, pa.date32()).cast(column.type)
@@ -481,9 +481,17 @@ def _statistics_writer(writer: str, title: str) -> Callable[[pa.Table, Path], No
     def write(rows: pa.Table, path: Path) -> None:
         try:
             import pandas as pd
+            import pyarrow as pa
             import pyreadstat
         except ImportError:
             raise MissingExtraError("formats", f"writing {title}") from None
+        for name, column in zip(rows.schema.names, rows.columns, strict=True):
+            if not pa.types.is_floating(column.type) and _beyond_exact(column):
+                raise ParameterError(
+                    f"column `{name}` has whole numbers beyond 2 to the 53, which {title} cannot "
+                    "hold exactly",
+                    remedy="Write Parquet or CSV, or make the column text.",
+                )
         frame = pd.DataFrame(
             {
                 name: pd.Series(column.to_pylist(), dtype=_pandas_type(column))
@@ -493,6 +501,17 @@ def _statistics_writer(writer: str, title: str) -> Callable[[pa.Table, Path], No
         getattr(pyreadstat, writer)(frame, str(path))
 
     return write
+
+
+def _beyond_exact(column: pa.ChunkedArray) -> bool:
+    """Whether a column has numbers so large that floats do not hold all whole ones."""
+    import pyarrow.compute as pc
+    import pyarrow.types as t
+
+    if not (t.is_integer(column.type) or t.is_floating(column.type)):
+        return False
+    large = pc.or_(pc.greater(column, _EXACT), pc.less(column, -_EXACT))
+    return bool(pc.any(large).as_py())
 
 
 def _pandas_type(column: pa.ChunkedArray) -> str:
@@ -600,6 +619,8 @@ def _read_json_lines(path: Path, part: str | None) -> pa.Table:
         rows = pa.json.read_json(str(path), pa.json.ReadOptions(block_size=1 << 26))
     except pa.ArrowInvalid:
         return _json_lines_by_hand(path)
+    if any(_beyond_exact(column) for column in rows.columns):
+        return _json_lines_by_hand(path)  # whole numbers of any length, which Arrow makes floats
     while any(pa.types.is_struct(field.type) for field in rows.schema):
         rows = rows.flatten()
     return _dates_read(rows)

@@ -757,6 +757,26 @@ def _duplicates(
     return look.rows - table.class_sizes([facts.name for facts in deciding], budget).classes
 
 
+def _parsing(name: str, columns: Sequence[ColumnScan]) -> str:
+    """How to read columns that are mostly dates or numbers; what they do not tell is assumed."""
+    listed, assumed = [], []
+    for column in columns:
+        if column.mostly is None:
+            continue
+        kind = "date" if "are dates" in column.mostly else "number"
+        if "dd/mm/yyyy or mm/dd/yyyy" in column.mostly:
+            kind = "date:dmy"
+            assumed.append("date:mdy where months come first")
+        elif "points or commas" in column.mostly:
+            kind = "number:point"
+            assumed.append("number:comma where a comma begins the fraction")
+        listed.append(f"--parse {quote(f'{column.name}={kind}')}")
+    if any(column.mostly and column.mostly.startswith("most ") for column in columns):
+        listed.append("--unparsed null")
+    instead = f" ({', '.join(dict.fromkeys(assumed))})" if assumed else ""
+    return f"Read dates and numbers as such{instead}: sfumato scan {quote(name)} {' '.join(listed)}"
+
+
 def _next(
     name: str,
     rows: int,
@@ -769,12 +789,8 @@ def _next(
     person = "" if whose is None else f" --person {_listed([whose.column])}"
     identifiers = [column.name for column in columns if column.role == "identifier"]
     steps = []
-    parse = [
-        f"{c.name}={'date' if 'are dates' in c.mostly else 'number'}" for c in columns if c.mostly
-    ]
-    if parse:
-        listed = " ".join(f"--parse {quote(one)}" for one in parse)
-        steps.append(f"Read dates and numbers as such: sfumato scan {quote(name)} {listed}")
+    if any(column.mostly for column in columns):
+        steps.append(_parsing(name, columns))
     if identifiers:
         steps.append(f"Leave out what points at one person: {', '.join(identifiers)}")
     if found.ladder:
