@@ -11,6 +11,8 @@ import pytest
 
 import sfumato as sf
 from houses import fewest_left, orphans, random_house
+from sfumato.budget import Budget
+from sfumato.errors import BudgetError
 
 
 def read(folder: Path) -> dict[str, list[dict[str, Any]]]:
@@ -141,3 +143,29 @@ def test_with_a_row_go_those_that_refer_to_it(tmp_path: Path, key: Path) -> None
     assert {row["drug"] for row in after["drugs"]} < set("xyzuv")
     assert {row["drug_id"] for row in after["doses"]} <= {row["id"] for row in after["drugs"]}
     assert len(after["doses"]) in (1, 2)
+
+
+def test_one_long_history_is_cut_and_the_time_is_kept(key: Path) -> None:
+    who = [f"p{one}" for one in range(20)]
+    stays = [f"a{one}" for one in range(20)]
+    of = [*stays, *["a0"] * 60]
+    described = {
+        "person": "people.id",
+        "tables": {
+            "people": {"source": pa.table({"id": who, "sex": ["F"] * 20}), "key": "id"},
+            "stays": {
+                "source": pa.table({"stay": stays, "id": who, "ill": ["flu"] * 20}),
+                "key": "stay",
+                "references": {"id": "people.id"},
+            },
+            "drugs": {
+                "source": pa.table({"stay": of, "drug": ["e", "f"] * 40}),
+                "references": {"stay": "stays.stay"},
+            },
+        },
+    }
+    asked: dict[str, Any] = {"k": 5, "m": 2, "linkable": True, "key_file": key}
+    asked["qi"] = ["people.sex", "stays.ill", "drugs.drug"]
+    assert sf.relational.anonymize(described, **asked).events_kept == 40
+    with pytest.raises(BudgetError, match="before the time was over"):
+        sf.relational.anonymize(described, **asked, budget=Budget(seconds=0))

@@ -15,7 +15,7 @@ rows show the same keys, is left with at least k persons.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations, permutations
 from typing import Any
@@ -28,7 +28,7 @@ from sfumato.anonymization.linkable import ROOM, EventSpace, require_countable
 from sfumato.anonymization.problem import Problem, Solution
 from sfumato.budget import Budget
 from sfumato.engines.results import ClassSizes
-from sfumato.errors import ParameterError, spell
+from sfumato.errors import BudgetError, ParameterError, spell
 from sfumato.privacy import KAnonymity, compile_rules
 from sfumato.relational.histories import NOBODY, Histories, Part
 
@@ -98,7 +98,7 @@ def blur(
         by_class.setdefault(number, []).append(person)
     for at, persons in enumerate(by_class.values()):
         budget.progress("blurring histories", at / len(by_class))
-        fresh = _Class(rows, persons, k, m, fresh).solve()
+        fresh = _Class(rows, persons, k, m, fresh, budget).solve()
     return _blurred(histories, problems, classes, rows)
 
 
@@ -235,8 +235,17 @@ class _Rows:
 class _Class:
     """The persons of one class of own columns."""
 
-    def __init__(self, rows: _Rows, persons: list[int], k: int, m: int | None, fresh: int) -> None:
+    def __init__(
+        self,
+        rows: _Rows,
+        persons: list[int],
+        k: int,
+        m: int | None,
+        fresh: int,
+        budget: Budget,
+    ) -> None:
         self.rows, self.persons, self.k, self.m, self.fresh = rows, persons, k, m, fresh
+        self.budget = budget
 
     def solve(self) -> int:
         """Leave out rows until the promise holds, then make cells precise; the next number."""
@@ -251,6 +260,7 @@ class _Class:
 
     def known(self, person: int, least: int = 0) -> set[Seen]:
         """What may be known of a person's rows, something of it shown by `least` or above."""
+        self._in_time()
         rows = self.rows.stay(person)
         shown = self.rows.shown
         if self.m is None:
@@ -260,10 +270,26 @@ class _Class:
             return _multisets([shown[row] for row in rows], self.m, least)
         return {
             self.rows.seen(some)
-            for size in range(1, self.m + 1)
-            for some in combinations(rows, size)
+            for some in self._known_together(rows)
             if max(shown[row] for row in some) >= least
         }
+
+    def _known_together(self, rows: Sequence[int]) -> Iterator[tuple[int, ...]]:
+        """Every choice of at most m rows."""
+        assert self.m is not None
+        for size in range(1, self.m + 1):
+            for at, some in enumerate(combinations(rows, size)):
+                if at % 4096 == 0:
+                    self._in_time()
+                yield some
+
+    def _in_time(self) -> None:
+        if self.budget.spent():
+            raise BudgetError(
+                "histories could not be blurred before the time was over, and nothing is released",
+                remedy="Allow more time, ask for fewer known rows (m), or leave out tables with "
+                "very long histories.",
+            )
 
     def _failing(self) -> tuple[dict[int, set[Seen]], set[Seen]]:
         """What each person has, and what fewer than k persons have."""
@@ -284,20 +310,27 @@ class _Class:
 
     def _cut(self, person: int, failing: set[Seen]) -> None:
         """Leave out rows of a person until she has nothing of what fails."""
-        assert self.m is not None
         rows = self.rows.stay(person)
         if not any(self.rows.tokens[row] for row in rows):
             self._cut_plain(rows, failing)
             return
-        while True:
-            guilty: Counter[int] = Counter()
-            for size in range(1, self.m + 1):
-                for some in combinations(self.rows.stay(person), size):
-                    if self.rows.seen(some) in failing:
-                        guilty.update(some)
-            if not guilty:
-                return
-            self.rows.leave_out(max(guilty, key=lambda row: (guilty[row], row)))
+        guilty: dict[int, list[tuple[int, ...]]] = {row: [] for row in rows}
+        for some in self._known_together(rows):
+            if self.rows.seen(some) in failing:
+                for row in some:
+                    guilty[row].append(some)
+        number = {row: len(some) for row, some in guilty.items()}
+        shown = self.rows.shown
+        while max(number.values(), default=0):
+            self.rows.leave_out(max(number, key=lambda row: (number[row], row)))
+            # what is shown of other rows stays as it was, so that nothing must be seen anew
+            for gone in [row for row in number if shown[row] < 0]:
+                del number[gone]
+                for some in guilty[gone]:
+                    if sum(row in number for row in some) == len(some) - 1:
+                        for row in some:
+                            if row in number:
+                                number[row] -= 1
 
     def _cut_plain(self, rows: list[int], failing: set[Seen]) -> None:
         """The same where rows share no keys: of what fails, the kind that costs least."""
