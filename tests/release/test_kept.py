@@ -223,3 +223,20 @@ def test_cells_stay_as_they_stand_where_rows_are_solved_in_parts(tmp_path: Path)
     after = read(out, ";", "latin-1")
     assert after["flag"] == flags
     assert all(float(mean) for mean in after["age"])
+
+
+@pytest.mark.parametrize("engine", ["memory", "duckdb"])
+@pytest.mark.parametrize(
+    ("encoding", "after"),
+    [("utf-8-sig", "utf-8-sig"), ("utf-16", "utf-16"), ("utf-16-le", "utf-16"), ("utf-32",) * 2],
+)
+def test_encoding_and_byte_order_mark_stay(
+    tmp_path: Path, encoding: str, after: str, engine: Any
+) -> None:
+    rows = "".join(f"{20 + row % 3};Zoë {row}\n" for row in range(20_000))
+    (tmp_path / "in.csv").write_bytes(f"age;name\n{rows}".encode(encoding))
+    out = tmp_path / "out.csv"
+    opened = sf.table(tmp_path / "in.csv", engine=engine)
+    sf.anonymize(opened, k=2, qi=["age"], rows_are_people=True, output=out)
+    assert out.read_bytes() == f"age;name\n{rows}".encode(after)
+    assert sf.verify(out).holds

@@ -132,6 +132,7 @@ class Writer:
             self.schema = carried(self.format.kind, self.schema, destination)
         self.form = TextForm(self.format.delimiter, "utf-8", {}) if form is None else form
         self._stored = _as_text(self.schema, self.form)
+        self._mark = "".encode(self.form.encoding)  # the byte order mark, where there is one
         check_destination(destination, inputs=inputs)
         self.rows = 0
         text = self.format.kind in ("csv", "tsv")
@@ -216,7 +217,7 @@ class Writer:
             self._file = keep(pa.ipc.new_file(self._sink, self.schema, options=options))
         else:
             head = header_line(self.schema.names, self.form.delimiter)
-            self._sink.write(self._encoded(head))
+            self._sink.write(self._mark + self._encoded(head))
 
     def _fitted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         """The batch in the writer's types; text is written from dictionaries as they are.
@@ -254,7 +255,7 @@ class Writer:
         if self.form.encoding == "utf-8":
             return text
         try:
-            return bytes(text).decode().encode(self.form.encoding)
+            return bytes(text).decode().encode(self.form.encoding).removeprefix(self._mark)
         except UnicodeEncodeError:
             raise ParameterError(
                 f"labels of the release have letters that {self.form.encoding}, the encoding of "

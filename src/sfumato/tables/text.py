@@ -7,6 +7,7 @@ its values (`celltypes`), the second reads values. Whoever reads more often gets
 
 from __future__ import annotations
 
+import codecs
 import io
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
@@ -96,6 +97,7 @@ class TextFile:
             )
         tabs = ".tsv" in path.name or ".tab" in path.name
         self.encoding, self.layout = _reading_of(sample, name, delimiter, encoding, header, tabs)
+        self._marked = sample.startswith(codecs.BOM_UTF8)
         if any("\ufffd" in column for column in self.layout.names):
             self._refuse_undecodable()
         self._names = chosen(self.layout.names, columns, exclude, name)
@@ -146,13 +148,21 @@ class TextFile:
 
     def text_form(self) -> TextForm:
         """How the file is written; cells that only the user calls missing are written anew."""
-        plain = "a,b\n".encode(self.encoding) == b"a,b\n"
         readings = dict(zip(self._names, self._decided(), strict=True))
         return TextForm(
             self.layout.delimiter,
-            self.encoding if plain else "utf-8",
+            self._written_encoding(),
             {} if self._null_words else {n: reading.convert for n, reading in readings.items()},
         )
+
+    def _written_encoding(self) -> str:
+        """The encoding of a release: that of the file, with the byte order mark it needs or has."""
+        if self.encoding == "utf-8":
+            return "utf-8-sig" if self._marked else "utf-8"
+        for wide in ("utf-16", "utf-32"):
+            if self.encoding.startswith(wide):
+                return wide
+        return self.encoding if "a,b\n".encode(self.encoding) == b"a,b\n" else "utf-8"
 
     def texts(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
         """The cells of some columns as they stand in the file, null where there is nothing."""
