@@ -79,6 +79,12 @@ def test_means_are_means_of_classes() -> None:
     assert len(ranges.groupby(["age", "dose"])) <= len(means.groupby(["age", "dose"]))
 
 
+def test_a_median_of_dates_is_compared_with_cells_as_it_is_shown() -> None:
+    born = pa.array([dt.date(2020, 1, day) for day in (1, 2, 3, 30)])
+    release = sf.anonymize(pa.table({"born": born}), qi=["born"], k=4, numbers_as="median")
+    assert release.to_arrow()["born"].to_pylist() == [dt.date(2020, 1, 9)] * 4
+
+
 def test_a_median_is_nobodys_cell_unless_k_rows_hold_it() -> None:
     table = pa.table({"x": [1, 2, 3, 14, 15] + [7] * 5})
     release = sf.anonymize(table, qi=["x"], k=5, numbers_as="median").to_arrow()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import re
+from decimal import Decimal
 
 import numpy as np
 import pyarrow as pa
@@ -99,7 +100,28 @@ def test_equal_frequency_balances_rows() -> None:
     assert len(rows) == 4
     assert rows.max() - rows.min() <= 200
     common = equal_frequency(pa.array([0, 1, 2, 3, 4]), [1000, 1, 1, 1, 1], groups=4)
-    assert common.levels()[1].to_pylist() == ["[0, 1)", "[1, 3)", "[1, 3)", "[3, 4]", "[3, 4]"]
+    shown = ["[-0.5, 0.5)", *["[0.5, 2.5)"] * 2, *["[2.5, 4.5)"] * 2]
+    assert common.levels()[1].to_pylist() == shown
+
+
+def test_intervals_of_equally_many_rows_end_at_no_value_of_few_rows() -> None:
+    incomes = np.unique((10 ** (np.random.default_rng(5).random(1_000) * 8)).astype(np.int64))
+    h = equal_frequency(pa.array(incomes), np.ones(len(incomes)), groups=16, k=5)
+    labels = h.levels()[1].unique().to_pylist()
+    assert len(labels) == 16
+    ends = {float(end) for label in labels for end in label[1:-1].split(", ")}
+    assert not ends & set(incomes.astype(float).tolist())
+    assert_labels_are_true(h)
+
+
+def test_intervals_of_numbers_beyond_floating_point_hold_their_values() -> None:
+    large = [10 * 2**53 + 7 * at for at in range(40)]
+    h = equal_frequency(pa.array(large[::-1]), groups=8, k=5)
+    for value, label in zip(large[::-1], h.levels()[1].to_pylist(), strict=True):
+        low, high = (Decimal(end) for end in label[1:-1].split(", "))
+        assert low <= value < high
+        assert not {low, high} & set(large)
+    assert len(h.levels()[1].unique()) == 8
 
 
 def test_what_is_no_number_repeats_itself() -> None:
@@ -246,8 +268,8 @@ def test_inference_copes_with_anything(name: str, column: pa.Array) -> None:
     "numbers",
     [
         [1.7e308, -1.7e308, 0.0, 1.0, 2.0, 3.0, 4.0],
-        [5e-324 * k for k in range(12)],
-        [1e15 + k / 8 for k in range(12)],
+        [5e-324 * 2 * k for k in range(12)],
+        [1e15 + k / 4 for k in range(12)],
         [1e300 * k for k in range(12)],
         [1e-300 * k for k in range(12)],
     ],
@@ -258,6 +280,13 @@ def test_inference_copes_with_extreme_numbers(numbers: list[float]) -> None:
     assert h.bind(values, "x").size == len(numbers)
     assert_labels_are_true(h)
     assert len(h.levels()[1].unique()) > 2
+
+
+@pytest.mark.parametrize("step", [(0.0, 5e-324), (1e15, 0.125)])
+def test_neighbours_with_no_number_between_are_not_cut(step: tuple[float, float]) -> None:
+    values = pa.array([step[0] + step[1] * at for at in range(12)])
+    h, _ = infer("x", values)
+    assert h.levels()[1].unique().to_pylist() == ["*"]
 
 
 def test_numbers_too_far_apart_are_refused() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -83,6 +84,34 @@ def test_where_nearly_every_value_is_rare_ends_lie_between_values() -> None:
     (label,) = dated.published([3], [9]).array().to_pylist()
     assert label == "[2020-01-02 12:00:00, 2020-01-10 12:00:00)"
     assert [int(end[0]) for end in dated.read(pa.array([label]))] == [2, 9]
+
+
+ODD = [float(at) for at in range(1_000) if at != 500]
+MINUTES = [EPOCH + dt.timedelta(minutes=at) for at in range(1_000) if at != 500]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        sorted([*ODD, 0.1 + 0.2]),
+        sorted([*ODD, 1_000.7]),
+        sorted([*ODD, *(at + 0.1 + 0.2 for at in range(900))]),
+        sorted([*MINUTES, MINUTES[499] + dt.timedelta(microseconds=1)]),
+        [2**60 + at for at in range(1_000)],
+    ],
+)
+def test_one_odd_value_does_not_put_ends_on_values(line: list[Any]) -> None:
+    values = pa.array(line)
+    ends = round_ends(values, np.ones(len(line)), k=5)
+    assert ends is not None
+    assert len(ends.texts) > 50
+    assert not set(line) & set(ends.values.to_pylist())
+    ranges = Ranges(values, "x", held=[1] * len(line), k=5)
+    assert ranges.ends is not None
+    whole = ranges.published([0, 5], [3, len(line) - 1])
+    first, last = ranges.read(whole.array())
+    assert first.tolist() == whole.low[whole.codes].tolist()
+    assert last.tolist() == whole.high[whole.codes].tolist()
 
 
 def test_a_range_that_may_not_be_widened_keeps_its_ends() -> None:

@@ -114,3 +114,10 @@ def test_what_cannot_be_is_refused():
     same = pa.table({"age": [1, 2], "income": [7, 7]})
     with pytest.raises(ColumnError, match="too few or too much alike"):
         sf.verify(same, qi=["age"], sensitive=["income"], l=1, sensitive_bins={"income": 2})
+
+
+def test_one_odd_income_does_not_put_edges_on_incomes() -> None:
+    values = sorted([*(float(at) for at in range(1_000) if at != 500), 0.1 + 0.2])
+    edges = quantile_edges(pa.array(values), np.ones(1_000, np.int64), 10, 5)
+    assert len(edges) == 9
+    assert not set(edges) & set(values)

@@ -109,7 +109,8 @@ class _Classes:
         made = self.means()
         if how == "median":
             central = self.medians()
-            made = np.where(np.isin(central, self.rare), made, central)
+            shown = _rounded(central, self.values.type)  # as it will be read
+            made = np.where(np.isin(shown, self.rare), made, central)
         points = np.where(single, self.points[np.minimum(first, len(self.values) - 1)], made)
         missing = (off_line & ~single) | (last < 0)
         empty = single & np.asarray(self.values.is_null())[np.minimum(first, len(self.values) - 1)]
@@ -154,18 +155,23 @@ class _Classes:
         return np.where(inner == 3, three, (at(low) + at(high)) / 2)
 
 
+def _rounded(points: Array, kind: pa.DataType) -> Array:
+    """Numbers as they are, days as whole days, and moments as whole seconds."""
+    if pa.types.is_date(kind):
+        return np.asarray(np.floor(points + 0.5))
+    if pa.types.is_temporal(kind):
+        second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[kind.unit]
+        return np.asarray(np.floor(points / second + 0.5) * second)
+    return points
+
+
 def _typed(points: Array, kind: pa.DataType) -> pa.Array:
     """Numbers as numbers, and as days or moments where the column holds such."""
-    if pa.types.is_date(kind):
-        days = pa.array(np.floor(np.nan_to_num(points) + 0.5).astype(np.int32))
-        return days.cast(pa.date32())
-    if pa.types.is_timestamp(kind) or pa.types.is_time(kind) or pa.types.is_duration(kind):
-        second = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[kind.unit]
-        ticks = (np.floor(np.nan_to_num(points) / second + 0.5) * second).astype(np.int64)
-        return (
-            pa.array(ticks).cast(pa.int32() if pa.types.is_time32(kind) else pa.int64()).cast(kind)
-        )
-    return pa.array(points, pa.float64())
+    if not pa.types.is_temporal(kind):
+        return pa.array(points, pa.float64())
+    short = pa.types.is_date(kind) or pa.types.is_time32(kind)
+    ticks = np.nan_to_num(_rounded(points, kind)).astype(np.int32 if short else np.int64)
+    return pa.array(ticks).cast(pa.date32() if pa.types.is_date(kind) else kind)
 
 
 def _bounds(solution: Solution, column: str, published: Published) -> tuple[pa.Array, pa.Array]:

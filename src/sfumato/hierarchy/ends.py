@@ -2,7 +2,7 @@
 
 A range that ends at the smallest and largest value of its group shows two cells of the table to
 everybody. Ends of a grid show none: the grid depends on the column's spread alone, and no end is a
-value that fewer than k rows hold.
+value that fewer than k rows hold (but for 00:00:00, before which no range of times can begin).
 """
 
 from __future__ import annotations
@@ -29,6 +29,10 @@ _MOST_POINTS = 100_000
 """Grids of more points hold only those near values."""
 _TOO_FAR = 0.1
 """Share of the spread that avoiding rare values may cost before ends move between the values."""
+_SITTING = (1.0, 0.9, 0.5, 0.1)
+"""Shares of values that decide how far apart values lie; one odd value must not decide alone."""
+_MOST_LOOKED_AT = 10_000
+"""Values that are enough to tell how far apart most of them lie."""
 _SAFE = 2**62
 """Whole numbers below this leave room for a step beyond them."""
 _SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
@@ -94,20 +98,23 @@ def round_ends(line: pa.Array, counts: Array, k: int, finest: float = FINEST) ->
     grid = _grid_of(line, _middle_rows(line, counts), finest)
     if grid is None:
         return None
-    place = np.searchsorted(grid.line, grid.points)
-    inside = np.minimum(place, len(line) - 1)
-    hits = (place < len(line)) & (grid.line[inside] == grid.points)
-    rare = hits & (counts[inside] > 0) & (counts[inside] < k)
-    fine = ~rare
-    fine[[0, -1]] = True  # beyond all values, or where the day begins and ends
-    spaced = grid.spaced()
+    place, rare = grid.held(grid.points, counts, k)
+    fine = _but_for(rare)
+    spaced = grid.spaced(grid.resolution)
     if (
         rare.any()
         and grid.width(place, fine, counts) - grid.width(place, spaced, counts) > _TOO_FAR
     ):
-        return grid.between(place, spaced)
+        return grid.between(counts, k)
     values = _typed(grid.points[fine], grid.kind)
     return Ends(place[fine], grid.points[fine].astype(float), _text(values), values, grid.words)
+
+
+def _but_for(rare: Array) -> Array:
+    """Which points stay: the first and last lie beyond all values, or where a day begins, ends."""
+    fine = ~rare
+    fine[[0, -1]] = True
+    return fine
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,27 +128,60 @@ class _Grid:
     kind: pa.DataType
     words: str
 
-    def spaced(self) -> Array:
+    def held(self, points: Array, counts: Array, k: int) -> tuple[Array, Array]:
+        """How many values lie below each point, and whether fewer than k rows hold just it."""
+        line = self.line.astype(object) if points.dtype == object else self.line
+        below = np.searchsorted(line, points)
+        inside = np.minimum(below, len(line) - 1)
+        hits = (below < len(line)) & (line[inside] == points)
+        return below, hits & (counts[inside] > 0) & (counts[inside] < k)
+
+    def spaced(self, resolution: Any) -> Array:
         """Which points to take so that two values at least lie between neighbours."""
-        every = max(1, math.ceil(2 * float(self.resolution) / self.step))
+        every = max(1, math.ceil(2 * float(resolution) / self.step))
         chosen = np.round(self.points.astype(float) / self.step) % every == 0
         chosen[[0, -1]] = True
         return np.asarray(chosen)
 
-    def between(self, below: Array, chosen: Array) -> Ends:
-        """Ends half a value below round ones: nobody's, whoever is in the table."""
-        values = _halfway(self.points[chosen], self.resolution, self.kind)
-        points = self.points[chosen].astype(float) - float(self.resolution) / 2
-        return Ends(below[chosen], points, _text(values), values, f"{self.words}, between values")
+    def between(self, counts: Array, k: int) -> Ends:
+        """Ends half a value below round ones, as long as those are nobody's either.
+
+        Where values lie unevenly, the distance that makes the shortest ranges is a value's.
+        """
+        found = [self._lowered(each, counts, k) for each in self._resolutions()]
+        return min(found, key=lambda ends: _width(ends.below, ends.points, counts))
+
+    def _resolutions(self) -> list[Any]:
+        """How far apart all values lie, and how far apart most of them."""
+        if pa.types.is_date(self.kind):
+            return [self.resolution]
+        if pa.types.is_temporal(self.kind):
+            second = _SECOND[self.kind.unit]
+            return list(dict.fromkeys(_finest(self.line, second, share) for share in _SITTING))
+        return list(dict.fromkeys(_resolution(self.line, share) for share in _SITTING))
+
+    def _lowered(self, resolution: Any, counts: Array, k: int) -> Ends:
+        points = self.points[self.spaced(resolution)]
+        ends = _halfway(points, resolution, self.kind)
+        if ends[-1] <= self.line[-1:].tolist()[0]:  # values off the grid may lie above
+            ends[-1] = points[-1:].tolist()[0]
+        below, rare = self.held(ends, counts, k)
+        fine = _but_for(rare)
+        values, words = _typed_between(ends[fine], self.kind), f"{self.words}, between values"
+        return Ends(below[fine], ends[fine].astype(float), _text(values), values, words)
 
     def width(self, below: Array, chosen: Array, counts: Array) -> float:
         """How wide the range around one row becomes on average, over the spread."""
-        ranks, points = np.arange(len(counts)), self.points[chosen].astype(float)
-        begin = points[np.searchsorted(below[chosen], ranks, "right") - 1]
-        end = points[np.searchsorted(below[chosen], ranks, "right")]
         # Beyond 2 to the 53 different whole numbers may be the same float.
         spread = float(self.line[-1]) - float(self.line[0]) or float(self.resolution)
-        return float(np.average(end - begin, weights=counts)) / spread if counts.any() else 0.0
+        return _width(below[chosen], self.points[chosen].astype(float), counts) / spread
+
+
+def _width(below: Array, points: Array, counts: Array) -> float:
+    """How wide the range around one row becomes on average."""
+    end = np.searchsorted(below, np.arange(len(counts)), "right")
+    widths = points[end] - points[end - 1]
+    return float(np.average(widths, weights=counts)) if counts.any() else 0.0
 
 
 def _middle_rows(line: pa.Array, counts: Array) -> tuple[int, int]:
@@ -220,13 +260,20 @@ def round_step(most: float) -> Decimal:
     return max((unit * m for m in (1, 2, 5) if float(unit * m) <= most), default=unit)
 
 
-def _resolution(exact: Array) -> Decimal:
-    """The largest power of ten that divides all values; tiny for numbers of full precision."""
+def _resolution(exact: Array, share: float = 1.0) -> Decimal:
+    """The largest power of ten that divides all values, or so many of them.
+
+    It is tiny for numbers of full precision.
+    """
+    if share < 1:
+        exact = exact[:: len(exact) // _MOST_LOOKED_AT + 1]
     if exact.dtype == object:
-        return Decimal(1).scaleb(min(_last_digit(Decimal(value)) for value in exact))
-    for digits in range(15, -16, -1):
-        if all((_rounded(some, digits) == some).all() for some in (exact[:100], exact)):
-            return Decimal(1).scaleb(digits)
+        digits = sorted((_last_digit(Decimal(value)) for value in exact), reverse=True)
+        return Decimal(1).scaleb(digits[math.ceil(share * len(digits)) - 1])
+    for digit in range(15, -16, -1):
+        looks = (exact[:100], exact) if share == 1 else (exact,)
+        if all((_rounded(some, digit) == some).mean() >= share for some in looks):
+            return Decimal(1).scaleb(digit)
     return Decimal(1).scaleb(-300)
 
 
@@ -296,13 +343,13 @@ def _clock(moments: Array, kind: pa.DataType, longest: float) -> _Grid:
     return _Grid(moments, points, _mean_step(points), resolution, kind, words)
 
 
-def _finest(moments: Array, second: int) -> int:
-    """The longest round time that divides all moments."""
+def _finest(moments: Array, second: int, share: float = 1.0) -> int:
+    """The longest round time that divides all moments, or so many of them."""
     for ticks in (*(_DAY * second,), *(seconds * second for seconds in (3600, 60, 1))):
-        if (moments % ticks == 0).all():
+        if (moments % ticks == 0).mean() >= share:
             return int(ticks)
     ticks = second
-    while ticks > 1 and not (moments % ticks == 0).all():
+    while ticks > 1 and (moments % ticks == 0).mean() < share:
         ticks //= 10
     return ticks
 
@@ -343,15 +390,27 @@ def _typed(points: Array, kind: pa.DataType) -> pa.Array:
     return pa.array(points.tolist())
 
 
-def _halfway(points: Array, resolution: Any, kind: pa.DataType) -> pa.Array:
-    """Values half a resolution below points."""
+def _halfway(points: Array, resolution: Any, kind: pa.DataType) -> Array:
+    """Half a resolution below points, exactly: decimal numbers where floating point is not."""
     if pa.types.is_date(kind):
-        return pa.array(points * _DAY - _DAY // 2).cast(pa.timestamp("s"))
-    if not (pa.types.is_integer(kind) or pa.types.is_decimal(kind) or pa.types.is_floating(kind)):
-        moved = points - resolution // 2  # at one tick nothing lies between: such are never dense
-        return _typed(np.maximum(moved, 0) if pa.types.is_time(kind) else moved, kind)
+        return np.asarray(points - 0.5)
+    if pa.types.is_temporal(kind):
+        moved = points - resolution // 2  # at one tick nothing lies between
+        return np.maximum(moved, 0) if pa.types.is_time(kind) else np.asarray(moved)
     half = Decimal(resolution) / 2
-    return pa.array([float(Decimal(str(point)) - half) for point in points.tolist()])
+    lowered = [Decimal(str(point)) - half for point in points.tolist()]
+    large = pa.types.is_integer(kind) and max(abs(lowered[0]), abs(lowered[-1])) >= 2**51
+    exact = large or pa.types.is_decimal(kind)
+    return np.array(lowered, dtype=object) if exact else np.array(lowered, dtype=float)
+
+
+def _typed_between(points: Array, kind: pa.DataType) -> pa.Array:
+    """Ends between values as values: noons between days, numbers between numbers."""
+    if pa.types.is_date(kind):
+        return pa.array((points * _DAY).astype(np.int64)).cast(pa.timestamp("s"))
+    if pa.types.is_temporal(kind):
+        return _typed(points, kind)
+    return pa.array([Decimal(end) if points.dtype == object else end for end in points.tolist()])
 
 
 def _text(values: pa.Array) -> pa.Array:

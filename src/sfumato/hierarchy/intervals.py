@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import datetime
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from decimal import Context, Decimal
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sfumato.errors import ParameterError, spell
-from sfumato.hierarchy.ends import FINEST, round_ends
+from sfumato.hierarchy.ends import FINEST, Ends, round_ends
 from sfumato.hierarchy.hierarchy import Hierarchy
 from sfumato.hierarchy.labels import as_text
 from sfumato.hierarchy.ranges import numbers
@@ -114,13 +116,23 @@ def equal_frequency(
     weight = np.ones(len(values)) if counts is None else np.asarray(counts, dtype=float)
     points, kept = _points(values, name)
     weight = weight[np.asarray(values.is_valid())]
-    finite = np.flatnonzero(np.isfinite(points))
-    order = finite[np.argsort(points[finite], kind="stable")]
+    order = _in_order(values.drop_null(), points)
     if len(order) == 0:
         return _hierarchy(kept, [])
     line, weights = values.drop_null().take(pa.array(order)), weight[order]
-    cuts = points[order[_balanced(weights, groups)]]
-    return _hierarchy(kept, _merging(points, *_rounded(line, weights, cuts, k), fanout))
+    begins = _balanced(weights, groups)
+
+    def below(ends: Ends) -> Array:
+        return ends.around(begins, begins)[0]
+
+    ends = _rounded(line, weights, k, begins, below)
+    return _hierarchy(kept, _merging(order, len(points), ends, fanout))
+
+
+def _in_order(values: pa.Array, points: Array) -> Array:
+    """Places of the finite values, ascending; whole numbers exactly, whatever their size."""
+    order = np.asarray(pc.sort_indices(values))
+    return np.asarray(order[np.isfinite(points[order])], dtype=np.int64)
 
 
 def _balanced(weight: Array, groups: int) -> Array:
@@ -178,30 +190,70 @@ def _equal_width(
     """So many intervals of about equal width around all values."""
     if count < 1:
         raise ParameterError(f"{count} intervals are not possible", remedy="Give at least 1.")
-    finite = np.flatnonzero(np.isfinite(points))
-    order = finite[np.argsort(points[finite], kind="stable")]
+    order = _in_order(values, points)
     cuts = np.linspace(points[order[0]], points[order[-1]], count, endpoint=False)
     line = values.take(pa.array(order))
-    return _merging(points, *_rounded(line, np.ones(len(line)), cuts, k), fanout)
+
+    def below(ends: Ends) -> Array:
+        return np.searchsorted(ends.points, cuts, "right") - 1
+
+    begins = np.searchsorted(points[order], cuts)
+    ends = _rounded(line, np.ones(len(line)), k, begins, below)
+    return _merging(order, len(points), ends, fanout)
 
 
-def _rounded(line: pa.Array, counts: Array, cuts: Array, k: int) -> tuple[Array, list[str], bool]:
-    """Round ends at or below cuts, and one above all values; as coarse as keeps them apart.
+def _rounded(
+    line: pa.Array, counts: Array, k: int, begins: Array, below: Callable[[Ends], Array]
+) -> tuple[Array, list[str]]:
+    """Round ends below cuts, and one above all values: how many values lie below each, its text.
 
-    Where nothing round lies between two cuts they stay as they are, and the last interval ends with
-    the largest value, which the third answer says.
+    They are as coarse as keeps them apart. Where nothing round lies between two cuts, intervals of
+    numbers are cut between the values instead, and of others there are fewer.
     """
     last = np.array([len(line) - 1])
+    best: tuple[Array, list[str]] = (np.array([0, len(line)]), ["", ""])
     for finest in (FINEST, FINEST / 10, FINEST / 100, FINEST / 10_000):
         ends = round_ends(line, counts, k, finest)
         if ends is None:
             break
-        begins = np.searchsorted(ends.points, cuts, "right") - 1
-        at = np.append(begins, ends.around(last, last)[1])
-        if len(np.unique(at)) == len(at):
-            return ends.points[at], ends.texts.take(pa.array(at)).to_pylist(), False
-    exact = np.append(cuts, numbers(line[-1:], "values"))
-    return exact, [_text(point, line.type) for point in exact], True
+        wanted = np.append(below(ends), ends.around(last, last)[1])
+        at = np.unique(wanted)
+        found = ends.below[at], ends.texts.take(pa.array(at)).to_pylist()
+        if len(at) == len(wanted):
+            return found
+        best = max(found, best, key=lambda one: (one[1][0] != "", len(one[1])))
+    return best if pa.types.is_temporal(line.type) else _between_values(line, begins, best[1])
+
+
+def _between_values(line: pa.Array, begins: Array, outer: list[str]) -> tuple[Array, list[str]]:
+    """Ends between the first values of intervals and the values before them."""
+    below, texts = [0], [outer[0]]
+    for begin in np.unique(begins[begins > 0]).tolist():
+        text = _middle(line[begin - 1].as_py(), line[begin].as_py())
+        if text is not None:
+            below.append(begin)
+            texts.append(text)
+    return np.array([*below, len(line)]), [*texts, outer[-1]]
+
+
+def _middle(low: Any, high: Any) -> str | None:
+    """The number of fewest digits about halfway; None where no number lies between.
+
+    Examples
+    --------
+    >>> _middle(2, 3), _middle(9, 100_000), _middle(2**60, 2**60 + 1), _middle(0.0, 5e-324)
+    ('2.5', '50000', '1152921504606846976.5', None)
+    """
+    first, last = Decimal(str(low)), Decimal(str(high))
+    half = (first + last) / 2
+    for digits in range(1, 29):
+        middle = Context(prec=digits).plus(half)
+        if isinstance(low, float):
+            if low < float(middle) < high:
+                return _text(float(middle), pa.float64())
+        elif first < middle < last:
+            return f"{middle:f}"
+    return None
 
 
 def _between(points: Array, edges: Array, fanout: int, kind: pa.DataType) -> list[pa.Array]:
@@ -215,20 +267,26 @@ def _between(points: Array, edges: Array, fanout: int, kind: pa.DataType) -> lis
     return levels
 
 
-def _merging(
-    points: Array, cuts: Array, texts: list[str], closed: bool, fanout: int
-) -> list[pa.Array]:
-    """Intervals from each cut to the next, then ever `fanout` neighbours together."""
+def _merging(order: Array, size: int, ends: tuple[Array, list[str]], fanout: int) -> list[pa.Array]:
+    """Intervals from each end to the next, then ever `fanout` neighbours together."""
+    below, texts = ends
     levels = []
-    at = np.arange(len(cuts))
+    at = np.arange(len(below))
+    rank = np.full(size, -1)
+    rank[order] = np.arange(len(order))
     while len(at) > 2:
-        labels = [f"[{texts[low]}, {texts[high]})" for low, high in pairwise(at)]
-        if closed:
-            labels[-1] = labels[-1][:-1] + "]"
-        place = np.clip(np.searchsorted(cuts[at], points, "right") - 1, 0, len(labels) - 1)
-        levels.append(pa.array(labels).take(pa.array(place, mask=~np.isfinite(points))))
+        labels = [_interval(texts[low], texts[high]) for low, high in pairwise(at)]
+        place = np.clip(np.searchsorted(below[at], rank, "right") - 1, 0, len(labels) - 1)
+        levels.append(pa.array(labels).take(pa.array(place, mask=rank < 0)))
         at = np.append(at[:-1][::fanout], at[-1])
     return levels
+
+
+def _interval(low: str, high: str) -> str:
+    """An interval's label; an end that is empty is open."""
+    if not low or not high:
+        return f"< {high}" if high else f">= {low}"
+    return f"[{low}, {high})"
 
 
 def _points(values: pa.Array, name: str) -> tuple[Array, pa.Array]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
+from decimal import Decimal, InvalidOperation
 from functools import cached_property
 from typing import Any, Literal
 
@@ -20,7 +20,6 @@ from sfumato.hierarchy.tree import Array, spans
 
 __all__ = ["Ranges", "numbers"]
 
-_WHOLE = re.compile(r"-?[0-9]+")
 _FINEST_NUMBERS = FINEST / 5
 """Numbers end at steps that are finer than those of days: classes are far narrower than the whole.
 
@@ -243,21 +242,22 @@ class Ranges:
         return low, high
 
     def _exactly(self, found: Interval) -> tuple[int, int] | None:
-        """Ranks within whole ends: exact where floating point is not, beyond 2^53."""
-        ends = (found.low or "", found.high or "")
-        if not pa.types.is_integer(self.values.type) or not all(map(_WHOLE.fullmatch, ends)):
+        """Ranks between ends of whole numbers: exact where floating point is not, beyond 2^53."""
+        if not pa.types.is_integer(self.values.type):
             return None
-        low, high = map(int, ends)
-        return (
-            bisect_left(self._integers, low + (not found.with_low)),
-            bisect_left(self._integers, high + found.with_high) - 1,
-        )
+        first = bisect_left if found.with_low else bisect_right
+        last = bisect_right if found.with_high else bisect_left
+        try:
+            low, high = Decimal(found.low or "-Infinity"), Decimal(found.high or "Infinity")
+            return first(self._whole, low), last(self._whole, high) - 1
+        except InvalidOperation:  # no numbers
+            return None
 
     @cached_property
-    def _integers(self) -> list[int]:
-        """The whole numbers of the column in order."""
-        held: list[int] = self.values.take(pa.array(self.order[: len(self.points)])).to_pylist()
-        return held
+    def _whole(self) -> list[Decimal]:
+        """The whole numbers of the line, ascending."""
+        line = self.values.take(pa.array(self.order[: len(self.points)]))
+        return [Decimal(value) for value in line.to_pylist()]
 
     @cached_property
     def _rank_of(self) -> dict[str, int]:
