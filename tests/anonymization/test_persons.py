@@ -242,6 +242,14 @@ def stays(**more: list[Any]) -> pa.Table:
     return pa.table({"patient": who, "age": [20 + row // 3 % 4 for row in range(120)], **more})
 
 
+def secret(folder: Path) -> Path:
+    """A file with a key."""
+    key = folder / "secret.key"
+    key.write_text("5b1f0c9ae37d42886f10d9c4b7a2e35d8c61f4907ab35e2dd08f9b16c7423ae5")
+    key.chmod(0o600)
+    return key
+
+
 def test_columns_of_other_persons_stop_a_release() -> None:
     mothers = [None if row % 4 else f"P{7 * (row // 4):03}" for row in range(120)]
     table = stays(mother=mothers)
@@ -268,9 +276,7 @@ def test_a_second_number_of_a_person_stops_a_release(tmp_path: Path) -> None:
         sf.anonymize(table, **asked)
     told = sf.anonymize(table, **asked, rows_are_people=True).warnings
     assert any("`SUBJ`" in one for one in told)
-    key = tmp_path / "secret.key"
-    key.write_text("5b1f0c9ae37d42886f10d9c4b7a2e35d8c61f4907ab35e2dd08f9b16c7423ae5")
-    key.chmod(0o600)
+    key = secret(tmp_path)
     told = sf.anonymize(table, **asked, pseudonyms=["SUBJ"], key_file=key).warnings
     assert any("`SUBJ` has one value a person" in one for one in told)
 
@@ -295,3 +301,16 @@ def test_an_index_of_persons_does_not_come_back(drop: bool) -> None:
     assert made.columns.tolist() == ["age"]
     kept = frame[["age"]].set_index(pd.Index(range(5, 25), name="line"))
     assert sf.anonymize(kept, qi=["age"], k=2).to_pandas().index.tolist() == list(range(5, 25))
+
+
+def test_equal_pseudonyms_of_two_columns_are_spoken_of(tmp_path: Path) -> None:
+    table = pa.table({"patient": [1, 2, 3, 4], "doctor": ["3", "4", "5", "5"], "age": [1, 1, 2, 2]})
+    asked: dict[str, Any] = {"qi": ["age"], "k": 2, "key_file": secret(tmp_path)}
+    told = sf.anonymize(table, **asked, pseudonyms=["patient", "doctor"]).warnings
+    assert any("2 values of `patient` are values of `doctor`, too" in one for one in told)
+    assert not any(
+        "too, and have" in one
+        for one in sf.anonymize(
+            table, **asked, pseudonyms=["patient"], identifiers=["doctor"]
+        ).warnings
+    )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -30,6 +31,7 @@ from sfumato.columns.recognise import Recognised
 from sfumato.columns.vocabulary import meaning_of
 from sfumato.engines.results import Codes, beginnings, smallest_dtype
 from sfumato.errors import ColumnError, spell
+from sfumato.hierarchy.labels import as_text
 from sfumato.privacy import Model, Rules, SensitiveColumn, compile_rules, with_persons
 from sfumato.tables import Table
 from sfumato.tables.open import table
@@ -298,7 +300,7 @@ def refuse_named(opened: Table, request: Request, budget: Budget | None = None) 
             f"kept, though different in nearly every row: {names}; leave out what identifies "
             f"people ({spell('identifiers', apart)}), or replace it ({spell('pseudonyms', apart)})"
         )
-    return (*told, *_uncounted(opened, request, budget))
+    return (*told, *_shared(opened, request), *_uncounted(opened, request, budget))
 
 
 def without_names(frame: Any, touched: Collection[str], seed: int = 0) -> Any:
@@ -379,6 +381,21 @@ def _beside_person(
         f"({spell('pseudonyms', guilty)}, which needs {spell('key_file', 'secret.key')}). If it "
         f"may be published: {spell('rows_are_people', True)}.",
     )
+
+
+def _shared(opened: Table, request: Request) -> list[str]:
+    """That equal values of two columns get equal pseudonyms; cells of remote tables stay there."""
+    names = request.replaced
+    if len(names) < 2 or opened.engine.capabilities.remote:
+        return []
+    held = {n: set(as_text(opened.values(n).values[0].drop_null()).to_pylist()) for n in names}
+    return [
+        f"{len(held[one] & held[other]):,} values of `{one}` are values of `{other}`, too, and "
+        "have the same pseudonym there: if they do not mean the same, whoever knows one knows the "
+        "other; put a different letter before the values of each column, or leave one out"
+        for one, other in combinations(names, 2)
+        if held[one] & held[other]
+    ]
 
 
 def _in_order(opened: Table, person: str, budget: Budget | None) -> list[str]:
