@@ -228,3 +228,21 @@ def test_pseudonyms_that_name_no_person_are_noticed(
     found = LinkedHistories(2, 1, ("born",), ("ill",), "who").check(table)
     assert not found.holds
     assert told in found.say
+
+
+@pytest.mark.parametrize("m", [1, 2, "all"])
+def test_numbers_of_rows_are_known_where_no_event_is(m: int | str, key: Path) -> None:
+    """Two persons have a single row, the others of their classes several."""
+    who = [f"p{one}" for one in range(12) for _ in range(1 if one in (0, 6) else 2 + one % 3)]
+    born = [1950 + int(one[1:]) // 3 for one in who]
+    table = pa.table({"who": who, "born": born, "row": np.arange(len(who)) * 0.5})
+    asked: dict[str, Any] = {"qi": ["born"], "k": 3, "m": m, "linkable": True, "key_file": key}
+    shown = sf.anonymize(table, person="who", **asked).to_arrow().to_pylist()
+    lengths = Counter(row["who"] for row in shown)
+    alike: dict[tuple[str, int], set[str]] = defaultdict(set)
+    for row in shown:
+        number = lengths[row["who"]]
+        for known in [number] if m == "all" else range(1, min(number, int(m)) + 1):
+            alike[row["born"], known].add(row["who"])
+    assert min(map(len, alike.values())) >= 3
+    assert len(lengths) == (8 if m == "all" else 12)  # the shortest are nobody else's

@@ -129,10 +129,13 @@ def solve_linkable(problem: Problem, k: int, m: int | None) -> Solution:
     who, persons = _who(problem)
     own, contradictions = own_columns(problem)
     events = tuple(name for name in problem.qi if name not in own)
-    classes = _own_classes(problem, own, who, persons, k, bool(events))
     entry = np.repeat(np.arange(len(who)), problem.counts)  # one piece a row
+    lengths = np.bincount(who[entry], minlength=persons)
+    known = lengths if m is None else np.minimum(lengths, m)
+    unlike = len(np.unique(known)) > 1  # without events, how many rows somebody has is known
+    classes = _own_classes(problem, own, who, persons, k, bool(events) or unlike)
     items = np.zeros(len(entry), dtype=np.int64)
-    if events:
+    if events or unlike:
         space = EventSpace.of(problem, events)
         items = _events(space, entry, who, classes, k, m, problem)
     return _solution(problem, own, events, entry, classes[who[entry]], items, contradictions, m)
