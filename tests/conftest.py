@@ -99,3 +99,12 @@ def _own_input_key(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SFUMATO_INPUT_KEY", str(tmp_path_factory.mktemp("home") / "input.key"))
         yield
+
+
+@pytest.fixture(scope="session")
+def key(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A file with a secret key."""
+    place = tmp_path_factory.mktemp("key") / "secret.key"
+    place.write_text("5b1f0c9ae37d42886f10d9c4b7a2e35d8c61f4907ab35e2dd08f9b16c7423ae5")
+    place.chmod(0o600)
+    return place

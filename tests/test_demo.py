@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
+from sfumato.budget import Budget
 from sfumato.demo import people, people_batches
-from sfumato.demo.hospital import BLOCK
-from sfumato.errors import ParameterError
+from sfumato.demo.hospital import BLOCK, write_hospital
+from sfumato.errors import BudgetError, ParameterError
 
 
 @pytest.fixture(scope="module")
@@ -99,3 +101,14 @@ def test_batches_are_bounded():
 def test_impossible_hospitals(bad):
     with pytest.raises(ParameterError):
         people(**bad)
+
+
+def test_a_hospital_that_is_not_finished_leaves_no_folder(tmp_path: Path) -> None:
+    stopped = Budget()
+    stopped.cancel()
+    with pytest.raises(BudgetError):
+        write_hospital(tmp_path / "hospital", rows=10, budget=stopped)
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "there").mkdir()
+    with pytest.raises(ParameterError, match="cannot be made"):
+        write_hospital(tmp_path / "there", rows=10)

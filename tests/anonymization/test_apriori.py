@@ -94,14 +94,6 @@ def transactions_of(seed: int, persons: int) -> list[list[int]]:
     ]
 
 
-@pytest.fixture(scope="module")
-def key(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("key") / "secret.key"
-    place.write_text("5b1f0c9ae37d42886f10d9c4b7a2e35d8c61f4907ab35e2dd08f9b16c7423ae5")
-    place.chmod(0o600)
-    return place
-
-
 def test_items_shown_once_hide_what_two_events_tell() -> None:
     transactions = transactions_of(0, 300)
     shown = apriori_anonymization(transactions, 5, 2, twice=False)

@@ -20,14 +20,6 @@ from sfumato.errors import BudgetError, ParameterError, SfumatoError
 from sfumato.release.histories import LinkedHistories
 
 
-@pytest.fixture(scope="module")
-def key(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("key") / "secret.key"
-    place.write_text("5b1f0c9ae37d42886f10d9c4b7a2e35d8c61f4907ab35e2dd08f9b16c7423ae5")
-    place.chmod(0o600)
-    return place
-
-
 def histories(seed: int, persons: int = 8, most: int = 4, values: int = 4) -> pa.Table:
     """Random persons with up to so many events; sex is their own, code and place are not."""
     random = np.random.default_rng(seed)

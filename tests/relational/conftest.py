@@ -1,4 +1,4 @@
-"""A key, and a small house of patients, visits and wards."""
+"""A small house of patients, visits and wards."""
 
 from __future__ import annotations
 
@@ -8,15 +8,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pytest
-
-
-@pytest.fixture(scope="session")
-def key(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A file with a secret key."""
-    place = tmp_path_factory.mktemp("key") / "secret.key"
-    place.write_text("5b1f0c9ae37d42886f10d9c4b7a2e35d8c61f4907ab35e2dd08f9b16c7423ae5")
-    place.chmod(0o600)
-    return place
 
 
 def house_tables(persons: int = 40, seed: int = 0) -> dict[str, pa.Table]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import shlex
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Annotated, Any, ClassVar, get_args, get_origin
 
 import typer
@@ -89,15 +89,18 @@ class Requested(Asked):
         return {**super().given(known), **_options(self._given.get("option"))}
 
 
-def as_option(name: str, value: Any) -> str:
+def as_option(name: str, value: Any, own: Collection[str] = ()) -> str:
     """A parameter as it is written on the command line.
+
+    `own` are the options that a verb declares itself: they may have the name of a parameter of
+    `anonymize` that is written in another way.
 
     Examples
     --------
     >>> as_option("sensitive", ["diagnosis"]), as_option("k", 5), as_option("marker", "?")
     ('--sensitive diagnosis', '-k 5', '--option marker=?')
     """
-    one = parameters(RequestFields).get(name)
+    one = None if name in own else parameters(RequestFields).get(name)
     if isinstance(value, Mapping):
         value = [f"{key}={item}" for key, item in value.items()]
     text = ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)

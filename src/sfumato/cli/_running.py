@@ -350,10 +350,7 @@ def _command(
 
 @contextmanager
 def _naming_options(own: set[str]) -> Iterator[None]:
-    """Let errors name options, as long as a verb of the command line runs.
-
-    A verb's own option may be called as one of `anonymize` that is written in another way.
-    """
+    """Let errors name options, as long as a verb of the command line runs."""
     before = spelling.set(partial(_as_option, own))
     try:
         yield
@@ -369,9 +366,7 @@ def _options_of(parameter: inspect.Parameter) -> list[inspect.Parameter]:
 def _as_option(own: set[str], name: str, value: Any) -> str:
     from sfumato.cli._request import as_option
 
-    if name in own and isinstance(value, (int, float)) and not isinstance(value, bool):
-        return f"--{name.replace('_', '-')} {value}"
-    return as_option(name, value)
+    return as_option(name, value, own)
 
 
 def _group(parameter: inspect.Parameter) -> list[inspect.Parameter] | None:

@@ -522,33 +522,32 @@ def write_hospital(
     ...     sorted(write_hospital(f"{folder}/hospital", rows=10).tables)
     ['admissions', 'patients', 'prescriptions']
     """
+    from sfumato.engines.staging import appearing_folder
     from sfumato.files import write_text
 
-    place = Path(folder)
-    try:
-        place.mkdir()
-    except OSError as error:
+    if os.path.lexists(folder) or not os.path.isdir(os.path.dirname(os.path.abspath(folder))):
         raise ParameterError(
-            f"the folder cannot be made ({(error.strerror or 'it cannot').lower()})",
-            where=str(place),
+            "the folder cannot be made",
+            where=str(folder),
             remedy="Name a folder that is not there yet, in one that is.",
-        ) from None
+        )
     written: dict[str, int] = {}
-    writers: dict[str, Any] = {}
-    try:
-        for batch in _watched(people_batches(rows, seed), rows, budget or Budget()):
-            for name, part in _tables(batch, seed, written.get("admissions", 0)).items():
-                _append(place / f"{name}.csv", part, writers)
-                written[name] = written.get(name, 0) + part.num_rows
-        if not rows:
-            for name, part in _tables(_empty(), seed, 0).items():
-                _append(place / f"{name}.csv", part, writers)
-                written[name] = 0
-    finally:
-        for writer in writers.values():
-            writer.close()
-    write_text(place / "dataset.toml", _DESCRIPTION)
-    return WrittenFolder(output=str(place), tables=written, seed=seed)
+    with appearing_folder(str(folder)) as place:
+        writers: dict[str, Any] = {}
+        try:
+            for batch in _watched(people_batches(rows, seed), rows, budget or Budget()):
+                for name, part in _tables(batch, seed, written.get("admissions", 0)).items():
+                    _append(place / f"{name}.csv", part, writers)
+                    written[name] = written.get(name, 0) + part.num_rows
+            if not rows:
+                for name, part in _tables(_empty(), seed, 0).items():
+                    _append(place / f"{name}.csv", part, writers)
+                    written[name] = 0
+        finally:
+            for writer in writers.values():
+                writer.close()
+        write_text(place / "dataset.toml", _DESCRIPTION)
+    return WrittenFolder(output=str(folder), tables=written, seed=seed)
 
 
 def _empty() -> pa.RecordBatch:

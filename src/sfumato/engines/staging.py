@@ -6,9 +6,11 @@ Whatever goes wrong before `commit`, nothing is left behind.
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 import weakref
 from collections.abc import Callable, Container, Generator, Iterable, Iterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
@@ -45,7 +47,14 @@ if TYPE_CHECKING:
     from sfumato.engines import statements as sql
     from sfumato.engines.sql_engine import Session
 
-__all__ = ["Target", "TargetStaged", "WrittenFile", "kept_form", "stage_batches"]
+__all__ = [
+    "Target",
+    "TargetStaged",
+    "WrittenFile",
+    "appearing_folder",
+    "kept_form",
+    "stage_batches",
+]
 
 
 class FileStaged:
@@ -441,3 +450,45 @@ class WrittenFile:
         """Cells of a text file as values."""
         reader = self.form.readers.get(field.name)
         return parsed(cells, field.type) if reader is None else reader(cells)
+
+
+@contextmanager
+def appearing_folder(output: str | None) -> Iterator[Path]:
+    """A folder beside the final place, which gets that name when the block ends well.
+
+    Without a name it is a passing one.
+    """
+    if output is None:
+        with tempfile.TemporaryDirectory(prefix="sfumato-") as passing:
+            yield Path(passing)
+        return
+    place = Path(output)
+    folder = Path(tempfile.mkdtemp(prefix=f".{place.name}.", dir=place.parent))
+    try:
+        yield folder
+        mode = usual_mode()
+        folder.chmod(mode | (mode & 0o444) >> 2)
+        synced(folder)
+        if place.is_dir():  # what may be replaced was asked before
+            aside = Path(tempfile.mkdtemp(prefix=f".{place.name}.", dir=place.parent))
+            os.rename(place, aside / "replaced")
+            try:
+                os.rename(folder, place)
+            except OSError:
+                os.rename(aside / "replaced", place)
+                raise
+            finally:
+                shutil.rmtree(aside, ignore_errors=True)
+        else:
+            os.rename(folder, place)
+        synced(place.parent)
+    except OSError as error:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise EngineError(
+            f"the folder could not be put in place ({error.strerror})",
+            where=output,
+            remedy="Check that the folder may be written to and has space.",
+        ) from error
+    except BaseException:
+        shutil.rmtree(folder, ignore_errors=True)
+        raise

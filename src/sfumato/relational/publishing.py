@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from sfumato.addresses import shown
 from sfumato.engines.protocol import Staged
-from sfumato.engines.writing import check_destination, format_of, synced
-from sfumato.errors import EngineError, ParameterError, spell
-from sfumato.files import usual_mode
+from sfumato.engines.writing import check_destination, format_of
+from sfumato.errors import ParameterError, spell
 from sfumato.keyfiles import keyed_digest
 from sfumato.relational.description import (
     Dataset,
@@ -35,7 +31,6 @@ __all__ = [
     "CERTIFICATE",
     "TableRelease",
     "TablesRelease",
-    "appearing",
     "certificate_of",
     "certified",
     "check_place",
@@ -189,45 +184,6 @@ def file_name(one: TableOf, format: str | None) -> str:
         except ParameterError:
             pass
     return f"{one.name}.parquet"
-
-
-@contextmanager
-def appearing(output: str | None) -> Iterator[Path]:
-    """A folder beside the final place, which gets that name when the block ends well."""
-    if output is None:
-        with tempfile.TemporaryDirectory(prefix="sfumato-") as passing:
-            yield Path(passing)
-        return
-    place = Path(output)
-    folder = Path(tempfile.mkdtemp(prefix=f".{place.name}.", dir=place.parent))
-    try:
-        yield folder
-        mode = usual_mode()
-        folder.chmod(mode | (mode & 0o444) >> 2)
-        synced(folder)
-        if place.is_dir():  # a released dataset, which may be replaced
-            aside = Path(tempfile.mkdtemp(prefix=f".{place.name}.", dir=place.parent))
-            os.rename(place, aside / "replaced")
-            try:
-                os.rename(folder, place)
-            except OSError:
-                os.rename(aside / "replaced", place)
-                raise
-            finally:
-                shutil.rmtree(aside, ignore_errors=True)
-        else:
-            os.rename(folder, place)
-        synced(place.parent)
-    except OSError as error:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise EngineError(
-            f"the released dataset could not be put in place ({error.strerror})",
-            where=output,
-            remedy="Check that the folder may be written to and has space.",
-        ) from error
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
 
 
 def place_of(plan: Plan, name: str, schema: str | None, folder: Path, format: str | None) -> str:

@@ -27,6 +27,7 @@ from sfumato.anonymization.request import Request, RequestFields
 from sfumato.budget import Budget
 from sfumato.engines.protocol import Staged
 from sfumato.engines.recoding import Recoding, Step
+from sfumato.engines.staging import appearing_folder
 from sfumato.engines.writing import format_of
 from sfumato.errors import ParameterError, PromiseError, spell
 from sfumato.fields import declares
@@ -46,7 +47,6 @@ from sfumato.relational.publishing import (
     CERTIFICATE,
     TableRelease,
     TablesRelease,
-    appearing,
     certificate_of,
     certified,
     check_place,
@@ -153,7 +153,7 @@ def _linked(
     with ExitStack() as stack:
         folder = Path()
         if not remote:
-            folder = stack.enter_context(appearing(output))
+            folder = stack.enter_context(appearing_folder(output))
         places = {
             n: place_of(plan, n, output if remote else None, folder, format) for n in recodings
         }
@@ -397,7 +397,7 @@ def _unlinked(
             remedy="Name the column of the person (sfumato anonymize … --person), or ask for "
             f"whole histories ({spell('linkable', True)} {spell('m', 1)}).",
         )
-    with appearing(output) as folder:
+    with appearing_folder(output) as folder:
         tables, findings, warnings = [], [], list(plan.warnings)
         promises: list[Mapping[str, Any]] = []
         written, places = {}, {}

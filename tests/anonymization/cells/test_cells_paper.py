@@ -14,20 +14,7 @@ from sfumato.anonymization.cells.paper import start
 from sfumato.anonymization.cells.patterns import patterns_of
 from sfumato.anonymization.cells.table import PRICE_UNIT, CellTable, table_of_codes
 from sfumato.budget import Budget
-
-FIGURE_1 = """20~29 Single USA Male
-30~39 Divorce China Female
-20~29 Single USA Female
-30~39 Separation Korea Female"""
-
-FIGURE_2 = """20~29 Single USA Female Master
-20~29 Single USA Female Doctor
-20~29 Single China Male Master
-20~29 Single China Male Doctor
-20~29 Divorce USA Male Master
-20~29 Divorce USA Male Doctor
-30~39 Single USA Male Master
-30~39 Single USA Male Doctor"""
+from sfumato.papers.park_shim import FIGURE_1, FIGURE_2
 
 
 def coded(text: str, k: int) -> tuple[CellTable, list[list[str]]]:
