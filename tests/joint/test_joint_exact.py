@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import socket
 import threading
@@ -122,6 +123,32 @@ def test_five_parties_and_weights_that_nobody_learns() -> None:
     np.testing.assert_allclose(done["b"].coefficients, pooled.coefficients, rtol=0, atol=1e-6)
     # That three parties weigh their rows is told; at which time whose died is not.
     assert all(told["weighted"] == 1 and "weights" not in told for told in opened)
+
+
+class UnluckyArithmetic(LocalArithmetic):
+    """What nine parties open when all 126 parts of the mask carry, or none does."""
+
+    def __init__(self, units: float) -> None:
+        super().__init__()
+        self.units = units
+
+    def places(self, precision: float) -> int:
+        return math.ceil(math.log2((126 + 1) / 2 / precision))
+
+    def open(self, step: str, secret: Any, places: int) -> Any:
+        shift = self.units if step == "rank" else 0.0
+        return super().open(step, secret, places) + shift * 2.0**-places
+
+
+@pytest.mark.parametrize("units", [-63.0, 63.0])
+def test_no_carry_decides_whether_a_column_follows_from_the_others(units: float) -> None:
+    x, time, event, _ = made_up(120)
+    pooled = fit_cox(x, time, event)
+    fit = exact_cox(UnluckyArithmetic(units), x, time, event, **GRID)
+    np.testing.assert_allclose(fit.coefficients, pooled.coefficients, rtol=0, atol=1e-6)
+    x[:, 2] = x[:, 0]
+    with pytest.raises(InputError, match="some column is constant or follows from the others"):
+        exact_cox(UnluckyArithmetic(units), x, time, event, **GRID)
 
 
 @pytest.mark.parametrize("loss", ["svm", "logistic"])

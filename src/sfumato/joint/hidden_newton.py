@@ -91,7 +91,7 @@ def climb(
         gradient, matrix = derivatives(w)
         solver, rank = invert(arithmetic, matrix, start, least)
         solution = arithmetic.matmul(solver, gradient[:, None])[:, 0]
-        if iteration == 1 and arithmetic.open("rank", rank, 2)[0] < size - 0.5:
+        if iteration == 1 and _flat(arithmetic, rank, size):
             raise InputError(
                 "over all parties' rows some column is constant or follows from the others, or "
                 "there is no event",
@@ -127,6 +127,11 @@ def climb(
         "perfectly",
         remedy="Start again with a larger penalty.",
     )
+
+
+def _flat(arithmetic: Arithmetic, rank: Secret, size: int) -> bool:
+    """Whether a direction is flat; opened so finely that no rounding of a share decides it."""
+    return bool(arithmetic.open("rank", rank, arithmetic.places(0.25))[0] < size - 0.5)
 
 
 def _opened_matrix(arithmetic: Arithmetic, matrix: Secret) -> tuple[Floats, int]:
