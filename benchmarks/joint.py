@@ -249,7 +249,7 @@ def measure_scale(splits: int) -> dict[str, Any]:
     table, agreement = _million(1_000_000)
     fit_cox(np.random.default_rng(0).random((50, 2)), np.arange(1.0, 51), np.ones(50, bool))
     before = cpu()
-    made = make_share(table, agreement, "A")
+    made = make_share(table, agreement, "A", attack_rows=2_000)
     shared = cpu() - before
     assert made.share is not None
     before = cpu()
