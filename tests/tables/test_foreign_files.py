@@ -180,6 +180,17 @@ def test_value_labels_are_categories_where_every_code_has_one(tmp_path):
         assert pa.types.is_integer(back.schema.field("n").type)
 
 
+@pytest.mark.parametrize("name", ["mixed.json", "mixed.jsonl"])
+def test_large_whole_numbers_beside_fractions_keep_their_digits(tmp_path, name):
+    rows = [{"x": 1.5, "y": 2.5}, {"x": 2**53 + 1, "y": 2**60}, {"x": None, "y": 7}]
+    text = json.dumps(rows) if name == "mixed.json" else "\n".join(map(json.dumps, rows))
+    (tmp_path / name).write_text(text)
+    with pytest.warns(UserWarning, match="column `x` has fractions and whole numbers beyond"):
+        shown = read(tmp_path / name)
+    assert shown["x"].to_pylist() == ["1.5", "9007199254740993", None]
+    assert shown["y"].to_pylist() == [2.5, float(2**60), 7.0]  # floats that hold it exactly
+
+
 def test_json_of_all_shapes(tmp_path):
     rows = [
         {"id": 1, "name": {"family": "Lee", "given": ["Ann"]}, "born": "1990-01-02"},

@@ -37,11 +37,21 @@ def test_dates_of_all_kinds():
         (["02/13/2020", "01/02/2020"], "date", dt.date(2020, 2, 13)),
         (["03/04/2020", "01/02/2020"], "date:dmy", dt.date(2020, 4, 3)),
         (["03/04/2020", "01/02/2020"], "date:mdy", dt.date(2020, 3, 4)),
-        (["2020-02-29T10:00:00Z"], "date", dt.date(2020, 2, 29)),
+        (["2020-02-29T00:00:00Z"], "date", dt.date(2020, 2, 29)),
     ],
 )
 def test_the_column_tells_what_comes_first(cells, kind, first):
     assert parsed(cells, kind)[0] == first
+
+
+def test_times_of_day_that_dates_leave_out_are_counted():
+    cells = ["2020-02-29T10:00:00Z", "2020-03-01 00:00", "1.3.2020 7:05", "2020-03-02", "20200304"]
+    with pytest.warns(UserWarning, match="2 cells of column `x` hold a time of day"):
+        assert parsed(cells, "date")[0] == dt.date(2020, 2, 29)
+    moments = pa.array([dt.datetime(2020, 2, 29, 10)])
+    with pytest.warns(UserWarning, match="holds points in time already, which keep their time"):
+        opened = sf.table(pa.table({"x": moments}), parse={"x": "date"})
+    assert opened.column("x").kind == "timestamp"
 
 
 @pytest.mark.parametrize("cells", [["03/04/2020", "01/02/2020"], ["13/02/2020", "02/13/2020"]])

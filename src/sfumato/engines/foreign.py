@@ -10,6 +10,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import sqlite3
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
@@ -224,9 +225,16 @@ def _table(names: Sequence[Any], rows: Iterable[Sequence[Any]]) -> pa.Table:
 
     _check_width(len(names))
     held = list(_that_fit(rows))
-    columns = [
-        _array([row[at] if at < len(row) else None for row in held]) for at in range(len(names))
-    ]
+    columns = []
+    for at, name in enumerate(names):
+        cells = [row[at] if at < len(row) else None for row in held]
+        columns.append(_array(cells))
+        if _mixes(cells):
+            warnings.warn(
+                f"column `{name}` has fractions and whole numbers beyond 2 to the 53, which no "
+                "floating-point number holds exactly; it is read as text",
+                stacklevel=2,
+            )
     return pa.Table.from_arrays(columns, names=[str(name) for name in names])
 
 
@@ -247,7 +255,7 @@ def _array(cells: list[Any]) -> pa.Array:
         if not zone and all(c is None or c.time() == dt.time() for c in stamps):
             return pa.array([None if c is None else c.date() for c in stamps], pa.date32())
         return pa.array(stamps, pa.timestamp("us", "UTC" if zone else None))
-    if kinds <= {int, float} and float in kinds:
+    if kinds <= {int, float} and float in kinds and not _mixes(cells):
         return pa.array([None if c is None else float(c) for c in cells], pa.float64())
     if len(kinds) <= 1:
         try:
@@ -255,6 +263,19 @@ def _array(cells: list[Any]) -> pa.Array:
         except (pa.ArrowException, OverflowError):
             pass
     return pa.array([None if c is None else _spelled(c) for c in cells], pa.string())
+
+
+def _mixes(cells: list[Any]) -> bool:
+    """Whether fractions stand beside whole numbers that would lose digits as floats."""
+    large = any(isinstance(c, int) and abs(c) > _EXACT and not _is_float(c) for c in cells)
+    return large and any(isinstance(c, float) for c in cells)
+
+
+def _is_float(number: int) -> bool:
+    try:
+        return int(float(number)) == number
+    except OverflowError:
+        return False
 
 
 def _midnight(day: dt.date) -> dt.datetime:

@@ -61,6 +61,8 @@ _MONTHS = {
     )
     for name in names.split()
 }  # fmt: skip
+_CLOCK = re.compile(r"[T ](\d{1,2}:[\d:.]+)(?:Z| ?[+-]\d{2}:?\d{2})?$", re.IGNORECASE)
+"""A time of day behind a date."""
 _TIME = r"(?:[T ]\d{1,2}:\d{2}(?::\d{2}(?:\.\d+)?)?(?:Z| ?[+-]\d{2}:?\d{2})?)?"
 
 
@@ -270,6 +272,11 @@ class ParsedSource:
         self._readers: dict[str, Callable[[str], Any]] = {}
         for name, kind in parse.items():
             self._check(name, kind, known)
+            if known[name].kind == "timestamp":
+                warnings.warn(
+                    f"column `{name}` holds points in time already, which keep their time of day",
+                    stacklevel=4,
+                )
         wanted = [name for name in parse if known[name].kind == "text"]
         cells = _cells(source, wanted) if wanted else {}
         for name in wanted:
@@ -311,6 +318,8 @@ class ParsedSource:
                 + spell("parse", {name: "date:dmy" if order else "number:comma"})
                 + ".",
             )
+        if kind.startswith("date"):
+            self._say_what_is_left_out(name, cells)
         failed = sum(count for text, count in cells.items() if read(text) is None)
         if failed:
             said = f"{failed:,} cells of column `{name}` are no {KINDS[kind].split(',')[0]}"
@@ -322,6 +331,17 @@ class ParsedSource:
                 )
             warnings.warn(f"{said} and became missing", stacklevel=5)
         return read
+
+    def _say_what_is_left_out(self, name: str, cells: Counter[str]) -> None:
+        """Say how many cells hold a time of day other than midnight, which no date has."""
+        times = ((_CLOCK.search(text.strip()), count) for text, count in cells.items())
+        timed = sum(count for found, count in times if found and found[1].strip("0:."))
+        if timed:
+            cell, hold = ("cell", "holds") if timed == 1 else ("cells", "hold")
+            warnings.warn(
+                f"{timed:,} {cell} of column `{name}` {hold} a time of day, which dates leave out",
+                stacklevel=6,
+            )
 
     def schema(self) -> tuple[Column, ...]:
         """Columns and types, as parsed."""
