@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from sfumato.errors import ParameterError, SourceError
 from sfumato.files import read_text, require_folder
@@ -300,9 +301,35 @@ def option(panel: str | None, *names: str, metavar: str, help: str, **more: Any)
     )
 
 
+_HEADING = "[bold]Examples[/bold]\n\n"
+
+
+class _Command(TyperCommand):
+    """A command whose examples are printed as they are.
+
+    Wrapped to the width of a terminal, a long one would be pasted as two commands.
+    """
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        epilog = self.epilog
+        self.epilog, _, shown = (epilog or "").partition(_HEADING)
+        super().format_help(ctx, formatter)
+        self.epilog = epilog
+        if shown:
+            typer.secho(" Examples\n", bold=True)
+            typer.echo("".join(f" {line}\n" for line in shown.split("\n\n")))
+
+
+class _App(typer.Typer):
+    """An app whose commands are such."""
+
+    def command(self, *names: Any, **settings: Any) -> Any:
+        return super().command(*names, **{"cls": _Command, **settings})
+
+
 def new_app(**settings: Any) -> typer.Typer:
     """The `app` of a verb's module; verbs with several commands give their `help` here."""
-    return typer.Typer(
+    return _App(
         add_completion=False,
         pretty_exceptions_enable=False,
         rich_markup_mode="rich",
@@ -312,9 +339,8 @@ def new_app(**settings: Any) -> typer.Typer:
 
 
 def examples(*lines: str) -> str:
-    """The end of a help text: commands to copy."""
-    shown = "\n\n".join(f"  {line}".replace("[", r"\[") for line in lines)
-    return f"[bold]Examples[/bold]\n\n{shown}"
+    """The end of a help text: commands to copy, each of which runs as it stands."""
+    return _HEADING + "\n\n".join(lines)
 
 
 def split_columns(given: Sequence[str] | None, known: Sequence[str] = ()) -> list[str] | None:

@@ -102,13 +102,17 @@ class Repeating:
     epilog=_methods()
     + "\n\n"
     + examples(
-        "sfumato anonymize people.csv -k 5 --qi age,sex,zip",
-        "sfumato anonymize people.csv -k 5 --qi age,sex,zip --sensitive diagnosis -l 3 -o out.csv",
-        "sfumato anonymize people.csv -k 5 --qi age,zip --qi job,sex --weights age=5 -o out.csv",
+        "sfumato anonymize people.csv -k 5 --qi birth_date,sex,zip "
+        "--identifiers patient_id,name,ssn,email,phone,note",
+        "sfumato anonymize people.csv -k 5 --qi birth_date,sex,zip --sensitive diagnosis -l 3 "
+        "--identifiers patient_id,name,ssn,email,phone,note -o out.csv",
+        "sfumato anonymize people.csv --config anonymize.toml --qi sex,zip --qi language,sex "
+        "--weights zip=5",
         "sfumato anonymize people.parquet --config anonymize.toml -o out.parquet",
-        "sfumato anonymize dataset.toml -k 5 -m 2 --linkable --key-file secret.key "
-        "--qi patients.birth_date,admissions.diagnosis -o released",
-        "sfumato anonymize february.csv --like january_release.csv.certificate.json -o out.csv",
+        "sfumato anonymize hospital -k 5 -m 2 --linkable --key-file secret.key "
+        "--identifiers patients.name,patients.ssn,patients.email,patients.phone "
+        "--qi patients.birth_date,admissions.diagnosis -o linked",
+        "sfumato anonymize february.csv --like january.csv.certificate.json -o out.csv",
     )
 )
 @table_verb

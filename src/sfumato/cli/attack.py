@@ -21,10 +21,10 @@ NOT_K_MAP = 1
 
 @app.command(
     epilog=examples(
-        "sfumato attack release.csv voters.csv --on age,sex,zip -k 5",
-        "sfumato attack release.csv people.csv --on age,zip --identity patient_id",
-        "sfumato attack release.csv census.parquet --on age,zip -k 20 --check",
-        "sfumato attack released/ dataset.toml -m 2",
+        "sfumato attack release.csv voters.csv --on birth_date,sex,zip -k 5",
+        "sfumato attack release.csv people.csv --on sex,zip --identity patient_id",
+        "sfumato attack release.csv census.parquet --on sex,zip -k 5 --check",
+        "sfumato attack released/ hospital/dataset.toml -m 1",
     )
 )
 @verb

@@ -23,7 +23,7 @@ app = new_app()
     epilog=examples(
         "sfumato datasets",
         "sfumato datasets adult -o adult.csv",
-        "sfumato datasets arx_adult -o adult.csv --hierarchies trees",
+        "sfumato datasets arx_adult -o adult.csv --hierarchies adult-trees",
     )
 )
 @verb

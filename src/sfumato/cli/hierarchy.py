@@ -52,7 +52,7 @@ _USED_BY = {
 
 @app.command(
     epilog=examples(
-        "sfumato hierarchy show hierarchies/education.csv",
+        "sfumato hierarchy show trees/zip.csv",
         "sfumato hierarchy show animals.csv --taxonomy --values",
     )
 )
@@ -91,9 +91,9 @@ class Made(Result):
 
 @app.command(
     epilog=examples(
-        "sfumato hierarchy make people.csv -c age,zip -o hierarchies",
-        "sfumato hierarchy make people.csv -c age --kind intervals --width 5 -o hierarchies",
-        "sfumato hierarchy make people.csv -c zip --kind prefixes --keep 3,2 -o hierarchies",
+        "sfumato hierarchy make people.csv -c cost,zip -o trees",
+        "sfumato hierarchy make people.csv -c cost --kind intervals --width 50 -o trees",
+        "sfumato hierarchy make people.csv -c zip --kind prefixes --keep 3,2 -o trees",
     )
 )
 @table_verb

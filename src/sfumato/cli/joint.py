@@ -74,7 +74,7 @@ class KernelChoice(StrEnum):
 
 @app.command(
     epilog=examples(
-        "sfumato joint agreement patients.parquet -c age,sex,stage --time days --event dead "
+        "sfumato joint agreement A.csv -c age,sex,stage --time days --event dead "
         "--bounds age=18:100 --values sex=f,m --ordered stage=I,II,III --time-max 4000 "
         "--horizon 730 -o study.toml",
     )
@@ -186,9 +186,9 @@ class Protect(StrEnum):
 
 @app.command(
     epilog=examples(
-        "sfumato joint share patients.parquet -a study.toml -o clinicA.share.parquet",
-        "sfumato joint share patients.csv --time days --event died -a study.toml "
-        "-o clinicA.share.parquet --protect cells",
+        "sfumato joint share A.csv -a study.toml -o A.share.parquet",
+        "sfumato joint share D.csv --time t --event died -a study.toml -o D.share.parquet "
+        "--protect cells",
     )
 )
 @table_verb
@@ -373,9 +373,9 @@ class PartyOptions:
 @app.command(
     epilog=examples(
         "sfumato joint fit cox *.share.parquet -o model.json",
-        "sfumato joint fit svm *.share.parquet --horizon 730 --institution-weights clinicA=2 "
+        "sfumato joint fit svm *.share.parquet --horizon 730 --institution-weights A=2 "
         "-o model.json",
-        "sfumato joint fit cox patients.parquet --exact -a study.toml --name A --coordinator A "
+        "sfumato joint fit cox A.csv --exact -a study.toml --name A --coordinator A "
         "--listen 10.0.0.7:9000 --certificate A.crt --key A.key --party B=B.crt --party C=C.crt "
         "-o model.json",
     )
@@ -478,8 +478,8 @@ def _fit_shares(
 
 @app.command(
     epilog=examples(
-        "sfumato joint score model.json new.parquet",
-        "sfumato joint score model.json new.parquet --at 730 -o scores.csv",
+        "sfumato joint score model.json new.csv",
+        "sfumato joint score model.json new.csv --at 730 -o scores.csv",
     )
 )
 @table_verb
@@ -528,9 +528,7 @@ def _write_scores(found: Any, target: Path) -> None:
         write(table, unfinished)
 
 
-@app.command(
-    epilog=examples("sfumato joint seeds patients.parquet -a study.toml -o clinicA.seeds.json")
-)
+@app.command(epilog=examples("sfumato joint seeds A.csv -a study.toml -o A.seeds.json"))
 @table_verb
 def seeds(
     run: Run,

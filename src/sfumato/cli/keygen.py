@@ -19,9 +19,9 @@ app = new_app()
 
 @app.command(
     epilog=examples(
-        "sfumato keygen hospital --folder ~/keys",
-        "sfumato anonymize people.csv -k 5 --qi age,zip -o out.csv --sign ~/keys/hospital.key",
-        "sfumato verify out.csv --signer hospital.pub",
+        "sfumato keygen hospital --folder keys",
+        "sfumato anonymize people.csv --config anonymize.toml -o out.csv --sign keys/hospital.key",
+        "sfumato verify out.csv --signer keys/hospital.pub",
     )
 )
 @verb

@@ -42,7 +42,7 @@ class Measure(StrEnum):
 @app.command(
     epilog=examples(
         "sfumato mask people.csv --beta 0.2 -o masked.csv",
-        "sfumato mask people.csv --beta 0.5 --publish diagnosis --drop ssn -o masked.parquet",
+        "sfumato mask people.csv --beta 0.5 --publish diagnosis --drop ssn -o masked.csv",
         "sfumato mask people.parquet --measure separation --beta 0.8 --proven",
     )
 )

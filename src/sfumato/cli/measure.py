@@ -18,7 +18,7 @@ app = new_app()
 
 @app.command(
     epilog=examples(
-        "sfumato measure people.csv -c age,sex,zip",
+        "sfumato measure people.csv -c birth_date,sex,zip",
         "sfumato measure people.parquet -c birth_date,zip --json",
         "sfumato measure postgresql://localhost/clinic#patients -c zip,sex",
     )

@@ -52,8 +52,7 @@ class Repairing(StrEnum):
 @app.command(
     epilog=examples(
         "sfumato population people.csv --universe 3e8 --qi sex,birth_date,zip",
-        "sfumato population people.csv --universe 3e8 -k 100 --beta 0.1 --qi sex,birth_date,zip "
-        "-o blurred.parquet",
+        "sfumato population people.csv --universe 3e8 -k 50 --qi sex,zip -o blurred.csv",
         "sfumato population people.csv --universe table -k 5 --domains zip=100000",
     )
 )

@@ -21,9 +21,9 @@ app = new_app()
 
 @app.command(
     epilog=examples(
-        "sfumato risk people.csv --qi age,sex,zip",
-        "sfumato risk people.csv --qi age,sex,zip --released release.csv",
-        "sfumato risk survey.parquet --qi age,sex --sampling-weight weight --threshold 0.05",
+        "sfumato risk people.csv --qi birth_date,sex,zip",
+        "sfumato risk people.csv --qi birth_date,sex,zip --released release.csv",
+        "sfumato risk survey.parquet --qi age,sex --sampling-weight weight",
     )
 )
 @table_verb

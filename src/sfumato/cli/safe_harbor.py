@@ -34,7 +34,7 @@ app = new_app()
     epilog=examples(
         "sfumato safe-harbor patients.csv",
         "sfumato safe-harbor patients.csv -o release.csv --as-of 2024-12-31",
-        "sfumato safe-harbor patients.csv -o release.csv --drop doctor --areas zip3.csv",
+        "sfumato safe-harbor patients.csv -o release.csv --drop language --areas zip3.csv",
     )
 )
 @table_verb

@@ -20,7 +20,7 @@ app = new_app()
 @app.command(
     epilog=examples(
         "sfumato uniques people.csv --max-size 3",
-        "sfumato uniques people.csv -c age,sex,zip --sampling-fraction 0.05 --top 20",
+        "sfumato uniques people.csv -c birth_date,sex,zip --sampling-fraction 0.05",
     )
 )
 @table_verb

@@ -20,8 +20,8 @@ app = new_app()
 @app.command(
     epilog=examples(
         "sfumato utility release.csv --of people.csv",
-        "sfumato utility release.csv --of people.csv --qi age,sex,zip --row-key id",
-        "sfumato utility release.csv --of people.csv --weights age=2,zip=0 --target diagnosis",
+        "sfumato utility release.csv --of people.csv --qi sex,zip --row-key patient_id",
+        "sfumato utility release.csv --of people.csv --weights zip=2 --target diagnosis",
     )
 )
 @table_verb

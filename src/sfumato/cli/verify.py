@@ -23,13 +23,13 @@ app = new_app()
 @app.command(
     epilog=examples(
         "sfumato verify release.parquet",
-        "sfumato verify release.csv -k 5 --qi age,sex,zip",
-        "sfumato verify release.csv -k 5 --qi age,sex --qi zip --sensitive diagnosis -l 3",
+        "sfumato verify release.csv -k 5 --qi birth_date,sex,zip",
+        "sfumato verify release.csv -k 5 --qi sex,zip --sensitive diagnosis -l 3",
         "sfumato verify release.csv --signer hospital.pub",
         "sfumato verify release.csv --with earlier.csv --row-key patient_id",
         "sfumato verify released/",
-        "sfumato verify february.csv --with january.csv --other-rows",
-        "sfumato verify release.csv --boundaries bounds.toml --of people.csv --hierarchies trees",
+        "sfumato verify february_release.csv --with january.csv --other-rows",
+        "sfumato verify release.csv --boundaries bounds.toml --of people.csv",
     )
 )
 @table_verb

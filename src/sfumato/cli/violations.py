@@ -21,7 +21,7 @@ SHOWN = 30
 @app.command(
     epilog=examples(
         "sfumato violations people.csv -k 5",
-        "sfumato violations people.csv -k 2 -c age,sex,zip",
+        "sfumato violations people.csv -k 2 -c birth_date,sex,zip",
         "sfumato violations people.parquet --restarts 100",
     )
 )
