@@ -60,7 +60,7 @@ def test_types_are_those_of_numbers_and_dates(tmp_path: Path) -> None:
         assert schema.field("age").type == pa.float64()
         assert schema.field("dose").type == pa.float64()
         assert schema.field("born").type == pa.date32()
-    bounds = sf.anonymize(table, qi=["age", "born"], k=5, numbers_as="bounds").to_arrow()
+    bounds = sf.anonymize(people(4_000), qi=["age", "born"], k=5, numbers_as="bounds").to_arrow()
     assert bounds.schema.field("age_from").type == pa.int64()
     assert bounds.schema.field("born_to").type == pa.date32()
     assert "age" not in bounds.column_names
@@ -174,6 +174,39 @@ def test_no_end_of_a_release_is_a_value_of_few_rows() -> None:
     assert ends & rare
 
 
+@pytest.mark.parametrize("method", ["mondrian", "kmember", "full-domain"])
+@pytest.mark.parametrize("how", ["range", "mean", "median", "middle"])
+def test_what_a_release_says_it_cost_is_what_comparing_finds(how: str, method: str) -> None:
+    from sfumato.utility import compare
+
+    table = people().append_column("pay", pa.array([None, *range(ROWS - 1)], pa.int64()))
+    qi = ["age", "dose", "pay"]
+    release = sf.anonymize(table, qi=qi, k=5, method=method, numbers_as=how)
+    found = compare(release.to_arrow(), table, qi=qi)
+    if how == "range" and method == "full-domain":
+        return  # losses are counted in the tree, which is not given
+    assert release.utility["ncp"] == pytest.approx(found.certainty_penalty)
+    assert release.utility["columns"] == pytest.approx(found.columns)
+    assert release.utility["discernibility"] == found.discernibility
+
+
+def test_numbers_that_are_values_of_others_still_stand_for_their_rows() -> None:
+    from sfumato.utility import compare
+
+    people, means = pa.table({"age": [20, 22, 24, 60]}), pa.table({"age": [22, 22, 22, 60]})
+    assert compare(means, people, qi=["age"]).certainty_penalty == pytest.approx(3 * 0.1 / 4)
+
+
+def test_means_that_happen_to_be_values_of_few_rows_are_counted() -> None:
+    days = [dt.date(2020, 1, day) for day in (1, 2, 3, 4, 5)]
+    release = sf.anonymize(pa.table({"born": days}), qi=["born"], k=5, numbers_as="mean")
+    (told,) = [one for one in release.warnings if "happens" in one]
+    assert "the mean of `born` in 1 classes (5 rows)" in told
+    assert "fewer than 5 rows" in told
+    shown = sf.anonymize(pa.table({"x": [1, 2, 3, 5, 9]}), qi=["x"], k=5, numbers_as="median")
+    assert not [one for one in shown.warnings if "happens" in one]
+
+
 class TestMidpoints:
     def test_a_frame_stays_what_it_is(self) -> None:
         import pandas as pd
@@ -194,6 +227,7 @@ class TestMidpoints:
             {
                 "day": ["[2020-01-01, 2020-01-31)", "2021-05-05"],
                 "when": ["[2020-01-01 10:00:00, 2020-01-01 12:00:00)", "2020-01-01 00:00:00"],
+                "noon": ["[2020-01-01 12:00:00, 2020-01-04 12:00:00)", "2021-05-05"],
                 "old": ["20-29", ">= 90"],
                 "name": ["[Ann, Bob)", "Cid"],
             }
@@ -201,6 +235,7 @@ class TestMidpoints:
         assert sf.midpoints(table).to_pydict() == {
             "day": [dt.date(2020, 1, 16), dt.date(2021, 5, 5)],
             "when": [dt.datetime(2020, 1, 1, 11), dt.datetime(2020, 1, 1)],
+            "noon": [dt.date(2020, 1, 3), dt.date(2021, 5, 5)],
             "old": [24.5, None],
             "name": ["[Ann, Bob)", "Cid"],
         }

@@ -114,6 +114,32 @@ def test_intervals_of_equally_many_rows_end_at_no_value_of_few_rows() -> None:
     assert_labels_are_true(h)
 
 
+@given(
+    st.lists(st.integers(0, 9), min_size=8, max_size=90), st.integers(1, 6), st.integers(-40, 40)
+)
+def test_inferred_intervals_end_at_no_value_of_few_rows(
+    rows: list[int], k: int, first: int
+) -> None:
+    values = pa.array(range(first, first + len(rows)))
+    h, _ = infer("age", values, rows, k=k)
+    assert_labels_are_true(h)
+    rare = {float(v) for v, n in zip(values.to_pylist(), rows, strict=True) if 0 < n < k}
+    labels = {label for level in h.levels()[1:-1] for label in level.to_pylist() if "," in label}
+    assert not rare & {float(e) for label in labels for e in label[1:-1].split(", ")}
+
+
+def test_intervals_of_a_width_step_aside_or_lie_between_values() -> None:
+    ages = pa.array(range(20, 60))
+    all_held = intervals(ages, width=10, counts=[9] * 40)
+    assert all_held.levels()[1].unique().to_pylist()[0] == "[20, 30)"
+    one_rare = intervals(ages, width=10, counts=[1 if age == 30 else 9 for age in range(20, 60)])
+    assert one_rare.levels()[1].unique().to_pylist() == ["[20, 40)", "[40, 50)", "[50, 60)"]
+    all_rare = intervals(ages, width=10, counts=[3] * 40)
+    assert all_rare.levels()[1].unique().to_pylist()[:2] == ["[19.5, 29.5)", "[29.5, 39.5)"]
+    floats = intervals(pa.array([at / 4 for at in range(400)]), width=10, counts=[3] * 400)
+    assert floats.levels()[1][0].as_py() == "[-0.005, 9.995)"
+
+
 def test_intervals_of_numbers_beyond_floating_point_hold_their_values() -> None:
     large = [10 * 2**53 + 7 * at for at in range(40)]
     h = equal_frequency(pa.array(large[::-1]), groups=8, k=5)

@@ -12,8 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.hierarchy import Ranges
-from sfumato.hierarchy.ends import round_ends
+from sfumato.hierarchy import Published, Ranges
+from sfumato.hierarchy.ends import finer_ends, round_ends
+from sfumato.hierarchy.ranges import MOST_MORE, published_ranges
 
 EPOCH = dt.datetime(2020, 1, 1)
 SECONDS = np.random.default_rng(3).uniform(0, 1, 3000)
@@ -149,3 +150,77 @@ def test_ends_beyond_what_floats_hold_are_read_exactly() -> None:
     ranges = Ranges(pa.array([0, -1, 2, 999, 18_014_398_509_481_435, 1]), "x")
     low, high = ranges.read(pa.array(["[-2, 18014398509481436)", "(-1, 18014398509481434]"]))
     assert list(zip(low.tolist(), high.tolist(), strict=True)) == [(0, 5), (1, 4)]
+
+
+@given(st.lists(st.integers(0, 9), min_size=2, max_size=40), st.integers(2, 6), st.booleans())
+def test_no_value_of_few_rows_lies_alone_between_two_ends(
+    held: list[int], k: int, whole: bool
+) -> None:
+    line = pa.array(range(len(held))) if whole else pa.array([at / 4 for at in range(len(held))])
+    unit = 1.0 if whole else 0.01
+    steps = 0
+    for ends in finer_ends(line, np.array(held), k):
+        steps += 1
+        assert (np.diff(ends.below) >= 0).all()
+        assert (ends.below[0], ends.below[-1]) == (0, len(line))
+        for begin, end, first, last in zip(
+            ends.points, ends.points[1:], ends.below, ends.below[1:], strict=False
+        ):
+            alone = last - first == 1 and end - begin < 1.5 * unit
+            assert not (alone and 0 < held[first] < k)
+        rare = {float(v) for v, rows in zip(line.to_pylist(), held, strict=True) if 0 < rows < k}
+        assert not rare & set(ends.points.tolist())
+    assert steps
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_ends_are_so_fine_that_ranges_lose_little_by_them(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    wages = np.round(random.lognormal(10, 1, 4_000), -1).astype(int)  # a few are very rich
+    values, held = np.unique(wages, return_counts=True)
+    cuts = np.append(np.flatnonzero(np.diff(np.cumsum(held) // 40)), len(values) - 1)
+    low, high = np.append(0, cuts[:-1] + 1), cuts
+    rows = np.array([held[a : b + 1].sum() for a, b in zip(low, high, strict=True)])
+    exact = Ranges(pa.array(values), "wage").published(low, high)
+    rounded = Ranges(pa.array(values), "wage", held=held, k=5)
+    least = rows @ exact.loss[exact.codes]
+    coarse = rounded.published(low, high)
+    fine = published_ranges({"wage": (rounded, low, high)}, rows)["wage"]
+    assert rows @ coarse.loss[coarse.codes] > (1 + MOST_MORE) * least
+    assert rows @ fine.loss[fine.codes] <= (1 + MOST_MORE) * least
+    rare = {str(value) for value, times in zip(values, held, strict=True) if times < 5}
+    ends = {
+        e for label in fine.labels.to_pylist() if label[0] == "[" for e in label[1:-1].split(", ")
+    }
+    assert not ends & rare
+
+
+def together(line: Ranges, low: list[int], high: list[int], rows: list[int]) -> Published:
+    return published_ranges({"x": (line, np.array(low), np.array(high))}, np.array(rows))["x"]
+
+
+def test_columns_that_lose_much_pay_for_those_that_lose_little() -> None:
+    wage = Ranges(pa.array(range(1000, 9000, 7)), "wage", held=[1] * 1143, k=5)
+    sure = Ranges(pa.array(range(100)), "sure", held=[9] * 100, k=5)
+    alone = together(wage, [3], [9], [7]).array().to_pylist()
+    both = {
+        "wage": (wage, np.array([3]), np.array([9])),
+        "sure": (sure, np.array([0]), np.array([99])),
+    }
+    shown = published_ranges(both, np.array([7]))
+    assert shown["wage"].array().to_pylist() != alone
+    assert (
+        shown["wage"].array().to_pylist()
+        == published_ranges({"wage": both["wage"]}, np.array([7]), lost=7.0)["wage"]
+        .array()
+        .to_pylist()
+    )
+
+
+def test_where_no_round_ends_are_fine_enough_the_best_are_taken() -> None:
+    held = [9, 9, 9, 2, 9, 9]  # 13 has to share its place, whatever that costs
+    ages = Ranges(pa.array(range(10, 16)), "age", held=held, k=5)
+    shown = together(ages, [0, 2, 4], [1, 3, 5], [18, 11, 18])
+    assert shown.array().to_pylist() == ["[10, 12)", "[12, 14)", "[14, 16)"]
+    alone = together(ages, [0, 3], [2, 5], [27, 20])
+    assert alone.array().to_pylist() == ["[10, 14)", "[12, 16)"]

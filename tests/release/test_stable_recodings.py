@@ -167,6 +167,58 @@ def test_numbers_may_stand_for_kept_ranges_and_cannot_be_kept_themselves():
         means.recoding
 
 
+@pytest.mark.parametrize("how", ["mean", "median"])
+def test_numbers_for_kept_ranges_are_counted_and_spoken_of(how):
+    january = sf.anonymize(people(300, 1), qi=QI, sensitive=["ill"], k=8, l=2)
+    new = people(300, 2)
+    ranges = sf.anonymize(new, like=january, k=4)
+    numbers = sf.anonymize(new, like=january, k=4, numbers_as={"age": how})
+    assert numbers.like == ranges.like  # the same groups, whatever stands for them
+    shown = numbers.to_arrow()
+    assert min(map(len, classes(shown).values())) >= 4
+    assert all(finding.holds for finding in numbers.together)
+    say = f"`age` is shown as the {how} of its class here, and a range in the earlier release"
+    assert [one for one in numbers.warnings if one.startswith(say)]
+    assert not [one for one in ranges.warnings if "in the earlier release" in one]
+    by_file = sf.anonymize(
+        new, recoding=january.recoding, k=4, sensitive=["ill"], l=2, numbers_as={"age": how}
+    )
+    assert by_file.to_arrow().equals(shown)
+
+
+@pytest.mark.parametrize("written", [True, False])
+def test_ranges_of_sensitive_numbers_end_where_they_did(tmp_path, written):
+    def paid(seed):
+        random = np.random.default_rng(seed)
+        age = random.integers(20, 80, 400)
+        income = age * 500 + 2_000 * seed + random.integers(0, 2_000, 400)
+        return pa.table({"age": age, "income": income})
+
+    out = tmp_path / "january.csv"
+    asked = {
+        "qi": ["age"],
+        "k": 8,
+        "sensitive": ["income"],
+        "l": 3,
+        "sensitive_bins": {"income": 6},
+    }
+    january = sf.anonymize(paid(1), **asked, output=out)
+    february = sf.anonymize(paid(2), like=out if written else january, k=4)
+
+    def edges(release):
+        (bins,) = [m.bins for p in release.promises for m in getattr(p, "models", ()) if m.about]
+        return bins
+
+    assert edges(february) == edges(january)
+    assert february.together[0].holds
+    new = tmp_path / "february.csv"
+    february.write(new)
+    assert sf.verify(new, others=[out], other_rows=True).holds
+    fewer = sf.anonymize(paid(2), like=january, k=4, sensitive_bins={"income": 3})
+    assert len(edges(fewer)) == 2
+    assert edges(fewer) != edges(january)[:2]
+
+
 def test_a_recoding_holds_what_the_release_shows_and_nothing_else(tmp_path):
     table = people(500, 7)
     january = sf.anonymize(table, qi=QI, k=10)

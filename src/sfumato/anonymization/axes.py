@@ -7,6 +7,7 @@ what can be published. On the axis of a tree the leaves below a node are one run
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,8 +16,17 @@ import numpy.typing as npt
 from sfumato.anonymization.problem import Problem, Solution
 from sfumato.engines.results import usual_dtype
 from sfumato.hierarchy import EncodedHierarchy, Published, Ranges, ValueSets
+from sfumato.hierarchy.ranges import published_ranges
 
-__all__ = ["axes_of", "grouped", "pieced", "positions_of", "published_groups", "sensitive_of"]
+__all__ = [
+    "axes_of",
+    "grouped",
+    "pieced",
+    "positions_of",
+    "published_groups",
+    "sensitive_of",
+    "with_ranges",
+]
 
 Array = npt.NDArray[Any]
 LINE, TREE = 0, 1
@@ -120,14 +130,23 @@ def sensitive_of(problem: Problem) -> Array:
 
 
 def published_groups(
-    problem: Problem, groups: Array, count: int, entry: Array | None = None
+    problem: Problem,
+    groups: Array,
+    count: int,
+    entry: Array | None = None,
+    rows: Array | None = None,
 ) -> dict[str, Published]:
     """What each group shows on each axis: its lowest ancestor, range or set of values.
 
     `groups` has one number a piece, -1 for suppressed ones; `entry` says which entry a piece is
-    of, where pieces are not entries.
+    of, where pieces are not entries, and `rows` how many of its rows it takes.
     """
-    shown = {}
+    if rows is None:
+        rows = problem.counts if entry is None else problem.counts[entry]
+    kept = groups >= 0
+    sizes = np.bincount(groups[kept], rows[kept], count)
+    shown: dict[str, Published] = {}
+    ranges = {}
     for name in problem.qi:
         codes = problem.entries.column(name)
         codes = codes if entry is None else codes[entry]
@@ -135,10 +154,25 @@ def published_groups(
         if isinstance(shape, EncodedHierarchy):
             shown[name] = shape.published(shape.lca(codes, groups, count))
         elif isinstance(shape, Ranges):
-            shown[name] = shape.published(*shape.spans(codes, groups, count))
+            ranges[name] = (shape, *shape.spans(codes, groups, count))
         else:
             shown[name] = shape.published(*shape.collect(codes, groups, count))
-    return shown
+    return with_ranges(problem, shown, ranges, sizes)
+
+
+def with_ranges(
+    problem: Problem,
+    shown: dict[str, Published],
+    ranges: Mapping[str, tuple[Ranges, Array, Array]],
+    rows: Array,
+) -> dict[str, Published]:
+    """What groups of so many rows show in all columns, given the others and the spans of ranges."""
+    lost = 0.0
+    for published in shown.values():
+        there = published.codes >= 0
+        lost += float(rows[there] @ published.loss[published.codes[there]])
+    shown |= published_ranges(ranges, rows, lost)
+    return {name: shown[name] for name in problem.qi}
 
 
 def grouped(problem: Problem, groups: Array, **facts: Any) -> Solution:
@@ -169,5 +203,6 @@ def pieced(problem: Problem, entry: Array, rows: Array, groups: Array, **facts: 
     _, dense = np.unique(piece_groups[kept], return_inverse=True)
     closed = np.full(len(keys), -1, dtype=np.int32)
     closed[kept] = dense
-    shown = published_groups(problem, closed, int(dense.max(initial=-1)) + 1, piece_entry)
+    count = int(dense.max(initial=-1)) + 1
+    shown = published_groups(problem, closed, count, piece_entry, joined)
     return Solution(closed, shown, entry=piece_entry.astype(np.int64), rows=joined, **facts)

@@ -16,8 +16,10 @@ import numpy.typing as npt
 
 from sfumato.anonymization.persons import group_persons, numbered
 from sfumato.anonymization.problem import Solution, piece_view
+from sfumato.anonymization.several_sets import largest_sets
 from sfumato.anonymization.workload import QueryLog
 from sfumato.engines.results import ClassSizes
+from sfumato.hierarchy import Ranges
 from sfumato.risks import Risk, risk_of_classes, risk_of_persons
 from sfumato.utility import (
     answer_workload,
@@ -38,6 +40,7 @@ __all__ = [
     "costs_of_parts",
     "in_words",
     "risks",
+    "rounding",
     "suppressed_cells",
     "touched_rows",
     "utility",
@@ -70,6 +73,37 @@ def utility(parts: Sequence[Solution], workload: QueryLog | None = None) -> dict
     if workload is not None:
         whole["queries"] = _query_errors(parts, workload)
     return whole
+
+
+def rounding(parts: Sequence[Solution], shows: Mapping[str, str]) -> dict[str, Any] | None:
+    """How much more is lost by ranges that end at round numbers than by those of exact ends.
+
+    ``more`` is a share of what exact ends lose in all quasi-identifiers, ``columns`` the same for
+    each column of ranges. None where that is not known (sets solved apart, groups of an earlier
+    release), and where nothing is lost.
+    """
+    exact: dict[str, float] = {}
+    rounded: dict[str, float] = {}
+    for part in parts:
+        if len(largest_sets(part.problem.sets)) > 1 or "like" in part.details:
+            return None
+        used = np.flatnonzero(part.sizes)
+        rows = part.sizes[used]
+        for name, shown in part.published.items():
+            shape = part.problem.shapes[name]
+            rounded[name] = exact[name] = float(rows @ shown.loss[shown.codes[used]])
+            if isinstance(shape, Ranges) and shape.ends is not None:
+                codes = part.problem.entries.column(name)
+                codes = codes if part.entry is None else codes[part.entry]
+                low, high = shape.spans(codes, part.groups, len(part.sizes))
+                exact[name] = float(rows @ shape.loss(low[used], high[used]))
+                if shows.get(name, "range") not in ("range", "bounds"):
+                    rounded[name] = exact[name]
+    lost = sum(exact.values())
+    more = {
+        name: rounded[name] / exact[name] - 1 for name in exact if rounded[name] > exact[name] > 0
+    }
+    return {"more": sum(rounded.values()) / lost - 1, "columns": more} if lost else None
 
 
 def _mean(told: Sequence[Mapping[str, Any]], name: str, cells: Array) -> float:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.anonymization.axes import TREE, axes_of, sensitive_of
+from sfumato.anonymization.axes import TREE, axes_of, sensitive_of, with_ranges
 from sfumato.anonymization.problem import Problem
 from sfumato.anonymization.suppression import Blocks
 from sfumato.engines.results import usual_dtype
@@ -64,8 +64,9 @@ class Cut:
 
     def published(self, problem: Problem) -> dict[str, Published]:
         """What each group shows on each axis: its lowest ancestor, range or set of values."""
-
-        shown = {}
+        rows = np.diff(np.cumsum(problem.counts[self.index])[self.ends - 1], prepend=0)
+        shown: dict[str, Published] = {}
+        ranges = {}
         for axis, name in enumerate(problem.qi):
             shape = problem.shapes[name]
             if isinstance(shape, ValueSets):
@@ -73,13 +74,13 @@ class Cut:
                 continue
             low, high = _spans_of_groups(self.table[axis], self.ends)
             if isinstance(shape, Ranges):
-                shown[name] = shape.published(low, high)
+                ranges[name] = (shape, low, high)
                 continue
             nodes = lowest_common_ancestors(
                 shape.parent, shape.first, shape.last, shape.order, low, high
             )
             shown[name] = shape.published(nodes)
-        return shown
+        return with_ranges(problem, shown, ranges, rows)
 
     def _sets(self, axis: int, name: str, shape: ValueSets) -> tuple[Array, Array]:
         """The codes of each group, as offsets and members."""

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -22,14 +23,14 @@ from sfumato.anonymization.several_sets import largest_sets
 from sfumato.engines.protocol import column_of
 from sfumato.errors import ColumnError, ParameterError, did_you_mean, spell
 from sfumato.hierarchy.labels import Interval, read_interval
-from sfumato.hierarchy.ranges import numbers
+from sfumato.hierarchy.ranges import Ranges, numbers
 from sfumato.tables import table
 from sfumato.tables.frames import is_pandas, is_polars, with_columns
 
 if TYPE_CHECKING:
     from sfumato.hierarchy import Published
 
-__all__ = ["WORDS", "bound_names", "midpoints", "number_columns"]
+__all__ = ["WORDS", "as_read", "bound_names", "coincidences", "midpoints", "number_columns"]
 
 Array = npt.NDArray[Any]
 
@@ -41,6 +42,8 @@ WORDS = {
 }
 """What is said of a column whose classes show a number."""
 _DAY = re.compile(r"[-+]?\d{4,}-\d{2}-\d{2}")
+_NOON = re.compile(_DAY.pattern + "(?: 12:00:00)?")
+"""A day, or the noon between two days: an end of a range of days."""
 _DIGITS = 1e-6
 """Means are rounded to about this share of the column's spread."""
 
@@ -67,9 +70,54 @@ def number_columns(solution: Solution, column: str, how: str) -> dict[str, Shown
             for name, end in zip(bound_names(column), ends, strict=True)
         }
     if how == "middle":
-        low, high = _bounds(solution, column, published)
-        return {column: Shown(np.maximum(published.codes, 0), _halfway(low, high))}
+        middles = _halfway(*_bounds(solution, column, published))
+        if pa.types.is_date(solution.problem.entries.values_of(column).type):
+            middles = middles.cast(pa.date32(), safe=False)  # ends may be noons, middles are days
+        return {column: Shown(np.maximum(published.codes, 0), middles)}
     return {column: _Classes(solution, column, published).shown(how)}
+
+
+def as_read(solution: Solution, shows: Mapping[str, str]) -> Solution:
+    """The solution as whoever receives it reads it: a number covers what its rows span.
+
+    So the loss of means and middles is what `utility` finds by comparing both tables.
+    """
+    published = dict(solution.published)
+    for name, how in shows.items():
+        if how not in ("mean", "median", "middle") or name not in published:
+            continue
+        (shown,) = number_columns(solution, name, how).values()
+        distinct = shown.values.dictionary_encode(null_encoding="encode")
+        of_group = np.asarray(distinct.indices)[shown.codes]
+        problem = solution.problem
+        codes = problem.entries.column(name)
+        codes = codes if solution.entry is None else codes[solution.entry]
+        groups = np.where(solution.groups >= 0, of_group[solution.groups], -1)
+        line = Ranges(problem.entries.values_of(name), name)
+        numbered = line.standing(codes, groups, distinct.dictionary)
+        published[name] = numbered.take(of_group)
+    return replace(solution, published=published)
+
+
+def coincidences(solution: Solution, shows: Mapping[str, str]) -> list[str]:
+    """Sentences about means and medians that happen to be values of fewer than k rows."""
+    told = []
+    for name, how in shows.items():
+        if how not in ("mean", "median") or name not in solution.published:
+            continue
+        (shown,) = number_columns(solution, name, how).values()
+        classes = _Classes(solution, name, solution.published[name])
+        there = np.isin(numbers(shown.values, name), classes.rare)
+        rows = solution.sizes
+        held = there[shown.codes[: len(rows)]] & (rows > 0)
+        if held.any():
+            k = solution.problem.rules.k
+            told.append(
+                f"the {how} of `{name}` in {int(held.sum()):,} classes ({int(rows[held].sum()):,} "
+                f"rows) happens to be a value that fewer than {k:,} rows hold; ends of ranges "
+                f"never are ({spell('numbers_as', {name: 'bounds'})})"
+            )
+    return told
 
 
 class _Classes:
@@ -334,5 +382,8 @@ def _middles(column: pa.Array | None) -> pa.Array | None:
             ends = (pa.array(low, pa.string()).cast(kind), pa.array(high, pa.string()).cast(kind))
         except pa.ArrowInvalid:
             continue
-        return _halfway(*ends).take(encoded.indices)
+        middles = _halfway(*ends)
+        if all(_NOON.fullmatch(end) for end in (*low, *high) if end is not None):
+            middles = middles.cast(pa.date32(), safe=False)
+        return middles.take(encoded.indices)
     return None

@@ -26,6 +26,7 @@ import numpy.typing as npt
 
 from sfumato.anonymization.actions import new_values, pseudonym_step, ranked
 from sfumato.anonymization.costs import PartCosts, costs_of_parts
+from sfumato.anonymization.numbers_as import as_read
 from sfumato.anonymization.parting import (
     indices,
     joined,
@@ -322,7 +323,8 @@ class PartSolver:
         for name in self.whole.changed:
             if name not in written:
                 cells = cells.append_column(name, rows.column(name))
-        costs = PartCosts.of(solutions, self.whole.counts, self.whole.rows, self.whole.open)
+        read = [as_read(solution, request.shows) for solution in solutions]
+        costs = PartCosts.of(read, self.whole.counts, self.whole.rows, self.whole.open)
         told = {
             "costs": costs,
             "rows": rows.num_rows,

@@ -10,9 +10,22 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.anonymization.actions import alone, described, pseudonym_step
-from sfumato.anonymization.costs import in_words, risks, suppressed_cells, touched_rows, utility
+from sfumato.anonymization.costs import (
+    in_words,
+    risks,
+    rounding,
+    suppressed_cells,
+    touched_rows,
+    utility,
+)
 from sfumato.anonymization.dates import date_columns, shift_step, unmoved
-from sfumato.anonymization.numbers_as import WORDS, bound_names, number_columns
+from sfumato.anonymization.numbers_as import (
+    WORDS,
+    as_read,
+    bound_names,
+    coincidences,
+    number_columns,
+)
 from sfumato.anonymization.persons import group_persons
 from sfumato.anonymization.problem import Problem, Shape, Solution
 from sfumato.anonymization.request import Request
@@ -93,8 +106,8 @@ def release_of(
             dates,
         ),
         lower_bound=parts[0].lower_bound if len(parts) == 1 else None,
-        utility=utility(parts, request.workload),
-        details=_details(parts, request.person),
+        utility=utility([as_read(part, request.shows) for part in parts], request.workload),
+        details=_details(parts, request),
         seed=request.seed,
         stopped_by=next((part.stopped_by for part in parts if part.stopped_by), None),
         earlier=None if request.recoding is None else request.recoding.released,
@@ -103,6 +116,7 @@ def release_of(
         *_warnings(table, request, release),
         *named,
         *label_warnings(parts),
+        *(told for part in parts for told in coincidences(part, request.shows)),
         *dict.fromkeys(warning for part in parts for warning in part.warnings),
     )
     return replace(release, warnings=told)
@@ -231,7 +245,7 @@ def all_actions(
     return {**actions, **dict.fromkeys(request.dropped, "dropped")}
 
 
-def _details(parts: Sequence[Solution], person: str | None) -> dict[str, Any]:
+def _details(parts: Sequence[Solution], request: Request) -> dict[str, Any]:
     """What methods tell beyond the common fields; under `parts` where there are several."""
     details: dict[str, Any] = {}
     if len(parts) == 1:
@@ -241,9 +255,12 @@ def _details(parts: Sequence[Solution], person: str | None) -> dict[str, Any]:
     inferred = {name: why for part in parts for name, why in part.problem.inferred.items()}
     if inferred:
         details["inferred_hierarchies"] = inferred
+    told = rounding(parts, request.shows)
+    if told is not None:
+        details["round_ends"] = told
     details["risk"] = risks(parts)
-    if person is not None:
-        details["persons"] = _persons_told(parts, person)
+    if request.person is not None:
+        details["persons"] = _persons_told(parts, request.person)
     return details
 
 

@@ -592,7 +592,7 @@ class Request:
                 sensitive=self.sensitive,
                 ordered=ordered,
                 hierarchies=trees,
-                edges=bin_edges(source, self.values),
+                edges=self._edges(source, groups),
             ),
             key=pseudonym_key(self.key_file)
             if self.key_file and (self.replaced or self.shift_dates)
@@ -601,6 +601,14 @@ class Request:
         )
         request._check(source)
         return request
+
+    def _edges(self, source: Table, groups: Recoding | None) -> dict[str, tuple[float, ...]]:
+        """Where ranges of sensitive numbers end: where they did before, if as many are asked."""
+        asked = self.values.get("sensitive_bins") or {}
+        earlier = {} if groups is None else groups.edges
+        kept = {name: earlier[name, n] for name, n in asked.items() if (name, n) in earlier}
+        left = {name: bins for name, bins in asked.items() if name not in kept}
+        return {**bin_edges(source, {**self.values, "sensitive_bins": left}), **kept}
 
     def _groups(self) -> Recoding | None:
         """The groups of an earlier release that are to be kept."""

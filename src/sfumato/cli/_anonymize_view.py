@@ -128,6 +128,7 @@ def _figures(release: Release) -> RenderableType:
     cost = release.utility
     figures = {
         "normalized certainty penalty": f"{cost['ncp']:.4f}  (0 nothing lost, 1 everything)",
+        **_rounding(release),
         "granularity kept": f"{cost['granularity']:.1%}",
         "entropy lost": f"{cost['non_uniform_entropy']:.1%}",
         "average class size": f"{cost['average_class_size']:,.1f}",
@@ -142,6 +143,16 @@ def _figures(release: Release) -> RenderableType:
             f"{asked['median_relative_error']:.1%} median"
         )
     return _pairs(figures)
+
+
+def _rounding(release: Release) -> dict[str, str]:
+    """What round ends add to the loss, where no round ends are within what they may add."""
+    from sfumato.hierarchy.ranges import MOST_MORE
+
+    told = release.details.get("round_ends")
+    if told is None or told["more"] <= MOST_MORE:
+        return {}
+    return {"more by round ends": f"{told['more']:.1%}  (--exact-ends: none)"}
 
 
 def _parts(planned: Mapping[str, Any]) -> str:

@@ -1,8 +1,10 @@
 """Where ranges of a column begin and end: at round numbers and whole days, months and years.
 
 A range that ends at the smallest and largest value of its group shows two cells of the table to
-everybody. Ends of a grid show none: the grid depends on the column's spread alone, and no end is a
-value that fewer than k rows hold (but for 00:00:00, before which no range of times can begin).
+everybody. Ends of a grid show none: no end is a value that fewer than k rows hold (but for
+00:00:00, before which no range of times can begin), and no such value lies alone between two
+neighbouring ends. How fine the grid is depends on the column's spread, and where classes are known,
+on what they lose by it.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ import pyarrow as pa
 from sfumato.hierarchy.labels import as_text
 from sfumato.hierarchy.tree import Array
 
-__all__ = ["FINEST", "Ends", "round_ends", "round_step"]
+__all__ = ["FINEST", "SITTING", "Ends", "finer_ends", "resolution", "round_ends", "round_step"]
 
 FINEST = 0.01
 """A step is at most this share of the spread of the middle rows, unless values are coarser."""
@@ -29,7 +31,9 @@ _MOST_POINTS = 100_000
 """Grids of more points hold only those near values."""
 _TOO_FAR = 0.1
 """Share of the spread that avoiding rare values may cost before ends move between the values."""
-_SITTING = (1.0, 0.9, 0.5, 0.1)
+_FINER = tuple(0.5**halved for halved in range(17))
+"""Shares of the longest step that are tried where it would make ranges too wide."""
+SITTING = (1.0, 0.9, 0.5, 0.1)
 """Shares of values that decide how far apart values lie; one odd value must not decide alone."""
 _MOST_LOOKED_AT = 10_000
 """Values that are enough to tell how far apart most of them lie."""
@@ -99,15 +103,53 @@ def round_ends(line: pa.Array, counts: Array, k: int, finest: float = FINEST) ->
     if grid is None:
         return None
     place, rare = grid.held(grid.points, counts, k)
-    fine = _but_for(rare)
-    spaced = grid.spaced(grid.resolution)
-    if (
-        rare.any()
-        and grid.width(place, fine, counts) - grid.width(place, spaced, counts) > _TOO_FAR
-    ):
-        return grid.between(counts, k)
-    values = _typed(grid.points[fine], grid.kind)
-    return Ends(place[fine], grid.points[fine].astype(float), _text(values), values, grid.words)
+    if rare.any():
+        fewer, spaced = _but_for(rare), grid.spaced(grid.resolution)
+        if grid.width(place, fewer, counts) - grid.width(place, spaced, counts) > _TOO_FAR:
+            return grid.between(counts, k)
+    return grid.on_values(counts, k)
+
+
+def finer_ends(line: pa.Array, counts: Array, k: int, finest: float = FINEST) -> Iterator[Ends]:
+    """Grids at ever finer round numbers, then grids between values, ever finer.
+
+    Parameters are those of `round_ends`. The last grid cuts between all values, but for those that
+    fewer than k rows hold: each shares its place with a neighbour.
+
+    Examples
+    --------
+    >>> ages = pa.array([20, 21, 22, 23, 24])
+    >>> for ends in finer_ends(ages, np.array([9, 9, 1, 9, 9]), k=5):
+    ...     print(ends.texts.to_pylist())
+    ['19', '20', '21', '23', '24', '25']
+    ['18.5', '19.5', '21.5', '24.5']
+    ['18.5', '19.5', '20.5', '22.5', '23.5', '24.5']
+    """
+    grids = []
+    for grid in _finer(line, counts, finest):
+        yield grid.on_values(counts, k)
+        if grid.held(grid.points, counts, k)[1].any():
+            grids.append(grid)
+    for grid in grids:
+        yield grid.between(counts, k)
+    if grids and grids[-1].step <= float(grids[-1].resolution):
+        yield grids[-1].around_values(counts, k)
+
+
+def _finer(line: pa.Array, counts: Array, finest: float) -> Iterator[_Grid]:
+    """Grids of ever finer steps, down to that of the values."""
+    if len(line) < 2:
+        return
+    middle, step = _middle_rows(line, counts), math.inf
+    for share in _FINER:
+        grid = _grid_of(line, middle, finest * share)
+        if grid is None:
+            return
+        if grid.step < step:
+            step = grid.step
+            yield grid
+        if step <= float(grid.resolution) or len(grid.points) > _MOST_POINTS:
+            return
 
 
 def _but_for(rare: Array) -> Array:
@@ -139,9 +181,18 @@ class _Grid:
     def spaced(self, resolution: Any) -> Array:
         """Which points to take so that two values at least lie between neighbours."""
         every = max(1, math.ceil(2 * float(resolution) / self.step))
-        chosen = np.round(self.points.astype(float) / self.step) % every == 0
+        places = np.round(self.points.astype(float) / self.step)
+        chosen = places % every == 0
+        chosen[places > places[-1] - every] = False  # too near to the last
         chosen[[0, -1]] = True
         return np.asarray(chosen)
+
+    def on_values(self, counts: Array, k: int) -> Ends:
+        """All points but for the values that fewer than k rows hold."""
+        below, rare = self.held(self.points, counts, k)
+        fine = _but_for(rare)
+        values = _typed(self.points[fine], self.kind)
+        return Ends(below[fine], self.points[fine].astype(float), _text(values), values, self.words)
 
     def between(self, counts: Array, k: int) -> Ends:
         """Ends half a value below round ones, as long as those are nobody's either.
@@ -157,16 +208,22 @@ class _Grid:
             return [self.resolution]
         if pa.types.is_temporal(self.kind):
             second = _SECOND[self.kind.unit]
-            return list(dict.fromkeys(_finest(self.line, second, share) for share in _SITTING))
-        return list(dict.fromkeys(_resolution(self.line, share) for share in _SITTING))
+            return list(dict.fromkeys(_finest(self.line, second, share) for share in SITTING))
+        return list(dict.fromkeys(resolution(self.line, share) for share in SITTING))
 
-    def _lowered(self, resolution: Any, counts: Array, k: int) -> Ends:
-        points = self.points[self.spaced(resolution)]
+    def around_values(self, counts: Array, k: int) -> Ends:
+        """Ends half a value below all points, none of them around a value of few rows alone."""
+        return self._lowered(self.resolution, counts, k, all_points=True)
+
+    def _lowered(self, resolution: Any, counts: Array, k: int, *, all_points: bool = False) -> Ends:
+        points = self.points if all_points else self.points[self.spaced(resolution)]
         ends = _halfway(points, resolution, self.kind)
         if ends[-1] <= self.line[-1:].tolist()[0]:  # values off the grid may lie above
             ends[-1] = points[-1:].tolist()[0]
         below, rare = self.held(ends, counts, k)
         fine = _but_for(rare)
+        if all_points:
+            fine[fine] = _not_alone(below[fine], counts, k)
         values, words = _typed_between(ends[fine], self.kind), f"{self.words}, between values"
         return Ends(below[fine], ends[fine].astype(float), _text(values), values, words)
 
@@ -175,6 +232,22 @@ class _Grid:
         # Beyond 2 to the 53 different whole numbers may be the same float.
         spread = float(self.line[-1]) - float(self.line[0]) or float(self.resolution)
         return _width(below[chosen], self.points[chosen].astype(float), counts) / spread
+
+
+def _not_alone(below: Array, counts: Array, k: int) -> Array:
+    """Which ends to keep so that values of fewer than k rows share their place with a neighbour.
+
+    The neighbour is that of fewer rows: ranges that end there become wider by it.
+    """
+    rows = np.diff(np.concatenate([[0.0], np.cumsum(counts)])[below])
+    keep, joined = np.ones(len(below), dtype=bool), np.zeros(len(rows), dtype=bool)
+    for at in np.flatnonzero((rows > 0) & (rows < k)).tolist():
+        if joined[at] or len(rows) < 2:
+            continue
+        left = at > 0 and (at + 1 == len(rows) or rows[at - 1] <= rows[at + 1])
+        keep[at if left else at + 1] = False
+        joined[[at - 1, at] if left else [at, at + 1]] = True
+    return keep
 
 
 def _width(below: Array, points: Array, counts: Array) -> float:
@@ -210,8 +283,8 @@ def _numeric(exact: Array, kind: pa.DataType, most: float) -> _Grid | None:
     """Multiples of 1, 2 or 5 times a power of ten."""
     if not 0 < most < math.inf:
         return None
-    resolution = _resolution(exact)
-    step = max(round_step(most), resolution)
+    unit = resolution(exact)
+    step = max(round_step(most), unit)
 
     def place(value: Any) -> int:
         return math.floor(Decimal(str(value)) / step)
@@ -226,7 +299,7 @@ def _numeric(exact: Array, kind: pa.DataType, most: float) -> _Grid | None:
         numbers = np.unique([float(point) for point in points])
         if numbers[0] > exact[0] or numbers[-1] <= exact[-1]:
             return None  # the step is lost among numbers of this size
-    return _Grid(exact, numbers, float(step), resolution, kind, f"{float(step):g}")
+    return _Grid(exact, numbers, float(step), unit, kind, f"{float(step):g}")
 
 
 def _places(first: int, last: int, all_places: Callable[[], Iterable[int]]) -> list[int]:
@@ -260,7 +333,7 @@ def round_step(most: float) -> Decimal:
     return max((unit * m for m in (1, 2, 5) if float(unit * m) <= most), default=unit)
 
 
-def _resolution(exact: Array, share: float = 1.0) -> Decimal:
+def resolution(exact: Array, share: float = 1.0) -> Decimal:
     """The largest power of ten that divides all values, or so many of them.
 
     It is tiny for numbers of full precision.

@@ -39,11 +39,12 @@ def infer(
     values
         Distinct values of the column.
     counts
-        Rows that hold each value; 1 each by default.
+        Rows that hold each value. Without them each value counts once, and all multiples of a
+        width are ends.
     categorical
         Whether numbers are codes, whose neighbours have nothing in common.
     k
-        From how many rows on a value may be the end of an interval, unless it is a round number.
+        From how many rows on a value may be the end of an interval.
 
     Returns
     -------
@@ -112,7 +113,7 @@ def _number(name: str, values: pa.Array, counts: Any, k: int) -> tuple[Hierarchy
     if not even:
         tree = equal_frequency(values, counts, groups=16, k=k, name=name)
         return tree, "unevenly spread numbers: intervals of about equally many rows"
-    tree = intervals(values, width=width, name=name)
+    tree = intervals(values, width=width, counts=counts, k=k, name=name)
     return tree, f"numbers: intervals of {width:g}, each next level twice as wide"
 
 

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sfumato.errors import ParameterError, spell
-from sfumato.hierarchy.ends import FINEST, Ends, round_ends
+from sfumato.hierarchy.ends import FINEST, SITTING, Ends, resolution, round_ends
 from sfumato.hierarchy.hierarchy import Hierarchy
 from sfumato.hierarchy.labels import as_text
 from sfumato.hierarchy.ranges import numbers
@@ -22,6 +22,8 @@ from sfumato.hierarchy.tree import Array
 __all__ = ["equal_frequency", "intervals"]
 
 _MOST_INTERVALS = 1_000_000
+_MANY = 0.25
+"""Share of rare values among the ends from which on all ends move between values."""
 
 
 def intervals(
@@ -31,6 +33,7 @@ def intervals(
     count: int | None = None,
     edges: Sequence[float] | None = None,
     fanout: int = 2,
+    counts: Any = None,
     k: int = 5,
     name: str = "values",
 ) -> Hierarchy:
@@ -46,14 +49,21 @@ def intervals(
         equal width; or the edges between them, with an open interval at either end.
     fanout
         How many intervals become one on the next level.
+    counts
+        With `width`, rows that hold each value: then no interval ends at a value of fewer than `k`
+        rows. Multiples that are such values are left out, and where those are many, all ends lie
+        half a unit below multiples. Without it, all multiples are ends.
     k
-        With `count`, from how many rows on a value may be an end; others end at round numbers.
+        With `count` or `counts`, from how many rows on a value may be an end.
 
     Examples
     --------
     >>> ages = intervals(pa.array([17, 23, 38]), width=5)
     >>> [level.to_pylist() for level in ages.levels()][1:3]
     [['[15, 20)', '[20, 25)', '[35, 40)'], ['[10, 20)', '[20, 30)', '[30, 40)']]
+    >>> known = intervals(pa.array([17, 20, 38]), width=5, counts=[9, 1, 9])
+    >>> known.levels()[1].to_pylist()
+    ['[15, 25)', '[15, 25)', '[35, 40)']
     """
     if sum(given is not None for given in (width, count, edges)) != 1:
         raise ParameterError(
@@ -72,7 +82,11 @@ def intervals(
             "the numbers are too far apart", where=f"column `{name}`", remedy="Give the edges."
         )
     elif width is not None:
-        levels = _aligned(points, float(width), fanout, values.type, name)
+        rare = np.zeros(0)
+        if counts is not None:
+            rows = np.asarray(counts)[np.asarray(values.is_valid())]
+            rare = points[(rows > 0) & (rows < k)]
+        levels = _aligned(points, float(width), fanout, values.type, name, rare)
     else:
         assert count is not None
         levels = _equal_width(values.drop_null(), points, count, fanout, k)
@@ -139,7 +153,7 @@ def _balanced(weight: Array, groups: int) -> Array:
     """First values of intervals of about equal weight, at most `groups` of them."""
     heavy = weight > weight.sum() / groups
     left = groups - 2 * int(heavy.sum())  # each of them, and the interval it cuts in two
-    if left < 1 or heavy.all():
+    if left < 1 or not weight[~heavy].any():
         heavy[:], left = False, groups
     light = np.where(heavy, 0.0, weight)
     middle = np.cumsum(light) - light / 2
@@ -149,32 +163,38 @@ def _balanced(weight: Array, groups: int) -> Array:
 
 
 def _aligned(
-    points: Array, width: float, fanout: int, kind: pa.DataType, name: str
+    points: Array, width: float, fanout: int, kind: pa.DataType, name: str, rare: Array
 ) -> list[pa.Array]:
-    """Intervals between multiples of a width, then of `fanout` times that width, …"""
+    """Intervals between multiples of a width, then of `fanout` times that width, …
+
+    None ends at a rare value; what is no end of one level is none of the next either.
+    """
     if not (width > 0 and np.isfinite(width)):
         raise ParameterError(
             f"a width of {width:g} is not possible", remedy="Give a number larger than zero."
         )
     finite = points[np.isfinite(points)]
-    lowest, highest = float(finite.min()), float(finite.max())
+    lower = 0.0
     levels: list[pa.Array] = []
     while True:
-        first, last = np.floor(lowest / width), np.floor(highest / width) + 2
+        if not levels and len(rare):
+            lower = _lowering(finite, width, rare)
+        lowest, highest = float(finite.min()) + lower, float(finite.max()) + lower
+        first, last = np.floor(lowest / width) - 1, np.floor(highest / width) + 2
         if last - first > _MOST_INTERVALS:
             raise ParameterError(
                 f"a width of {width:g} makes {last - first:.3g} intervals",
                 where=f"column `{name}`",
                 remedy="Give a larger width.",
             )
-        # Rounding to 15 digits makes 3 * 0.1 the number people write.
-        cuts = np.array([float(f"{i * width:.15g}") for i in np.arange(first, last + 1)])
+        cuts = _multiples(first, last, width, lower)
         if (np.diff(cuts) <= 0).any():
             raise ParameterError(
                 f"a width of {width:g} is lost among numbers of this size",
                 where=f"column `{name}`",
                 remedy="Give a larger width.",
             )
+        cuts = cuts[~np.isin(cuts, rare)]
         used = np.unique(np.searchsorted(cuts, finite, "right"))
         if len(used) == 1:
             return levels
@@ -182,6 +202,25 @@ def _aligned(
         if len(used) == 2 and lowest < 0 <= highest and -lowest <= width and highest < width:
             return levels  # the intervals on either side of zero never become one
         width *= fanout
+
+
+def _multiples(first: float, last: float, width: float, lower: float) -> Array:
+    """Multiples of a width, or numbers so far below them."""
+    # Rounding to 15 digits makes 3 * 0.1 the number people write.
+    return np.array([float(f"{i * width - lower:.15g}") for i in np.arange(first, last + 1)])
+
+
+def _lowering(finite: Array, width: float, rare: Array) -> float:
+    """How far below multiples intervals end: not at all, unless many multiples are rare values."""
+    first, last = np.floor(finite.min() / width), np.floor(finite.max() / width)
+    if last - first > _MOST_INTERVALS:
+        return 0.0
+    if np.isin(_multiples(first, last, width, 0.0), rare).mean() <= _MANY:
+        return 0.0
+    for half in dict.fromkeys(float(resolution(finite, share)) / 2 for share in SITTING):
+        if not np.isin(_multiples(first, last, width, half), rare).any():
+            return half
+    return 0.0
 
 
 def _equal_width(

@@ -545,6 +545,12 @@ def _with_earlier(
         for name in promise.sensitive
         if name not in known
     ]
+    told += [
+        f"`{name}` is {action.partition(', ')[2]} here, and a range in the earlier release: no "
+        "class is in both, so what their classes have in common is not counted"
+        for name, action in plan.column_actions.items()
+        if ", shown as" in action and any(name in names for one in about for names in one.qi)
+    ]
     linked = [
         name
         for name, action in plan.column_actions.items()

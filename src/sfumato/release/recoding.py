@@ -23,8 +23,11 @@ from sfumato.errors import ParameterError, PromiseError, SourceError
 from sfumato.files import read_text, write_text
 from sfumato.hierarchy import Hierarchy, read_folder
 from sfumato.hierarchy.labels import STAR, as_text
+from sfumato.privacy import DistinctDiversity
+from sfumato.release.anonymity import Anonymity
 from sfumato.release.certificate import Certificate, certificate_path
 from sfumato.release.label_matching import Reading, read_cells
+from sfumato.release.promise import Promise, promise_from_dict
 from sfumato.release.publish import Release
 from sfumato.tables import Table, table
 from sfumato.tables.frames import is_pandas, is_polars, with_columns
@@ -73,6 +76,9 @@ class Recoding:
         The release it was read from.
     trees
         Whether labels are nodes of trees that were given: these are needed to apply it.
+    released, edges
+        Where it was read from a release: its table, and where that cut sensitive numbers into
+        ranges, by column and number of ranges asked. Neither is saved.
 
     Examples
     --------
@@ -92,6 +98,7 @@ class Recoding:
     name: str = "the release"
     trees: bool = False
     released: Table | None = field(default=None, repr=False)
+    edges: Mapping[tuple[str, float], tuple[float, ...]] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, source: Any, qi: Sequence[str] | None = None) -> Recoding:
@@ -109,7 +116,8 @@ class Recoding:
             opened = _table_of(source)
             written = () if source.mapping is None else tuple(source.mapping.written)
             name = source.output or "the release"
-            return _read(opened, source.qi, source.asked, written, os.path.basename(name))
+            found = _read(opened, source.qi, source.asked, written, os.path.basename(name))
+            return replace(found, edges=_edges(source.promises, source.asked))
         if qi is not None:
             opened = table(source)
             opened.require(list(qi))
@@ -126,7 +134,15 @@ class Recoding:
         actions = record.body["column_actions"]
         written = tuple(name for name, action in actions.items() if action == "recoded")
         sets = tuple(tuple(names) for names in record.body["qi"])
-        return _read(opened, sets, record.body["asked"], written, place.name)
+        found = _read(opened, sets, record.body["asked"], written, place.name)
+        promises = [
+            promise_from_dict(
+                Anonymity.kind, {n: v for n, v in told.items() if n not in ("kind", "measured")}
+            )
+            for told in record.body["promises"]
+            if told["kind"] == Anonymity.kind
+        ]
+        return replace(found, edges=_edges(promises, record.body["asked"]))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Recoding:
@@ -277,6 +293,20 @@ class Recoding:
                 f"the groups of {self.name} are labelled by trees, and none are given",
                 remedy="Name the folder of the trees that it was made with.",
             )
+
+
+def _edges(
+    promises: Sequence[Promise], asked: Mapping[str, Any]
+) -> dict[tuple[str, float], tuple[float, ...]]:
+    """Where sensitive numbers were cut into ranges, by column and by how many were asked."""
+    bins = asked.get("sensitive_bins") or {}
+    about = (promise for promise in promises if isinstance(promise, Anonymity))
+    models = (model for promise in about for model in promise.models)
+    return {
+        (model.column, bins[model.column]): model.bins
+        for model in models
+        if isinstance(model, DistinctDiversity) and model.column in bins
+    }
 
 
 def _same(cells: pa.Array, texts: pa.Array) -> pa.Array:

@@ -273,13 +273,16 @@ def pair_tables(
         cells, tree = released[name].combine_chunks(), (hierarchies or {}).get(name)
         if name in marks:
             cells = _starred(cells, released[marks[name]].combine_chunks(), values)
+        numbers = all(column_of("", kind).ordered for kind in (values.type, cells.type))
         try:
-            published[name] = _read(name, values, cells, tree).take(place)
+            if numbers and tree is None:
+                published[name] = _standing(name, values, codes[name], cells, place)
+            else:
+                published[name] = _read(name, values, cells, tree).take(place)
         except HierarchyError:
-            stands = _standing(name, values, codes[name], cells, place)
-            if stands is None:
+            if not numbers:
                 raise
-            published[name] = stands
+            published[name] = _standing(name, values, codes[name], cells, place)
     return View(codes, published)
 
 
@@ -365,15 +368,11 @@ def _read(name: str, values: pa.Array, cells: pa.Array, tree: Hierarchy | None) 
 
 def _standing(
     name: str, values: pa.Array, codes: Array, cells: pa.Array, place: Array
-) -> Published | None:
-    """Numbers that stand for the numbers of their rows: each covers what those rows span."""
-    if not all(column_of("", kind).ordered for kind in (values.type, cells.type)):
-        return None
-    numbered = np.asarray(cells.dictionary_encode(null_encoding="encode").indices)
-    groups = np.where(place >= 0, numbered[place], -1)
-    ranges = Ranges(values, name)
-    number = int(numbered.max(initial=-1)) + 1
-    return ranges.published(*ranges.spans(codes, groups, number)).take(groups)
+) -> Published:
+    """Numbers that stand for those of their rows; one that was kept stands for itself."""
+    distinct = cells.dictionary_encode(null_encoding="encode")
+    groups = np.where(place >= 0, np.asarray(distinct.indices)[place], -1)
+    return Ranges(values, name).standing(codes, groups, distinct.dictionary).take(groups)
 
 
 def _places(original: pa.Table, released: pa.Table, key: str | None) -> Array:

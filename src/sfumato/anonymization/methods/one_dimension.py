@@ -14,6 +14,7 @@ import numpy.typing as npt
 from sfumato.anonymization.problem import Problem, Solution
 from sfumato.errors import ParameterError, spell
 from sfumato.hierarchy import EncodedHierarchy, Ranges
+from sfumato.hierarchy.ranges import published_ranges
 from sfumato.kernels.sorted_groups import SortedGroups, check_k, optimal_groups, quantile_groups
 
 __all__ = ["solve_optimal", "solve_quantiles"]
@@ -110,7 +111,8 @@ def _on_the_line(problem: Problem, name: str, line: Ranges, grouping: Grouping) 
     low = np.append(made.first_value, others)
     high = np.append(made.last_value, others)
     kept = np.where(by_rank[others] >= k, len(made.cuts) + np.arange(len(others)), -1)
-    published = line.published(low, high)
+    sizes = np.append(made.sizes, by_rank[others])
+    published = published_ranges({name: (line, low, high)}, sizes)[name]
     details = {"rank_difference": made.rank_difference, "groups": len(made.cuts)}
     if not made.splits_values:
         group_of_rank = np.append(made.group_of_value, kept)
