@@ -397,6 +397,7 @@ def risk_of_persons(
     who: Array,
     in_population: Array | None = None,
     *,
+    sizes: Array | None = None,
     qi: Sequence[str] = (),
     rows: int = 0,
     threshold: float = DEFAULT_THRESHOLD,
@@ -410,6 +411,8 @@ def risk_of_persons(
         Pairs of a class and a person who is in it, both numbered from 0, in any order and number.
     in_population
         Size of each class in the population.
+    sizes
+        Persons of each class, where they were counted already.
     rows
         Rows of the table.
     """
@@ -419,8 +422,9 @@ def risk_of_persons(
         (int(classes.max()) + 1 if len(classes) else 0),
         (int(who.max()) + 1 if len(who) else 0),
     )
-    pairs = classes.astype(np.uint32), who.astype(np.uint32)
-    sizes = group_distinct(pairs[0], number, pairs[1], max(persons, 1))
+    if sizes is None:
+        pairs = classes.astype(np.uint32), who.astype(np.uint32)
+        sizes = group_distinct(pairs[0], number, pairs[1], max(persons, 1))
     outside = sizes if in_population is None else np.maximum(in_population, sizes)
     plain = risk_of_classes(
         sizes[sizes > 0], outside[sizes > 0], qi=qi, threshold=threshold, basis=basis

@@ -15,6 +15,7 @@ import pytest
 import sfumato as sf
 from sfumato.anonymization.registry import METHODS
 from sfumato.errors import ColumnError, ParameterError, PromiseError, SfumatoError
+from sfumato.utility import compare
 
 QI = ("age", "town")
 COUNTING = [name for name in METHODS if name not in ("quantiles", "optimal-1d")]
@@ -227,13 +228,104 @@ def test_a_witness_of_other_rows_is_noticed(monkeypatch: pytest.MonkeyPatch) -> 
         promise.check(table.exclude(["patient"]))
 
 
-def test_the_order_of_rows_is_spoken_of_where_persons_have_several() -> None:
-    stays = pa.table({"who": ["a", "a", "b", "b"], "age": [30, 30, 31, 31]})
-    told = sf.anonymize(stays, qi=["age"], k=2, person="who").warnings
-    assert any("rows keep their order" in one for one in told)
-    single = stays.set_column(0, "who", pa.array(list("abcd")))
-    told = sf.anonymize(single, qi=["age"], k=2, person="who").warnings
-    assert not any("rows keep their order" in one for one in told)
+def visits(folder: Path, order: list[int], name: str = "visits.csv") -> Path:
+    """A text file of forty persons' rows, in some order; cells are not written all alike."""
+    doses = ("7", "7.0", "07.5", "")
+    lines = [
+        f"P{row % 40:02},{20 + row % 40 % 7},{'AB'[row % 3 // 2]},{doses[row % 4]}"
+        for row in range(160)
+    ]
+    place = folder / name
+    place.write_text("\n".join(["patient,age,town,dose", *(lines[row] for row in order)]) + "\n")
+    return place
+
+
+@pytest.mark.parametrize("engine", ["memory", "duckdb"])
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_the_order_of_rows_tells_nothing(engine: Any, ending: str, tmp_path: Path) -> None:
+    """Whatever the order of the input is, the release is the same; also when rows are left out."""
+    asked: dict[str, Any] = {"qi": QI, "k": 3, "person": "patient"}
+    orders = [list(range(160)), list(range(160))[::-1]]
+    orders += [np.random.default_rng(seed).permutation(160).tolist() for seed in range(2)]
+    made = []
+    for at, order in enumerate(orders):
+        source = sf.table(visits(tmp_path, order, f"{at}.csv"), engine=engine)
+        output = tmp_path / f"released {at}.{ending}"
+        release = sf.anonymize(source, output=output, **asked)
+        assert release.details["persons"]["sorted"]
+        assert release.certificate is not None
+        assert release.certificate.body["output"]["sorted"] == "by cells"
+        made.append(output.read_bytes())
+    assert len(set(made)) == 1
+    if ending == "csv":
+        lines = made[0].decode().splitlines()[1:]
+        cells = [[cell or chr(0x10FFFF) for cell in line.rsplit(",", 2)] for line in lines]
+        assert cells == sorted(cells)
+        assert {cell for _, _, cell in cells} == {"7", "7.0", "07.5", chr(0x10FFFF)}
+
+
+def test_duckdb_sorts_as_memory_does(tmp_path: Path) -> None:
+    source, made = visits(tmp_path, list(range(160))), []
+    for engine in ("memory", "duckdb"):
+        for ending in ("csv", "parquet"):
+            output = tmp_path / f"{engine}.{ending}"
+            opened = sf.table(source, engine=engine)  # type: ignore[arg-type]
+            sf.anonymize(opened, qi=QI, k=3, person="patient", output=output)
+            made.append(sf.table(output).to_arrow())
+    assert made[0].equals(made[2])
+    assert made[1].equals(made[3])
+
+
+def test_rows_that_stay_are_sorted_where_others_are_left_out() -> None:
+    table = admissions(4, persons=20, rows=120)
+    release = sf.anonymize(
+        table, qi=QI, k=4, person="patient", method="full-domain", suppression_limit=0.2
+    )
+    assert release.suppressed_rows
+    rows = [tuple(row.values()) for row in release]
+    assert rows == sorted(rows)
+    assert all(len({who for who, _ in some}) >= 4 for some in histories(table, release).values())
+
+
+def test_rows_of_single_persons_keep_their_order(tmp_path: Path) -> None:
+    table = admissions(1).set_column(0, "patient", pa.array([f"P{at}" for at in range(40)]))
+    release = sf.anonymize(table, qi=QI, k=2, person="patient", output=tmp_path / "one.csv")
+    assert release.to_arrow()["row"].to_pylist() == table["row"].to_pylist()
+    assert not release.details["persons"]["sorted"]
+    assert release.certificate is not None
+    assert "sorted" not in release.certificate.body["output"]
+
+
+def test_a_sorted_frame_gets_a_new_index_and_keeps_its_types() -> None:
+    import pandas as pd
+
+    table = admissions(2, rows=60).drop_columns(["row"])
+    frame = table.to_pandas().set_index(pd.Index(range(100, 160)))
+    frame["ill"] = frame["ill"].astype("category")
+    made = sf.anonymize(frame, qi=QI, k=2, person="patient").to_pandas()
+    assert made.index.tolist() == list(range(60))
+    assert made["ill"].dtype == frame["ill"].dtype
+    assert sorted(made["ill"]) == sorted(frame["ill"])
+    plain = sf.anonymize(table, qi=QI, k=2, person="patient").to_arrow()
+    assert made["ill"].tolist() == plain["ill"].to_pylist()
+
+
+def test_what_sorted_rows_were_is_not_guessed(tmp_path: Path) -> None:
+    table, output = admissions(1), tmp_path / "released.parquet"
+    release = sf.anonymize(table, qi=QI, k=3, person="patient", output=output)
+    with pytest.raises(ParameterError, match="sorted by their cells"):
+        compare(output, table)
+    found = compare(output, table, row_key="row")
+    assert found.certainty_penalty == pytest.approx(release.utility["ncp"])
+
+
+def test_masked_rows_of_persons_are_sorted() -> None:
+    table = pa.table(
+        {"who": list("aabbccdd"), "age": [3, 3, 1, 1, 3, 3, 1, 1], "sex": list("fmfmfmfm")}
+    )
+    rows = sf.mask(table, measure="separation", beta=0.9, person="who").to_arrow()
+    assert rows["age"].to_pylist() == [1, 1, 1, 1, 3, 3, 3, 3]
+    assert rows["sex"].to_pylist() == list("ffmmffmm")
 
 
 def stays(**more: list[Any]) -> pa.Table:
@@ -306,11 +398,22 @@ def test_an_index_of_persons_does_not_come_back(drop: bool) -> None:
 def test_equal_pseudonyms_of_two_columns_are_spoken_of(tmp_path: Path) -> None:
     table = pa.table({"patient": [1, 2, 3, 4], "doctor": ["3", "4", "5", "5"], "age": [1, 1, 2, 2]})
     asked: dict[str, Any] = {"qi": ["age"], "k": 2, "key_file": secret(tmp_path)}
-    told = sf.anonymize(table, **asked, pseudonyms=["patient", "doctor"]).warnings
-    assert any("2 values of `patient` are values of `doctor`, too" in one for one in told)
-    assert not any(
-        "too, and have" in one
-        for one in sf.anonymize(
-            table, **asked, pseudonyms=["patient"], identifiers=["doctor"]
-        ).warnings
-    )
+    release = sf.anonymize(table, **asked, pseudonyms=["patient", "doctor"])
+    assert any("2 values of `patient` are values of `doctor`, too" in w for w in release.warnings)
+    rows = release.to_arrow()
+    assert rows["patient"][2] == rows["doctor"][0]
+    alone = sf.anonymize(table, **asked, pseudonyms=["patient"], identifiers=["doctor"])
+    assert not any("too, and have" in one for one in alone.warnings)
+
+
+def test_pseudonyms_of_different_things_differ(tmp_path: Path) -> None:
+    table = pa.table({"patient": [1, 2, 3, 4], "doctor": ["3", "4", "5", "5"], "age": [1, 1, 2, 2]})
+    asked: dict[str, Any] = {"qi": ["age"], "k": 2, "key_file": secret(tmp_path)}
+    actions = {"doctor": {"pseudonym": "doctors"}}
+    release = sf.anonymize(table, **asked, pseudonyms=["patient"], columns=actions)
+    rows = release.to_arrow()
+    assert not {*rows["patient"].to_pylist()} & {*rows["doctor"].to_pylist()}
+    assert rows["doctor"][2] == rows["doctor"][3]
+    assert not any("too, and have" in one for one in release.warnings)
+    with pytest.raises(ParameterError, match="say what the values are"):
+        sf.anonymize(table, **asked, columns={"doctor": {"pseudonym": " "}})

@@ -56,9 +56,12 @@ def test_every_class_holds_five_persons(opened: Opener, destination: str, method
     postgres = source.engine.kind == "postgres"
     place = f"{source.name.partition('#')[0]}#{destination}" if postgres else destination
     with sf.table(place) as released:
-        for row in released:
+        rows = list(released)
+        for row in rows:
             classes[tuple(row[name] for name in QI)].add(owner[row["cost"]])
     assert release.k == min(map(len, classes.values())) >= 5
+    cells = [[(cell is None, cell or 0) for cell in row.values()] for row in rows]
+    assert cells == sorted(cells), "their own order could tell whose they are"
 
 
 def test_class_sizes_in_persons_are_the_same_everywhere(opened: Opener) -> None:

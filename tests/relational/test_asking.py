@@ -126,7 +126,7 @@ def test_the_order_of_rows_tells_nothing_where_they_cannot_be_linked(tmp_path: P
         ({"linkable": False}, "must then be said"),
         ({"sensitive": ["visits.ward"]}, "`sensitive` is not understood"),
         ({"method": "lattice"}, "`method` is not understood"),
-        ({"shift_dates": True}, "`shift_dates` is not understood"),
+        ({"missing": "wildcard"}, "`missing` is not understood"),
         ({"qi": []}, "one set of quasi-identifiers"),
         ({"qi": [["patients.sex"], ["visits.ward"]]}, "one set of quasi-identifiers"),
         ({"exclude": ["nothing"]}, "no table `nothing`"),
@@ -456,3 +456,118 @@ def test_columns_of_other_persons_stop_a_release(key: Path) -> None:
     with pytest.raises(ColumnError, match=r"`patients\.mother` would be .* of `patients\.id`"):
         ask(described, key, **asked)
     assert ask(described, key, **asked, identifiers=["patients.mother"]).verified
+
+
+def test_cells_that_stay_are_written_as_they_stand(tmp_path: Path) -> None:
+    """A number of a column with fractions keeps its digits; nobody's rows are not among them."""
+    house = tmp_path / "house"
+    house.mkdir()
+    (house / "patients.csv").write_text("id,sex\n" + "".join(f"P{n},F\n" for n in range(6)))
+    lines = [f"P{n % 6},A,{('5', '5.50', '05')[n % 3]}\n" for n in range(12)]
+    (house / "visits.csv").write_text("patient_id,ward,dose\n" + "".join(["P9,A,7\n", *lines]))
+    release = sf.relational.anonymize(
+        {
+            "person": "patients.id",
+            "tables": {
+                name: {"source": str(house / f"{name}.csv")} for name in ("patients", "visits")
+            },
+        },
+        qi=["patients.sex", "visits.ward"],
+        k=3,
+        output=tmp_path / "released",
+        format="csv",
+    )
+    rows = rows_of(tmp_path / "released" / "visits.csv")
+    assert [row["dose"] for row in rows] == ["05"] * 4 + ["5"] * 4 + ["5.50"] * 4
+    told = [finding.say for finding in release.findings] + list(release.warnings)
+    assert not any("`patients.id`" in one and "left out" in one for one in told)
+    assert not any("patients.id" in one for one in told if one.startswith("visits: without"))
+
+
+def test_keys_of_look_up_tables_that_are_one_persons_are_counted(key: Path) -> None:
+    """Stays lead to nobody, and each is one patient's: two drugs of one stay can be seen."""
+    described = {
+        "person": "patients.id",
+        "tables": {
+            "patients": {"source": pa.table({"id": [f"p{n}" for n in range(4)]}), "key": "id"},
+            "stays": {
+                "source": pa.table({"id": [f"s{n}" for n in range(8)], "ward": ["a"] * 8}),
+                "key": "id",
+                "publish": True,
+            },
+            "drugs": {
+                "source": pa.table(
+                    {
+                        "patient_id": [f"p{n // 2}" for n in range(8)],
+                        "stay_id": ["s0", "s0", "s2", "s2", "s4", "s5", "s6", "s7"],
+                        "drug": ["x"] * 8,
+                    }
+                ),
+                "references": {"patient_id": "patients.id", "stay_id": "stays.id"},
+            },
+        },
+    }
+    release = ask(described, key, qi=["drugs.drug"], k=3, m=2)
+    assert release.k is not None
+    assert release.k >= 3
+    assert release.events_kept <= 6, "two persons had both drugs in one stay, two in two"
+    assert not any("drugs.stay_id" in one for one in release.warnings)
+
+
+@pytest.mark.parametrize("linkable", [True, False])
+def test_dates_of_a_person_move_alike_in_all_tables(
+    linkable: bool, key: Path, tmp_path: Path
+) -> None:
+    import datetime as dt
+
+    day = dt.date(2024, 5, 1)
+    persons = [f"P{n}" for n in range(8)]
+    whose = [n % 8 for n in range(24)]
+    described = {
+        "person": "patients.id",
+        "tables": {
+            "patients": {"source": pa.table({"id": persons, "sex": ["F"] * 8, "born": [day] * 8})},
+            "visits": {
+                "source": pa.table(
+                    {
+                        "patient_id": [persons[n] for n in whose],
+                        "ward": ["A"] * 24,
+                        "day": [day + dt.timedelta(days=n // 8) for n in range(24)],
+                        "owner": [f"of {n}" for n in whose],
+                    }
+                )
+            },
+        },
+    }
+    more: dict[str, Any] = {"shift_dates": True, "shift_days": 30, "output": tmp_path / "out"}
+    more |= {"rows_are_people": True, "qi": ["patients.sex", "visits.ward"], "k": 2}
+    if not linkable:
+        more |= {"linkable": None, "m": None}
+    release = ask(described, key, **more)
+    assert any("the same in all tables" in one for one in release.warnings)
+    visits = sf.table(tmp_path / "out" / "visits.parquet").to_arrow().to_pylist()
+    moved = defaultdict(set)
+    for row in visits:
+        moved[row["owner"]].add((row["day"] - day).days)
+    assert all(len(days) == 3 and max(days) - min(days) == 2 for days in moved.values())
+    by_person = {min(days) for days in moved.values()}
+    assert len(by_person) > 1
+    assert all(abs(one) <= 30 for one in by_person)
+    born = sf.table(tmp_path / "out" / "patients.parquet").to_arrow()["born"].to_pylist()
+    assert {(one - day).days for one in born} == by_person
+    single = pa.table({"id": persons, "sex": ["F"] * 8, "day": [day] * 8})
+    alone = sf.anonymize(
+        single, qi=["sex"], k=2, person="id", shift_dates=True, shift_days=30, key_file=key
+    )
+    assert {(one - day).days for one in alone.to_arrow()["day"].to_pylist()} == by_person
+
+
+def test_moving_dates_needs_a_key_dates_and_days(key: Path, house: Path) -> None:
+    with pytest.raises(ParameterError, match="secret key"):
+        sf.relational.anonymize(house, qi=QI, k=3, shift_dates=True)
+    with pytest.raises(ColumnError, match="no column that is released holds dates"):
+        ask(house, key, shift_dates=True)
+    with pytest.raises(ParameterError, match="no dates are moved"):
+        ask(house, key, shift_days=10)
+    with pytest.raises(ParameterError, match="fewer than one day"):
+        ask(house, key, shift_dates=True, shift_days=0)

@@ -55,13 +55,19 @@ def check_actions(table: Table, columns: Mapping[str, Mapping[str, Any]]) -> Non
                     where=where,
                     remedy=did_you_mean(action, ACTIONS),
                 )
-        for action in ("drop", "pseudonym"):
-            if not isinstance(actions.get(action, False), bool):
-                raise ParameterError(
-                    f"`{action}` must be true or false",
-                    where=where,
-                    remedy=f"Write {action} = true, without quotes.",
-                )
+        if not isinstance(actions.get("drop", False), bool):
+            raise ParameterError(
+                "`drop` must be true or false",
+                where=where,
+                remedy="Write drop = true, without quotes.",
+            )
+        meaning = actions.get("pseudonym", False)
+        if not isinstance(meaning, bool) and not (isinstance(meaning, str) and meaning.strip()):
+            raise ParameterError(
+                "`pseudonym` must be true or false, or say what the values are",
+                where=where,
+                remedy='Write pseudonym = true, or e.g. pseudonym = "doctors".',
+            )
         final = [action for action in ("drop", "pseudonym") if actions.get(action)]
         if final and len([action for action in actions if actions[action]]) > 1:
             raise ParameterError(

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.anonymization.persons import group_persons, numbered
+from sfumato.anonymization.persons import numbered, persons_in_classes
 from sfumato.anonymization.problem import Solution, piece_view
 from sfumato.anonymization.several_sets import largest_sets
 from sfumato.anonymization.workload import QueryLog
@@ -157,20 +157,30 @@ def _query_errors(parts: Sequence[Solution], workload: QueryLog) -> dict[str, An
     }
 
 
-def risks(parts: Sequence[Solution]) -> tuple[Risk, ...]:
-    """For each set of quasi-identifiers the risk before, with the risk after in it."""
-    return tuple(
-        replace(_risk_before(part, names), after=_risk_after(part, names))
-        for part in parts
-        for names in part.problem.sets
-    )
+def risks(
+    parts: Sequence[Solution], first: tuple[Array, Array, Array] | None = None
+) -> tuple[Risk, ...]:
+    """For each set of quasi-identifiers the risk before, with the risk after in it.
+
+    `first` are the persons in the classes of the first set, where they were counted already.
+    """
+    found: list[Risk] = []
+    for part in parts:
+        for names in part.problem.sets:
+            counted = None if found else first
+            after = _risk_after(part, names, counted)
+            found.append(replace(_risk_before(part, names), after=after))
+    return tuple(found)
 
 
 def _risk_before(part: Solution, names: tuple[str, ...]) -> Risk:
     histories, person = part.problem.histories, part.problem.person
     if histories is not None and person is not None:
         ids, _ = numbered(histories.select(names))
-        return risk_of_persons(ids, histories.column(person), qi=names, rows=histories.rows)
+        # Combinations of these columns and the person are listed once, so that no pair comes twice.
+        sizes = np.bincount(ids) if {*names, person} == {*histories.columns} else None
+        who, rows = histories.column(person), histories.rows
+        return risk_of_persons(ids, who, sizes=sizes, qi=names, rows=rows)
     return risk_of_classes(_sizes_before(part, names), qi=names)
 
 
@@ -186,10 +196,12 @@ def _sizes_before(part: Solution, names: tuple[str, ...]) -> Array:
     return np.bincount(ids, weights=entries.counts, minlength=number).astype(np.int64)
 
 
-def _risk_after(part: Solution, names: tuple[str, ...]) -> Risk:
+def _risk_after(
+    part: Solution, names: tuple[str, ...], counted: tuple[Array, Array, Array] | None
+) -> Risk:
     if part.problem.person is not None:
-        pairs = group_persons(part.problem, part, names)
-        return risk_of_persons(*pairs, qi=names, rows=int(part.sizes.sum()))
+        classes, who, sizes = counted or persons_in_classes(part, names)
+        return risk_of_persons(classes, who, sizes=sizes, qi=names, rows=int(part.sizes.sum()))
     return risk_of_classes(part.view_of(names).class_sizes, qi=names)
 
 

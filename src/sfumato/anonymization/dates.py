@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from sfumato.tables import Table
 
-__all__ = ["date_columns", "days_of", "shift_step", "shifted", "unmoved"]
+__all__ = ["date_columns", "days_of", "moved", "shift_step", "shifted", "unmoved"]
 
 _PURPOSE = b"sfumato: days by which the dates of a person are moved\0"
 
@@ -81,7 +81,7 @@ def days_of(persons: pa.Array, key: bytes, most: int) -> npt.NDArray[np.int64]:
     return np.array(made, dtype=np.int64) - most
 
 
-def _moved(values: pa.Array, days: npt.NDArray[np.int64], name: str) -> pa.Array:
+def moved(values: pa.Array, days: npt.NDArray[np.int64], name: str) -> pa.Array:
     """Dates or times, each moved by its own number of days; null stays null."""
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -117,7 +117,7 @@ def shifted(
     for at, name in enumerate(codes.columns):
         if name in columns:
             cells = values[at].take(_indices(arrays[at]))
-            values[at], numbers = ranked(_moved(cells, by_entry, name))
+            values[at], numbers = ranked(moved(cells, by_entry, name))
             arrays[at] = numbers.astype(smallest_dtype(len(values[at])))
     return replace(codes, arrays=tuple(arrays), values=tuple(values))
 

@@ -318,7 +318,7 @@ class PartSolver:
         steps = [step_of(solution, request) for solution in solutions]
         written = {name for step in steps for name in step.cells}
         if request.key is not None:
-            steps += [pseudonym_step(table, name, request.key) for name in request.replaced]
+            steps += [pseudonym_step(table, n, request.key_of(n)) for n in request.replaced]
         cells, keep = engine.recoded(Recoding(tuple(steps)))
         for name in self.whole.changed:
             if name not in written:

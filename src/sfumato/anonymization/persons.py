@@ -36,7 +36,14 @@ from sfumato.privacy import Model, Rules, SensitiveColumn, compile_rules, with_p
 from sfumato.tables import Table
 from sfumato.tables.open import table
 
-__all__ = ["Persons", "group_persons", "numbered", "refuse_named", "without_names"]
+__all__ = [
+    "Persons",
+    "group_persons",
+    "numbered",
+    "persons_in_classes",
+    "refuse_named",
+    "without_names",
+]
 
 Array = npt.NDArray[Any]
 
@@ -127,22 +134,26 @@ class Persons:
         """How many persons there are."""
         return int(self.persons.max()) + 1 if len(self.persons) else 0
 
-    def holders(self, column: str) -> Array:
-        """How many persons hold each value of a column."""
-        from sfumato.kernels import group_distinct
+    def holders(self, columns: Sequence[str]) -> dict[str, Array]:
+        """By column how many persons hold each of its values."""
+        from sfumato.kernels import group_rows, held_by
 
-        codes, run = self.entries.column(column), self.entries.arrays[-1]
-        if self.single:
-            who = run
-        else:
+        run = self.entries.arrays[-1]
+        entries, who = np.arange(len(run), dtype=np.uint32), run
+        if not self.single:
             length = np.diff(self.runs)[run]
-            codes = np.repeat(codes, length)
-            who = self.persons
+            entries, who = np.repeat(entries, length), self.persons
             if len(run) != len(self.runs) - 1 or (run != np.arange(len(run))).any():
                 begins = self.runs[run] - (np.cumsum(length) - length)
                 who = self.persons[np.repeat(begins, length) + np.arange(length.sum())]
-        size = len(self.entries.values_of(column))
-        return np.asarray(group_distinct(codes, size, who, max(self.number, 1)))
+        order, starts = group_rows(who, max(self.number, 1))
+        entries = entries[order]  # all columns are looked at person by person
+        return {
+            name: held_by(
+                self.entries.column(name), len(self.entries.values_of(name)), entries, starts
+            )
+            for name in columns
+        }
 
     @property
     def single(self) -> bool:
@@ -274,6 +285,16 @@ def group_persons(
     return of[of >= 0], person[of >= 0]
 
 
+def persons_in_classes(solution: Solution, names: Sequence[str]) -> tuple[Array, Array, Array]:
+    """Classes of a set and the persons in them, as pairs, and how many each class holds."""
+    from sfumato.kernels import group_distinct
+
+    classes, who = group_persons(solution.problem, solution, names)
+    pairs = classes.astype(np.uint32), who.astype(np.uint32)
+    number, persons = int(classes.max(initial=-1)) + 1, int(who.max(initial=0)) + 1
+    return *pairs, np.asarray(group_distinct(pairs[0], number, pairs[1], persons))
+
+
 def refuse_named(opened: Table, request: Request, budget: Budget | None = None) -> tuple[str, ...]:
     """Refuse to publish columns that name persons; what is to be said where that is overridden.
 
@@ -386,35 +407,24 @@ def _beside_person(
 def _shared(opened: Table, request: Request) -> list[str]:
     """That equal values of two columns get equal pseudonyms; cells of remote tables stay there."""
     names = request.replaced
+    meant = {name: request.meaning(name) for name in names}
     if len(names) < 2 or opened.engine.capabilities.remote:
         return []
     held = {n: set(as_text(opened.values(n).values[0].drop_null()).to_pylist()) for n in names}
     return [
         f"{len(held[one] & held[other]):,} values of `{one}` are values of `{other}`, too, and "
         "have the same pseudonym there: if they do not mean the same, whoever knows one knows the "
-        "other; put a different letter before the values of each column, or leave one out"
+        f"other; say what they are ({spell('columns', {other: {'pseudonym': other}})}), or leave "
+        "one out"
         for one, other in combinations(names, 2)
-        if held[one] & held[other]
-    ]
-
-
-def _in_order(opened: Table, person: str, budget: Budget | None) -> list[str]:
-    """That rows keep their order, where it could tell which of them belong together."""
-    sizes = opened.class_sizes([person], budget)
-    if sizes.classes == sizes.rows or not opened.engine.capabilities.ordered:
-        return []
-    return [
-        "rows keep their order: where those of a person stand together, it tells which belong "
-        "together; shuffle the rows before they are released"
+        if meant[one] == meant[other] and held[one] & held[other]
     ]
 
 
 def _uncounted(opened: Table, request: Request, budget: Budget | None) -> list[str]:
     """Warnings about persons with several rows where rows are counted."""
-    if request.rows_are_people:
+    if request.rows_are_people or request.person is not None:
         return []
-    if request.person is not None:
-        return [] if request.linkable else _in_order(opened, request.person, budget)
     said = []
     for name in (*request.dropped, *request.replaced):
         role = meaning_of(name)

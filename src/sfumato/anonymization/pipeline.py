@@ -148,10 +148,10 @@ def prepare(table: Table, request: Request, budget: Budget, whole: Whole | None 
             remedy=f"Ask for k <= {number:,}." if number else "There is nothing to release.",
         )
     require_reachable(request.models, columns, number, counted=counted)
-    held = {
-        name: _rows_of_values(entries, name) if persons is None else whose.holders(name)
-        for name in request.qi_columns
-    }
+    if persons is None:
+        held = {name: _rows_of_values(entries, name) for name in request.qi_columns}
+    else:
+        held = whose.holders(request.qi_columns)
     shapes, reasons = _shapes(request, entries, held, max(rules.k, request.k_map or 0))
     return Problem(
         entries=entries,

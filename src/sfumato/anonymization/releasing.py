@@ -26,7 +26,7 @@ from sfumato.anonymization.numbers_as import (
     coincidences,
     number_columns,
 )
-from sfumato.anonymization.persons import group_persons
+from sfumato.anonymization.persons import group_persons, persons_in_classes
 from sfumato.anonymization.problem import Problem, Shape, Solution
 from sfumato.anonymization.request import Request
 from sfumato.engines.recoding import Cells, Recoding, Step
@@ -57,6 +57,9 @@ __all__ = [
     "step_of",
 ]
 
+Counted = tuple[npt.NDArray[Any], npt.NDArray[Any], npt.NDArray[Any]]
+"""Classes and the persons in them, as pairs, and how many each class holds."""
+
 STAR = "*"
 """How a suppressed cell reads in a text column."""
 
@@ -68,6 +71,9 @@ def release_of(
 
     `named` are warnings about columns that name persons.
     """
+    persons = None
+    if parts[0].problem.person is not None:
+        persons = persons_in_classes(parts[0], parts[0].problem.sets[0])
     steps = [step_of(part, request) for part in parts]
     written = {name for step in steps for name in step.cells}
     parted, qi = as_released(request, written)
@@ -86,13 +92,13 @@ def release_of(
         if name not in written
     ]
     if request.key is not None:
-        steps += [pseudonym_step(table, name, request.key) for name in request.replaced]
+        steps += [pseudonym_step(table, n, request.key_of(n)) for n in request.replaced]
     hidden = [c.name for c in table.engine.schema() if c.name not in table.columns]
     drop = (*request.dropped, *hidden)
     release = Release.planned(
         table,
-        Recoding(tuple(steps), (*drop, *parted)),
-        _foreseen(parts[0]),
+        Recoding(tuple(steps), (*drop, *parted), _sorted(request, parts[0].problem)),
+        _foreseen(parts[0], persons),
         method=request.method,
         asked=request.asked,
         qi=qi,
@@ -107,7 +113,7 @@ def release_of(
         ),
         lower_bound=parts[0].lower_bound if len(parts) == 1 else None,
         utility=utility([as_read(part, request.shows) for part in parts], request.workload),
-        details=_details(parts, request),
+        details=_details(parts, request, persons),
         seed=request.seed,
         stopped_by=next((part.stopped_by for part in parts if part.stopped_by), None),
         earlier=None if request.recoding is None else request.recoding.released,
@@ -208,15 +214,10 @@ def promises_of(
     return tuple(promises)
 
 
-def _foreseen(part: Solution) -> ClassSizes:
+def _foreseen(part: Solution, persons: Counted | None) -> ClassSizes:
     """Class sizes of the first set, from the groups."""
-    from sfumato.kernels import group_distinct
-
-    if part.problem.person is not None:
-        classes, who = group_persons(part.problem, part, part.problem.sets[0])
-        number, persons = int(classes.max(initial=-1)) + 1, int(who.max(initial=0)) + 1
-        ids = classes.astype(np.uint32)
-        return ClassSizes.of_counts(group_distinct(ids, number, who.astype(np.uint32), persons))
+    if persons is not None:
+        return ClassSizes.of_counts(persons[2])
     sizes = part.sizes[part.sizes > 0]
     return ClassSizes.of_counts(
         sizes if len(part.problem.sets) == 1 else part.view_of(part.problem.sets[0]).class_sizes
@@ -245,7 +246,17 @@ def all_actions(
     return {**actions, **dict.fromkeys(request.dropped, "dropped")}
 
 
-def _details(parts: Sequence[Solution], request: Request) -> dict[str, Any]:
+def _sorted(request: Request, problem: Problem) -> bool:
+    """Whether rows leave their order: where persons have several, it could tell whose they are."""
+    histories, person = problem.histories, request.person
+    if histories is None or person is None:
+        return False
+    return len(histories.values_of(person)) < problem.rows
+
+
+def _details(
+    parts: Sequence[Solution], request: Request, persons: Counted | None
+) -> dict[str, Any]:
     """What methods tell beyond the common fields; under `parts` where there are several."""
     details: dict[str, Any] = {}
     if len(parts) == 1:
@@ -258,9 +269,10 @@ def _details(parts: Sequence[Solution], request: Request) -> dict[str, Any]:
     told = rounding(parts, request.shows)
     if told is not None:
         details["round_ends"] = told
-    details["risk"] = risks(parts)
+    details["risk"] = risks(parts, persons)
     if request.person is not None:
-        details["persons"] = _persons_told(parts, request.person)
+        counted = _persons_told(parts, request.person)
+        details["persons"] = {**counted, "sorted": _sorted(request, parts[0].problem)}
     return details
 
 

@@ -531,6 +531,19 @@ class Request:
             return marked
         return tuple(dict.fromkeys((*marked, self.person)))
 
+    def key_of(self, name: str) -> bytes:
+        """The key of the pseudonyms of a column; its own where it is said what the values are."""
+        from sfumato.privacy.pseudonyms import key_of
+
+        assert self.key is not None
+        meaning = self.meaning(name)
+        return self.key if meaning is None else key_of(self.key, meaning)
+
+    def meaning(self, name: str) -> str | None:
+        """What the values of a column of pseudonyms are, if that is said."""
+        said = self.columns.get(name, {}).get("pseudonym")
+        return said if isinstance(said, str) else None
+
     @property
     def known_rows(self) -> int | None:
         """Rows of a person that may be known of a linkable release; None means all of them."""
@@ -765,10 +778,12 @@ class Request:
         lacking = self.missing != "value" and spell("missing", self.missing)
         refused = [*other, *(what for what in (several, limited, odd, lacking) if what)]
         if refused or self.options or self.sensitive:
+            asked = refused[0] if refused else "options of methods or sensitive columns"
             raise ParameterError(
-                "of linkable histories only k and m are promised, not "
-                f"{refused[0] if refused else 'options of methods or sensitive columns'}",
-                remedy="Leave it out, or release rows that cannot be linked.",
+                f"of linkable histories only k and m are promised, not {asked}",
+                remedy="Leave it out; what nobody may learn can be blurred with the rest "
+                f"({spell('qi', [*self.qi_columns, *(self.sensitive or ['diagnosis'])])}). Or "
+                "release rows that cannot be linked: there every model and method counts persons.",
             )
 
     def _check_dates(self) -> None:

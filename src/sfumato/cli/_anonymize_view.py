@@ -41,6 +41,10 @@ def view(release: Release, besides: Mapping[str, str]) -> RenderableType:
     inferred = release.details.get("inferred_hierarchies", {})
     if inferred:
         parts += [Text("Inferred hierarchies", style="bold"), _pairs(inferred), Text()]
+    if release.details.get("persons", {}).get("sorted"):
+        parts.append(
+            Text("Rows are sorted by their cells: their own order could tell whose they are.")
+        )
     parts += [Text(f"! {warning}", style="yellow") for warning in release.warnings]
     if release.stopped_by:
         parts.append(Text(f"! the search was stopped by {release.stopped_by}", style="yellow"))

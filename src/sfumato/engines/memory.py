@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -21,6 +21,7 @@ from sfumato.engines.protocol import (
     KeepsText,
     Source,
     Staged,
+    column_of,
     names_in,
 )
 from sfumato.engines.recoding import Recoding, Step
@@ -216,16 +217,21 @@ class MemoryEngine:
         assert isinstance(recoding, Recoding), "rows in memory are not made part by part"
         schema = output_schema(self.schema(), recoding)
         form = copied(kept_form(self.source, destination, format), schema, recoding.written)
+        text = () if form is None else tuple(form.readers)
+        order = None
+        if recoding.sorted:
+            batches, order = self._sorted(recoding, schema, budget, text)
+        else:
+            batches = self._recoded(recoding, schema, budget, as_text=bool(text))
         return stage_batches(
-            self._recoded(
-                recoding, schema, budget, as_text=form is not None and bool(form.readers)
-            ),
+            batches,
             schema,
             destination,
             format,
             reopen=self._reopened,
             inputs=self.paths,
             form=form,
+            order=order,
         )
 
     def recoded(self, recoding: Recoding) -> tuple[pa.Table, npt.NDArray[np.bool_] | None]:
@@ -280,9 +286,7 @@ class MemoryEngine:
 
         finders = [self._finder(step, budget) for step in recoding.steps]
         # A batch without columns would not know its rows, so one column is always read.
-        untouched = [column.name for column in self.schema() if column.name in schema.names]
-        written = {name for step in recoding.steps for name in step.cells}
-        read = [name for name in untouched if name not in written]
+        read = [name for name in schema.names if name not in recoding.written]
         read = read or [column.name for column in self.schema()[:1]]
         done = 0
         keeps = self.source if as_text and isinstance(self.source, KeepsText) else None
@@ -301,6 +305,67 @@ class MemoryEngine:
             if any((found < 0).any() for found in entries):
                 raise unmatched(self.name)
             yield recoded_batch(batch, recoding, entries, schema)
+
+    def _sorted(
+        self, recoding: Recoding, schema: pa.Schema, budget: Budget | None, text: Container[str]
+    ) -> tuple[Iterator[pa.RecordBatch], npt.NDArray[np.uint32]]:
+        """The output of a recoding in the order of what it shows, and the row each row was.
+
+        Cells of the columns in `text` stay as they stand in the file.
+        """
+        import pyarrow as pa
+
+        from sfumato.engines.encoding import codes_of_table
+        from sfumato.engines.recoding import unmatched
+
+        cells: dict[str, tuple[CodeArray, pa.Array]] = {}
+        kept: npt.NDArray[np.bool_] | None = None
+        for step in recoding.steps:
+            found = self._finder(step, budget)(slice(0, self.row_count()))
+            if (found < 0).any():
+                raise unmatched(self.name)
+            if step.keep is not None:
+                kept = step.keep[found] if kept is None else kept & step.keep[found]
+            for name, made in step.cells.items():
+                ranked = codes_of_table(pa.table({name: made.values}))
+                cells[name] = ranked.arrays[0][made.codes][found], ranked.values[0]
+        read = [name for name in schema.names if name not in cells]
+        codes = self.codes([name for name in read if name not in text], budget)
+        cells |= dict(zip(codes.columns, zip(codes.arrays, codes.values, strict=True), strict=True))
+        cells |= self._texts([name for name in read if name in text])
+        rows = np.arange(self.row_count(), dtype=np.uint32)
+        if kept is not None:
+            rows = rows[kept]
+            cells = {name: (found[kept], values) for name, (found, values) in cells.items()}
+        shown = [cells[name] for name in schema.names]
+        ids, count = kernels.class_ids(
+            tuple(array for array, _ in shown),
+            tuple(max(len(values), 1) for _, values in shown),
+            entries=len(rows),
+            threads=self._threads(budget),
+        )
+        order, _ = kernels.group_rows(ids, count)
+
+        def batches() -> Iterator[pa.RecordBatch]:
+            for start in range(0, len(order), BATCH_ROWS):
+                if budget is not None:
+                    budget.progress("writing", start / len(order))
+                taken = order[start : start + BATCH_ROWS]
+                arrays = [values.take(as_arrow(array[taken])) for array, values in shown]
+                yield pa.RecordBatch.from_arrays(arrays, names=schema.names)
+
+        return batches(), rows[order]
+
+    def _texts(self, names: Sequence[str]) -> dict[str, tuple[CodeArray, pa.Array]]:
+        """Cells as they stand in a text file, as codes."""
+        import pyarrow as pa
+
+        if not names:
+            return {}
+        assert isinstance(self.source, KeepsText)
+        columns = [column_of(name, pa.string()) for name in names]
+        arrays, values, _ = encode_batches(self.source.texts(names), columns, where=self.name)
+        return dict(zip(names, zip(arrays, values, strict=True), strict=True))
 
     def _finder(
         self, step: Step, budget: Budget | None

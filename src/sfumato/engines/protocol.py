@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import duckdb
+    import numpy as np
+    import numpy.typing as npt
     import pyarrow as pa
 
     from sfumato.budget import Budget
@@ -148,6 +150,8 @@ class Staged(Protocol):
     destination: str
     formulas: int | None
     """Cells of a text file that a spreadsheet would run; None where it is no text file."""
+    order: npt.NDArray[np.uint32] | None
+    """Which row of the source each row was, where that is known and rows were moved."""
 
     def engine(self) -> Engine:
         """Reads back what was written."""

@@ -82,11 +82,13 @@ class Recoding:
 
     Steps look at the original values, never at each other's results; a column is written by at most
     one step; a row is kept if every step keeps it. Columns in `drop` do not appear in the output,
-    and all others appear in their original order.
+    and all others appear in their original order. So do rows, unless they are `sorted` by what they
+    show, one column after the other: then their order tells nothing that their cells do not.
     """
 
     steps: tuple[Step, ...] = ()
     drop: tuple[str, ...] = ()
+    sorted: bool = False
 
     @property
     def written(self) -> dict[str, pa.DataType]:

@@ -134,6 +134,15 @@ class Spark:
                 raise
             raise self._refused(_java_class(error)) from error
 
+    def writes_here(self) -> bool:
+        """Whether a path without a scheme is a file of this machine; remote sessions do not say."""
+        if self._connect:
+            return False
+        session: Any = self.spark
+        with self.guarded():
+            system = session._jsc.hadoopConfiguration().get("fs.defaultFS")
+        return str(system).startswith("file:")
+
     def tags(self) -> tuple[Callable[[str], Any], Callable[[str], Any], Callable[[str], Any]]:
         """How to tag jobs, untag them, and stop those with a tag."""
         if self._connect:

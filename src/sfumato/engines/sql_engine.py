@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import uuid
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Container, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol
@@ -291,10 +291,13 @@ class SQLEngine:
             return self._stage_parts(recoding, schema, destination, format, budget)
         if self.capabilities.ordered:
             form = copied(kept_form(self.source, destination, format), schema, recoding.written)
+            as_text = form is not None and bool(form.readers)
+            batches = self._recoded_in_order(recoding, schema, budget, as_text=as_text)
+            if recoding.sorted:
+                text = recoding.written if as_text else schema.names
+                batches = self._sorted(batches, schema, text, budget)
             return stage_batches(
-                self._recoded_in_order(
-                    recoding, schema, budget, as_text=form is not None and bool(form.readers)
-                ),
+                batches,
                 schema,
                 destination,
                 format,
@@ -378,11 +381,14 @@ class SQLEngine:
                 found = session.execute(sql.entries(rows, mappings), figures)
                 if any(column[0].as_py() != total for column in found.columns):
                     raise unmatched(self.name)
-            yield session, sql.recoded(rows, mappings, recoding.drop)
+            schema = output_schema(self.schema(), recoding)
+            kinds = {field.name: column_of(field.name, field.type).kind for field in schema}
+            sort = kinds if recoding.sorted else None
+            yield session, sql.recoded(rows, mappings, recoding.drop, sort)
 
     def _recoded_in_order(
         self, recoding: Recoding, schema: pa.Schema, budget: Budget | None, *, as_text: bool
-    ) -> Iterator[pa.RecordBatch]:
+    ) -> Generator[pa.RecordBatch]:
         """Every row is looked up in the database, and recoded here batch by batch."""
         lookups = [Lookup(step, self.name) for step in recoding.steps]
         total, done = self.row_count(), 0
@@ -401,6 +407,38 @@ class SQLEngine:
                 if budget is not None:
                     budget.progress("writing", done / total if total else None)
             met.finish()
+
+    def _sorted(
+        self,
+        batches: Generator[pa.RecordBatch],
+        schema: pa.Schema,
+        typed: Container[str],
+        budget: Budget | None,
+    ) -> Generator[pa.RecordBatch]:
+        """Rows in the order of what they show: laid aside, and sorted by the database.
+
+        Columns that are not `typed` come as text.
+        """
+        import pyarrow as pa
+
+        fields = [f if f.name in typed else pa.field(f.name, pa.string()) for f in schema]
+        folder = PrivateFolder()
+        try:
+            aside = stage_batches(
+                batches,
+                pa.schema(fields),
+                str(folder.path / "rows.parquet"),
+                reopen=self._reopened,
+            )
+            engine = aside.engine()
+            assert isinstance(engine, SQLEngine)
+            session = engine.connection.session(writing=True)
+            with interrupting(budget, session.cancel, "sorting", self.name), session:
+                statement = sql.sorted_rows(engine.connection.rows())
+                yield from session.stream(statement, engine.schema())
+            aside.discard()
+        finally:
+            folder.close()
 
     @contextmanager
     def _combinations(

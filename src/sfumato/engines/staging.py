@@ -42,6 +42,8 @@ from sfumato.files import file_fingerprint, usual_mode
 
 if TYPE_CHECKING:
     import duckdb
+    import numpy as np
+    import numpy.typing as npt
     import pyarrow as pa
 
     from sfumato.engines import statements as sql
@@ -66,10 +68,18 @@ class FileStaged:
         A writer whose rows are all in; its file is finished here.
     reopen
         Makes the engine that reads back what was written.
+    order
+        Which row of the source each row was, where that is known and rows were moved.
     """
 
-    def __init__(self, writer: Writer, reopen: Callable[[Source], Engine]) -> None:
+    def __init__(
+        self,
+        writer: Writer,
+        reopen: Callable[[Source], Engine],
+        order: npt.NDArray[np.uint32] | None = None,
+    ) -> None:
         self.destination = writer.destination
+        self.order = order
         self.rows = writer.rows
         self.formulas = writer.formulas
         self.format: FileFormat = writer.format
@@ -129,6 +139,7 @@ def stage_batches(
     reopen: Callable[[Source], Engine],
     inputs: Sequence[str | Path] = (),
     form: TextForm | None = None,
+    order: npt.NDArray[np.uint32] | None = None,
 ) -> FileStaged:
     """Write record batches beside their final place.
 
@@ -142,6 +153,8 @@ def stage_batches(
         As for `Writer`. Engines give their source's files: ``getattr(source, "paths", ())``.
     reopen
         Makes the engine that reads back what was written: an engine's own class will do.
+    order
+        As for `FileStaged`.
 
     Examples
     --------
@@ -164,7 +177,7 @@ def stage_batches(
         writer = stack.enter_context(Writer(schema, destination, format, inputs=inputs, form=form))
         for batch in batches:
             writer.write(batch)
-        return FileStaged(writer, reopen)
+        return FileStaged(writer, reopen, order)
 
 
 def kept_form(source: Source | None, destination: str, format: str | None) -> TextForm | None:
@@ -223,6 +236,7 @@ class TargetStaged:
     def __init__(self, target: Target, destination: str, fill: Callable[[], None]) -> None:
         self.destination = destination
         self.formulas: int | None = None
+        self.order: npt.NDArray[np.uint32] | None = None
         self.target = target
         self._waits = True
         self._engine: Engine | None = None

@@ -11,8 +11,8 @@ is compared byte for byte whatever collation the database would use.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from collections.abc import Mapping as Map
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -490,6 +490,17 @@ def all_rows(rows: Rows, names: Sequence[str]) -> Node:
     return exp.select(*rows.cells(names)).from_(rows.relation())
 
 
+def sorted_rows(rows: Rows) -> Node:
+    """All rows in the order of what they show, nothing last."""
+    found = exp.select(*rows.cells(rows.names)).from_(rows.relation())
+    return found.order_by(*_ascending(rows.keys(rows.names)))
+
+
+def _ascending(keys: Iterable[Node]) -> list[Node]:
+    """What to sort by: nothing comes last, wherever the database would put it."""
+    return [exp.Ordered(this=key, nulls_first=False) for key in keys]
+
+
 def no_rows(source: Node) -> Node:
     """A statement that tells the columns of a relation and nothing else."""
     relation = source.copy()
@@ -593,8 +604,16 @@ def entries(rows: Rows, mappings: Sequence[Mapping]) -> Node:
     return _joined(found, rows, mappings)
 
 
-def recoded(rows: Rows, mappings: Sequence[Mapping], drop: Sequence[str]) -> Node:
-    """The rows of a release under their own names: one window and one join a step."""
+def recoded(
+    rows: Rows,
+    mappings: Sequence[Mapping],
+    drop: Sequence[str],
+    sort: Map[str, Kind] | None = None,
+) -> Node:
+    """The rows of a release under their own names: one window and one join a step.
+
+    Given the kinds of its columns, in the order of what they show.
+    """
     written = {
         name: field(f"v{at}", mapping.relation)
         for mapping in mappings
@@ -602,16 +621,19 @@ def recoded(rows: Rows, mappings: Sequence[Mapping], drop: Sequence[str]) -> Nod
     }
     kept = [name for name in rows.names if name not in drop and name not in written]
     outputs = [*rows.names, *(name for name in written if name not in rows.names)]
+    outputs = [name for name in outputs if name not in drop]
     cells = [
         named(written[name] if name in written else _as_published(rows, name), name)
         for name in outputs
-        if name not in drop
     ]
     found = exp.select(*cells).from_(_with_ordinals(rows, mappings, kept))
     found = _joined(found, rows, mappings)
     for mapping in mappings:
         found = found.where(field("keep", mapping.relation))
-    return found
+    if sort is None:
+        return found
+    shown = {name: written[name].copy() if name in written else rows.cell(name) for name in outputs}
+    return found.order_by(*_ascending(rows.dialect.comparable(shown[n], sort[n]) for n in outputs))
 
 
 def _with_ordinals(rows: Rows, mappings: Sequence[Mapping], kept: Sequence[str]) -> Node:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
         group_min,
         group_rows,
         group_sums,
+        held_by,
     )
     from sfumato.kernels.lookup import Lookup
     from sfumato.kernels.partition import (
@@ -51,6 +52,7 @@ __all__ = [
     "group_min",
     "group_rows",
     "group_sums",
+    "held_by",
     "pairs_after",
     "partition_of",
     "quantile_groups",
@@ -65,7 +67,7 @@ __all__ = [
 
 _HOMES = {
     "classes": "class_ids combination_sums refine representatives size_histogram unseparated_pairs",
-    "groups": "group_distinct group_max group_min group_rows group_sums",
+    "groups": "group_distinct group_max group_min group_rows group_sums held_by",
     "lookup": "Lookup",
     "partition": "Partition pairs_after partition_of renumbered split whole",
     "sorted_groups": "quantile_groups",

@@ -17,6 +17,7 @@ __all__ = [
     "group_min",
     "group_rows",
     "group_sums",
+    "held_by",
     "histogram_of",
 ]
 
@@ -66,6 +67,17 @@ def _distinct(groups, codes, ends, placed, last, found):  # type: ignore[no-unty
                 last[group] = code
                 found[group] += 1
         start = ends[code]
+
+
+@always_compiled
+def _held_by(codes, entries, starts, last, found):  # type: ignore[no-untyped-def]
+    """Count a code once for each holder, whose entries stand together."""
+    for holder in range(len(starts) - 1):
+        for i in range(starts[holder], starts[holder + 1]):
+            code = np.int64(codes[entries[i]])
+            if last[code] != holder:
+                last[code] = holder
+                found[code] += 1
 
 
 @always_compiled
@@ -190,6 +202,33 @@ def group_distinct(
         return held
     ids, found = refine(numbers, count, codes, cardinality, ordered=False)
     return group_sums(numbers[representatives(ids, found)], count)
+
+
+def held_by(
+    codes: CodeArray, size: int, entries: npt.NDArray[np.uint32], starts: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """How many holders each code has.
+
+    Parameters
+    ----------
+    codes, size
+        Code of each entry, and how many there are.
+    entries, starts
+        The entries of holder h are ``entries[starts[h]:starts[h + 1]]``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> two = np.array([0, 3, 1], np.uint32), np.array([0, 2, 3])
+    >>> held_by(np.array([5, 2, 2, 5], np.uint8), 6, *two).tolist()
+    [0, 0, 1, 0, 0, 1]
+    """
+    if compiling.by_numpy(len(entries)):
+        holders = np.repeat(np.arange(len(starts) - 1, dtype=np.uint32), np.diff(starts))
+        return group_distinct(codes[entries], size, holders, max(len(starts) - 1, 1))
+    found, last = np.zeros(size, np.int64), np.full(size, -1, np.int64)
+    _held_by(np.ascontiguousarray(codes), entries, starts, last, found)
+    return found
 
 
 Histogram = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]

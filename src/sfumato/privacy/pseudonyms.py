@@ -12,7 +12,7 @@ import pyarrow as pa
 from sfumato.errors import InputError
 from sfumato.hierarchy.labels import as_text
 
-__all__ = ["SHORTEST_KEY", "pseudonyms"]
+__all__ = ["SHORTEST_KEY", "key_of", "pseudonyms"]
 
 SHORTEST_KEY = 16
 """Bytes a key must have at least."""
@@ -43,3 +43,18 @@ def pseudonyms(values: pa.Array, key: bytes) -> pa.Array:
         for text in as_text(values).to_pylist()
     ]
     return pa.array(made, type=pa.string())
+
+
+def key_of(key: bytes, meaning: str) -> bytes:
+    """The key of pseudonyms of values that mean something of their own, like `doctors.id`.
+
+    Patient 3 and doctor 3 must not get the same pseudonym: whoever knows the doctor would know her.
+
+    Examples
+    --------
+    >>> secret, three = b"a key of 16 bytes or more", pa.array([3])
+    >>> doctor, patient = (pseudonyms(three, key_of(secret, n)) for n in ("doctors", "patients"))
+    >>> doctor == patient
+    False
+    """
+    return hmac.digest(key, b"sfumato: a key of a dataset\0" + meaning.encode(), "sha256")

@@ -550,10 +550,11 @@ def _plan(
     why = _reasons(opened, how, found, banned, dropped, budget) if demand.explain else {}
     streamed = not opened.engine.capabilities.replayable
     # the search may have taken all the time; what it found is measured and written all the same
-    measures, sizes = None, None
+    measures, sizes, several = None, None, False
     if demand.person is not None:
         held = opened.person_sizes(published, demand.person, budget.unhurried())
         sizes, measures = held.persons, measures_of_persons(published, held)
+        several = held.number < opened.rows
     elif not streamed:
         sizes = opened.class_sizes(published, budget.unhurried())
         measures = measures_of(published, sizes)
@@ -569,7 +570,7 @@ def _plan(
     }
     return Release.planned(
         opened,
-        Recoding(drop=dropped),
+        Recoding(drop=dropped, sorted=several),  # their order could tell whose they are
         sizes,
         method="mask",
         asked={

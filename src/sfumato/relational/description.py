@@ -433,7 +433,10 @@ def _beside(given: Any, name: str, description: Path) -> str:
             remedy="Put the file into the folder of the description, or describe the dataset in "
             "Python.",
         )
-    if not place.is_file():
+    parts = list(place.glob("*.parquet")) if place.is_dir() else []
+    for part in parts:
+        refuse_link(part)
+    if not place.is_file() and not parts:
         raise SourceError(
             "there is no such file",
             where=str(place),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import hmac
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from sfumato.addresses import shown
 from sfumato.anonymization.request import Request
@@ -15,7 +16,9 @@ from sfumato.columns.persons import named_by, naming_columns, numbers_of_persons
 from sfumato.errors import ColumnError, ParameterError, did_you_mean, spell
 from sfumato.hierarchy import Hierarchy
 from sfumato.keyfiles import pseudonym_key
+from sfumato.privacy.pseudonyms import key_of
 from sfumato.relational.description import DESCRIPTION, Dataset, require_person, split_name
+from sfumato.tables import Table
 
 __all__ = ["Plan", "plan_of"]
 
@@ -23,7 +26,7 @@ _UNDERSTOOD = frozenset(
     {
         "qi", "k", "m", "linkable", "person", "identifiers", "pseudonyms", "key_file", "seed",
         "rows_are_people", "categorical", "hierarchies", "infer_hierarchies", "weights",
-        "numbers_as", "exact_ends",
+        "numbers_as", "exact_ends", "shift_dates", "shift_days",
     }
 )  # fmt: skip
 
@@ -49,6 +52,9 @@ class Plan:
         Tables that are not published.
     key
         The key of pseudonyms.
+    lists
+        References to tables that lead to nobody and that many persons share, like those to a list
+        of wards: by table and column.
     warnings
         What is to be said about columns that seem to name persons.
     author
@@ -62,6 +68,7 @@ class Plan:
     dropped: Mapping[str, tuple[str, ...]]
     left_out: tuple[str, ...]
     key: bytes | None
+    lists: frozenset[tuple[str, str]] = frozenset()
     warnings: tuple[str, ...] = ()
     author: str | None = None
 
@@ -77,27 +84,18 @@ class Plan:
         return [self.person[0], *self.made.steps]
 
     def key_of(self, name: str, column: str) -> bytes:
-        """The key of the pseudonyms of a column: one for each key of the dataset.
-
-        Patient 3 and ward 3 must not get the same pseudonym: whoever knows the ward would know her.
-        """
+        """The key of the pseudonyms of a column: one for each key of the dataset."""
         assert self.key is not None
-        domain = self.made.domain(name, column) or f"column {column}"
-        return hmac.digest(self.key, b"sfumato: a key of a dataset\0" + domain.encode(), "sha256")
+        return key_of(self.key, self.made.domain(name, column) or f"column {column}")
 
     @property
     def keys(self) -> dict[str, tuple[str, ...]]:
         """By table that leads to the person the pseudonyms that show which rows belong together.
 
-        References to tables that lead to nobody, like a list of wards, are cells as others are.
+        References to lists are cells as others are.
         """
-        lists = {
-            (r.table, r.column)
-            for r in self.made.references
-            if r.to not in self.of_persons and f"{r.table}.{r.column}" not in self.asked.pseudonyms
-        }
         return {
-            name: tuple(c for c in self.linked[name] if (name, c) not in lists)
+            name: tuple(c for c in self.linked[name] if (name, c) not in self.lists)
             for name in self.of_persons
         }
 
@@ -190,7 +188,8 @@ def plan_of(
         }
     else:
         dropped = {n: identifiers.get(n, ()) for n in made.tables}
-    found = Plan(made, asked, known, linked, dropped, left_out, _key(asked))
+    lists = _lists(made, pseudonyms) if asked.linkable else frozenset()
+    found = Plan(made, asked, known, linked, dropped, left_out, _key(asked), lists)
     return replace(found, warnings=(*_naming(found, budget), *_uncounted(found)))
 
 
@@ -208,8 +207,18 @@ def _refuse_strange(asked: Request) -> None:
         raise ParameterError(
             "it is not said how many persons must look alike", remedy=f"Give {spell('k', 5)}."
         )
+    if not asked.shift_dates and "shift_days" in asked.values:
+        raise ParameterError(
+            "a number of days is given, and no dates are moved",
+            remedy=f"Ask for it: {spell('shift_dates', True)}.",
+        )
+    if asked.shift_dates and asked.shift_days < 1:
+        raise ParameterError(
+            "dates cannot be moved by fewer than one day",
+            remedy=f"Give e.g. {spell('shift_days', 365)}.",
+        )
     if not asked.linkable:
-        if asked.m is not None or asked.pseudonyms or asked.key_file:
+        if asked.m is not None or asked.pseudonyms or (asked.key_file and not asked.shift_dates):
             raise ParameterError(
                 "pseudonyms link the rows of a person, and how many of them may be known must then "
                 "be said",
@@ -226,11 +235,13 @@ def _refuse_strange(asked: Request) -> None:
 
 
 def _key(asked: Request) -> bytes | None:
-    if not asked.linkable:
+    if not asked.linkable and not asked.shift_dates:
         return None
     if asked.key_file is None:
         raise ParameterError(
-            "keys become pseudonyms, which need a secret key",
+            "keys become pseudonyms, which need a secret key"
+            if asked.linkable
+            else "dates are moved by a secret key",
             remedy=f"Name its file, e.g. {spell('key_file', 'secret.key')} "
             "(openssl rand -hex 32, or sfumato keygen).",
         )
@@ -333,6 +344,35 @@ def _linked(made: Dataset, pseudonyms: Mapping[str, tuple[str, ...]]) -> dict[st
         keys += [r.column for r in made.references if r.table == name]
         found[name] = tuple(dict.fromkeys((*keys, *pseudonyms.get(name, ()))))
     return found
+
+
+def _lists(made: Dataset, pseudonyms: Mapping[str, tuple[str, ...]]) -> frozenset[tuple[str, str]]:
+    """References to tables that lead to nobody, unless most of what they refer to is one person's.
+
+    Stays that only drugs refer to are such: which drugs were given in one stay is then counted
+    among what is known.
+    """
+    assert made.person is not None
+    found = set()
+    for one in made.references:
+        leads = one.to == made.person[0] or one.to in made.steps
+        if leads or one.column in pseudonyms.get(one.table, ()):
+            continue
+        step = made.steps.get(one.table)
+        if step is None or not _of_one(made.tables[one.table].table, one.column, step.column):
+            found.add((one.table, one.column))
+    return frozenset(found)
+
+
+def _of_one(mine: Table, column: str, whose: str) -> bool:
+    """Whether most values of a column stand beside one value of another only."""
+    pairs = mine.classes((column, whose))
+    codes = pairs.column(column)
+    if pairs.values_of(column).null_count:
+        codes = codes[codes != len(pairs.values_of(column)) - 1]
+    beside = np.bincount(codes)
+    beside = beside[beside > 0]
+    return bool(len(beside) and 2 * int((beside == 1).sum()) > len(beside))
 
 
 def _check_parts(

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sfumato.addresses import shown
-from sfumato.engines.protocol import Staged
+from sfumato.engines.protocol import Engine, Staged
 from sfumato.engines.writing import check_destination, format_of
 from sfumato.errors import ParameterError, spell
 from sfumato.keyfiles import keyed_digest
@@ -127,10 +127,13 @@ def check_place(plan: Plan, output: str | None, force: bool, sign: Any) -> None:
             )
         return
     engines = [one.table.engine for one in plan.made.tables.values()]
-    if any(engine.kind == "spark" for engine in engines):
+    if any(engine.kind == "spark" and not _writes_here(engine) for engine in engines):
         raise ParameterError(
-            "datasets of Spark are not released: their tables could not appear together",
-            remedy="Write them as Parquet files first, or release the tables one by one.",
+            "Spark would write to another file system than the folder is in, and tables there "
+            "could not appear together",
+            where=shown(output),
+            remedy="Release the tables one by one, or let its file system be this machine's "
+            "(fs.defaultFS).",
         )
     if is_postgres(output):
         if schema_of(output) is None or not all(engine.kind == "postgres" for engine in engines):
@@ -169,6 +172,15 @@ def check_place(plan: Plan, output: str | None, force: bool, sign: Any) -> None:
                 remedy="Choose another name, or remove it yourself.",
             )
     check_certificate_place(place / "x", force=True, sign=sign)
+
+
+def _writes_here(engine: Engine) -> bool:
+    """Whether the paths of a Spark session are those of this machine."""
+    from sfumato.engines.spark import Spark
+    from sfumato.engines.sql_engine import SQLEngine
+
+    assert isinstance(engine, SQLEngine)
+    return isinstance(engine.connection, Spark) and engine.connection.writes_here()
 
 
 def file_name(one: TableOf, format: str | None) -> str:

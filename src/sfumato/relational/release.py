@@ -16,7 +16,6 @@ from typing import Any, Unpack
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 
 from sfumato.addresses import shown
 from sfumato.anonymization.actions import pseudonym_step
@@ -32,7 +31,6 @@ from sfumato.engines.writing import format_of
 from sfumato.errors import ParameterError, PromiseError, spell
 from sfumato.fields import declares
 from sfumato.files import write_text
-from sfumato.hierarchy.labels import as_text
 from sfumato.privacy import KAnonymity, compile_rules
 from sfumato.relational.description import (
     DESCRIPTION,
@@ -41,6 +39,7 @@ from sfumato.relational.description import (
 )
 from sfumato.relational.events import Blurred, blur
 from sfumato.relational.histories import Histories, Part, read_histories
+from sfumato.relational.owners import moved_dates, owners_of, with_rows
 from sfumato.relational.plan import Plan, plan_of
 from sfumato.relational.promise import LinkedTables, WholeReferences
 from sfumato.relational.publishing import (
@@ -55,7 +54,7 @@ from sfumato.relational.publishing import (
     file_name,
     place_of,
 )
-from sfumato.release import Certificate, Release, publish, rehearse
+from sfumato.release import Certificate, Release, publish
 from sfumato.release.beside import remarks
 from sfumato.release.certificate import checked_author
 from sfumato.release.promise import WithoutColumns
@@ -125,6 +124,8 @@ def anonymize(
             format_of(target or "", format)
         check_place(plan, target, force, sign)
         plan = replace(plan, author=checked_author(author))
+        if request.shift_dates:
+            plan = moved_dates(plan, budget)
         if request.linkable:
             return _linked(plan, target, format, force, sign, budget)
         return _unlinked(plan, target, format, force, sign, budget)
@@ -171,6 +172,8 @@ def _linked(
             release = replace(release, warnings=(*release.warnings, told))
         if output is None:
             return release
+        if not remote:
+            written |= _read_here(staged, written, places)
         sealed = _sealed(plan, release, promises, written, places, output)
         sealed = sealed if sign is None else sealed.signed_with(sign)
         description = description_of(plan, places).to_toml()
@@ -182,6 +185,18 @@ def _linked(
             write_text(folder / DESCRIPTION, description)
             sealed.write(folder / CERTIFICATE)
     return replace(release, output=shown(output), certificate=sealed)
+
+
+def _read_here(
+    staged: Mapping[str, Staged], written: Mapping[str, Table], places: Mapping[str, str]
+) -> dict[str, Table]:
+    """Tables that Spark wrote, as whoever gets the folder will read them."""
+    found = {}
+    for name, one in written.items():
+        if one.engine.capabilities.remote:
+            staged[name].commit(force=False)  # the folder itself has no name yet
+            found[name] = table(places[name])
+    return found
 
 
 def _problem(part: Part, request: Request, budget: Budget) -> Problem:
@@ -224,7 +239,7 @@ def _recodings(
             pseudonym_step(one.table, column, plan.key_of(name, column))
             for column in plan.linked[name]
         ]
-        found[name] = Recoding(tuple(steps), (*plan.dropped[name], *parted))
+        found[name] = Recoding(tuple(steps), (*plan.dropped[name], *parted), sorted=True)
     return found
 
 
@@ -468,82 +483,48 @@ def _unlinked(
 def _without_keys(
     plan: Plan, name: str, place: str, owners: dict[str, list[str | None]], budget: Budget
 ) -> tuple[Release, int]:
-    """One table without its keys, released; and rows that belong to nobody.
-
-    Rows come in the order of what they show: their own could tell whose they are.
-    """
-    rows, lost = plan.made.tables[name].table.to_arrow(), 0
-    drop, person = list(plan.dropped[name]), None
+    """One table without its keys, released; and rows that belong to nobody."""
+    mine, lost = plan.made.tables[name].table, 0
+    rows, person = mine.to_arrow(), None
+    kept = np.ones(rows.num_rows, dtype=np.bool_)
     if name in plan.made.paths:
-        mine = _owners(plan, name, owners)
-        lost = mine.count(None)
-        person = ".".join(plan.person)
-        while person in rows.column_names:
-            person += "'"
-        column = pa.array(mine, pa.string())
-        rows = rows.append_column(person, column).filter(column.is_valid())
-    planned = _planned(plan, name, rows, drop, person, budget)
-    shown_rows = rehearse(planned, budget=budget).to_arrow()
-    if shown_rows.num_rows != rows.num_rows:
+        whose = pa.array(owners_of(plan.made, name, owners), pa.string())
+        kept, lost = whose.is_valid().to_numpy(zero_copy_only=False), whose.null_count
+        if plan.known.get(name):
+            person = ".".join(plan.person)
+            while person in rows.column_names:
+                person += "'"
+            rows = rows.append_column(person, whose)
+        rows = rows.filter(pa.array(kept))
+    planned = _planned(plan, name, with_rows(mine, rows, kept), person, budget)
+    if planned.suppressed_rows:
         raise PromiseError(
             f"rows of `{name}` would have to be left out",
             where=shown(plan.made.name),
             remedy="Ask for a smaller k, or for whole histories.",
         )
-    order = _order(shown_rows)
-    planned = _planned(plan, name, rows.take(order), drop, person, budget)
     beside = Path(place).parent / f"{name}.{CERTIFICATE}"
     return publish(planned, place, certificate=beside, budget=budget), lost
 
 
-def _order(rows: pa.Table) -> pa.Array:
-    """The order of rows by what they show."""
-    if not rows.num_columns:
-        return pa.array(range(rows.num_rows), pa.int64())
-    texts = [as_text(one.combine_chunks()) for one in rows.columns]
-    named = pa.table(texts, names=[str(at) for at in range(len(texts))])
-    return pa.compute.sort_indices(named, sort_keys=[(n, "ascending") for n in named.column_names])
+def _planned(plan: Plan, name: str, opened: Table, person: str | None, budget: Budget) -> Release:
+    """How one table is released: blurred, or only without its keys.
 
-
-def _planned(
-    plan: Plan,
-    name: str,
-    rows: pa.Table,
-    drop: Sequence[str],
-    person: str | None,
-    budget: Budget,
-) -> Release:
-    """How one table is released: blurred, or only without its keys."""
-    opened = table(rows)
+    Rows come in the order of what they show: their own could tell whose they are.
+    """
+    drop = plan.dropped[name]
+    without = (WithoutColumns(drop),) if drop else ()
     if not plan.known.get(name):
-        gone = (*drop, *((person,) if person is not None else ()))
-        promises = (WithoutColumns(gone),) if gone else ()
-        facts: dict[str, Any] = {"method": "copy", "asked": {}, "promises": promises}
-        return Release.planned(opened, Recoding((), gone), **facts)
+        return Release.planned(
+            opened, Recoding((), drop, True), method="copy", asked={}, promises=without
+        )
     at = replace(plan.made.tables[name], table=opened)
     there = replace(plan, made=replace(plan.made, tables={**plan.made.tables, name: at}))
     request = there.request(name, identifiers=list(drop), person=person)
-    return release_of(opened, request, solve(opened, request, budget))
-
-
-def _owners(plan: Plan, name: str, known: dict[str, list[str | None]]) -> list[str | None]:
-    """The person of each row, in the order of the rows; None where they belong to nobody."""
-    if name not in known:
-        mine, steps = plan.made.tables[name].table, plan.made.steps
-        if name == plan.person[0]:
-            known[name] = _cells(mine, plan.person[1])
-        else:
-            step = steps[name]
-            there = _cells(plan.made.tables[step.to].table, step.key)
-            owner = dict(zip(there, _owners(plan, step.to, known), strict=True))
-            known[name] = [
-                None if cell is None else owner.get(cell) for cell in _cells(mine, step.column)
-            ]
-    return known[name]
-
-
-def _cells(mine: Table, column: str) -> list[str | None]:
-    cells: list[str | None] = []
-    for batch in mine.batches([column]):
-        cells += as_text(batch.column(0)).to_pylist()
-    return cells
+    found = release_of(opened, request, solve(opened, request, budget))
+    assert isinstance(found.mapping, Recoding)
+    # The table has no column of its own that names its persons: nothing is to be said of it.
+    promises = [one for one in found.promises if not isinstance(one, WithoutColumns)]
+    return replace(
+        found, mapping=replace(found.mapping, sorted=True), promises=(*promises, *without)
+    )

@@ -50,7 +50,8 @@ FIELDS = {
     "asked to recode",
     "stopped_by": "whether time or memory ended the search",
     "input": "its name, its columns, and a digest under a key that stays with the maker",
-    "output": "its name, its columns, its rows and its own digest: anybody who has it can make it",
+    "output": "its name, its columns, its rows, whether these are sorted, and its own digest: "
+    "anybody who has it can make it",
     "promises": "what the maker promised, and what is measured for it on the released table",
 }
 """Every field of a certificate, and why it is harmless."""

@@ -83,6 +83,8 @@ class Release(Result, Frames):
     source, mapping, promises, earlier
         The input, how it becomes the output, what must then hold, and the earlier release whose
         groups it keeps: there it must hold for both together.
+    order
+        Which row of the data frame each row was, where rows were moved.
     """
 
     passed_on: ClassVar[Mapping[str, str]] = {
@@ -120,6 +122,7 @@ class Release(Result, Frames):
     mapping: Recoding | Parted | None = field(default=None, metadata=_PRIVATE, repr=False)
     promises: tuple[Promise, ...] = field(default=(), metadata=_PRIVATE, repr=False)
     earlier: Table | None = field(default=None, metadata=_PRIVATE, repr=False)
+    order: npt.NDArray[np.uint32] | None = field(default=None, metadata=_PRIVATE, repr=False)
 
     @classmethod
     def planned(
@@ -173,7 +176,7 @@ class Release(Result, Frames):
         Where the input was one, rows keep their index, and columns that were not touched their
         cells and types: categories and their order, booleans, time differences, missing values.
         An index that names persons, or is called like a column that was changed or left out, is
-        replaced by numbers of rows.
+        replaced by numbers of rows; so is that of rows that were put into another order.
 
         Examples
         --------
@@ -189,6 +192,8 @@ class Release(Result, Frames):
         if rows is None or not is_pandas(self.frame):
             return made
         frame = self.frame.iloc[rows]
+        if self.order is not None:
+            frame = frame.reset_index(drop=True)  # it would tell where the rows stood
         made.index = frame.index
         labels = {str(label): label for label in frame.columns}
         for name, action in self.column_actions.items():
@@ -209,15 +214,17 @@ class Release(Result, Frames):
         kept = [n for n, action in self.column_actions.items() if action == "kept"]
         return made.with_columns(*(frame[n] for n in kept if n in made.columns))
 
-    def _kept_rows(self) -> slice | npt.NDArray[np.int64] | None:
+    def _kept_rows(self) -> slice | npt.NDArray[np.integer[Any]] | None:
         """Which of the frame's rows are in the release; None where that is not known any more."""
         from sfumato.engines.memory import MemoryEngine
         from sfumato.tables.frames import ArrowSource, from_pandas, from_polars
 
+        if self.order is not None:
+            return self.order
+        if not isinstance(self.mapping, Recoding) or self.mapping.sorted:
+            return None  # made part by part, or sorted elsewhere
         if self.frame is None or not self.suppressed_rows:
             return slice(None)
-        if not isinstance(self.mapping, Recoding):
-            return None  # made part by part
         rows = (from_pandas if is_pandas(self.frame) else from_polars)(self.frame, "the frame")
         _, keep = MemoryEngine(ArrowSource(rows, "the frame")).recoded(self.mapping)
         return slice(None) if keep is None else np.flatnonzero(keep)
@@ -328,10 +335,14 @@ def publish(
         plan = _as_staged(plan)
         with Table(staged.engine()) as written:
             remote = target if source.engine.capabilities.remote else None
-            with _witnessed(plan, written, remote, budget) as promised:
+            with _witnessed(plan, staged, written, remote, budget) as promised:
                 release = _measured(promised, written, budget)
             release = replace(
-                release, promises=plan.promises, output=shown(target), destination=target
+                release,
+                promises=plan.promises,
+                output=shown(target),
+                destination=target,
+                order=None if plan.frame is None else staged.order,
             )
             sealed = Certificate.of(**named, **_record(release, written, target))
         if sign is not None:
@@ -370,9 +381,10 @@ def rehearse(plan: Release, *, budget: Budget | None = None) -> Release:
             recoding, os.path.join(folder.name, "release.arrow"), budget=budget
         )
         written = Table(staged.engine())
-        with _witnessed(plan, written, None, budget) as promised:
+        with _witnessed(plan, staged, written, None, budget) as promised:
             release = _measured(_as_staged(promised), written, budget)
-        release = replace(release, promises=plan.promises)
+        moved = None if plan.frame is None else staged.order
+        release = replace(release, promises=plan.promises, order=moved)
     except BaseException:
         folder.cleanup()
         raise
@@ -433,16 +445,20 @@ def _without_formulas(plan: Release) -> Recoding:
         shown = harmless(values.values[0])
         if not shown.equals(values.values[0]):
             steps.append(Step(values, {column.name: Cells(values.arrays[0], shown)}))
-    return Recoding(tuple(steps), recoding.drop)
+    return Recoding(tuple(steps), recoding.drop, _moves(recoding))
 
 
 @contextmanager
 def _witnessed(
-    plan: Release, written: Table, destination: str | None, budget: Budget | None
+    plan: Release,
+    staged: Staged,
+    written: Table,
+    destination: str | None,
+    budget: Budget | None,
 ) -> Iterator[Release]:
     """The plan, its promises about persons with what shows them: who owns the rows, or a witness.
 
-    Rows that all were written in their order have the owners of the source. Otherwise a witness
+    Where it is known which row of the source each row was, so is its owner. Otherwise a witness
     has the same rows with the person: it is written like the release, measured, and removed, in
     a file of its own, or beside the release where that is in a remote engine.
     """
@@ -452,8 +468,10 @@ def _witnessed(
     if not asked:
         yield plan
         return
-    if _in_order(plan, source, written) and all(isinstance(p, Anonymity) for p in asked):
-        yield replace(plan, promises=tuple(_owned(p, source, budget) for p in plan.promises))
+    known = staged.order is not None or _in_order(plan, source, written)
+    if known and all(isinstance(p, Anonymity) for p in asked):
+        owned = tuple(_owned(p, source, staged.order, budget) for p in plan.promises)
+        yield replace(plan, promises=owned)
         return
     about = {name for promise in asked for name in promise.about}
     steps = tuple(
@@ -464,9 +482,9 @@ def _witnessed(
     drop = tuple(c.name for c in source.engine.schema() if c.name not in about)
     with tempfile.TemporaryDirectory(prefix="sfumato-") as folder:
         place = destination or os.path.join(folder, "witness.arrow")
-        staged = source.engine.stage(Recoding(steps, drop), place, budget=budget)
+        beside = source.engine.stage(Recoding(steps, drop), place, budget=budget)
         try:
-            witness = Table(staged.engine())
+            witness = Table(beside.engine())
             yield replace(
                 plan,
                 promises=tuple(
@@ -477,21 +495,32 @@ def _witnessed(
                 ),
             )
         finally:
-            staged.discard()
+            beside.discard()
 
 
 def _in_order(plan: Release, source: Table, written: Table) -> bool:
     """Whether row i of what was written is row i of the source, both being at hand."""
     coded = all(one.engine.capabilities.coded for one in (source, written))
-    return coded and not plan.suppressed_rows and written.rows == source.rows
+    kept = not plan.suppressed_rows and written.rows == source.rows
+    return coded and kept and not _moves(plan.mapping)
 
 
-def _owned(promise: Promise, source: Table, budget: Budget | None) -> Promise:
+def _moves(mapping: Recoding | Parted | None) -> bool:
+    """Whether rows leave their order."""
+    return isinstance(mapping, Recoding) and mapping.sorted
+
+
+def _owned(
+    promise: Promise,
+    source: Table,
+    order: npt.NDArray[np.uint32] | None,
+    budget: Budget | None,
+) -> Promise:
     """A promise about persons that knows whose the rows are."""
     if not isinstance(promise, Anonymity) or promise.person is None:
         return promise
     (person,) = source.codes([promise.person], budget).arrays
-    return replace(promise, owners=person)
+    return replace(promise, owners=person if order is None else person[order])
 
 
 def _measured(plan: Release, written: Table, budget: Budget | None) -> Release:
@@ -619,6 +648,7 @@ def _record(release: Release, written: Table, target: str) -> dict[str, Any]:
             "fingerprint": written.fingerprint(),
             "rows": written.rows,
             "columns": list(written.columns),
+            **({"sorted": "by cells"} if _moves(recoding) else {}),
         },
         "promises": [
             {

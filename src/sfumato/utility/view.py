@@ -184,7 +184,16 @@ def compare(
     from sfumato.utility.measures import summarize
 
     shown, before = table(released), table(original)
-    names = _certified(shown) if qi is None else list(qi)
+    told = _certificate(shown)
+    names = _certified(shown, told) if qi is None else list(qi)
+    if row_key is None and told.get("output", {}).get("sorted"):
+        raise ParameterError(
+            "the rows of the release are sorted by their cells, since several are one person's: "
+            "which of them was which row of the table is not known",
+            where=shown.name,
+            remedy="What it cost is in the answer of `anonymize`; if a column tells rows apart, "
+            f"name it, e.g. {spell('row_key', 'visit')}.",
+        )
     _refuse_bounds(names, shown, before)
     if isinstance(hierarchies, (str, Path)):
         hierarchies = read_folder(hierarchies, before.columns)
@@ -197,13 +206,21 @@ def compare(
     return summarize(view, weights=weights, target=codes)
 
 
-def _certified(released: Table) -> list[str]:
-    """The quasi-identifiers that the certificate of a release names."""
-    place = Path(f"{released.name}.certificate.json")
+def _certificate(released: Table) -> Mapping[str, Any]:
+    """What lies beside a release, if anything does."""
     try:
-        sets = json.loads(place.read_text(encoding="utf-8"))["qi"]
-        return list(dict.fromkeys(name for names in sets for name in names))
-    except (OSError, ValueError, KeyError, TypeError):
+        place = Path(f"{released.name}.certificate.json")
+        told = json.loads(place.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return told if isinstance(told, dict) and isinstance(told.get("output"), dict) else {}
+
+
+def _certified(released: Table, told: Mapping[str, Any]) -> list[str]:
+    """The quasi-identifiers that the certificate of a release names."""
+    try:
+        return list(dict.fromkeys(name for names in told["qi"] for name in names))
+    except (KeyError, TypeError):
         raise ParameterError(
             "which columns to compare is not said, and no certificate lies beside the release",
             where=released.name,

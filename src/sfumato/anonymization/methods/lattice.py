@@ -289,6 +289,9 @@ def _descend(  # type: ignore[no-untyped-def]
     slots = np.empty(1 << bits, np.int64)
     sizes = np.empty(many, np.int64)
     name = np.empty(many, np.int64)
+    # The entries of a class, one after the other: few classes are looked through to their end.
+    first = np.empty(many if rules.kinds.shape[0] else 0, np.int64)
+    following = np.empty(first.shape[0], np.int64)
     counts = np.zeros(rules.offsets[-1], np.int64)
     left = np.int64(0)
     for i in range(many):
@@ -323,20 +326,19 @@ def _descend(  # type: ignore[no-untyped-def]
         if not some:
             continue
         if rules.kinds.shape[0]:
-            sequence = np.argsort(number[:many], kind="mergesort")
-            at = 0
-            while at < many:
-                c, first = number[sequence[at]], at
-                while at < many and number[sequence[at]] == c:
-                    at += 1
+            first[:found] = -1
+            for i in range(many - 1, -1, -1):
+                following[i] = first[number[i]]
+                first[number[i]] = i
+            for c in range(found):
                 if name[c] < 0:
                     continue
                 clear(rules, counts)
-                for z in range(first, at):
-                    entry = uncovered[sequence[z]]
+                at = first[c]
+                while at >= 0 and not enough(rules, counts):
+                    entry = uncovered[at]
                     take_in(entry, weights[entry], sensitive, rules, counts)
-                    if enough(rules, counts):
-                        break
+                    at = following[at]
                 if not holds(sizes[c], counts, rules):
                     name[c] = -1
         for c in range(found):

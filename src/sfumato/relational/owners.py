@@ -1,0 +1,161 @@
+"""Whose the rows of each table are, and rows that were changed accordingly before anything else."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+
+from sfumato.anonymization.dates import date_columns, days_of, moved, unmoved
+from sfumato.budget import Budget
+from sfumato.engines.protocol import KeepsText, Source, TextForm
+from sfumato.errors import ColumnError, ParameterError, spell
+from sfumato.hierarchy.labels import as_text
+from sfumato.relational.description import Dataset
+from sfumato.relational.plan import Plan
+from sfumato.tables import Table
+from sfumato.tables.frames import ArrowSource
+
+__all__ = ["moved_dates", "owners_of", "with_rows"]
+
+Owners = dict[str, list[str | None]]
+
+
+def owners_of(made: Dataset, name: str, known: Owners) -> list[str | None]:
+    """The person of each row, in the order of the rows; None where they belong to nobody.
+
+    Parameters
+    ----------
+    known
+        Those of tables that were asked for before; others are added.
+    """
+    assert made.person is not None
+    if name not in known:
+        mine = made.tables[name].table
+        if name == made.person[0]:
+            known[name] = _cells(mine, made.person[1])
+        else:
+            step = made.steps[name]
+            there = _cells(made.tables[step.to].table, step.key)
+            owner = dict(zip(there, owners_of(made, step.to, known), strict=True))
+            known[name] = [
+                None if cell is None else owner.get(cell) for cell in _cells(mine, step.column)
+            ]
+    return known[name]
+
+
+def _cells(mine: Table, column: str) -> list[str | None]:
+    cells: list[str | None] = []
+    for batch in mine.batches([column]):
+        cells += as_text(batch.column(0)).to_pylist()
+    return cells
+
+
+class _Rows(ArrowSource):
+    """Rows of a table that were changed; it is still that table to whoever asks which it was."""
+
+    def __init__(self, rows: pa.Table, of: Source) -> None:
+        super().__init__(rows, of.name)
+        self._of = of
+
+    def fingerprint(self) -> str:
+        """That of the table."""
+        return self._of.fingerprint()
+
+
+class _TextRows(_Rows):
+    """Some rows of a text file, whose cells stay as they stand there unless they were changed."""
+
+    def __init__(
+        self,
+        rows: pa.Table,
+        of: Source,
+        text: KeepsText,
+        kept: npt.NDArray[np.bool_],
+        changed: Collection[str],
+    ) -> None:
+        super().__init__(rows, of)
+        self._text = text
+        self._kept, self._changed = kept, changed
+
+    def text_form(self) -> TextForm:
+        """How the file is written."""
+        form = self._text.text_form()
+        readers = {name: read for name, read in form.readers.items() if name not in self._changed}
+        return replace(form, readers=readers)
+
+    def texts(self, columns: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """The cells of these rows as they stand in the file."""
+        done = 0
+        for batch in self._text.texts(columns):
+            yield batch.filter(pa.array(self._kept[done : done + batch.num_rows]))
+            done += batch.num_rows
+
+
+def with_rows(
+    mine: Table, rows: pa.Table, kept: npt.NDArray[np.bool_], changed: Collection[str] = ()
+) -> Table:
+    """A table with other rows in its place.
+
+    Parameters
+    ----------
+    rows, kept
+        The rows, and which of the table's they are.
+    changed
+        Columns whose cells are not those of the table any more.
+    """
+    from sfumato.engines.memory import MemoryEngine  # it loads the kernels
+
+    source: Source | None = getattr(mine.engine, "source", None)
+    given = ArrowSource(rows, mine.name) if source is None else _Rows(rows, source)
+    if source is not None and isinstance(source, KeepsText):
+        given = _TextRows(rows, source, source, kept, changed)
+    return Table(MemoryEngine(given))
+
+
+def moved_dates(plan: Plan, budget: Budget) -> Plan:
+    """The plan over tables whose dates were moved, those of a person by one number of days."""
+    asked, made = plan.asked, plan.made
+    assert plan.key is not None
+    if any(one.table.engine.capabilities.remote for one in made.tables.values()):
+        raise ParameterError(
+            "dates of tables of a database are moved table by table",
+            remedy="Release the tables one by one, or a folder of their files.",
+        )
+    owners: Owners = {}
+    tables, still = dict(made.tables), []
+    for name in plan.of_persons:
+        budget.progress(f"moving dates of {name}")
+        mine, gone = made.tables[name].table, (*plan.dropped[name], *plan.linked[name])
+        still += [f"{name}.{column}" for column in unmoved(mine, gone, asked.seed)]
+        dates = date_columns(mine, gone)
+        if not dates:
+            continue
+        whose = pa.array(owners_of(made, name, owners), pa.string()).dictionary_encode()
+        days = np.r_[days_of(whose.dictionary, plan.key, asked.shift_days), 0]
+        by_row = days[whose.indices.fill_null(len(days) - 1).to_numpy()]
+        rows = mine.to_arrow()
+        for column in dates:
+            cells = moved(rows.column(column).combine_chunks(), by_row, column)
+            rows = rows.set_column(rows.column_names.index(column), column, cells)
+        everything = np.ones(rows.num_rows, dtype=np.bool_)
+        tables[name] = replace(tables[name], table=with_rows(mine, rows, everything, dates))
+    if all(tables[name] is made.tables[name] for name in tables):
+        raise ColumnError(
+            "dates were to be moved, and no column that is released holds dates",
+            remedy="Dates that are text must be read as dates first; or leave it out.",
+        )
+    told = [
+        f"dates were moved by a secret number of days a person, {asked.shift_days:,} at most "
+        "either way, the same in all tables; that is no promise: whoever knows one date of a "
+        "person knows how far all of theirs were moved"
+    ]
+    if still:
+        told.append(
+            f"text that looks like dates was not moved: {', '.join(f'`{n}`' for n in still)}; "
+            f"leave it out ({spell('identifiers', still)})"
+        )
+    return replace(plan, made=replace(made, tables=tables), warnings=(*plan.warnings, *told))

@@ -1,0 +1,87 @@
+"""A dataset of Spark frames: executors write its tables, and all appear together or none."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sfumato as sf
+from houses import fewest_left
+from relational.conftest import house_tables
+from sfumato.engines.spark import Spark
+from sfumato.errors import ParameterError, PromiseError
+
+pytestmark = pytest.mark.spark
+QI = ["patients.sex", "patients.age", "admissions.day"]
+
+
+@pytest.fixture
+def clinic(spark: Any) -> dict[str, Any]:
+    """Patients and admissions as frames."""
+    tables = house_tables()
+    patients = tables["patients"].rename_columns(["id", "sex", "age"])
+    visits = tables["visits"].select(["patient_id", "ward", "cost"])
+    return {
+        "person": "patients.id",
+        "tables": {
+            "patients": {"source": spark.createDataFrame(patients.to_pandas()), "key": "id"},
+            "admissions": {
+                "source": spark.createDataFrame(
+                    visits.rename_columns(["patient_id", "day", "cost"]).to_pandas()
+                ),
+                "references": {"patient_id": "patients.id"},
+            },
+        },
+    }
+
+
+def ask(clinic: dict[str, Any], key: Path, output: Path) -> sf.relational.TablesRelease:
+    return sf.relational.anonymize(
+        clinic, qi=QI, k=3, m=2, linkable=True, key_file=key, output=output
+    )
+
+
+def test_frames_are_released_together_and_not_collected(
+    clinic: dict[str, Any], key: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def collected(*_: Any, **__: Any) -> None:
+        raise AssertionError("rows were streamed to this machine")
+
+    monkeypatch.setattr("sfumato.engines.spark._Session.stream", collected)
+    release = ask(clinic, key, tmp_path / "released")
+    assert release.verified
+    monkeypatch.undo()
+    names = sorted(one.name for one in (tmp_path / "released").iterdir())
+    assert names == ["admissions.parquet", "certificate.json", "dataset.toml", "patients.parquet"]
+    assert sf.relational.verify(tmp_path / "released").holds
+    with sf.relational.dataset(tmp_path / "released") as again:
+        rows = {name: one.table.to_arrow().to_pylist() for name, one in again.tables.items()}
+    assert fewest_left(rows, QI, 2) >= 3
+    cells = [tuple(row.values()) for row in rows["patients"]]
+    assert cells == sorted(cells)
+    assert not any(row["id"].startswith("P0") for row in rows["patients"])
+
+
+def test_nothing_appears_where_something_goes_wrong(
+    clinic: dict[str, Any], key: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sfumato.relational import promise
+
+    def broken(*_: Any, **__: Any) -> None:
+        raise PromiseError("nothing was published", remedy="None.")
+
+    monkeypatch.setattr(promise.LinkedTables, "check", broken)
+    with pytest.raises(PromiseError):
+        ask(clinic, key, tmp_path / "released")
+    assert list(tmp_path.glob("*released*")) == []
+    assert list(tmp_path.glob(".*released*")) == []
+
+
+def test_another_file_system_is_refused_before_anything_is_done(
+    clinic: dict[str, Any], key: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Spark, "writes_here", lambda _: False)
+    with pytest.raises(ParameterError, match="another file system"):
+        ask(clinic, key, tmp_path / "released")
