@@ -346,7 +346,7 @@ _MEANINGS = {
     "k": "rows in the smallest class of the release",
     "classes": "classes in the release, by the first set of quasi-identifiers",
     "suppressed_rows": "rows left out",
-    "suppressed_cells": "cells starred by `cells`",
+    "suppressed_cells": "cells of quasi-identifiers that show `*` and did not before",
     "promises": "what the release promises, as `verify` measures it again",
 }
 

@@ -97,7 +97,8 @@ def test_the_sign_of_zero_tells_nobody_apart(method: str, ending: str, tmp_path:
     out = tmp_path / f"out.{ending}"
     names = table.column_names
     release = sf.anonymize(table, qi=names, k=3, method=method, output=str(out))
-    assert release.suppressed_cells == (3 if method == "cells" else 0)
     assert sf.verify(str(out)).holds
     read = sf.table(str(out)).sample(3)
+    shown = [str(cell) for row in read.to_pylist() for cell in row.values()]
+    assert release.suppressed_cells == shown.count("*") == 3
     assert len({tuple(map(str, row.values())) for row in read.to_pylist()}) == 1

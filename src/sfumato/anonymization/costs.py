@@ -13,6 +13,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from sfumato.anonymization.persons import numbered, persons_in_classes
 from sfumato.anonymization.problem import Solution, piece_view
@@ -20,6 +22,7 @@ from sfumato.anonymization.several_sets import largest_sets
 from sfumato.anonymization.workload import QueryLog
 from sfumato.engines.results import ClassSizes
 from sfumato.hierarchy import Ranges
+from sfumato.hierarchy.labels import STAR, Published
 from sfumato.risks import Risk, risk_of_classes, risk_of_persons
 from sfumato.utility import (
     answer_workload,
@@ -206,36 +209,55 @@ def _risk_after(
 
 
 def suppressed_cells(part: Solution) -> int:
-    """Starred cells among the rows that remain."""
-    return sum(int(part.sizes[mask[: len(part.sizes)]].sum()) for mask in part.starred.values())
+    """Cells that show a star among the rows that remain."""
+    return sum(rows["starred"] for rows in touched_rows(part).values())
 
 
-def touched_rows(part: Solution) -> dict[str, tuple[str, int]]:
-    """By quasi-identifier what was done to it, and in how many rows."""
+def touched_rows(part: Solution) -> dict[str, Counter[str]]:
+    """By quasi-identifier the rows in which it was blurred, and those in which it was starred.
+
+    A star is a star, whether a method leaves nothing of a cell or its tree or set ends there.
+    """
     groups = len(part.sizes)
     found = {}
     for column in part.problem.qi:
-        touched, verb = np.zeros(groups, dtype=bool), "kept"
+        starred = touched = np.zeros(groups, dtype=bool)
         if column in part.published:
             shown = part.published[column]
-            touched, verb = shown.blurred[shown.codes[:groups]], "blurred"
+            blurred = shown.blurred | ~_same_text(shown, part.problem.entries.values_of(column))
+            stars = np.asarray(pc.fill_null(pc.equal(shown.labels, STAR), False))
+            codes = shown.codes[:groups]
+            touched, starred = blurred[codes], (stars & blurred)[codes]
         elif column in part.starred:
-            touched, verb = part.starred[column][:groups], "starred"
-        found[column] = (verb, int(part.sizes[touched].sum()))
+            touched = starred = part.starred[column][:groups]
+        rows = {"blurred": touched & ~starred, "starred": starred}
+        found[column] = Counter(
+            {verb: int(part.sizes[where].sum()) for verb, where in rows.items()}
+        )
     return found
 
 
-def in_words(verb: str, rows: int, total: int) -> str:
+def _same_text(shown: Published, values: pa.Array) -> Array:
+    """Whether each entry reads like the first value it covers: a range of one value does not."""
+    first = pc.cast(values, pa.string()).take(pa.array(shown.order[shown.low]))
+    both_null = pc.and_(shown.labels.is_null(), first.is_null())
+    return np.asarray(pc.or_(both_null, pc.fill_null(pc.equal(shown.labels, first), False)))
+
+
+def in_words(touched: Mapping[str, int], total: int) -> str:
     """What was done to a column, and in which share of the rows.
 
     Examples
     --------
-    >>> in_words("blurred", 5, 50), in_words("starred", 0, 50)
-    ('blurred in 10.0% of rows', 'kept')
+    >>> in_words({"blurred": 5, "starred": 1}, 50), in_words({"starred": 0}, 50)
+    ('blurred in 10.0% of rows, starred in 2.0%', 'kept')
     """
-    share = rows / max(total, 1)
-    told = f"{share:.1%}" if share >= 0.001 else "fewer than 0.1%"
-    return f"{verb} in {told} of rows" if share else "kept"
+    shares = {verb: rows / max(total, 1) for verb, rows in touched.items() if rows}
+    said = [
+        f"{verb} in {f'{share:.1%}' if share >= 0.001 else 'fewer than 0.1%'}"
+        for verb, share in shares.items()
+    ]
+    return ", ".join([f"{said[0]} of rows", *said[1:]]) if said else "kept"
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,7 +274,7 @@ class PartCosts:
     bits
         For each of them the bits that cells leave open, summed over rows; open columns have none.
     touched
-        By column what was done to it, and in how many rows.
+        By column the rows in which it was blurred, and those in which it was starred.
     before, after
         For each set of quasi-identifiers the sizes of its classes.
     """
@@ -261,7 +283,7 @@ class PartCosts:
     suppressed_cells: int
     lost: Mapping[str, Array]
     bits: Mapping[str, float]
-    touched: Mapping[str, tuple[str, int]]
+    touched: Mapping[str, Counter[str]]
     before: Mapping[tuple[str, ...], Mapping[int, int]]
     after: Mapping[tuple[str, ...], Mapping[int, int]]
 
@@ -275,7 +297,7 @@ class PartCosts:
     ) -> PartCosts:
         """From the solutions of one part, given what the whole table holds of each column."""
         lost, bits, before, after = {}, {}, {}, {}
-        touched: dict[str, tuple[str, int]] = {}
+        touched: dict[str, Counter[str]] = {}
         for part in parts:
             view = part.view
             for name, shown in view.published.items():
@@ -347,11 +369,7 @@ def costs_of_parts(
             "average_class_size": released / first.classes if first.classes else 0.0,
         },
         actions={
-            name: in_words(
-                max(part.touched[name][0] for part in parts),
-                sum(part.touched[name][1] for part in parts),
-                released,
-            )
+            name: in_words(sum((part.touched[name] for part in parts), Counter()), released)
             for name in names
         },
         risks=tuple(

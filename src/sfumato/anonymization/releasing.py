@@ -433,7 +433,7 @@ def _cells(codes: CodeArray, values: pa.Array) -> Cells:
 def column_actions(part: Solution) -> Mapping[str, str]:
     """What happened to each quasi-identifier, in a few words."""
     total = int(part.sizes.sum())
-    return {name: in_words(verb, rows, total) for name, (verb, rows) in touched_rows(part).items()}
+    return {name: in_words(rows, total) for name, rows in touched_rows(part).items()}
 
 
 def label_warnings(parts: Sequence[Solution]) -> list[str]:

@@ -29,6 +29,7 @@ __all__ = [
     "name_of",
     "number_ends",
     "numeric_bins",
+    "only_common",
     "safe_moments",
 ]
 
@@ -98,12 +99,12 @@ def common_values(
 def numeric_bins(
     values: Floats, rows: npt.NDArray[np.int64], released: Mapping[Any, float], bins: int = 24
 ) -> Ranges:
-    """Rows in round ranges of a number, before and after a release.
+    """Rows in round ranges of a number, before and after a release: all of them, `only_common` ones
+    may be shown.
 
     Whole numbers get bins of whole numbers. A published range such as ``[20, 29]`` counts in every
-    bin it touches, in proportion; rows beyond the ends count in the outermost bins. Rows of a bin
-    that few hold before count in the nearest bin that many hold: every row is counted once on
-    either side, but for released cells that tell no number.
+    bin it touches, in proportion; rows beyond the ends count in the outermost bins: every row is
+    counted once on either side, but for released cells that tell no number.
 
     Examples
     --------
@@ -129,21 +130,23 @@ def numeric_bins(
         ends = number_ends(value, whole)
         if ends is not None:
             after += held * _spread(*ends, edges)
-    return [
-        (float(edges[i]), float(edges[i + 1]), float(n), float(after[i]))
-        for i, n in enumerate(_only_common(before))
-    ]
+    sides = (edges[:-1], edges[1:], before, after)
+    return list(zip(*(side.tolist() for side in sides), strict=True))
 
 
-def _only_common(held: Floats) -> Floats:
-    """Rows of each bin, those of rare bins moved to the nearest that is not."""
-    common = np.flatnonzero(held >= RARE)
-    if not len(common):
-        return np.zeros_like(held)
-    shown = np.zeros_like(held)
-    for at, rows in enumerate(held):
-        shown[common[np.argmin(np.abs(common - at))]] += rows
-    return shown
+def only_common(bins: Ranges) -> Ranges:
+    """Bins as they may be shown: rows that few hold before count in the nearest that many hold.
+
+    Examples
+    --------
+    >>> only_common([(0, 1, 20.0, 20.0), (1, 2, 3.0, 3.0), (2, 3, 40.0, 40.0)])
+    [(0, 1, 23.0, 20.0), (1, 2, 0.0, 3.0), (2, 3, 40.0, 40.0)]
+    """
+    common = [at for at, (_, _, held, _) in enumerate(bins) if held >= RARE]
+    shown = [0.0] * len(bins)
+    for at, (_, _, rows, _) in enumerate(bins if common else ()):
+        shown[min(common, key=lambda other: abs(other - at))] += rows
+    return [(low, high, shown[at], now) for at, (low, high, _, now) in enumerate(bins)]
 
 
 def safe_moments(times: npt.ArrayLike, each: int = 1, most: int = 24) -> list[float]:
@@ -194,7 +197,13 @@ def _bin_of(values: Floats, edges: Floats) -> npt.NDArray[np.int64]:
 def number_ends(value: Any, whole: bool) -> tuple[float, float] | None:
     """The two ends of a published number or range; None for stars, nulls and other labels.
 
-    A whole number reaches up to the next one, as does a closed range of whole numbers.
+    A whole number reaches up to the next one; a range of whole numbers from the first inside it up
+    to the one behind the last.
+
+    Examples
+    --------
+    >>> number_ends("[1, 2.5)", whole=True), number_ends("[1, 2.5)", whole=False)
+    ((1.0, 3.0), (1.0, 2.5))
     """
     try:
         number = float(value)
@@ -207,7 +216,10 @@ def number_ends(value: Any, whole: bool) -> tuple[float, float] | None:
         low, high = float(found.low), float(found.high)
     except ValueError:
         return None
-    return low, high + (whole and found.with_high)
+    if not whole:
+        return low, high
+    behind = math.floor(high) + 1 if found.with_high else math.ceil(high)
+    return float(math.ceil(low)), float(behind)
 
 
 def _spread(low: float, high: float, edges: Floats) -> Floats:

@@ -38,6 +38,7 @@ from sfumato.report.disclosure import (
     name_of,
     number_ends,
     numeric_bins,
+    only_common,
 )
 from sfumato.report.page import AT_HOME, Figure, Grid, Page, Section, Tone
 from sfumato.report.pages.risk import findings_grid, risk_gauges
@@ -485,7 +486,7 @@ def _shape(compared: Compared, name: str) -> Figure | None:
             f"Rows by {name} in the table (grey) and in the release (line). The few beyond either "
             "end are counted in the last bars, those of a range that few hold in the nearest one. "
             f"{_apart([(b, a) for _, _, b, a in bins])}",
-            charts.histogram(f"Distribution of {name} before and after", bins, name),
+            charts.histogram(f"Distribution of {name} before and after", only_common(bins), name),
         )
     held = compared.texts("before", name)
     known = {text: n for text, n in held.items() if text is not None}

@@ -1,0 +1,781 @@
+"""Every figure of a page, computed again from the files by other code: pandas and loops.
+
+A page is read as what it says: a mapping from the place of a statement to the numbers in it, or to
+what a chart draws. The expected mapping is made from the input and the released file alone, so that
+a figure nobody recomputes fails as surely as a wrong one, and one that stands in two places must be
+the same in both.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import sfumato as sf
+from sfumato.demo import write_people
+from sfumato.report.page import Figure, Page
+from sfumato.report.pages.table import findings_of, table_page
+from sfumato.report.registry import page_of
+
+DATA = Path(__file__).parents[2] / "data"
+NUMBER = re.compile(r"[<>]?\d[\d,]*(?:\.\d+)?%?")
+RARE = 10
+Said = dict[str, Any]
+Frame = pd.DataFrame
+
+
+# Reading a page
+
+
+def said(page: Page, columns: Sequence[str]) -> Said:
+    """All figures of a page by their place."""
+    found: Said = {"verdict": page.verdict, "subtitle": page.subtitle}
+    found |= {f"fact: {name}": f"{name} {value}" for name, value in page.facts}
+    found |= {f"beside {at}": words for at, words in enumerate(page.beside)}
+    for svg in page.gauges:
+        label = re.search(r'aria-label="([^"]*)"', svg)
+        assert label is not None
+        text = label[1].replace("&lt;", "<").replace("&gt;", ">")
+        found[f"gauge: {text.partition(':')[0]}"] = text
+    for section in page.sections:
+        for at, words in enumerate(section.paragraphs):
+            found[f"{section.title} {at}"] = words
+        for figure in section.figures:
+            found[f"caption: {figure.title}"] = figure.caption
+            found[f"chart: {figure.title}"] = drawn(figure)
+        for grid in section.grids:
+            for name, *cells in grid.rows:
+                found[f"{grid.heads[0]}: {name}"] = " | ".join([name, *cells])
+    read = {p: numbers(t, columns) if isinstance(t, str) else t for p, t in found.items()}
+    return {place: figures for place, figures in read.items() if figures}
+
+
+def numbers(text: str, columns: Sequence[str]) -> list[str]:
+    """The numbers of a text, without those in the names of columns and in fingerprints."""
+    text = re.sub(r"sha256:\w+", "", text)
+    for name in sorted(columns, key=len, reverse=True):
+        text = re.sub(rf"(?<!\w){re.escape(name)}(?!\w)", "", text)
+    return [found.rstrip(",") for found in NUMBER.findall(text)]
+
+
+def drawn(figure: Figure) -> Any:
+    """What a chart draws, without what is only about places on paper."""
+    assert figure.spec is not None
+    layers = [figure.spec, *figure.spec.get("layer", ())]
+    rows = [row for layer in layers for row in layer.get("data", {}).get("values", ())]
+    if figure.title == "How exposed people are":
+        curve: dict[tuple[str, float], float] = {}
+        for row in rows:
+            if row["table" if "table" in row else "risk"] != 0.2 and row["risk"] > 0.001:
+                place = (row["table"], plain(row["risk"]))
+                curve[place] = max(curve.get(place, 0.0), plain(row["share"]))
+        return curve
+    for row in rows:
+        row.pop("position", None)
+        if "cells" in row:
+            row.pop("at")
+    return chart(rows)
+
+
+def chart(rows: Iterable[Mapping[str, Any]]) -> Any:
+    """Rows of a chart in an order of their own."""
+    return sorted({tuple(sorted((n, plain(v)) for n, v in row.items())) for row in rows}, key=str)
+
+
+def plain(value: Any) -> Any:
+    return value if isinstance(value, str) or value is None else round(float(value), 8)
+
+
+# What pages should say, by other code
+
+
+def part(share: float) -> str:
+    """A share as pages write it."""
+    if 0 < share < 0.001:
+        return "<0.1%"
+    if 0.999 < share < 1:
+        return ">99.9%"
+    return f"{share:.1%}".replace(".0%", "%")
+
+
+def sizes(frame: Frame, names: Sequence[str]) -> pd.Series[Any]:
+    """For every row how many look like it."""
+    texts = frame[list(names)].astype(object).where(frame[list(names)].notna(), "\0missing")
+    return texts.groupby(list(names), sort=False)[names[0]].transform("size").astype(int)
+
+
+def classes(frame: Frame, names: Sequence[str]) -> int:
+    return len(frame[list(names)].astype(str).drop_duplicates())
+
+
+def size_chart(tables: Mapping[str, Frame], names: Mapping[str, Sequence[str]], k: int) -> Any:
+    """Rows by the size of their class; bins are read as people read them."""
+    edges = [1, 2, 3, 5, 10, 20, 50, 100, 1000]
+    edges = sorted({*edges, k})
+    rows: list[dict[str, Any]] = []
+    for low, after in zip(edges, [*edges[1:], None], strict=True):
+        high = None if after is None else after - 1
+        label = f"{low:,}+" if high is None else f"{low}" if low == high else f"{low}–{high}"
+        for name, frame in tables.items():
+            alike = sizes(frame, names[name])
+            held = ((alike >= low) & (alike < (after or math.inf))).sum()
+            what = f"fewer than {k} alike" if low < k else f"{k} or more alike"
+            rows.append({"alike": label, "rows": int(held), "table": name, "class": what})
+    first = next(row["alike"] for row in rows if "or more" in row["class"])
+    return chart([*rows, {"alike": first, "said": f"k = {k}"}])
+
+
+def risk_curve(tables: Mapping[str, Frame], names: Mapping[str, Sequence[str]]) -> Any:
+    found = {}
+    for name, frame in tables.items():
+        alike = sizes(frame, names[name])
+        for size in {1, *(s for s in alike.unique() if s < 1000)}:
+            found[name, plain(1 / size)] = plain((alike <= size).sum() / max(1, len(frame)))
+    return found
+
+
+def alone(frame: Frame, names: Sequence[str]) -> int:
+    return int((sizes(frame, names) == 1).sum())
+
+
+def below(frame: Frame, names: Sequence[str], k: int) -> int:
+    return int((sizes(frame, names) < k).sum())
+
+
+def bars(shares: Mapping[str, float]) -> Any:
+    return chart({"name": n, "share": s, "said": part(s)} for n, s in shares.items())
+
+
+# A release
+
+
+def released(
+    before: Frame,
+    after: Frame,
+    k: int,
+    known: Sequence[str],
+    shown: Said,
+    levels: Mapping[str, float] | None = None,
+) -> Said:
+    """The page of a release by a method that makes ranges and sets, or stars, or climbs trees.
+
+    `shown` is what the page says: of a histogram the edges of the bins are taken from it. `levels`
+    says how high each column was lifted in its tree, as a share of the tree's height.
+    """
+    rows, left = len(before), len(before) - len(after)
+    both = before.set_index("row").loc[after["row"]].reset_index()
+    fates = {name: fate(both[name], after[name], rows, left) for name in known}
+    stars = sum(round(found.get("starred", 0.0) * rows) for found in fates.values())
+    tables, names = {"before": before, "after": after}, {"before": known, "after": known}
+    losses = {
+        name: losses_of(before[name], both[name], after[name], left, levels is not None)
+        for name in known
+    }
+    lost = {name: float(loss.sum() / rows) for name, loss in losses.items()}
+    ncp = float(np.mean(list(lost.values())))
+    risks = {
+        who: (1 / sizes(before, known).min(), 1 / sizes(after, known).min())
+        for who in ("prosecutor", "journalist")
+    }
+    risks["marketer"] = (classes(before, known) / rows, classes(after, known) / len(after))
+    smallest = f"{sizes(after, known).min():,}"
+    expected: Said = {
+        "fact: rows published": [f"{len(after):,}"],
+        "fact: rows left out": [f"{left:,}"],
+        "fact: cells starred": [f"{stars:,}"],
+        "fact: smallest class (k)": [smallest],
+        "fact: precision lost": [part(ncp)],
+        "What it protects 0": [
+            f"{alone(before, known):,}", f"{rows:,}", f"{alone(after, known):,}", f"{len(after):,}"
+        ],
+        "caption: How many people look alike": [
+            f"{k}", f"{below(before, known, k):,}", f"{below(after, known, k):,}"
+        ],
+        "chart: How many people look alike": size_chart(tables, names, k),
+        "caption: How exposed people are": ["20%"],
+        "chart: How exposed people are": risk_curve(tables, names),
+        "chart: What happened to each column": chart(
+            {"column": name, "cells": what, "share": share}
+            for name, found in fates.items()
+            for what, share in found.items()
+            if share
+        ),
+        "caption: Precision lost by column": ["0%", "100%"],
+        "chart: Precision lost by column": bars(lost),
+    }  # fmt: skip
+    expected |= record(after, known, k, shown)
+    expected |= {f"gauge: {who}": [part(a), part(b)] for who, (a, b) in risks.items()}
+    expected |= utilities(before, after, both, known, losses, ncp)
+    expected |= actions(fates, rows, left)
+    if levels is not None:
+        lifted = sum(levels.values()) * len(after) + left * len(known)
+        expected["measure: information loss"] = [f"{lifted:,.4g}"]
+    for name in known:
+        if f"chart: {name}" in shown:
+            expected |= shapes(before, both, after, name, shown)
+    return expected
+
+
+def record(after: Frame, known: Sequence[str], k: int, shown: Said) -> Said:
+    """What was promised and what was not, and where the release lies."""
+    smallest = str(sizes(after, known).min())
+    found: Said = {
+        "verdict": [smallest, f"{k}"],
+        "subtitle": [f"{k}", *shown["subtitle"][1:]],  # what else was asked for
+        "check: anonymity": [smallest, f"{k}"],
+        "certificate: output": [f"{len(after):,}"],
+        "certificate: seed": ["0"],
+    }
+    place = "certificate: no method costs less than"
+    if place in shown:  # a proof, which no count can repeat: it must not be above what was paid
+        found[place] = shown[place]
+        assert float(shown[place][0].replace(",", "")) <= float(
+            shown["fact: cells starred"][0].replace(",", "")
+        )
+    others = [name for name in after.columns if name not in known and name != "row"]
+    more = [alone(after, [*known, *extra]) for n in (1, 2) for extra in combinations(others, n)]
+    told = [[f"{n:,}", f"{len(after):,}", part(n / len(after))] for n in more]
+    for place in [place for place in shown if place.startswith(("beside", "For the record"))]:
+        found[place] = shown[place] if shown[place] in told else told
+    return found
+
+
+def fate(was: pd.Series[Any], now: pd.Series[Any], rows: int, left: int) -> dict[str, float]:
+    """Shares of cells by what became of them, cell by cell."""
+    found: Counter[str] = Counter({"left out": left})
+    for one, other in zip(written(was), written(now), strict=True):
+        kind = "as it was" if one == other else "starred" if other in ("*", "") else "blurred"
+        found[kind] += 1
+    return {kind: n / rows for kind, n in found.items()}
+
+
+def written(column: pd.Series[Any]) -> list[str]:
+    """Cells as a file has them; a missing one is empty."""
+    return ["" if pd.isna(cell) else str(cell) for cell in column]
+
+
+def actions(fates: Mapping[str, Mapping[str, float]], rows: int, left: int) -> Said:
+    """What the record says happened to each column, as shares of the released rows."""
+    found = {}
+    for name, shares in fates.items():
+        told = [shares[kind] * rows / (rows - left) for kind in ("blurred", "starred")
+                if shares.get(kind)]  # fmt: skip
+        if told:
+            found[f"column: {name}"] = [f"{s:.1%}" if s >= 0.001 else "0.1%" for s in told]
+    return found
+
+
+def ends(label: str) -> tuple[float, float] | None:
+    """Both ends of a number or range, the right one included; dates are numbered by days."""
+    inner = re.fullmatch(r"([\[(])(.+), (.+)([\])])", label)
+    if inner is None:
+        found = value_of(label)
+        return None if found is None else (found, found)
+    low, high = value_of(inner[2]), value_of(inner[3])
+    assert low is not None
+    assert high is not None
+    return low, high
+
+
+def value_of(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        if re.fullmatch(r"\d{4}-\d\d-\d\d", text):
+            return float(np.datetime64(text).astype(int))
+        return None
+
+
+def members_of(
+    before: pd.Series[Any], both: pd.Series[Any], after: pd.Series[Any]
+) -> dict[str, set[str]]:
+    """The values that each label stands for: those inside a range, else of rows that show it."""
+    found: dict[str, set[str]] = {}
+    for one, other in zip(written(both), written(after), strict=True):
+        found.setdefault(other, set()).add(one)
+    values = {text: value_of(text) for text in set(written(before))}
+    for label in found:
+        if label.startswith("[") and is_ordered(before):
+            low, high = ends(label) or (0.0, 0.0)
+            found[label] |= {
+                text
+                for text, v in values.items()
+                if v is not None and low <= v and (v < high or (v == high and label[-1] == "]"))
+            }
+    return found
+
+
+def losses_of(
+    before: pd.Series[Any], both: pd.Series[Any], after: pd.Series[Any], left: int, trees: bool
+) -> np.ndarray[Any, Any]:
+    """Certainty penalty of every cell; those of rows that were left out are lost altogether."""
+    distinct = set(written(before))
+    points = [v for v in map(value_of, distinct) if v is not None]
+    ranges = is_ordered(before) and not trees
+    inside = members_of(before, both, after)
+    found = {}
+    for label, covered in inside.items():
+        if label == "*" or (label == "" and covered != {""}):
+            found[label] = 1.0
+        elif len(covered) > 1 and ranges and "" not in covered:
+            values = [v for v in map(value_of, covered) if v is not None]
+            found[label] = (max(values) - min(values)) / (max(points) - min(points))
+        else:
+            found[label] = (len(covered) - 1) / max(1, len(distinct) - 1)
+    return np.array([*(found[label] for label in written(after)), *[1.0] * left])
+
+
+def is_ordered(column: pd.Series[Any]) -> bool:
+    """Whether cells are blurred into ranges: numbers and dates are."""
+    cells = column.dropna()
+    return not isinstance(cells.iloc[0], str)
+
+
+def utilities(
+    before: Frame,
+    after: Frame,
+    both: Frame,
+    known: Sequence[str],
+    losses: Mapping[str, np.ndarray[Any, Any]],
+    ncp: float,
+) -> Said:
+    rows, left = len(before), len(before) - len(after)
+    squares = int(sizes(after, known).sum()) + left * rows
+    weighted = sum(int(sizes(after, [name]).sum()) + left * rows for name in known)
+    bits = possible = 0.0
+    for name in known:
+        held = Counter(written(before[name]))
+        inside = members_of(before[name], both[name], after[name])
+        for one, other in zip(written(both[name]), written(after[name]), strict=True):
+            below = rows if other == "*" else sum(held[value] for value in inside[other])
+            bits += math.log2(below / held[one])
+        gone = Counter(written(before[name])) - Counter(written(both[name]))
+        bits += sum(n * math.log2(rows / held[value]) for value, n in gone.items())
+        possible += sum(n * math.log2(rows / n) for n in held.values())
+    figures = {
+        "normalized certainty penalty": (ncp, ["0", "1", "0"]),
+        "information loss": (float(sum(loss.sum() for loss in losses.values())), []),
+        "granularity": (1 - ncp, ["1", "0", "1"]),
+        "non-uniform entropy": (bits / possible, []),
+        "discernibility": (squares, []),
+        "weighted discernibility": (float(weighted), []),
+        "average class size": (len(after) / classes(after, known), []),
+    }
+    return {
+        f"measure: {name}": [
+            f"{value:,.0f}" if isinstance(value, int) or value >= 1e4 else f"{value:,.4g}", *words
+        ]
+        for name, (value, words) in figures.items()
+    }  # fmt: skip
+
+
+def shapes(before: Frame, both: Frame, after: Frame, name: str, shown: Said) -> Said:
+    """The distribution of a column before and after."""
+    rows = [dict(row) for row in shown[f"chart: {name}"]]
+    if any("value" in row for row in rows):
+        return bar_shapes(before[name], both[name], after[name], name)
+    bins = sorted({(row["from"], row["to"]) for row in rows if "from" in row})
+    return bin_shapes(before[name], both[name], after[name], name, bins)
+
+
+def bar_shapes(
+    before: pd.Series[Any], both: pd.Series[Any], after: pd.Series[Any], name: str
+) -> Said:
+    held = Counter(text for text in written(before) if text)
+    inside = members_of(before, both, after)
+    now: Counter[str] = Counter()
+    for label in written(after):
+        covered = [v for v in inside[label] if v] if label not in ("*", "") else []
+        for value in covered:
+            now[value] += 1 / len(covered)  # type: ignore[assignment]
+    first, then = sum(held.values()), sum(now.values()) or math.inf
+    common = sorted((v for v in held if held[v] >= RARE), key=lambda v: (-held[v], v))[:12]
+    moved = sum(abs(held[v] / first - now[v] / then) for v in held) / 2
+    hidden = len(held) - len(common)
+    rows = [
+        {"value": v, "table": when, "share": share}
+        for v in common
+        for when, share in (
+            ("before", held[v] / first), ("after", now[v] / then if now[v] >= RARE else 0.0)
+        )
+    ]  # fmt: skip
+    told = [f"{hidden:,}"] * bool(hidden) + [part(moved)] * bool(now)
+    return {f"chart: {name}": chart(rows)} | ({f"caption: {name}": told} if told else {})
+
+
+def bin_shapes(
+    before: pd.Series[Any],
+    both: pd.Series[Any],
+    after: pd.Series[Any],
+    name: str,
+    bins: Sequence[tuple[float, float]],
+) -> Said:
+    values = [value for text in written(before) if (value := value_of(text)) is not None]
+    whole = all(value == int(value) for value in values)
+    was, now = np.zeros(len(bins)), np.zeros(len(bins))
+    for value in values:
+        was[bin_of(value, bins)] += 1
+    inside = members_of(before, both, after)
+    for label in written(after):
+        found = ends(label)
+        if found is None:
+            covered = [v for v in inside[label] if v] if label not in ("*", "") else []
+            for value in covered:
+                now[bin_of(float(value), bins)] += 1 / len(covered)
+        else:
+            now += share_of(*found, label.endswith("]") or found[0] == found[1], bins, whole)
+    true = was.copy()
+    common = [at for at, n in enumerate(was) if n >= RARE]
+    shown = np.zeros(len(bins))
+    for at, n in enumerate(true):
+        shown[min(common, key=lambda c: (abs(c - at), c))] += n
+    rows: list[dict[str, Any]] = []
+    for at, (low, high) in enumerate(bins):
+        rows.append({"from": low, "to": high, "share": shown[at] / was.sum(), "table": "before"})
+        share = now[at] / max(now.sum(), 1e-300)
+        rows += [{"at": edge, "share": share, "table": "after"} for edge in (low, high)]
+    assert math.isclose(shown.sum(), len(values))
+    moved = np.abs(true / true.sum() - now / max(now.sum(), 1e-300)).sum() / 2
+    told = [part(float(moved))] if now.sum() else []
+    return {f"chart: {name}": chart(rows)} | ({f"caption: {name}": told} if told else {})
+
+
+def bin_of(value: float, bins: Sequence[tuple[float, float]]) -> int:
+    """The bin of a value; what lies beyond is counted in the outermost ones."""
+    inner = [at for at, (low, _) in enumerate(bins) if value >= low]
+    return inner[-1] if inner else 0
+
+
+def share_of(
+    low: float, high: float, closed: bool, bins: Sequence[tuple[float, float]], whole: bool
+) -> np.ndarray[Any, Any]:
+    """Parts of a cell in each bin: evenly over its whole numbers, or over its length."""
+    found = np.zeros(len(bins))
+    if whole:
+        inside = [v for v in range(int(low), int(high) + 1) if low <= v and (v < high or closed)]
+        for value in inside:
+            found[bin_of(value, bins)] += 1 / len(inside)
+    elif low == high:
+        found[bin_of(low, bins)] = 1.0
+    else:
+        for at, (start, end) in enumerate(bins):
+            start = low if at == 0 else start
+            end = high if at == len(bins) - 1 else end
+            found[at] = max(0.0, min(high, end) - max(low, start)) / (high - low)
+    return found
+
+
+# Releases that promise no k
+
+
+def plainly(before: Frame, after: Frame, known: Sequence[str]) -> Said:
+    """What every page of a release says, whatever was promised: who is found before and after."""
+    rows, kept = len(before), [name for name in known if name in after.columns]
+    tables, names = {"before": before, "after": after}, {"before": known, "after": kept}
+    fates = {
+        name: fate(before[name], after[name], rows, 0) if name in kept else {"left out": 1.0}
+        for name in known
+    }
+    least = {side: 1 / sizes(table, names[side]).min() for side, table in tables.items()}
+    many = {side: classes(table, names[side]) / rows for side, table in tables.items()}
+    return {
+        "fact: rows published": [f"{len(after):,}"],
+        "fact: rows left out": ["0"],
+        "fact: cells starred": ["0"],
+        "gauge: prosecutor": [part(least["before"]), part(least["after"])],
+        "gauge: journalist": [part(least["before"]), part(least["after"])],
+        "gauge: marketer": [part(many["before"]), part(many["after"])],
+        "What it protects 0": [
+            f"{alone(before, known):,}", f"{rows:,}", *[str(len(known) - 6)] * (len(known) > 6),
+            f"{alone(after, kept):,}", f"{rows:,}"
+        ],
+        "caption: How many people look alike": [
+            "5", f"{below(before, known, 5):,}", f"{below(after, kept, 5):,}"
+        ],
+        "chart: How many people look alike": size_chart(tables, names, 5),
+        "caption: How exposed people are": ["20%"],
+        "chart: How exposed people are": risk_curve(tables, names),
+        "chart: What happened to each column": chart(
+            {"column": name, "cells": what, "share": share}
+            for name, found in fates.items()
+            for what, share in found.items()
+            if share
+        ),
+        "certificate: output": [f"{rows:,}"],
+        "certificate: seed": ["0"],
+    }  # fmt: skip
+
+
+def everybody(folder: Path) -> Frame:
+    write_people(folder / "people.csv", rows=800, seed=3)
+    return pd.read_csv(folder / "people.csv", dtype=str)
+
+
+def test_the_page_of_a_mask(tmp_path: Path) -> None:
+    before, output = everybody(tmp_path), tmp_path / "out.csv"
+    made = sf.mask(str(tmp_path / "people.csv"), measure="distinct", beta=0.5, output=str(output))
+    after = pd.read_csv(output, dtype=str)
+    found = said(page_of(made), list(before.columns))
+    ratio, kept = classes(after, list(after.columns)) / len(after), len(after.columns)
+    told = [f"{kept}", f"{ratio:g}", "0.5"]
+    expected = plainly(before, after, list(before.columns)) | {
+        "verdict": [*told, str(len(before.columns) - kept - 6)],  # six are named
+        "subtitle": ["0.5"],
+        "fact: smallest class (k)": [str(sizes(after, list(after.columns)).min())],
+        "check: ratio-at-most": told,
+        "measure: published columns": [f"{kept}"],
+        "measure: weight": [f"{kept}"],
+    }
+    assert differences(found, expected) == {}
+
+
+def test_the_page_of_safe_harbor(tmp_path: Path) -> None:
+    before, output = everybody(tmp_path), tmp_path / "out.csv"
+    made = sf.safe_harbor(
+        str(tmp_path / "people.csv"), as_of=dt.date(2024, 1, 1), drop=["doctor", "note"],
+        output=str(output)
+    )  # fmt: skip
+    after = pd.read_csv(output, dtype=str)
+    found = said(page_of(made), list(before.columns))
+    held = {
+        "birth_date": [year if year > "1934" else "1934-" for year in before["birth_date"].str[:4]],
+        "zip": before["zip"].str[:3],
+    }
+    for name in ("admission_date", "discharge_date"):
+        held[name] = before[name].str[:4]
+    for name, cells in held.items():
+        assert len(set(zip(cells, after[name], strict=True))) == len(set(cells)), name
+    gone = len(before.columns) - len(after.columns)
+    expected = plainly(before, after, list(after.columns)) | {
+        "verdict": [f"{gone - 6}", f"{len(held)}", "0"],
+        "check: safe-harbor-forms": [f"{len(held)}", "0"],
+        "column: birth_date": ["90", "1934"],
+        "column: zip": ["000"],
+        **bar_shapes(before["zip"], before["zip"], after["zip"], "zip"),
+    }
+    assert differences(found, expected) == {}
+
+
+def test_the_page_of_a_population(tmp_path: Path) -> None:
+    """Counts are counted again; estimates, which have tests of their own, agree with each other."""
+    frame, known = everybody(tmp_path), ["sex", "zip", "ethnicity"]
+    found = sf.population(str(tmp_path / "people.csv"), universe=100_000, qi=known)
+    shown = said(page_of(found), list(frame.columns))
+    single = part(alone(frame, known) / len(frame))
+    assert shown["subtitle"] == [f"{len(frame):,}", "100,000", part(len(frame) / 100_000)]
+    assert shown["fact: people"] == ["100,000"]
+    assert shown["fact: rows alone in the table"] == shown["gauge: alone in the table"] == [single]
+    assert shown["verdict"][:1] == shown["gauge: alone in the population"]
+    values = {row.column: len(set(written(frame[row.column]))) for row in found.plan.columns}
+    for row in found.plan.columns:
+        assert shown[f"column: {row.column}"][:1] == [f"{values[row.column]:,}"]
+    assert shown["chart: How far each column is blurred"] == bars(
+        {row.column: row.distinct / values[row.column] for row in found.plan.columns}
+    )
+    estimates = {dict(row).get("said") for row in shown[f"chart: {FEWER}"]}
+    assert {single, *shown["gauge: alone in the population"]} <= estimates
+
+
+FEWER = "Fewer people are alone among all than in a sample"
+
+
+# The tables
+
+
+def demo(folder: Path) -> tuple[Frame, list[str], list[str]]:
+    write_people(folder / "people.csv", rows=1200, seed=3)
+    frame = pd.read_csv(folder / "people.csv", dtype=str)
+    known = ["birth_date", "sex", "zip", "ethnicity", "marital_status"]
+    frame["birth_date"] = pd.to_datetime(frame["birth_date"]).dt.date
+    return frame[[*known, "diagnosis", "cost"]], known, ["diagnosis"]
+
+
+def survey(folder: Path) -> tuple[Frame, list[str], list[str]]:
+    """A census: codes, and numbers of which there are few."""
+    frame = read(DATA / "nist_acs_national2019.parquet").head(1500)
+    known = ["AGEP", "SEX", "MSP", "HISP", "RAC1P", "EDU"]
+    return frame[[*known, "PUMA", "PINCP_DECILE"]], known, ["PINCP_DECILE"]
+
+
+def credit(folder: Path) -> tuple[Frame, list[str], list[str]]:
+    """Numbers with fractions, missing cells, and codes with no meaning."""
+    frame = read(DATA / "crx.parquet")
+    frame = frame[["A1", "A2", "A6", "A11", "A14", "A16"]]
+    return frame[frame["A2"].notna()].reset_index(drop=True), ["A1", "A2", "A6", "A11"], ["A16"]
+
+
+TABLES = {"demo": demo, "survey": survey, "credit": credit}
+METHODS: dict[str, dict[str, Any]] = {
+    "mondrian": {},
+    "kmember": {"method": "kmember"},
+    "cells": {"method": "cells"},
+    "full-domain": {"method": "full-domain", "suppression_limit": 0.1},
+}
+
+
+def read(place: Path) -> Frame:
+    """A table whose whole numbers stay whole beside missing cells."""
+    return pd.read_parquet(place, dtype_backend="numpy_nullable")
+
+
+def differences(found: Said, expected: Said) -> dict[str, tuple[Any, Any]]:
+    """Places where a page says something else."""
+    places = [p for p in {**expected, **found} if found.get(p) != expected.get(p)]
+    return {place: (found.get(place), expected.get(place)) for place in places}
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("name", TABLES)
+def test_the_page_of_a_release(name: str, method: str, tmp_path: Path) -> None:
+    before, known, _ = TABLES[name](tmp_path)
+    before = before.assign(row=np.arange(len(before)))
+    place, output = tmp_path / "in.parquet", tmp_path / "out.parquet"
+    before.to_parquet(place)
+    made = sf.anonymize(str(place), k=7, qi=known, output=str(output), **METHODS[method])
+    found = said(page_of(made), list(before.columns))
+    levels = None
+    if method == "full-domain":
+        top = np.max(made.details["lattice"]["levels"], axis=0)
+        chosen = made.details["levels"]
+        levels = {name: chosen[name] / top[at] for at, name in enumerate(known)}
+    expected = released(before, read(output), 7, known, found, levels)
+    assert differences(found, expected) == {}
+
+
+# A table
+
+
+def exposed(frame: Frame, known: Sequence[str], k: int) -> Said:
+    """Class sizes and risks of a table, as the report of a table and the risk page show them."""
+    rows, low, risky = len(frame), below(frame, known, k), below(frame, known, 5)
+    tables, names = {"table": frame}, {"table": known}
+    return {
+        "fact: stand alone": [f"{alone(frame, known):,}"],
+        f"fact: fewer than {k} alike": [f"{k}", f"{low:,}"],
+        "fact: smallest class (k)": [f"{sizes(frame, known).min():,}"],
+        "gauge: highest risk": [part(1 / sizes(frame, known).min())],
+        "gauge: average risk": [part(classes(frame, known) / rows)],
+        f"gauge: rows below {k} alike": [f"{k}", part(low / rows)],
+        "caption: How many people look alike": [
+            f"{low:,}", part(low / rows), f"{k - 1}", f"{1 / k:.0%}"
+        ],
+        "chart: How many people look alike": size_chart(tables, names, k),
+        "caption: How exposed people are": ["20%", f"{risky:,}", part(risky / rows)],
+        "chart: How exposed people are": risk_curve(tables, names),
+    }  # fmt: skip
+
+
+def looked_at(frame: Frame, found: sf.Scan) -> Said:
+    """A first look; which columns were combined is the choice of the scan, the counts are not."""
+    rows = len(frame)
+    expected: Said = {}
+    for column in found.columns:
+        cells = frame[column.name]
+        missing = int(cells.isna().sum())
+        values = len(set(written(cells)))
+        single = f"{alone(frame, [column.name]) / rows:.1%}"
+        expected[f"column: {column.name}"] = [f"{values:,}", f"{missing:,}", single]
+    steps, before = {}, 0
+    for one in found.ladder:
+        name = " + ".join(one.columns[before:])
+        steps[f"+ {name}" if before else name] = alone(frame, one.columns) / rows
+        before = len(one.columns)
+    if steps:
+        ladder = [*steps.values()]
+        expected["chart: " + LADDER] = bars(steps)
+        expected["caption: " + LADDER] = [str(before), part(ladder[-1])]
+        assert ladder == sorted(ladder)
+    pairs = {" + ".join(c.columns): alone(frame, c.columns) / rows for c in found.combinations}
+    if pairs:
+        strongest = dict(sorted(pairs.items(), key=lambda item: -item[1])[:10])
+        expected["chart: The most telling combinations"] = bars(strongest)
+    return expected
+
+
+LADDER = "A few harmless columns are enough together"
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_the_report_of_a_table(name: str, tmp_path: Path) -> None:
+    frame, known, _ = TABLES[name](tmp_path)
+    place = tmp_path / "in.parquet"
+    frame.to_parquet(place)
+    findings = findings_of(str(place), qi=known, k=7)
+    found = said(table_page(findings), list(frame.columns))
+    rows, single = len(frame), alone(frame, known)
+    shares = {(one, one): alone(frame, [one]) / rows for one in known}
+    shares |= {pair: alone(frame, pair) / rows for pair in combinations(known, 2)}
+    expected = {
+        **looked_at(frame, findings.scan),
+        **exposed(frame, known, 7),
+        "subtitle": [f"{rows:,}", f"{len(frame.columns):,}"],
+        "verdict": [f"{single:,}", f"{rows:,}", part(single / rows)],
+        "fact: duplicate rows": [f"{int(frame.duplicated(keep='first').sum()):,}"],
+        "caption: Pairs of columns": [part(max(shares.values()))],
+        "chart: Pairs of columns": chart(
+            {
+                "one": one,
+                "other": other,
+                "alone": share,
+                "said": part(share) if share >= 0.0005 else "·",
+            }
+            for (one, other), share in shares.items()
+        ),
+    }
+    assert differences(found, expected) == {}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_the_page_of_a_first_look(name: str, tmp_path: Path) -> None:
+    frame, _, _ = TABLES[name](tmp_path)
+    place = tmp_path / "in.parquet"
+    frame.to_parquet(place)
+    look = sf.scan(str(place))
+    found = said(page_of(look), list(frame.columns))
+    rows = len(frame)
+    tried = [alone(frame, m.columns) for m in (*look.combinations, *look.ladder)]
+    expected = looked_at(frame, look) | {
+        "subtitle": [f"{rows:,}", f"{len(frame.columns):,}"],
+        "verdict": [f"{max(tried):,}", f"{rows:,}", part(max(tried) / rows)],
+        "fact: rows": [f"{rows:,}"],
+        "fact: duplicate rows": [f"{int(frame.duplicated(keep='first').sum()):,}"],
+        "fact: others may know": [f"{len(look.with_role('quasi-identifier'))}"],
+        "fact: worth hiding": [f"{len(look.with_role('sensitive'))}"],
+    }
+    assert differences(found, expected) == {}
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_the_page_of_a_risk(name: str, tmp_path: Path) -> None:
+    frame, known, _ = TABLES[name](tmp_path)
+    place = tmp_path / "in.parquet"
+    frame.to_parquet(place)
+    found = said(page_of(sf.risk(str(place), known[:3])), list(frame.columns))
+    alike = sizes(frame, known[:3])
+    rows, above = len(frame), part(float((1 / alike > 0.2).sum()) / len(frame))
+    highest, average = part(1 / alike.min()), part(classes(frame, known[:3]) / rows)
+    assert differences(found, {
+        "subtitle": [f"{rows:,}"],
+        "verdict": [above, f"{rows:,}", "20%"],
+        "fact: highest risk": [highest],
+        "fact: average risk": [average],
+        "fact: above 20%": ["20%", above],
+        "fact: classes": [f"{classes(frame, known[:3]):,}"],
+        "gauge: prosecutor": [highest],
+        "gauge: journalist": [highest],
+        "gauge: marketer": [average],
+        "attacker: prosecutor": [highest],
+        "attacker: journalist": [highest],
+        "attacker: marketer": [average],
+        "attacker: above 20%": ["20%", above],
+    }) == {}  # fmt: skip
