@@ -22,7 +22,7 @@ from sfumato.anonymization.several_sets import largest_sets
 from sfumato.anonymization.workload import QueryLog
 from sfumato.engines.results import ClassSizes
 from sfumato.hierarchy import Ranges
-from sfumato.hierarchy.labels import STAR, Published
+from sfumato.hierarchy.labels import Published, as_text
 from sfumato.risks import Risk, risk_of_classes, risk_of_persons
 from sfumato.utility import (
     answer_workload,
@@ -225,7 +225,10 @@ def touched_rows(part: Solution) -> dict[str, Counter[str]]:
         if column in part.published:
             shown = part.published[column]
             blurred = shown.blurred | ~_same_text(shown, part.problem.entries.values_of(column))
-            stars = np.asarray(pc.fill_null(pc.equal(shown.labels, STAR), False))
+            # More than one star where the column holds one itself.
+            stars = np.asarray(
+                pc.fill_null(pc.match_substring_regex(shown.labels, r"^\*+$"), False)
+            )
             codes = shown.codes[:groups]
             touched, starred = blurred[codes], (stars & blurred)[codes]
         elif column in part.starred:
@@ -239,7 +242,7 @@ def touched_rows(part: Solution) -> dict[str, Counter[str]]:
 
 def _same_text(shown: Published, values: pa.Array) -> Array:
     """Whether each entry reads like the first value it covers: a range of one value does not."""
-    first = pc.cast(values, pa.string()).take(pa.array(shown.order[shown.low]))
+    first = as_text(values).take(pa.array(shown.order[shown.low]))
     both_null = pc.and_(shown.labels.is_null(), first.is_null())
     return np.asarray(pc.or_(both_null, pc.fill_null(pc.equal(shown.labels, first), False)))
 

@@ -15,10 +15,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sfumato.addresses import shown
-from sfumato.hierarchy.labels import read_interval
+from sfumato.hierarchy import labels
 from sfumato.tables import Table
 
 __all__ = [
@@ -69,7 +68,7 @@ def counts_of(table: Table, column: str) -> tuple[pa.Array, npt.NDArray[np.int64
 
 def as_text(values: pa.Array) -> list[str | None]:
     """Values as a release writes them."""
-    texts: list[str | None] = pc.cast(values, pa.string()).to_pylist()
+    texts: list[str | None] = labels.as_text(values).to_pylist()
     return texts
 
 
@@ -209,7 +208,7 @@ def number_ends(value: Any, whole: bool) -> tuple[float, float] | None:
         number = float(value)
         return (number, number + whole) if math.isfinite(number) else None
     except (TypeError, ValueError):
-        found = read_interval(str(value))
+        found = labels.read_interval(str(value))
     if found is None or found.low is None or found.high is None:
         return None
     try:

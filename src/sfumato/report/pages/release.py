@@ -93,9 +93,7 @@ class Compared:
             exact, starred = self._counted(name)
         else:
             exact = sum(n for (was, now), n in moves.items() if was == now)
-            starred = sum(
-                n for (was, now), n in moves.items() if was != now and now in (STAR, None)
-            )
+            starred = sum(n for (was, now), n in moves.items() if was != now and _is_star(now))
         blurred = max(0, rows - gone - exact - starred)
         found = {"as it was": exact, "blurred": blurred, "starred": starred, "left out": gone}
         return {fate: count / rows for fate, count in found.items()}
@@ -105,7 +103,8 @@ class Compared:
         before, after = self.texts("before", name), self.texts("after", name)
         exact = sum(min(n, after.get(text, 0)) for text, n in before.items())
         # New stars, and new nulls in columns that cannot hold a star.
-        starred = sum(max(0, after.get(text, 0) - before.get(text, 0)) for text in (STAR, None))
+        stars = [text for text in after if _is_star(text)]
+        starred = sum(max(0, after[text] - before.get(text, 0)) for text in stars)
         return exact, starred
 
     def texts(self, which: str, name: str) -> dict[Text, int]:
@@ -150,7 +149,7 @@ class Compared:
         if moves is not None:
             inside: dict[Text, list[str]] = defaultdict(list)
             for was, now in moves:
-                if was is not None and now not in (STAR, None):
+                if was is not None and not (was != now and _is_star(now)):
                     inside[now].append(was)
             return dict(inside)
         texts = as_text(values)
@@ -193,6 +192,11 @@ def _moves_of(step: Step, name: str) -> Moves:
         before, after = divmod(pair, len(now))
         found[was[before], now[after]] += n
     return dict(found)
+
+
+def _is_star(text: Text) -> bool:
+    """Whether a cell says nothing: stars, several where the column holds one, or nothing at all."""
+    return text is None or bool(text and not text.strip(STAR))
 
 
 def _set_of(sets: ValueSets, label: str, texts: Sequence[Text]) -> list[str]:
