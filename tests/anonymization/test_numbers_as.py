@@ -201,7 +201,7 @@ def test_means_that_happen_to_be_values_of_few_rows_are_counted() -> None:
     days = [dt.date(2020, 1, day) for day in (1, 2, 3, 4, 5)]
     release = sf.anonymize(pa.table({"born": days}), qi=["born"], k=5, numbers_as="mean")
     (told,) = [one for one in release.warnings if "happens" in one]
-    assert "the mean of `born` in 1 classes (5 rows)" in told
+    assert "the mean of `born` in 1 class (5 rows)" in told
     assert "fewer than 5 rows" in told
     shown = sf.anonymize(pa.table({"x": [1, 2, 3, 5, 9]}), qi=["x"], k=5, numbers_as="median")
     assert not [one for one in shown.warnings if "happens" in one]

@@ -106,16 +106,18 @@ def coincidences(solution: Solution, shows: Mapping[str, str]) -> list[str]:
         if how not in ("mean", "median") or name not in solution.published:
             continue
         (shown,) = number_columns(solution, name, how).values()
-        classes = _Classes(solution, name, solution.published[name])
-        there = np.isin(numbers(shown.values, name), classes.rare)
+        rare = _Classes(solution, name, solution.published[name]).rare
+        there = np.isin(numbers(shown.values, name), rare)
         rows = solution.sizes
         held = there[shown.codes[: len(rows)]] & (rows > 0)
         if held.any():
-            k = solution.problem.rules.k
+            classes = int(held.sum())
+            who = "rows" if solution.problem.person is None else "persons"
             told.append(
-                f"the {how} of `{name}` in {int(held.sum()):,} classes ({int(rows[held].sum()):,} "
-                f"rows) happens to be a value that fewer than {k:,} rows hold; ends of ranges "
-                f"never are ({spell('numbers_as', {name: 'bounds'})})"
+                f"the {how} of `{name}` in {classes:,} class{'' if classes == 1 else 'es'} "
+                f"({int(rows[held].sum()):,} rows) happens to be a value that fewer than "
+                f"{solution.problem.rules.k:,} {who} hold; ends of ranges never are "
+                f"({spell('numbers_as', {name: 'bounds'})})"
             )
     return told
 
