@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import os
 import stat
 import subprocess
@@ -223,6 +224,65 @@ def test_a_folder_that_others_may_write_is_not_trusted(tmp_path, monkeypatch):
 def test_without_any_folder_nothing_is_kept(tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "file" / "below"))
     assert compiling._own_folder() is None
+
+
+@pytest.fixture
+def shared(tmp_path, monkeypatch):
+    """A loop whose compiled code this process and others keep in one folder."""
+    monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    (tmp_path / "shared.py").write_text(
+        "from sfumato.kernels.compiling import Loop\n\n"
+        "def thrice(number):\n    return 3 * number\n\nloop = Loop(thrice)\n"
+    )
+    yield importlib.import_module("shared").loop.dispatcher
+    del sys.modules["shared"]
+
+
+def other_process(patience: float) -> subprocess.Popen[str]:
+    """Uses the same loop; says when it compiles or waits, the answer, and if it compiled."""
+    code = (
+        "import sys, shared; from sfumato.budget import Budget; "
+        "from sfumato.kernels import compiling; compiling._Turns.patience = float(sys.argv[1]); "
+        "budget = Budget(on_progress=lambda doing, share: print(doing, flush=True)); "
+        "loop = shared.loop.dispatcher; print(loop(3)); "
+        "print(sum(loop.stats.cache_misses.values()))"
+    )
+    return subprocess.Popen(
+        [sys.executable, "-c", code, str(patience)], stdout=subprocess.PIPE, text=True
+    )
+
+
+def turn(dispatcher):
+    """What a process holds while it compiles a loop."""
+    kept = dispatcher._cache._cache_file
+    return compiling._Turns.of(kept._cache_path).taken(kept._index_name)
+
+
+COMPILING = "compiling, once on this machine\n"
+
+
+def test_several_processes_compile_a_loop_once(shared):
+    with turn(shared):
+        other = other_process(patience=60)
+        assert other.stdout.readline() == COMPILING  # it waits
+        assert shared(2) == 6  # a process that holds a loop may need it again
+    assert other.communicate() == ("9\n0\n", None)
+    assert sum(shared.stats.cache_misses.values()) == 1
+
+
+def test_nobody_waits_for_ever(shared):
+    with turn(shared), other_process(patience=0.05) as other:
+        assert other.stdout.readline() == COMPILING  # it waits, and compiles then
+        assert other.stdout.read() == COMPILING + "9\n1\n"
+
+
+def test_where_nothing_can_be_locked_nobody_waits(tmp_path):
+    nowhere = compiling._Turns(str(tmp_path / "missing"))
+    with nowhere.taken("loop"):
+        assert compiling._lock(1 << 20, 7)  # no such file
 
 
 def test_compiled_loops_order_by_merging():

@@ -10,14 +10,19 @@ running a loop as the Python that it is. Both give what the compiled loop gives.
 from __future__ import annotations
 
 import ctypes
+import errno
 import itertools
 import os
 import stat
+import sys
 import tempfile
 import threading
 import time
 import types
-from collections.abc import Callable
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache, cached_property, partial, update_wrapper
 from pathlib import Path
 from typing import Any
@@ -25,6 +30,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from numpy.lib.array_utils import byte_bounds
+
+from sfumato.budget import Clock
 
 __all__ = ["Loop", "always_compiled", "by_numpy", "compiled", "njit"]
 
@@ -180,18 +187,111 @@ def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
     """Numba's own, keeping what it compiles: beside the package, or where that can be written."""
     import numba
 
+    options = {"no_cfunc_wrapper": True, **options}  # an eighth less to compile; C calls no loop
+
     def decorate(function: Callable[..., Any]) -> Any:
         _listen()
         try:
-            return numba.njit(cache=True, **options)(function)
+            return _once_for_all(numba.njit(cache=True, **options)(function))
         except RuntimeError:  # neither the package nor the user's folder can be written
             folder = _own_folder()
             if folder is None:
                 return numba.njit(**options)(function)
             numba.config.CACHE_DIR = folder
-            return numba.njit(cache=True, **options)(function)
+            return _once_for_all(numba.njit(cache=True, **options)(function))
 
     return decorate
+
+
+def _once_for_all(dispatcher: Any) -> Any:
+    """Let one of several processes compile a loop, and the others wait and load what it made.
+
+    Numba would compile it in each, and may then mix up their files: it numbers them by a list
+    that two processes can read before either has written to it.
+    """
+    from numba.core.compiler_lock import global_compiler_lock
+
+    compiling, kept = dispatcher.compile, dispatcher._cache._cache_file
+
+    def once(signature: Any) -> Any:
+        if signature in dispatcher.overloads:
+            return compiling(signature)
+        with global_compiler_lock, _Turns.of(kept._cache_path).taken(kept._index_name):
+            return compiling(signature)
+
+    dispatcher.compile = once
+    return dispatcher
+
+
+class _Turns:
+    """Who compiles what, among the processes that keep compiled code in one folder.
+
+    A byte of a file stands for each loop: the system takes back what a process has locked when it
+    ends, however it ends. Where nothing can be locked, nobody waits.
+    """
+
+    patience = 120.0
+    """Seconds to wait for another, who may have been stopped in the midst of it; then no more."""
+
+    def __init__(self, folder: str) -> None:
+        self._taken: Counter[int] = Counter()  # a loop may need itself, for other types
+        self._file: int | None
+        try:
+            flags = os.O_RDWR | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0)
+            self._file = os.open(Path(folder, "compiling.lock"), flags, 0o666)
+        except OSError:
+            self._file = None
+
+    @classmethod
+    @cache
+    def of(cls, folder: str) -> _Turns:
+        """Those of a folder: its file stays open, since closing it would give up every lock."""
+        return cls(folder)
+
+    @contextmanager
+    def taken(self, name: str) -> Iterator[None]:
+        """Compile the loop of this name while no other process does."""
+        byte = zlib.crc32(name.encode()) >> 1
+        self._taken[byte] += 1
+        mine = self._taken[byte] == 1 and self._file is not None and self._waited(self._file, byte)
+        try:
+            yield
+        finally:
+            self._taken[byte] -= 1
+            if mine and self._file is not None:
+                _lock(self._file, byte, free=True)
+
+    @classmethod
+    def _waited(cls, file: int, byte: int) -> bool:
+        """Wait for one's turn; False if it never comes."""
+        if _lock(file, byte):
+            return True
+        until, pause = time.monotonic() + cls.patience, 0.001
+        with _Paused():
+            while time.monotonic() < until:
+                time.sleep(pause)
+                if _lock(file, byte):
+                    return True
+                pause = min(2 * pause, 0.05)
+        cls.patience = 0.0
+        return False
+
+
+def _lock(file: int, byte: int, *, free: bool = False) -> bool:
+    """Lock a byte of a file for this process, or give it free; False if another has it."""
+    try:
+        if sys.platform == "win32":
+            import msvcrt
+
+            os.lseek(file, byte, os.SEEK_SET)
+            msvcrt.locking(file, msvcrt.LK_UNLCK if free else msvcrt.LK_NBLCK, 1)
+        else:
+            import fcntl
+
+            fcntl.lockf(file, fcntl.LOCK_UN if free else fcntl.LOCK_EX | fcntl.LOCK_NB, 1, byte)
+    except OSError as error:
+        return error.errno not in (errno.EACCES, errno.EAGAIN, errno.EDEADLK)
+    return True
 
 
 def _for_all_numbers(dispatcher: Any) -> None:
@@ -290,25 +390,33 @@ class _Alarm:
         ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._thread), error)
 
 
+class _Paused:
+    """Stops the clock of all budgets while this process or one it waits for compiles; says so."""
+
+    depth = 0
+
+    def __enter__(self) -> None:
+        _Paused.depth += 1
+        if _Paused.depth == 1:
+            Clock.stop("compiling, once on this machine")
+
+    def __exit__(self, *_: object) -> None:
+        _Paused.depth -= 1
+        if _Paused.depth == 0:
+            Clock.go_on()
+
+
 @cache
 def _listen() -> None:
-    """Stop the clock of all budgets while numba compiles, and say so."""
+    """Pause whenever numba compiles."""
     from numba.core import event
 
-    from sfumato.budget import Clock
-
     class Compiling(event.Listener):  # type: ignore[misc]
-        depth = 0
-
         def on_start(self, event: Any) -> None:
-            self.depth += 1
-            if self.depth == 1:
-                Clock.stop("compiling, once on this machine")
+            _Paused().__enter__()
 
         def on_end(self, event: Any) -> None:
-            self.depth -= 1
-            if self.depth == 0:
-                Clock.go_on()
+            _Paused().__exit__()
 
     event.register("numba:compile", Compiling())
 

@@ -343,13 +343,15 @@ def _entropy(counts: Array, start: int, stop: int, size: int) -> float:
 
 @compiled
 def _recursive(counts: Array, start: int, stop: int, l: int, c: float) -> bool:  # noqa: E741
-    if start == stop:
-        return False
-    ranked = np.sort(counts[start:stop])[::-1]
+    top = np.zeros(max(min(l - 1, stop - start), 1), np.int64)  # the largest, largest first
     rest = 0
-    for i in range(l - 1, ranked.shape[0]):
-        rest += ranked[i]
-    return bool(ranked[0] < c * rest)
+    for value in range(start, stop):
+        held = counts[value]
+        for at in range(top.shape[0]):
+            if held > top[at]:
+                top[at], held = held, top[at]
+        rest += held
+    return bool(top[0] < c * (rest if l > 1 else rest + top[0]))
 
 
 @compiled
@@ -428,20 +430,27 @@ def groups_hold(
 ) -> Array:
     """Whether each group satisfies all rules; members of a group may lie anywhere."""
     good = np.zeros(number, np.bool_)
-    order = np.argsort(groups, kind="mergesort")
+    ends = np.zeros(number + 1, np.int64)
+    for group in groups:
+        ends[group + 1] += 1  # first those of no group
+    for group in range(number):
+        ends[group + 1] += ends[group]
+    order = np.empty(groups.shape[0], np.int64)
+    for i in range(groups.shape[0] - 1, -1, -1):
+        ends[groups[i] + 1] -= 1
+        order[ends[groups[i] + 1]] = i
     counts = np.zeros(rules.offsets[-1], np.int64)
-    at = 0
-    while at < order.shape[0]:
-        group = groups[order[at]]
-        size, begin = 0, at
-        while at < order.shape[0] and groups[order[at]] == group:
-            i = order[at]
+    for group in range(number):
+        begin, end = ends[group + 1], ends[group + 2] if group + 1 < number else order.shape[0]
+        if begin == end:
+            continue
+        size = 0
+        for z in range(begin, end):
+            i = order[z]
             size += weights[i]
-            if group >= 0 and not enough(rules, counts):
+            if not enough(rules, counts):
                 take_in(i, weights[i], sensitive, rules, counts)
-            at += 1
-        if group >= 0:
-            good[group] = holds(size, counts, rules)
-        for z in range(begin, at):
+        good[group] = holds(size, counts, rules)
+        for z in range(begin, end):
             forget(order[z], sensitive, rules, counts)
     return good
