@@ -17,8 +17,8 @@ unexport PYTHONDONTWRITEBYTECODE
 
 help:
 	@echo "make demo    first result on a synthetic hospital"
-	@echo "make check   style, types, examples in the documentation"
-	@echo "make test    check, then all tests but the slow ones"
+	@echo "make check   style, types, examples in docstrings"
+	@echo "make test    style, types, all tests but the slow ones"
 	@echo "make docs    the documentation as a site, in build/site"
 	@echo "make slow    long statistical tests"
 	@echo "make fuzz    new random examples for MINUTES=10, in all rooms or ROOM=tables"
@@ -49,11 +49,15 @@ types: $(READY)
 	@$(BIN)/mypy
 
 examples: $(READY)
-	@$(BIN)/pytest --quiet --doctest-modules src -n $(PYTEST_WORKERS) --dist worksteal
+	@$(BIN)/pytest --quiet tests/docs/test_docstrings.py -n $(PYTEST_WORKERS)
 
+# types are checked while tests run, and told of after them
 test:
-	@$(MAKE) --no-print-directory -j 3 packages check
-	$(BIN)/pytest -m "not slow" -n $(PYTEST_WORKERS) --dist worksteal
+	@$(MAKE) --no-print-directory -j 2 packages style
+	@mkdir -p build
+	@$(BIN)/mypy >build/types.txt 2>&1 & types=$$!; \
+	$(BIN)/pytest -m "not slow" -n $(PYTEST_WORKERS) --dist worksteal; tests=$$?; \
+	wait $$types; types=$$?; cat build/types.txt; exit $$((tests ? tests : types))
 
 # the site is read from disk, without a network; the reference in it is read from the code
 docs:

@@ -58,9 +58,13 @@ def assert_uniform(counts: list[int]) -> None:
     assert chisquare(counts).pvalue > 1e-6
 
 
-def test_every_row_is_equally_likely():
+ROUNDS = pytest.mark.parametrize("rounds", [800, pytest.param(6000, marks=pytest.mark.slow)])
+
+
+@ROUNDS
+def test_every_row_is_equally_likely(rounds):
     counts = np.zeros(30, dtype=int)
-    for seed in range(6000):
+    for seed in range(rounds):
         counts[rows_sample(30, 7, seed, [11, 20])] += 1
     assert_uniform(list(counts))
 
@@ -95,10 +99,11 @@ def test_merged_pairs_are_uniform_over_the_union(sizes):
     assert_uniform(list(counts.values()))
 
 
+@ROUNDS
 @pytest.mark.parametrize("sizes", [(3, 27), (28, 2), (10, 10, 10), (0, 30)])
-def test_merged_rows_are_uniform_over_the_union(sizes):
+def test_merged_rows_are_uniform_over_the_union(sizes, rounds):
     counts = np.zeros(30, dtype=int)
-    for round_ in range(4000):
+    for round_ in range(rounds):
         sample = merged(lambda seed, r=round_: RowReservoir(7, 1000 * r + seed), sizes).sample()
         values = sample["x"].to_pylist()
         assert len(set(values)) == 7
