@@ -133,7 +133,7 @@ def orphans(tables: dict[str, list[dict[str, Any]]]) -> dict[tuple[str, str], in
     return found
 
 
-def _owner(tables: dict[str, list[dict[str, Any]]], name: str, row: dict[str, Any]) -> Any:
+def owner_of(tables: dict[str, list[dict[str, Any]]], name: str, row: dict[str, Any]) -> Any:
     """Whose a row is: whichever way leads to somebody."""
     for way in WAYS[name]:
         at, here = name, row
@@ -174,7 +174,7 @@ def fewest_left(tables: dict[str, list[dict[str, Any]]], qi: list[str], m: int |
     for name in WAYS:
         known = [c.partition(".")[2] for c in qi if c.startswith(f"{name}.")]
         for row in tables.get(name, []) if known else []:
-            whose = _owner(tables, name, row)
+            whose = owner_of(tables, name, row)
             assert whose is not None, "a row belongs to nobody"
             keys = {way: key for way, key in _keys(tables, name, row) if key != whose}
             events[whose].append((name, tuple(row[c] for c in known), keys))

@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
+import math
 import re
+from decimal import ROUND_DOWN, ROUND_HALF_EVEN, Decimal
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from cli_tools import sfumato
-from sfumato.papers.findings import PAPERS, VERDICTS, claim, figure, reproduce, sampled, written
+from sfumato.papers.findings import (
+    PAPERS,
+    VERDICTS,
+    Reproduction,
+    claim,
+    figure,
+    reproduce,
+    sampled,
+    written,
+)
 from sfumato.papers.page import BEGIN, END, home, write
 
 PAGES = Path(__file__).parents[2] / "docs" / "papers"
@@ -114,6 +127,44 @@ def test_verdicts():
     assert sampled("", 0.5, [0.52, 0.53]).verdict == "within noise"  # cut off
     assert claim("", "grows", "shrinks", False).verdict == "differs"
     assert written(1234567) == "1,234,567"
+
+
+@given(
+    st.floats(-9, 9) | st.floats(-1e-4, 1e-4) | st.floats(-1e6, 1e6),
+    st.integers(1, 8),
+    st.sampled_from([ROUND_DOWN, ROUND_HALF_EVEN]),
+)
+def test_what_is_printed_with_fewer_decimals_is_the_same_figure(here, places, how):
+    says = float(Decimal(repr(here)).quantize(Decimal(1).scaleb(-places), how))
+    assert figure("", says, here).verdict == "exact"
+    assert sampled("", says, [here, here + 1]).verdict == "within noise"
+    assert figure("", says + 1, here).verdict == "differs"
+
+
+def test_small_and_negative_figures_are_compared_as_printed():
+    assert figure("", 1e-05, 0.0000104).verdict == "exact"
+    assert figure("", 1e-05, 0.000021).verdict == "differs"
+    assert figure("", -0.1, -0.19).verdict == "exact"  # cut off
+    assert figure("", 0.5, math.inf).verdict == "differs"
+
+
+@given(st.lists(st.sampled_from([BEGIN, END, "a", "|", "\n", "\n\n"])).map("".join))
+def test_whatever_prose_has_marks_in_it_stays(tmp_path_factory, prose):
+    folder = tmp_path_factory.mktemp("page")
+    page = folder / "yuan.md"
+    page.write_text(prose)
+    done = Reproduction("yuan", "Yuan", True, {}, (), 0.0)
+    write(done, folder)
+    once = page.read_text()
+    _, mark, after = prose.partition(BEGIN)
+    if END in after:
+        after = after.partition(END)[2]
+        assert once.startswith(prose.removesuffix(END + after).rpartition(BEGIN)[0] + mark)
+        assert once.endswith(END + after)
+    else:
+        assert once.startswith(prose.rstrip())
+    write(done, folder)
+    assert page.read_text() == once
 
 
 def test_prose_around_the_marks_stays(tmp_path, quick):

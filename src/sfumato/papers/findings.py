@@ -12,6 +12,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any, ClassVar, TypeVar
 
 from sfumato.budget import Budget
@@ -188,18 +189,18 @@ def written(value: Any) -> str:
         return value
     if isinstance(value, int):
         return f"{value:,}"
-    if value == round(value) and abs(value) >= 10:
+    if abs(value) >= 10 and value % 1 == 0:
         return f"{value:,.0f}"
     return f"{value:.6g}"
 
 
 def _as_printed(here: float, says: float) -> tuple[float, float]:
     """A figure with as many decimals as another has, rounded and cut off."""
-    if isinstance(says, int):
+    if isinstance(says, int) or not math.isfinite(here):
         return here, here
-    places = len(f"{says!r}".partition(".")[2])
-    unit = 10**places
-    return round(here, places), math.floor(here * unit + 1e-9) / unit
+    places = -int(Decimal(repr(says)).as_tuple().exponent)
+    whole, _, rest = format(Decimal(repr(float(here))), "f").partition(".")
+    return round(here, places), float(f"{whole}.{rest[:places]}")
 
 
 def figure(where: str, says: float, here: float, why: str = "") -> Cell:

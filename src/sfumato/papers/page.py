@@ -32,10 +32,11 @@ def write(done: Reproduction, folder: Path) -> Reproduction:
     try:
         (folder / "figures").mkdir(parents=True, exist_ok=True)
         text = path.read_text(encoding="utf-8") if path.exists() else f"# {done.title}\n"
-        if BEGIN not in text or END not in text:
+        end = text.find(END, text.find(BEGIN)) if BEGIN in text else -1
+        if end < 0:
             text = f"{text.rstrip()}\n\n{BEGIN}\n{END}\n"
-        before, rest = text.split(BEGIN, 1)
-        after = rest.split(END, 1)[1]
+            end = text.rfind(END)
+        before, after = text[: text.rfind(BEGIN, 0, end)], text[end + len(END) :]
         for section in done.sections:
             for one in section.found:
                 if isinstance(one, Picture):

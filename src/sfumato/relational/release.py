@@ -28,7 +28,7 @@ from sfumato.engines.protocol import Staged
 from sfumato.engines.recoding import Recoding, Step
 from sfumato.engines.staging import appearing_folder
 from sfumato.engines.writing import format_of
-from sfumato.errors import ParameterError, PromiseError, spell
+from sfumato.errors import InputError, ParameterError, PromiseError, spell
 from sfumato.fields import declares
 from sfumato.files import write_text
 from sfumato.privacy import KAnonymity, compile_rules
@@ -521,7 +521,11 @@ def _planned(plan: Plan, name: str, opened: Table, person: str | None, budget: B
     at = replace(plan.made.tables[name], table=opened)
     there = replace(plan, made=replace(plan.made, tables={**plan.made.tables, name: at}))
     request = there.request(name, identifiers=list(drop), person=person)
-    found = release_of(opened, request, solve(opened, request, budget))
+    try:
+        found = release_of(opened, request, solve(opened, request, budget))
+    except InputError as error:  # people know the table by its own name
+        where = name if error.where == opened.name else error.where
+        raise type(error)(error.what, where=where, remedy=error.remedy) from error
     assert isinstance(found.mapping, Recoding)
     # The table has no column of its own that names its persons: nothing is to be said of it.
     promises = [one for one in found.promises if not isinstance(one, WithoutColumns)]
