@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import os
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
@@ -305,10 +306,7 @@ _HEADING = "[bold]Examples[/bold]\n\n"
 
 
 class _Command(TyperCommand):
-    """A command whose examples are printed as they are.
-
-    Wrapped to the width of a terminal, a long one would be pasted as two commands.
-    """
+    """A command whose examples can be pasted into a shell as they are printed."""
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         epilog = self.epilog
@@ -317,7 +315,24 @@ class _Command(TyperCommand):
         self.epilog = epilog
         if shown:
             typer.secho(" Examples\n", bold=True)
-            typer.echo("".join(f" {line}\n" for line in shown.split("\n\n")))
+            typer.echo("".join(f" {_continued(line)}\n" for line in shown.split("\n\n")))
+
+
+def _continued(line: str, width: int = 76) -> str:
+    """A command on lines that a terminal shows whole, each continued by a backslash.
+
+    Examples
+    --------
+    >>> print(_continued("sfumato key people.csv --beta 0.9 --json", width=30))
+    sfumato key people.csv \\
+        --beta 0.9 --json
+    """
+    lines = [""]
+    for part in re.split(" (?=-)", line):
+        if lines[-1] and len(lines[-1]) + len(part) > width:
+            lines.append("   ")
+        lines[-1] += f" {part}" if lines[-1] else part
+    return " \\\n".join(lines)
 
 
 class _App(typer.Typer):

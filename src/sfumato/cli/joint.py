@@ -187,8 +187,7 @@ class Protect(StrEnum):
 @app.command(
     epilog=examples(
         "sfumato joint share A.csv -a study.toml -o A.share.parquet",
-        "sfumato joint share D.csv --time t --event died -a study.toml -o D.share.parquet "
-        "--protect cells",
+        "sfumato joint share D.csv --time t --event died -a study.toml -o D.share.parquet",
     )
 )
 @table_verb
