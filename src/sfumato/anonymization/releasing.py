@@ -306,9 +306,11 @@ def step_of(solution: Solution, request: Request) -> Step:
         names = original.columns  # equal quasi-identifiers may go to different groups
     groups, entry, rows, source = _pieces(solution)
     cells: dict[str, Cells] = {}
+    by_group = True
     for column in problem.qi:
         if column in solution.published and _is_kept(solution, column):
             if problem.merged is not None and column in request.actions:
+                by_group = False
                 codes = problem.entries.column(column)[source]
                 cells[column] = _cells(codes, problem.entries.values_of(column))
         elif column in solution.published:
@@ -319,6 +321,7 @@ def step_of(solution: Solution, request: Request) -> Step:
         elif column in solution.starred:
             starred = (groups >= 0) & solution.starred[column][groups]
             if starred.any() or problem.part:
+                by_group = False
                 cells |= _starred(problem, column, source, starred, request.suppressed_as == "text")
     match = original if names == original.columns else original.select(names)
     if len(entry) != original.entries or rows is not None:
@@ -327,7 +330,7 @@ def step_of(solution: Solution, request: Request) -> Step:
     if rows is not None:
         first, last = _ordinals(entry, rows)
     keep = None if bool((groups >= 0).all()) else groups >= 0
-    return Step(match, cells, keep, first, last)
+    return Step(match, cells, keep, first, last, groups if by_group else None)
 
 
 def _is_kept(solution: Solution, column: str) -> bool:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Container, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -315,10 +316,9 @@ class MemoryEngine:
         """
         import pyarrow as pa
 
-        from sfumato.engines.encoding import codes_of_table
         from sfumato.engines.recoding import unmatched
 
-        cells: dict[str, tuple[CodeArray, pa.Array]] = {}
+        keys: dict[tuple[str, ...], _Key] = {}
         kept: npt.NDArray[np.bool_] | None = None
         for step in recoding.steps:
             found = self._finder(step, budget)(slice(0, self.row_count()))
@@ -326,21 +326,23 @@ class MemoryEngine:
                 raise unmatched(self.name)
             if step.keep is not None:
                 kept = step.keep[found] if kept is None else kept & step.keep[found]
-            for name, made in step.cells.items():
-                ranked = codes_of_table(pa.table({name: made.values}))
-                cells[name] = ranked.arrays[0][made.codes][found], ranked.values[0]
-        read = [name for name in schema.names if name not in cells]
+            made = {name: cells for name, cells in step.cells.items() if name in schema.names}
+            compared = _keys(replace(step, cells=made))
+            keys |= {names: key.of_rows(found) for names, key in compared.items()}
+        read = [name for name in recoding.sorting(schema.names) if name not in recoding.written]
         codes = self.codes([name for name in read if name not in text], budget)
-        cells |= dict(zip(codes.columns, zip(codes.arrays, codes.values, strict=True), strict=True))
-        cells |= self._texts([name for name in read if name in text])
+        plain = dict(zip(codes.columns, zip(codes.arrays, codes.values, strict=True), strict=True))
+        plain |= self._texts([name for name in read if name in text])
+        for name in read:
+            array, values = plain[name]
+            keys[name,] = _Key(array, len(values), {name: (None, values)})
         rows = np.arange(self.row_count(), dtype=np.uint32)
         if kept is not None:
             rows = rows[kept]
-            cells = {name: (found[kept], values) for name, (found, values) in cells.items()}
-        shown = [cells[name] for name in schema.names]
+            keys = {names: key.of_rows(kept) for names, key in keys.items()}
         ids, count = kernels.class_ids(
-            tuple(array for array, _ in shown),
-            tuple(max(len(values), 1) for _, values in shown),
+            tuple(key.codes for key in keys.values()),
+            tuple(max(key.size, 1) for key in keys.values()),
             entries=len(rows),
             threads=self._threads(budget),
         )
@@ -351,7 +353,8 @@ class MemoryEngine:
                 if budget is not None:
                     budget.progress("writing", start / len(order))
                 taken = order[start : start + BATCH_ROWS]
-                arrays = [values.take(as_arrow(array[taken])) for array, values in shown]
+                cells = {n: c for key in keys.values() for n, c in key.cells(taken).items()}
+                arrays = [cells[name] for name in schema.names]
                 yield pa.RecordBatch.from_arrays(arrays, names=schema.names)
 
         return batches(), rows[order]
@@ -404,6 +407,65 @@ class MemoryEngine:
         )
         self._rows = length
         self._encoded.update(zip(missing, zip(arrays, values, strict=True), strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class _Key:
+    """What rows are compared by: one number for their cells of some columns.
+
+    Attributes
+    ----------
+    codes, size
+        The number of each row, in the order of the cells, and how many there are.
+    shown
+        By column the code of its cell for each number (None: the number), and what codes mean.
+    """
+
+    codes: CodeArray
+    size: int
+    shown: Mapping[str, tuple[CodeArray | None, pa.Array]]
+
+    def of_rows(self, rows: npt.NDArray[Any]) -> _Key:
+        """The same for some of the rows, or for rows that have these numbers."""
+        return replace(self, codes=self.codes[rows])
+
+    def cells(self, rows: npt.NDArray[np.uint32]) -> dict[str, pa.Array]:
+        """The cells of some rows."""
+        at = self.codes[rows]
+        return {
+            name: values.take(as_arrow(at if codes is None else codes[at]))
+            for name, (codes, values) in self.shown.items()
+        }
+
+
+def _keys(step: Step) -> dict[tuple[str, ...], _Key]:
+    """What rows are compared by, for each entry of a step: its columns together where they can be.
+
+    Where it is known which entries have the same cells, these are compared once and not row by row.
+    """
+    import pyarrow as pa
+
+    from sfumato.engines.encoding import codes_of_table
+
+    ranked = {n: codes_of_table(pa.table({n: made.values})) for n, made in step.cells.items()}
+    if step.groups is None or not ranked:
+        return {
+            (name,): _Key(
+                one.arrays[0][step.cells[name].codes],
+                len(one.values[0]),
+                {name: (None, one.values[0])},
+            )
+            for name, one in ranked.items()
+        }
+    groups = (step.groups + 1).astype(np.uint32)  # 0: left out
+    first = np.zeros(int(groups.max(initial=0)) + 1, dtype=np.int64)
+    first[groups[::-1]] = np.arange(len(groups) - 1, -1, -1)  # any entry of each group
+    codes = {n: one.arrays[0][step.cells[n].codes[first]] for n, one in ranked.items()}
+    sizes = tuple(max(len(one.values[0]), 1) for one in ranked.values())
+    ids, count = kernels.class_ids(tuple(codes.values()), sizes, entries=len(first))
+    some = kernels.representatives(ids, count)
+    shown = {n: (codes[n][some], one.values[0]) for n, one in ranked.items()}
+    return {tuple(ranked): _Key(ids[groups], count, shown)}
 
 
 def _lookup(step: Step, codes: Codes) -> kernels.Lookup:

@@ -67,6 +67,9 @@ class Step:
     first, last
         Half-open ordinal range ``first <= ordinal < last`` among rows with equal values, numbered
         from 0; both None when each combination occurs in `match` once and speaks of all its rows.
+    groups
+        A number for each entry, such that entries of one number have the same new cells; -1 where
+        they are left out. None where no such numbers are known.
     """
 
     match: Codes
@@ -74,6 +77,7 @@ class Step:
     keep: npt.NDArray[np.bool_] | None = None
     first: npt.NDArray[np.int64] | None = None
     last: npt.NDArray[np.int64] | None = None
+    groups: npt.NDArray[np.integer[Any]] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +87,7 @@ class Recoding:
     Steps look at the original values, never at each other's results; a column is written by at most
     one step; a row is kept if every step keeps it. Columns in `drop` do not appear in the output,
     and all others appear in their original order. So do rows, unless they are `sorted` by what they
-    show, one column after the other: then their order tells nothing that their cells do not.
+    show, written columns first: then their order tells nothing that their cells do not.
     """
 
     steps: tuple[Step, ...] = ()
@@ -94,6 +98,11 @@ class Recoding:
     def written(self) -> dict[str, pa.DataType]:
         """The columns that steps write, and their types."""
         return {n: cells.values.type for step in self.steps for n, cells in step.cells.items()}
+
+    def sorting(self, names: Sequence[str]) -> list[str]:
+        """Columns of the output in the order in which its rows are compared."""
+        written = [name for name in self.written if name in names]
+        return [*written, *(name for name in names if name not in written)]
 
 
 Entries = npt.NDArray[np.int64]

@@ -295,7 +295,8 @@ class SQLEngine:
             batches = self._recoded_in_order(recoding, schema, budget, as_text=as_text)
             if recoding.sorted:
                 text = recoding.written if as_text else schema.names
-                batches = self._sorted(batches, schema, text, budget)
+                sorting = recoding.sorting(schema.names)
+                batches = self._sorted(batches, schema, text, sorting, budget)
             return stage_batches(
                 batches,
                 schema,
@@ -382,7 +383,8 @@ class SQLEngine:
                 if any(column[0].as_py() != total for column in found.columns):
                     raise unmatched(self.name)
             schema = output_schema(self.schema(), recoding)
-            kinds = {field.name: column_of(field.name, field.type).kind for field in schema}
+            sorting = recoding.sorting(schema.names)
+            kinds = {name: column_of(name, schema.field(name).type).kind for name in sorting}
             sort = kinds if recoding.sorted else None
             yield session, sql.recoded(rows, mappings, recoding.drop, sort)
 
@@ -413,6 +415,7 @@ class SQLEngine:
         batches: Generator[pa.RecordBatch],
         schema: pa.Schema,
         typed: Container[str],
+        sorting: Sequence[str],
         budget: Budget | None,
     ) -> Generator[pa.RecordBatch]:
         """Rows in the order of what they show: laid aside, and sorted by the database.
@@ -434,7 +437,7 @@ class SQLEngine:
             assert isinstance(engine, SQLEngine)
             session = engine.connection.session(writing=True)
             with interrupting(budget, session.cancel, "sorting", self.name), session:
-                statement = sql.sorted_rows(engine.connection.rows())
+                statement = sql.sorted_rows(engine.connection.rows(), sorting)
                 yield from session.stream(statement, engine.schema())
             aside.discard()
         finally:

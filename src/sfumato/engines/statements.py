@@ -490,10 +490,10 @@ def all_rows(rows: Rows, names: Sequence[str]) -> Node:
     return exp.select(*rows.cells(names)).from_(rows.relation())
 
 
-def sorted_rows(rows: Rows) -> Node:
-    """All rows in the order of what they show, nothing last."""
+def sorted_rows(rows: Rows, names: Sequence[str]) -> Node:
+    """All rows, sorted by some columns."""
     found = exp.select(*rows.cells(rows.names)).from_(rows.relation())
-    return found.order_by(*_ascending(rows.keys(rows.names)))
+    return found.order_by(*_ascending(rows.keys(names)))
 
 
 def _ascending(keys: Iterable[Node]) -> list[Node]:
@@ -612,7 +612,7 @@ def recoded(
 ) -> Node:
     """The rows of a release under their own names: one window and one join a step.
 
-    Given the kinds of its columns, in the order of what they show.
+    Given its columns with their kinds, sorted by these.
     """
     written = {
         name: field(f"v{at}", mapping.relation)
@@ -633,7 +633,7 @@ def recoded(
     if sort is None:
         return found
     shown = {name: written[name].copy() if name in written else rows.cell(name) for name in outputs}
-    return found.order_by(*_ascending(rows.dialect.comparable(shown[n], sort[n]) for n in outputs))
+    return found.order_by(*_ascending(rows.dialect.comparable(shown[n], sort[n]) for n in sort))
 
 
 def _with_ordinals(rows: Rows, mappings: Sequence[Mapping], kept: Sequence[str]) -> Node:
