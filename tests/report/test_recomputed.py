@@ -20,10 +20,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from markupsafe import escape
 
 import sfumato as sf
 from sfumato.demo import write_people
-from sfumato.report.page import Figure, Page
+from sfumato.report.page import Figure, Page, page_html
+from sfumato.report.pages.release import release_page
 from sfumato.report.pages.table import findings_of, table_page
 from sfumato.report.registry import page_of
 
@@ -42,6 +44,7 @@ def said(page: Page, columns: Sequence[str]) -> Said:
     found: Said = {"verdict": page.verdict, "subtitle": page.subtitle}
     found |= {f"fact: {name}": f"{name} {value}" for name, value in page.facts}
     found |= {f"beside {at}": words for at, words in enumerate(page.beside)}
+    found |= {f"light: {light.question}": light.answer for light in page.lights}
     for svg in page.gauges:
         label = re.search(r'aria-label="([^"]*)"', svg)
         assert label is not None
@@ -165,6 +168,7 @@ def released(
     k: int,
     known: Sequence[str],
     shown: Said,
+    sensitive: Sequence[str],
     levels: Mapping[str, float] | None = None,
 ) -> Said:
     """The page of a release by a method that makes ranges and sets, or stars, or climbs trees.
@@ -214,6 +218,13 @@ def released(
         "chart: Precision lost by column": bars(lost),
     }  # fmt: skip
     expected |= record(after, known, k, shown)
+    gone = [f"{left:,}", f"{rows:,}"] if left else []
+    expected |= {
+        "light: Who can be found": [smallest, part(1 / sizes(after, known).min())],
+        "light: What can be inferred about them": inferred(after, known, sensitive),
+        "light: What it cost": [part(ncp), *gone],
+    }
+    expected = {place: figures for place, figures in expected.items() if figures}
     expected |= {f"gauge: {who}": [part(a), part(b)] for who, (a, b) in risks.items()}
     expected |= utilities(before, after, both, known, losses, ncp)
     expected |= actions(fates, rows, left)
@@ -224,6 +235,21 @@ def released(
         if f"chart: {name}" in shown:
             expected |= shapes(before, both, after, name, shown)
     return expected
+
+
+def inferred(after: Frame, known: Sequence[str], sensitive: Sequence[str]) -> list[str]:
+    """Rows of classes with one value only, and rows with a number of their own."""
+    found = []
+    for name in sensitive:
+        cells = pd.Series(written(after[name]), index=after.index)
+        texts = [pd.Series(written(after[n]), index=after.index) for n in known]
+        kinds = cells.groupby(texts).transform("nunique")
+        shared, single = int((kinds == 1).sum()), int((~cells.duplicated(keep=False)).sum())
+        if shared:
+            found += [f"{shared:,}", f"{len(after):,}", part(shared / len(after))]
+        if single and is_ordered(after[name]):
+            found.append(f"{single:,}")
+    return found
 
 
 def record(after: Frame, known: Sequence[str], k: int, shown: Said) -> Said:
@@ -486,10 +512,14 @@ def plainly(before: Frame, after: Frame, known: Sequence[str]) -> Said:
         name: fate(before[name], after[name], rows, 0) if name in kept else {"left out": 1.0}
         for name in known
     }
+    loose = alone(after, kept)
+    dropped = len(before.columns) - len(after.columns)
     least = {side: 1 / sizes(table, names[side]).min() for side, table in tables.items()}
     many = {side: classes(table, names[side]) / rows for side, table in tables.items()}
     return {
         "fact: rows published": [f"{len(after):,}"],
+        "light: Who can be found": [f"{loose:,}", f"{rows:,}"],
+        "light: What it cost": [f"{dropped}", f"{len(before.columns)}"],
         "fact: rows left out": ["0"],
         "fact: cells starred": ["0"],
         "gauge: prosecutor": [part(least["before"]), part(least["after"])],
@@ -526,6 +556,7 @@ def test_the_page_of_a_mask(tmp_path: Path) -> None:
     made = sf.mask(str(tmp_path / "people.csv"), measure="distinct", beta=0.5, output=str(output))
     after = pd.read_csv(output, dtype=str)
     found = said(page_of(made), list(before.columns))
+    assert page_of(made).tone != "good", "some rows stand alone"
     ratio, kept = classes(after, list(after.columns)) / len(after), len(after.columns)
     told = [f"{kept}", f"{ratio:g}", "0.5"]
     expected = plainly(before, after, list(before.columns)) | {
@@ -547,6 +578,7 @@ def test_the_page_of_safe_harbor(tmp_path: Path) -> None:
     )  # fmt: skip
     after = pd.read_csv(output, dtype=str)
     found = said(page_of(made), list(before.columns))
+    assert page_of(made).tone != "good", "nearly everybody stands alone"
     held = {
         "birth_date": [year if year > "1934" else "1934-" for year in before["birth_date"].str[:4]],
         "zip": before["zip"].str[:3],
@@ -597,7 +629,8 @@ def demo(folder: Path) -> tuple[Frame, list[str], list[str]]:
     frame = pd.read_csv(folder / "people.csv", dtype=str)
     known = ["birth_date", "sex", "zip", "ethnicity", "marital_status"]
     frame["birth_date"] = pd.to_datetime(frame["birth_date"]).dt.date
-    return frame[[*known, "diagnosis", "cost"]], known, ["diagnosis"]
+    frame["cost"] = frame["cost"].astype(float)
+    return frame[[*known, "diagnosis", "cost"]], known, ["diagnosis", "cost"]
 
 
 def survey(folder: Path) -> tuple[Frame, list[str], list[str]]:
@@ -637,19 +670,23 @@ def differences(found: Said, expected: Said) -> dict[str, tuple[Any, Any]]:
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("name", TABLES)
 def test_the_page_of_a_release(name: str, method: str, tmp_path: Path) -> None:
-    before, known, _ = TABLES[name](tmp_path)
+    before, known, sensitive = TABLES[name](tmp_path)
     before = before.assign(row=np.arange(len(before)))
     place, output = tmp_path / "in.parquet", tmp_path / "out.parquet"
     before.to_parquet(place)
     made = sf.anonymize(str(place), k=7, qi=known, output=str(output), **METHODS[method])
-    found = said(page_of(made), list(before.columns))
+    page = release_page(made, sensitive=sensitive)
+    found = said(page, list(before.columns))
     levels = None
     if method == "full-domain":
         top = np.max(made.details["lattice"]["levels"], axis=0)
         chosen = made.details["levels"]
         levels = {name: chosen[name] / top[at] for at, name in enumerate(known)}
-    expected = released(before, read(output), 7, known, found, levels)
+    expected = released(before, read(output), 7, known, found, sensitive, levels)
     assert differences(found, expected) == {}
+    html = page_html(page)  # the saved report says the same
+    assert all(str(escape(light.answer)).split("`")[0] in html for light in page.lights)
+    assert all(f"<dd>{value}</dd>" in html for _, value in page.facts)
 
 
 # A table
@@ -692,8 +729,9 @@ def looked_at(frame: Frame, found: sf.Scan) -> Said:
         before = len(one.columns)
     if steps:
         ladder = [*steps.values()]
-        expected["chart: " + LADDER] = bars(steps)
-        expected["caption: " + LADDER] = [str(before), part(ladder[-1])]
+        title = ladder_title(frame, found.ladder[-1].columns)
+        expected[f"chart: {title}"] = bars(steps)
+        expected[f"caption: {title}"] = [str(before), part(ladder[-1])]
         assert ladder == sorted(ladder)
     pairs = {" + ".join(c.columns): alone(frame, c.columns) / rows for c in found.combinations}
     if pairs:
@@ -702,7 +740,15 @@ def looked_at(frame: Frame, found: sf.Scan) -> Said:
     return expected
 
 
-LADDER = "A few harmless columns are enough together"
+def ladder_title(frame: Frame, columns: Sequence[str]) -> str:
+    """Harmless are columns that hardly single out anybody by themselves; enough is half of all."""
+    if alone(frame, columns) < 0.5 * len(frame):
+        return "What columns single out together"
+    if len(columns) == 1:
+        return "One column is enough"
+    if any(alone(frame, [name]) > 0.05 * len(frame) for name in columns):
+        return "A few columns are enough"
+    return "A few harmless columns are enough together"
 
 
 @pytest.mark.parametrize("name", TABLES)

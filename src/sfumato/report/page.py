@@ -20,12 +20,14 @@ __all__ = [
     "AT_HOME",
     "Figure",
     "Grid",
+    "Light",
     "Page",
     "Section",
     "Tone",
     "body_html",
     "compact_html",
     "page_html",
+    "tempered",
     "write_page",
 ]
 
@@ -66,6 +68,31 @@ class Section:
     steps: Sequence[str] = ()
 
 
+@dataclass(frozen=True)
+class Light:
+    """One of the questions about a release, its answer, and how bad that is; None: not known."""
+
+    question: str
+    tone: Tone | None
+    answer: str
+
+
+RED = 0.2
+"""Risks above this fill a gauge with red."""
+
+
+def tempered(tone: Tone, *risks: float | None) -> Tone:
+    """The tone of a verdict that stands above gauges: never green above a red one.
+
+    Examples
+    --------
+    >>> tempered("good", 0.2, None), tempered("good", 1.0), tempered("bad", 0.0)
+    ('good', 'warn', 'bad')
+    """
+    red = any(risk is not None and risk > RED + 1e-9 for risk in risks)
+    return "warn" if red and tone == "good" else tone
+
+
 AT_HOME = (
     "This page tells about the table itself, and guesses about single cells can be tried out on "
     "its figures: it is for those who may see that table."
@@ -85,6 +112,7 @@ class Page:
     tone: Tone
     beside: Sequence[str] = ()
     """What the verdict is not about, in sentences: never green."""
+    lights: Sequence[Light] = ()
     facts: Sequence[tuple[str, str]] = ()
     gauges: Sequence[str] = ()
     sections: Sequence[Section] = ()

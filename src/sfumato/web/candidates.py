@@ -11,7 +11,7 @@ from sfumato.release.publish import Release
 from sfumato.report.wording import percent
 from sfumato.web.choices import Choices
 
-__all__ = ["Candidate", "curve"]
+__all__ = ["Candidate", "best_of", "curve", "names_of"]
 
 
 @dataclass(frozen=True)
@@ -49,13 +49,42 @@ class Candidate:
             columns=dict(release.utility["columns"]),
         )
 
-    @property
-    def name(self) -> str:
-        """How people tell it from the others."""
-        trees = self.choices.used_trees
-        marked = any(tree.marks for tree in trees.values())
+
+def names_of(candidates: Sequence[Candidate], chosen: Choices) -> dict[int, str]:
+    """How people tell candidates apart, by number: method, demand, and what else is not as chosen.
+
+    Examples
+    --------
+    >>> age = Choices({"age": "quasi-identifier", "zip": "quasi-identifier"})
+    >>> less = Choices({"age": "quasi-identifier", "zip": "other"})
+    >>> none = (None, 1, 0, 0, 0.0, None, None, {})
+    >>> names_of([Candidate(1, age, *none), Candidate(2, less, *none)], age)
+    {1: 'mondrian, k = 5', 2: 'mondrian, k = 5; zip is other'}
+    """
+    found: dict[int, str] = {}
+    for one in candidates:
+        trees = one.choices.used_trees
         more = ", own trees" if trees else ""
-        return f"{self.choices.method}, {self.choices.demand}{more}{' and limits' * marked}"
+        more += " and limits" if any(tree.marks for tree in trees.values()) else ""
+        name = f"{one.choices.method}, {one.choices.demand}{more}"
+        found[one.number] = "; ".join([name, *chosen.otherwise(one.choices)])
+    for number, name in found.items():
+        same = [other for other, said in found.items() if said == name and other < number]
+        found[number] = f"{name} ({len(same) + 1})" if same else name
+    return found
+
+
+def best_of(candidates: Sequence[Candidate], chosen: Choices) -> tuple[Candidate, int] | None:
+    """The most precise of those that promise the same as the chosen one, and how many do.
+
+    Where what is chosen was not tried, the one that was tried last is compared.
+    """
+    if not candidates:
+        return None
+    tried = any(one.choices == chosen for one in candidates)
+    promise = (chosen if tried else candidates[-1].choices).promise
+    same = [one for one in candidates if one.choices.promise == promise]
+    return min(same, key=lambda one: one.lost), len(same)
 
 
 WIDTH, HEIGHT = 640, 300
@@ -93,8 +122,9 @@ def curve(candidates: Sequence[Candidate], chosen: Choices) -> str:
             f'<polyline points="{way}"/><text class="name" x="{x(end.k or 1) + 12:.1f}" '
             f'y="{lowest:.1f}">{html.escape(end.choices.method)}</text>'
         )
+    names = names_of(candidates, chosen)
     for c in points:
-        said = html.escape(f"{c.name}: {percent(c.lost)} lost, at least {c.k} alike")
+        said = html.escape(f"{names[c.number]}: {percent(c.lost)} lost, at least {c.k} alike")
         kind = "chosen" if c.choices == chosen else "tried"
         parts.append(
             f'<a href="#candidate-{c.number}" class="{kind}" aria-label="{said}">'

@@ -176,6 +176,29 @@ class Choices(_Demands):  # type: ignore[misc]
             said.append(" ".join([value, *others]))
         return ", ".join(said)
 
+    @property
+    def promise(self) -> tuple[Any, ...]:
+        """What is promised to people: releases that promise the same can be compared by cost."""
+        hidden = self.with_role("sensitive") if self.protects_sensitive else ()
+        return self.qi, self.demand, hidden, self.person
+
+    def otherwise(self, other: Choices) -> list[str]:
+        """What another decision has that this one has not, beside method and demand."""
+        said = [
+            f"{name} is {role}"
+            for name, role in other.roles.items()
+            if self.roles.get(name, role) != role
+        ]
+        if other.person != self.person:
+            said.append(f"persons by {other.person}" if other.person else "rows are counted")
+        if other.suppression_limit != self.suppression_limit and other.method == "full-domain":
+            said.append(f"up to {other.suppression_limit or 0:.3g} of the rows left out")
+        if other.weights != self.weights:
+            said.append("other weights" if other.weights else "no weights")
+        if other.used_trees != self.used_trees:
+            said.append("other trees or limits")
+        return said
+
     def differs(self, now: Choices) -> list[str]:
         """What is decided otherwise now, as far as it matters for a release.
 

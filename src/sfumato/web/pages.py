@@ -15,7 +15,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 from sfumato.budget import Budget
 from sfumato.errors import ParameterError
 from sfumato.report.drawing import gauge
-from sfumato.report.page import Grid, Page, Section, Tone
+from sfumato.report.page import Grid, Page, Section, Tone, tempered
 from sfumato.report.pages.table import classes_of, scan_page
 from sfumato.report.wording import percent, phrase, sentence
 from sfumato.web.choices import OFFERED, Choices
@@ -193,7 +193,7 @@ def risk(project: Project, choices: Choices) -> Page:
         title="Risk",
         subtitle="",
         verdict=verdict,
-        tone="bad" if below else "good",
+        tone="bad" if below else tempered("good", 1 / (sizes.k or 1)),
         facts=(
             ("stand alone", f"{sizes.unique_rows:,}"),
             (f"fewer than {k} alike", f"{below:,}"),

@@ -30,7 +30,7 @@ from sfumato.release.publish import Release
 from sfumato.release.verify import Verification
 from sfumato.report.disclosure import counts_of
 from sfumato.report.page import body_html, write_page
-from sfumato.report.registry import page_of
+from sfumato.report.pages.release import release_page
 from sfumato.tables import Table
 from sfumato.web.candidates import Candidate
 from sfumato.web.choices import (
@@ -83,6 +83,8 @@ class Made:
     checked: Verification
     shown: str
     """Its page, drawn once."""
+    exposed: bool = False
+    """Whether something worth hiding can be inferred that nothing was asked about."""
 
 
 @dataclass(eq=False)
@@ -341,12 +343,18 @@ class Project:
                 budget.progress("verifying what was written")
                 checked = verify(str(output), budget=budget)
                 budget.progress("drawing")
-                page = page_of(release)
+                page = release_page(release, sensitive=choices.with_role("sensitive"))
                 write_page(page, home / "release.html", force=True)
             place = str(self.folder / output.name)
             release = replace(release, output=place, destination=place)
+            exposed = any(light.tone in ("warn", "bad") for light in page.lights[1:2])
             self.made = Made(
-                choices, settings, release, replace(checked, table=place), body_html(page)
+                choices,
+                settings,
+                release,
+                replace(checked, table=place),
+                body_html(page),
+                exposed and not choices.protects_sensitive,
             )
 
     def files(self) -> list[Path]:

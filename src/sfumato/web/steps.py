@@ -17,7 +17,7 @@ from sfumato.budget import Budget
 from sfumato.errors import ParameterError
 from sfumato.report.page import body_html
 from sfumato.web import pages
-from sfumato.web.candidates import curve
+from sfumato.web.candidates import best_of, curve, names_of
 from sfumato.web.choices import DEMANDS, DISTANCES, FIRST, ROLES, Choices, methods
 from sfumato.web.pages import Form, form_of, frame, number_or_none, page, to, whole
 from sfumato.web.project import Decided, Project
@@ -157,9 +157,9 @@ class Steps:
         project, decided = self.bench.ready(request)
         candidates = project.candidates
         picture = await run_in_threadpool(curve, candidates, decided.choices)
-        best = min(candidates, key=lambda c: c.lost, default=None)
         return page("utility.html.j2", **frame(project, decided, "utility"), picture=picture,
-                    candidates=candidates, best=best, range=RANGE,
+                    candidates=candidates, best=best_of(candidates, decided.choices), range=RANGE,
+                    names=names_of(candidates, decided.choices),
                     **await self._offer(decided.choices))  # fmt: skip
 
     async def try_out(self, request: Request) -> Response:
@@ -167,8 +167,9 @@ class Steps:
         form = await form_of(request)
         keys = await run_in_threadpool(self.bench.shelf.keys)
         if form.get("range", [""])[0]:
-            chosen = _demanded(decided.choices, form, keys)
-            tried = [chosen.asking(k=k) for k in RANGE]
+            decided = await run_in_threadpool(project.alter, lambda now: _demanded(now, form, keys))
+            chosen = decided.choices  # tried last, since what was tried last is what is chosen
+            tried = [*(chosen.asking(k=k) for k in RANGE if k != chosen.k), chosen]
             title = f"Trying {chosen.method} with k from {RANGE[0]} to {RANGE[-1]}"
         else:
             decided = await run_in_threadpool(project.alter, lambda now: _demanded(now, form, keys))
@@ -198,6 +199,10 @@ class Steps:
 
     async def make_release(self, request: Request) -> Response:
         project, decided = self.bench.ready(request)
+        if (await form_of(request)).get("protect"):
+            decided = await run_in_threadpool(
+                project.alter, lambda now: now.asking(l=2, l_kind=DEMANDS["l_kind"].default)
+            )
         key = decided.choices.key_file
         if decided.choices.replaced and key:
             keys = await run_in_threadpool(self.bench.shelf.keys)

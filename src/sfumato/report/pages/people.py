@@ -9,7 +9,7 @@ from sfumato.populations.estimators import PopulationUniqueness
 from sfumato.populations.survey import PopulationReport
 from sfumato.report import charts
 from sfumato.report.drawing import gauge
-from sfumato.report.page import Figure, Grid, Page, Section
+from sfumato.report.page import Figure, Grid, Page, Section, tempered
 from sfumato.report.wording import percent, phrase, sentence
 
 __all__ = [
@@ -50,7 +50,7 @@ def population_summary(found: PopulationReport) -> Page:
         subtitle=f"{found.rows:,} rows of {found.universe:,.0f} people "
         f"({percent(found.sampling_fraction)})",
         verdict=f"{alone}{promise}; {asked}",
-        tone="good" if plan.holds else "bad",
+        tone=tempered("good" if plan.holds else "bad", found.whole.unique, unique),
         facts=(
             ("people", f"{found.universe:,.0f}"),
             ("rows alone in the table", percent(found.whole.unique)),
@@ -97,7 +97,10 @@ def uniqueness_summary(found: PopulationUniqueness) -> Page:
         title="Uniqueness in a population",
         subtitle=f"A sample of {percent(found.sampling_fraction)}",
         verdict=said,
-        tone="bad" if found.estimate is None or found.estimate > 0.05 else "good",
+        tone=tempered(
+            "bad" if found.estimate is None or found.estimate > 0.05 else "good",
+            found.sample_unique,
+        ),
         facts=(
             ("unique in the sample", percent(found.sample_unique)),
             ("in the population", percent(found.estimate)),

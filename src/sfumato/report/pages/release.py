@@ -24,6 +24,7 @@ from sfumato.engines.recoding import Recoding, Step
 from sfumato.engines.results import ClassSizes
 from sfumato.errors import HierarchyError, ParameterError
 from sfumato.hierarchy import ValueSets
+from sfumato.kernels import class_ids
 from sfumato.keyfiles import names_same
 from sfumato.release.beside import NOT_PROMISED
 from sfumato.release.certificate import Certificate, certificate_path
@@ -40,7 +41,7 @@ from sfumato.report.disclosure import (
     numeric_bins,
     only_common,
 )
-from sfumato.report.page import AT_HOME, Figure, Grid, Page, Section, Tone
+from sfumato.report.page import AT_HOME, Figure, Grid, Light, Page, Section, Tone, tempered
 from sfumato.report.pages.risk import findings_grid, risk_gauges
 from sfumato.report.wording import percent, phrase, sentence, shortened
 from sfumato.risks import Risk, risk_of_classes
@@ -48,7 +49,9 @@ from sfumato.tables import Table, table
 
 __all__ = [
     "Compared",
+    "Inference",
     "certified_release",
+    "inferences",
     "release_page",
     "release_picture",
     "release_summary",
@@ -344,26 +347,146 @@ def _demand(found: Release) -> str:
     return "asked: " + ", ".join(said) if said else "as asked"
 
 
-def release_page(found: Release, original: Table | None = None) -> Page:
+def release_page(
+    found: Release, original: Table | None = None, sensitive: Sequence[str] | None = None
+) -> Page:
     """The page of a release, measured again before and after.
 
     `original` is the table it was made of, where the release was read from its certificate and
-    does not know it.
+    does not know it; `sensitive` are the columns worth hiding, where the request did not say.
     """
     page = release_summary(found)
     sections = []
+    lights: list[Light] = []
     with _opened(found, original) as compared:
         if compared is not None:
             before, after = compared.sizes["before"], compared.sizes["after"]
             risk = replace(_risk(before), after=_risk(after))
             if found.details.get("persons"):
                 risk = found.details["risk"][0]  # the release itself does not say who is who
-            page = replace(page, gauges=risk_gauges(risk))
+            last = risk.after or risk
+            lights = [_found(last, after.unique_rows), _inferred(found, compared.after, sensitive)]
+            tone = tempered(page.tone, last.prosecutor, last.marketer)
+            if tone == "good" and lights[1].tone not in (None, "good"):
+                tone = "warn"
+            page = replace(page, gauges=risk_gauges(risk), tone=tone)
             sections = [_protection(found, compared), _where(compared), *_shapes(compared)]
     sections += [*_cost(found), *_why(found), _record(found)]
     shown = [section for section in sections if section is not None]
     knows = found.source is not None or original is not None
+    page = replace(page, lights=[*lights, _paid(found)])
     return replace(page, sections=shown, at_home=f"{AT_HOME} {PASS_ON}" if knows else "")
+
+
+def _found(after: Risk, alone: int) -> Light:
+    """Who can be found in the release, by the columns that others may know."""
+    asked, who = "Who can be found", "rows" if after.persons is None else "persons"
+    if after.prosecutor is None or not after.rows:
+        return Light(asked, "good", "Nobody: there are no rows.")
+    if after.persons is None and alone:
+        return Light(asked, "bad", f"{alone:,} of {after.rows:,} rows stand alone: whoever knows "
+                     "their published columns finds them for certain.")  # fmt: skip
+    alike, sure = round(1 / after.prosecutor), percent(after.prosecutor)
+    said = f"At least {alike:,} {who} look alike: a match is right with a chance of at most {sure}."
+    return Light(asked, tempered("bad" if alike == 1 else "good", after.prosecutor), said)
+
+
+MOST_CELLS = 40_000_000
+"""Rows times columns among which shared sensitive values are counted."""
+
+
+@dataclass(frozen=True)
+class Inference:
+    """What a release tells about a sensitive column to whoever finds a class, or knows a value."""
+
+    column: str
+    shared: int
+    """Rows of classes in which all hold the same value."""
+    single: int
+    """Rows with a number that no other row holds."""
+    rows: int
+
+
+def inferences(after: Table, qi: Sequence[str], sensitive: Sequence[str]) -> list[Inference] | None:
+    """What can be inferred about sensitive columns; None where that takes too long to count.
+
+    Examples
+    --------
+    >>> people = table(pa.table({"age": [1, 1, 2, 2], "ill": ["a", "a", "a", "b"]}))
+    >>> inferences(people, ["age"], ["ill"])
+    [Inference(column='ill', shared=2, single=0, rows=4)]
+    """
+    known = [name for name in qi if name in after.columns]
+    if after.rows * (len(known) + 1) > MOST_CELLS:
+        return None
+    found = []
+    for name in sensitive:
+        if name not in after.columns or name in known:
+            continue
+        entries = after.classes([*known, name])
+        counts = np.ones(entries.entries, np.int64) if entries.counts is None else entries.counts
+        own = entries.select(tuple(known))
+        ids, number = class_ids(own.arrays, own.cardinalities, entries=entries.entries)
+        different = np.bincount(ids, minlength=number)
+        shared = int(counts[different[ids] == 1].sum())
+        values, rows = counts_of(after, name)
+        single = int((rows == 1).sum()) if _is_number(values.type) else 0
+        found.append(Inference(name, shared, single, after.rows))
+    return found
+
+
+def _inferred(found: Release, after: Table, sensitive: Sequence[str] | None) -> Light:
+    """What can be inferred about people who are not found."""
+    asked = "What can be inferred about them"
+    named = [str(name) for name in found.asked.get("sensitive") or sensitive or ()]
+    sets = found.qi or found.asked.get("qi")
+    hidden = [name for name in named if name in after.columns]
+    if not hidden or not sets:
+        return Light(asked, None, "Not counted: no published column was named as worth hiding.")
+    counted = inferences(after, sets[0], hidden)
+    if counted is None:
+        return Light(asked, None, "Not counted: the table is too large for that.")
+    told = [words for one in counted for words in _exposure(one)]
+    if not told:
+        which = phrase([f"`{name}`" for name in hidden])
+        return Light(asked, "good", f"Nobody’s {which} for certain: it differs among those alike.")
+    worst = max(max(one.shared, one.single) / max(1, one.rows) for one in counted)
+    return Light(asked, "bad" if worst > 0.2 else "warn", " ".join(told))
+
+
+def _exposure(one: Inference) -> list[str]:
+    """What can be inferred about one column, in sentences."""
+    told = []
+    if one.shared:
+        share = percent(one.shared / max(1, one.rows))
+        told.append(
+            f"{one.shared:,} of {one.rows:,} rows ({share}) are in classes that hold one "
+            f"`{one.column}` only: whoever finds the class of somebody there knows theirs."
+        )
+    if one.single:
+        told.append(
+            f"{one.single:,} rows hold a `{one.column}` that no other has: whoever knows it finds "
+            "the row."
+        )
+    return told
+
+
+def _paid(found: Release) -> Light:
+    """What the release cost."""
+    lost = found.utility.get("ncp")
+    whole = found.rows + found.suppressed_rows
+    said = [f"{percent(lost)} of the precision of what others may know"] if lost is not None else []
+    if found.suppressed_rows:
+        said.append(f"{found.suppressed_rows:,} of {whole:,} rows")
+    gone = [n for n, action in found.column_actions.items() if action in ("dropped", "left out")]
+    if gone:
+        number = len(found.column_actions)
+        said.append(f"{len(gone)} of {number} columns, which were left out")
+    left = found.suppressed_rows / max(1, whole)
+    tone: Tone = "warn" if left > 0.05 or (lost or 0) > 0.3 else "good"
+    if left > 0.2 or (lost or 0) > 0.6:
+        tone = "bad"
+    return Light("What it cost", tone, sentence(phrase(said)) if said else "Nothing.")
 
 
 def _risk(sizes: ClassSizes) -> Risk:

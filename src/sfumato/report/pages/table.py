@@ -14,7 +14,7 @@ from sfumato.quasi.scan import Scan, scan
 from sfumato.report import charts
 from sfumato.report.disclosure import name_of
 from sfumato.report.drawing import gauge
-from sfumato.report.page import Figure, Grid, Page, Section, Tone
+from sfumato.report.page import Figure, Grid, Page, Section, Tone, tempered
 from sfumato.report.wording import counted, percent, phrase
 from sfumato.tables import Table, table
 
@@ -134,7 +134,8 @@ def _verdict(findings: TableFindings, below: int) -> tuple[Tone, str]:
         start = ""
     if not below:
         rest = f"At least {sizes.k} people look alike on {by}."
-        return ("bad" if direct else "good"), start + rest
+        tone: Tone = "bad" if direct else tempered("good", 1 / (sizes.k or 1))
+        return tone, start + rest
     if not sizes.unique_rows:
         rest = f"{below:,} of {sizes.rows:,} people ({percent(below / sizes.rows)}) share"
         return "bad", f"{start}{rest} their {by} with fewer than {findings.k - 1} others."
@@ -157,12 +158,27 @@ def ladder_of(found: Scan) -> list[Figure]:
         return []
     last = found.ladder[-1]
     figure = Figure(
-        "A few harmless columns are enough together",
+        _ladder_title(found),
         f"Each bar adds one column to those above it, each time the one that singles out most: "
         f"with {len(last.columns)} of them {percent(last.unique)} of the rows stand alone.",
         charts.ladder("Rows that stand alone, adding one column after the other", found.ladder),
     )
     return [figure]
+
+
+HARMLESS = 0.05
+"""Share of rows that a column may single out by itself and still look harmless."""
+
+
+def _ladder_title(found: Scan) -> str:
+    """What the ladder shows, and no more: often one column is enough, or all are not."""
+    last = found.ladder[-1]
+    if last.unique < 0.5:
+        return "What columns single out together"
+    alone = {column.name: column.unique for column in found.columns}
+    if len(last.columns) > 1 and all(alone.get(n, 1.0) <= HARMLESS for n in last.columns):
+        return "A few harmless columns are enough together"
+    return "A few columns are enough" if len(last.columns) > 1 else "One column is enough"
 
 
 def classes_of(sizes: ClassSizes, k: int) -> list[Figure]:
