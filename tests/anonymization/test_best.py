@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -22,7 +24,8 @@ from sfumato.anonymization.methods.pricing import (
 )
 from sfumato.anonymization.pipeline import prepare
 from sfumato.anonymization.request import Request
-from sfumato.budget import Budget
+from sfumato.budget import Budget, Clock
+from sfumato.errors import ParameterError
 from tree_partitions import TREES, optimum, small_table
 
 
@@ -94,6 +97,89 @@ def test_a_seed_repeats_a_release():
     assert tables[0].equals(tables[1])
 
 
+def test_large_groups_are_gathered_class_by_class():
+    table = crowd(np.random.default_rng(9), 700)
+    asked = {"qi": table.column_names[:3], "k": 40, "method": "best", "hierarchies": TREES}
+    release = sf.anonymize(table, infer_hierarchies=False, exact_ends=True, **asked)
+    assert release.k >= 40
+    assert release.utility["ncp"] == pytest.approx(release.details["loss_after"])
+    assert release.details["loss_after"] < 0.98 * release.details["loss_before"]
+
+
+@pytest.mark.parametrize("asked", [{"l": 4}, {"t": 0.15}, {"person": "who"}])
+def test_large_groups_keep_every_rule(asked):
+    table = crowd(np.random.default_rng(10), 400)
+    sensitive = {} if "person" in asked else {"sensitive": ["illness"]}
+    names = table.column_names[:3]
+    demanded = {"qi": names, "k": 30, "method": "best", "hierarchies": TREES}
+    release = sf.anonymize(table, infer_hierarchies=False, **demanded, **sensitive, **asked)
+    assert release.details["loss_after"] < release.details["loss_before"]
+    frame = pa.Table.from_batches(list(release.table.batches(release.table.columns))).to_pandas()
+    whole = frame["illness"].value_counts(normalize=True)
+    for _, rows in frame.groupby(names):
+        shares = rows["illness"].value_counts(normalize=True)
+        assert len(rows) >= 30
+        assert len(shares) >= asked.get("l", 1)
+        assert whole.sub(shares, fill_value=0.0).abs().sum() / 2 <= asked.get("t", 1.0) + 1e-9
+        if "person" in asked:
+            assert len(table["who"].take(rows.index.to_numpy()).unique()) >= 30
+
+
+def test_more_rounds_lose_no_more_and_repeat():
+    table = crowd(np.random.default_rng(11), 300)
+    asked = {"qi": table.column_names[:3], "k": 8, "method": "best", "hierarchies": TREES}
+    one, two, again = (sf.anonymize(table, rounds=r, **asked) for r in (1, 2, 2))
+    assert [r.details["rounds"] for r in (one, two, again)] == [1, 2, 2]
+    assert two.utility["ncp"] <= one.utility["ncp"]
+    assert two.utility["ncp"] == again.utility["ncp"]
+    assert sf.anonymize(table, rounds=0, **asked).details["rounds"] == 0
+    for wrong in (-1, 0.5):
+        with pytest.raises(ParameterError, match="rounds"):
+            sf.anonymize(table, rounds=wrong, **asked)
+
+
+def test_a_search_uses_the_time_it_is_given(monkeypatch):
+    """The clock goes on by a second whenever it is asked."""
+    table = crowd(np.random.default_rng(12), 200)
+    asked = Request.of(
+        {"qi": table.column_names[:3], "k": 5, "method": "best", "hierarchies": TREES}
+    )
+    ticks = itertools.count()
+    monkeypatch.setattr(Clock, "now", classmethod(lambda cls: float(next(ticks))))
+    budget = Budget(seconds=400)
+    found = solve(prepare(opened := sf.table(table), asked.opened(opened), budget))
+    assert found.stopped_by == "time"
+    assert found.details["rounds"] > 1
+    assert "finished" not in found.details
+
+
+@pytest.mark.parametrize(
+    ("rows", "k", "why"),
+    [
+        (["nurse", "cook"] * 3, 3, "nothing is lost"),
+        (["nurse", "cook"] * 2 + ["judge"], 3, "there are too few rows for two classes"),
+        (["nurse"] * 3 + ["cook"] * 2 + ["judge"] * 4, 2, "nothing is lost"),
+        (["nurse"] * 4 + ["cook"] + ["judge"] * 3, 2, "no recoding with these trees loses less"),
+    ],
+)
+def test_a_search_ends_early_only_where_nothing_is_left(rows, k, why):
+    trees = {"job": TREES["job"]}
+    asked = Request.of({"qi": ["job"], "k": k, "method": "best", "hierarchies": trees})
+    opened = sf.table(pa.table({"job": rows}))
+    found = solve(prepare(opened, asked.opened(opened), Budget(seconds=20)))
+    assert (found.details["finished"], found.stopped_by) == (why, None)
+
+
+def test_of_a_large_lattice_levels_are_left_out_and_not_its_top(monkeypatch):
+    table = crowd(np.random.default_rng(13), 600)
+    asked = {"qi": table.column_names[:3], "k": 25, "method": "lattice", "hierarchies": TREES}
+    whole = sf.anonymize(table, **asked).utility["ncp"]
+    monkeypatch.setattr(lattice, "MOST_NODES", 18)
+    assert sf.anonymize(table, **asked).utility["ncp"] <= 1.25 * whole
+    monkeypatch.setattr(lattice, "MOST_NODES", 7)  # fewer than two levels a column make
+    assert sf.anonymize(table, **asked).utility["ncp"] <= 1.6 * whole
+
+
 def test_a_search_that_is_stopped_gives_the_best_so_far():
     table = small_table(np.random.default_rng(4), 150)
     budget = Budget()
@@ -126,6 +212,16 @@ def test_a_descent_out_of_time_visits_few_nodes(monkeypatch):
     assert whole.stopped_by is None
     assert told == [0.0]
     assert np.bincount(hurried.groups, weights=problem.counts).min() >= 7
+
+
+def crowd(random, rows):
+    """Three quasi-identifiers of different kinds, an illness, and who it is."""
+    return (
+        small_table(random, rows)
+        .append_column("age", pa.array(random.integers(18, 60, rows)))
+        .append_column("illness", pa.array(random.choice(["flu", "gout", "cold", "mumps"], rows)))
+        .append_column("who", pa.array(np.arange(rows) * 2 // 3))
+    )
 
 
 def demand(k, *more):

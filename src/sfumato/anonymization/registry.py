@@ -100,7 +100,7 @@ METHODS: dict[str, Method] = {
     "best": Method(
         "sfumato.anonymization.methods.best",
         "starts from the best of the others and improves it while the time lasts",
-        ("loss", "bound"),
+        ("loss", "bound", "rounds"),
         blurs=True,
         parts=True,
     ),
@@ -163,6 +163,10 @@ class MethodFields(TypedDict, total=False):
     ]
     marker: Annotated[str | None, Field("What `cells` writes in place of `*`.", BLURRING)]
     loss: Annotated[str | None, Field("What a group loses: certainty or another.", BLURRING)]
+    rounds: Annotated[
+        int | None,
+        Field("Rounds in which `best` improves what it found, each twice as long.", BLURRING),
+    ]
     part_size: Annotated[
         float | None, Field("Rows among which `kmember` looks for neighbours.", BLURRING)
     ]

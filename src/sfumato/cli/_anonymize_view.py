@@ -181,6 +181,8 @@ def _of_the_method(release: Release) -> dict[str, str]:
             f"{details['loss_before']:.4f} by {details['start']}, "
             f"{details['loss_after']:.4f} after {rounds}"
         )
+        if "finished" in details:
+            told["search"] += f"; it ended because {details['finished']}"
         if abs(release.utility.get("ncp", 0.0) - details["loss_after"]) > 1e-9:
             told["search"] += ", with exact ends"
     if release.lower_bound is not None and "loss_after" in details:

@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from sfumato.anonymization.axes import pieced, positions_of, sensitive_of
 from sfumato.anonymization.cuts import coarse_partition
+from sfumato.anonymization.methods.gathering import fill_from_classes, gather, sketch
 from sfumato.anonymization.methods.moves import (
     AFTER,
     CHANGES,
@@ -36,6 +37,7 @@ from sfumato.anonymization.methods.moves import (
     LEFT,
     MOVES,
     OPEN,
+    REACH,
     ROWS,
     SIZE,
     STEP,
@@ -81,6 +83,8 @@ PASSES = 24
 """How often each piece has its turn."""
 HOT, COLD = 0.15, 0.05
 """Heat of the first and of the last turn, in units."""
+WARM = 6.0
+"""Rows of a group from which on heat grows with them: a step moves as many."""
 UNIT = 2.5
 """How many times the average row an expensive row loses: the unit of what the search weighs."""
 INDEX_ROWS = 128
@@ -90,6 +94,10 @@ CLOSE, JOIN = 0.03, 0.3
 HARM, NOISE = 0.5, 0.5
 """Most that a piece is thought to be missed in a class that is just large enough, and most by
 which its loss is misjudged, so that other founders are chosen the next time. In units."""
+GATHER = 0.05
+"""Share of the steps in which a class is drawn before its rows, where k is small."""
+FEW = 24
+"""Rows of a group up to which those near a piece are asked; for larger ones, all it covers."""
 SLACK = 4.0
 """Repair goes on while the loss has grown by no more units than this beyond what may be kept."""
 
@@ -169,13 +177,14 @@ def improve(search: Search, seed: int, passes: int = PASSES) -> float:
 
 def _parts(problem: Problem, blocks: Blocks, seed: int) -> list[Blocks]:
     """Cut the blocks into parts that are searched one after the other."""
-    if len(blocks.order) <= 2 * PART:
+    least = PART * max(problem.rules.k, FEW) // FEW  # large groups are few, and reach far
+    if len(blocks.order) <= 2 * least:
         return [blocks] if len(blocks.order) else []
-    cut = coarse_partition(problem, blocks, PART, seed)
+    cut = coarse_partition(problem, blocks, least, seed)
     found, begin = [], 0
     for end in range(1, cut.count + 1):
         low, high = cut.starts[begin], cut.starts[end]
-        if high - low >= PART or end == cut.count:  # small blocks share a part
+        if high - low >= least or end == cut.count:  # small blocks share a part
             found.append(Blocks(cut.order[low:high], cut.starts[begin : end + 1] - low))
             begin = end
     return found
@@ -206,7 +215,8 @@ class _Part:
         _, dense = np.unique(search.groups[self.chosen], return_inverse=True)
         self.groups: Array = dense.astype(np.int64)
         k = search.problem.rules.k
-        near = np.full((len(entries), min(8 * k, NEIGHBOURS)), -1, dtype=np.int32)
+        wish = min(8 * k, NEIGHBOURS) if k <= FEW else REACH
+        near = np.full((len(entries), wish), -1, dtype=np.int32)
         table = search.table[entries]
         close = coarse_partition(search.problem, blocks, NEAR, seed)
         nearest_entries(table, number[close.order], close.starts, *search.prices, near)
@@ -222,6 +232,7 @@ class _Part:
             near,
             starts,
             index_row,
+            *_along(table, starts),
             _column_order(table),
             *search.prices,
         )
@@ -266,7 +277,7 @@ class _Part:
                 counts,
                 self.random.permutation(pieces),
                 unit,
-                hot * cooling ** (turn * pieces),
+                hot * cooling ** (turn * pieces) * max(problem.rules.k / WARM, 1.0),
                 cooling,
             )
             self.groups = now.pieces[:, 2].copy()
@@ -290,10 +301,10 @@ class _Part:
         slots = memories.shape[1] - 1
         pieces = np.full((len(self.entry), 5), -1, dtype=np.int64)
         pieces[:, 0], pieces[:, 1] = self.entry, self.rows
-        book = 512 + 16 * rules.k
+        book = 512 + 16 * rules.k + len(self.entry)
         now = State(
             pieces=pieces,
-            classes=np.zeros((room, 7), dtype=np.int64),
+            classes=np.zeros((room, 9), dtype=np.int64),
             memories=np.concatenate([memories[:, :slots], np.zeros((room + 1 - many, slots), int)]),
             costs=np.zeros(room),
             bits=np.zeros((int(world.index_row.max(initial=0)) + 1, room // 64), dtype=np.uint64),
@@ -301,10 +312,12 @@ class _Part:
             count=np.zeros(5, dtype=np.int64),
             change=np.zeros(1),
             moved=np.zeros((book, 2), dtype=np.int64),
-            changed=np.zeros((book, 2), dtype=np.int64),
-            saved=np.zeros((book, slots), dtype=np.int64),
-            saved_costs=np.zeros(book),
+            changed=np.zeros((room, 2), dtype=np.int64),
+            saved=np.zeros((room, slots), dtype=np.int64),
+            saved_costs=np.zeros(room),
             chance=self.random.integers(1, 2**63, size=1, dtype=np.uint64),
+            inside=np.zeros(len(world.table), dtype=np.int64),
+            donors=np.zeros(room, dtype=np.int64),
         )
         populate(world, now, groups, many)
         return now, float((now.classes[:, 0] * now.costs).sum())
@@ -329,6 +342,16 @@ def _column_order(table: Array) -> Array:
     return np.argsort(agreeing, kind="stable")
 
 
+def _along(table: Array, starts: Array) -> tuple[Array, Array]:
+    """The entries by their positions on each axis, and where those of each position begin."""
+    along = np.argsort(table, axis=0, kind="stable").T.astype(np.int32)
+    begins = [
+        np.concatenate([[0], np.cumsum(np.bincount(positions, minlength=size))])
+        for positions, size in zip(table.T, np.diff(starts), strict=True)
+    ]
+    return np.ascontiguousarray(along), np.concatenate(begins).astype(np.int64)
+
+
 def _index_rows(problem: Problem) -> tuple[Array, Array]:
     """Where the positions of each axis begin, and the row of the index each position has."""
     index_row, rows = [], 0
@@ -344,10 +367,7 @@ def _index_rows(problem: Problem) -> tuple[Array, Array]:
 @bare
 def _room(now, rows):  # type: ignore[no-untyped-def]
     """Whether so many more moves can be written down."""
-    return (
-        now.count[MOVES] + rows < now.moved.shape[0]
-        and now.count[CHANGES] + rows < now.changed.shape[0]
-    )
+    return now.count[MOVES] + rows < now.moved.shape[0]
 
 
 @bare
@@ -381,6 +401,8 @@ def _fill_up(world, now, group, k):  # type: ignore[no-untyped-def]
         return False
     moves, price = now.count[MOVES], 0.0
     limit = _price_of_closing(world, now, group)
+    if k > FEW:
+        return fill_from_classes(world, now, group, k, limit)
     while now.classes[group, SIZE] < k:
         piece, more = spare_piece(world, now, group, k)
         price += more
@@ -446,13 +468,16 @@ def _relieve(world, now, k):  # type: ignore[no-untyped-def]
 
 
 @bare
-def _tidy(world, now, rules, counts):  # type: ignore[no-untyped-def]
-    """Last touches of a step; whether all changed classes hold."""
+def _tidy(world, now, rules, counts, most):  # type: ignore[no-untyped-def]
+    """Last touches of a step; whether all changed classes hold.
+
+    Classes of more than so many pieces keep showing what they did.
+    """
     classes = now.classes
     for at in range(now.count[CHANGES]):
         group = now.changed[at, 0]
         if classes[group, OPEN] and classes[group, LEFT] == now.count[STEP]:
-            tighten(world, now, group)
+            tighten(world, now, group, most)
     if rules.kinds.shape[0]:
         for at in range(now.count[CHANGES]):
             group = now.changed[at, 0]
@@ -462,14 +487,16 @@ def _tidy(world, now, rules, counts):  # type: ignore[no-untyped-def]
 
 
 @bare
-def _disturb(world, now, piece, k, unit, company):  # type: ignore[no-untyped-def]
+def _disturb(world, now, piece, k, unit, limit, company, kind):  # type: ignore[no-untyped-def]
     """Begin a step at a piece; whether there is anything to repair and to judge."""
     home = now.pieces[piece, HOME]
-    kind = draw(now.chance)
     if kind < CLOSE:
         return _evacuate(world, now, home)
     if kind < CLOSE + JOIN:
         return settle(world, now, piece, home)
+    if kind < CLOSE + JOIN + GATHER or k > FEW:
+        block = world.block[now.pieces[piece, ENTRY]]
+        return sketch(world, now, piece) and gather(world, now, block, k, limit)
     many = founders(world, now, piece, k, HARM * unit, NOISE * unit, company)
     familiar = True
     for c in range(many):
@@ -509,11 +536,13 @@ def _anneal(world, now, company, rules, counts, turns, unit, heat, cooling):  # 
             continue  # no different from the one before it
         begin_step(now)
         loss = -heat * unit * math.log(1.0 - draw(now.chance))
-        good = _disturb(world, now, piece, rules.k, unit, company)
+        kind = draw(now.chance)
+        good = _disturb(world, now, piece, rules.k, unit, loss, company, kind)
         good = good and _repair(world, now, rules, counts, loss + SLACK * unit)
         if good:
             _relieve(world, now, rules.k)
-            good = _tidy(world, now, rules, counts)
+            whole = kind >= CLOSE + JOIN and (kind < CLOSE + JOIN + GATHER or rules.k > FEW)
+            good = _tidy(world, now, rules, counts, pieces.shape[0] if whole else LARGE)
         if good and now.change[0] <= loss:
             gained -= now.change[0]
             keep(now)

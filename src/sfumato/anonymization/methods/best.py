@@ -2,9 +2,10 @@
 
 The start is the least lossy of Mondrian, lattice-descending recoding and, where it does not take
 too long, k-member clustering. A search then founds, closes and rearranges classes under all rules
-and within all boundaries. Without a time limit it makes one round, with one it goes on round by
-round while that still gains something; whenever it is stopped, the best so far is the answer. Where
-every column has a tree, it can be asked to prove how much less any recoding could lose.
+and within all boundaries. Without a time limit it makes one round, or as many as were asked for;
+with one it goes on, each round slower than the last, until the time is over or it is proven that
+nothing is left to gain. Whenever it is stopped, the best so far is the answer. Where every column
+has a tree, it can be asked to prove how much less any recoding could lose.
 
 That proof is a linear program. The rows of a group show, column by column, a node of the tree. So
 the group lies in a *class* of some node of the lattice of levels, the rows that look alike there,
@@ -17,10 +18,10 @@ whatever the ascent did, their sum is a lower bound.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
-from math import prod
 from typing import Any
 
 import numpy as np
@@ -30,7 +31,7 @@ from sfumato import kernels
 from sfumato.anonymization.axes import positions_of
 from sfumato.anonymization.dual_ascent import ascend, lower_classes
 from sfumato.anonymization.methods import mondrian
-from sfumato.anonymization.methods.annealing import Search, improve
+from sfumato.anonymization.methods.annealing import PASSES, Search, improve
 from sfumato.anonymization.methods.kmember import EXACT, clustered_groups
 from sfumato.anonymization.methods.lattice import descending_groups, level_groups
 from sfumato.anonymization.methods.pricing import PRICE, prices_of
@@ -43,11 +44,18 @@ from sfumato.hierarchy import EncodedHierarchy
 __all__ = ["solve"]
 
 Array = npt.NDArray[Any]
-ENOUGH = 5e-4
-"""A round that gains a smaller share of the loss is the last one."""
+ROUNDS = 1
+"""Rounds without a time limit, unless more are asked for. Each takes twice as long as the last."""
+DOUBLED = 6
+"""How often a round takes twice as long as the one before."""
+PROVEN = 20_000_000
+"""Entries times nodes of a lattice up to which a search with a time limit asks for a proof that
+nothing is left to gain."""
 BOUNDS = ("none", "lp")
 SEARCHING = 0.5
 """Share of a time limit that is left to the search where a bound is asked too."""
+PROVING = 0.1
+"""Share of the time left that may go into a proof that nothing is left to gain."""
 STARTING = 0.3
 """Share of a time limit that may go into the start."""
 CLUSTERED = 8_000
@@ -70,14 +78,17 @@ def solve(problem: Problem) -> Solution:
     """Improve the best start until nothing gains or the time budget is spent.
 
     Options: ``loss`` (``certainty`` or ``height``); ``bound`` (``none``, or ``lp`` to prove how
-    little any recoding with these trees can lose: with a time limit, that takes half of it).
+    little any recoding with these trees can lose: with a time limit, that takes half of it);
+    ``rounds``, after which the search ends, time or not.
     """
     bound = str(problem.options.get("bound", "none"))
     if bound not in BOUNDS:
         raise ParameterError(f"there is no bound `{bound}`", remedy=did_you_mean(bound, BOUNDS))
     if bound == "none":
         return _searched(problem)
-    _require_trees(problem)
+    refused = _unbounded(problem)
+    if refused is not None:
+        raise ParameterError(refused[0], remedy=refused[1])
     half = replace(problem, budget=problem.budget.part(SEARCHING))
     return _bounded(problem, _searched(half))
 
@@ -88,21 +99,67 @@ def _searched(problem: Problem) -> Solution:
     starts = _starts(problem, blocks, loss)
     start = min(starts, key=lambda name: starts[name][0])
     before, search = starts[start]
-    after, rounds = before, 0
-    while after > 0.0 and not problem.budget.spent():
-        gained = improve(search, problem.seed + rounds) / _cells(problem)
-        rounds += 1
-        after -= gained
-        if problem.budget.seconds is None or gained <= ENOUGH * after:
+    after, rounds, finished, pace = before, 0, None, 0.0
+    while rounds < _rounds(problem) and not problem.budget.spent():
+        finished = _nothing_left(problem, blocks, after, rounds)
+        if finished:
             break
+        passes = _passes(problem.budget, rounds, pace)
+        begun = problem.budget.elapsed
+        after -= improve(search, problem.seed + rounds, passes) / _cells(problem)
+        pace = (problem.budget.elapsed - begun) / passes
+        rounds += 1
     details = {
         "start": start,
         "loss_before": before,
         "loss_after": after,
         "starts": {name: value for name, (value, _) in starts.items()},
         "rounds": rounds,
+        **({"finished": finished} if finished else {}),
     }
     return search.solution(details=details, stopped_by=problem.budget.stopped_by)
+
+
+def _passes(budget: Budget, rounds: int, pace: float) -> int:
+    """Passes of the next round, twice as many as of the last.
+
+    The slower a search cools down, the less is lost in the end; so one that would not be finished
+    in time gets all the time that is left, at the pace of the last.
+    """
+    passes = PASSES << min(rounds, DOUBLED)
+    if budget.seconds is None or pace <= 0.0:
+        return passes
+    left = max(1, int(budget.remaining / pace))
+    return passes if left >= 2 * passes else left
+
+
+def _rounds(problem: Problem) -> float:
+    """How many rounds there are at most."""
+    asked = problem.options.get("rounds")
+    if asked is None:
+        return ROUNDS if problem.budget.seconds is None else math.inf
+    if not isinstance(asked, int) or asked < 0:
+        raise ParameterError("rounds must be a whole number", remedy="Give e.g. rounds=3.")
+    return asked
+
+
+def _nothing_left(problem: Problem, blocks: Blocks, loss: float, rounds: int) -> str | None:
+    """Why no search could lose less, where that is known; None where it is not."""
+    if loss <= 0.0:
+        return "nothing is lost"
+    sizes = np.add.reduceat(problem.counts[blocks.order], blocks.starts[:-1])
+    if problem.people is None and (sizes < 2 * problem.rules.k).all():
+        return "there are too few rows for two classes"
+    if not rounds or problem.budget.seconds is None or _unbounded(problem) is not None:
+        return None
+    lattice = _Lattice.of(problem, blocks.order, _loss(problem))
+    if lattice.work > PROVEN:
+        return None
+    known = loss * _cells(problem)
+    brief = replace(problem, budget=problem.budget.part(PROVING))
+    least = _least_loss(brief, blocks.order, known, _loss(problem))
+    proven = least is not None and known <= least * (1 + 1e-6)
+    return "no recoding with these trees loses less" if proven else None
 
 
 def _bounded(problem: Problem, found: Solution) -> Solution:
@@ -151,16 +208,17 @@ def _cells(problem: Problem) -> float:
     return float(max(problem.rows, 1) * np.sum(weights))
 
 
-def _require_trees(problem: Problem) -> None:
-    """Refuse problems that the bound does not cover."""
+def _unbounded(problem: Problem) -> tuple[str, str] | None:
+    """Why the bound does not cover a problem, and the remedy."""
     for name in problem.qi:
         if not isinstance(problem.shapes[name], EncodedHierarchy):
-            raise ParameterError(
+            return (
                 f"the bound needs a hierarchy for every column, and `{name}` has none",
-                remedy="Give hierarchies (missing ones are inferred), or drop bound=lp.",
+                "Give hierarchies (missing ones are inferred), or drop bound=lp.",
             )
     if problem.people is not None:
-        raise ParameterError("the bound does not cover k-map", remedy="Drop bound=lp.")
+        return "the bound does not cover k-map", "Drop bound=lp."
+    return None
 
 
 def _least_loss(
@@ -258,7 +316,7 @@ class _Lattice:
     @property
     def work(self) -> int:
         """Entries times nodes."""
-        return len(self.counts) * prod(len(column) for column in self.labels)
+        return len(self.counts) * math.prod(len(column) for column in self.labels)
 
     def nodes(
         self, below: Array, budget: Budget, doing: str
@@ -267,7 +325,7 @@ class _Lattice:
 
         Ends early with the budget, so whoever needs all of them asks it.
         """
-        nodes = prod(len(column) for column in self.labels)
+        nodes = math.prod(len(column) for column in self.labels)
         for at, levels in enumerate(product(*(range(len(column)) for column in self.labels))):
             if at % 64 == 0:
                 budget.progress(doing, at / nodes)
@@ -301,8 +359,8 @@ def _listed(lattice: _Lattice, highest: Array, budget: Budget) -> tuple[Array, A
     """Closed classes of k rows some of which may be priced above their loss.
 
     Where the entries of each begin, the entries, and the loss of a row; None where they are too
-    many. A class is closed if no column could go down a level: otherwise a cheaper one has the
-    same rows.
+    many, or the time was over. A class is closed if no column could go down a level: otherwise a
+    cheaper one has the same rows.
     """
     starts, members, losses, places = [np.zeros(1, np.int64)], [], [], 0
     for levels, loss in lattice.nodes(highest, budget, "listing classes"):
@@ -326,6 +384,8 @@ def _listed(lattice: _Lattice, highest: Array, budget: Budget) -> tuple[Array, A
         places += len(members[-1])
         if places > MOST_PLACES:
             return None
+    if budget.spent() or not members:
+        return None
     return np.cumsum(np.concatenate(starts)), np.concatenate(members), np.concatenate(losses)
 
 

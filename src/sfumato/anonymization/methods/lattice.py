@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -31,7 +31,7 @@ __all__ = ["descending_groups", "level_groups", "nodes_by_loss", "solve"]
 
 Array = npt.NDArray[Any]
 MOST_NODES = 20_000
-"""Nodes visited at most; what is still uncovered then joins the group it hurts least."""
+"""Nodes of a lattice that is visited as a whole; of a larger one some levels are left out."""
 PASSES = 24
 """Steps in which the loss limit rises."""
 ROUNDING = 1e-9
@@ -60,8 +60,11 @@ def descending_groups(problem: Problem, blocks: Blocks) -> Array:
         [problem.weight(name) * _level_loss(problem.shapes[name], groups) for groups in column]
         for name, column in zip(problem.qi, levels, strict=True)
     ]
-    nodes, limits = _visits(prices)
+    for column, kept in enumerate(_spread([[p.mean() for p in column] for column in prices])):
+        levels[column] = [levels[column][level] for level in kept]
+        prices[column] = [prices[column][level] for level in kept]
     random = np.random.default_rng(problem.seed)
+    nodes, limits = _visits(prices, random)
     marks, starts = _marks(levels, random)
     base = np.zeros(len(table), dtype=np.uint64)
     names = random.integers(0, 2**63, size=blocks.count, dtype=np.uint64)
@@ -136,12 +139,40 @@ def nodes_by_loss(losses: Sequence[Sequence[float]]) -> Iterator[tuple[tuple[int
                 heapq.heappush(heap, (loss + more, (*levels[:axis], level, *levels[axis + 1 :])))
 
 
-def _visits(prices: list[list[Array]]) -> tuple[Array, Array]:
+def _spread(losses: list[list[float]]) -> list[list[int]]:
+    """Levels of each column that a lattice of not too many nodes is made of.
+
+    Levels go that lose about what those next to them do. The finest and the coarsest stay, so that
+    rows which find no company on a fine level still find it before the very top.
+
+    Examples
+    --------
+    >>> _spread([[0.0, 0.1, 0.4, 1.0], [0.0, 1.0]])
+    [[0, 1, 2, 3], [0, 1]]
+    """
+    kept = [
+        [level for level, loss in enumerate(column) if not level or loss > column[level - 1]]
+        for column in losses
+    ]
+    while prod(map(len, kept)) > MOST_NODES:
+        gaps = [
+            (losses[axis][column[at + 1]] - losses[axis][column[at - 1]], axis, at)
+            for axis, column in enumerate(kept)
+            for at in range(1, len(column) - 1)
+        ]
+        if not gaps:
+            break
+        _, axis, at = min(gaps)
+        del kept[axis][at]
+    return kept
+
+
+def _visits(prices: list[list[Array]], random: np.random.Generator) -> tuple[Array, Array]:
     """Nodes to visit in turn, and up to which loss classes may be taken there.
 
     The loss limit rises step by step; a node is visited while some of its classes may lose as much
-    as the limit, until none loses more. Of a very large lattice only the nodes of least loss are
-    visited, once, without limit.
+    as the limit, until none loses more. Of a lattice that is too large even with few levels, nodes
+    are drawn from the bottom to the top, and visited once, without limit.
     """
     least = [[float(price.min(initial=1.0)) for price in column] for column in prices]
     most = [[float(price.max(initial=0.0)) for price in column] for column in prices]
@@ -149,10 +180,10 @@ def _visits(prices: list[list[Array]]) -> tuple[Array, Array]:
         [(low + high) / 2 for low, high in zip(*column, strict=True)]
         for column in zip(least, most, strict=True)
     ]
-    walk = islice(nodes_by_loss(middle), MOST_NODES + 1)
-    nodes = np.array([levels for levels, _ in walk], dtype=np.int64)
-    if len(nodes) > MOST_NODES:
+    if prod(map(len, prices)) > MOST_NODES:
+        nodes = _drawn(middle, random)
         return nodes, np.full(len(nodes), np.inf)
+    nodes = np.array([levels for levels, _ in nodes_by_loss(middle)], dtype=np.int64)
     low = _sums(nodes, least)
     high = _sums(nodes, most)
     first = high[high > 0].min(initial=1.0) / 4
@@ -163,6 +194,18 @@ def _visits(prices: list[list[Array]]) -> tuple[Array, Array]:
         turns.append(np.flatnonzero((low <= limit) & (high > before)))
         before = limit
     return nodes[np.concatenate(turns)], np.repeat(limits, [len(turn) for turn in turns]) + ROUNDING
+
+
+def _drawn(losses: list[list[float]], random: np.random.Generator) -> Array:
+    """Different nodes on random ways from the bottom of the lattice to its top, by their loss."""
+    heights = np.array([len(column) - 1 for column in losses])
+    steps = np.repeat(np.arange(len(heights)), heights)
+    ways = []
+    for _ in range(MOST_NODES // (len(steps) + 1)):
+        raised = random.permutation(steps)
+        ways.append(np.cumsum(np.eye(len(heights), dtype=np.int64)[raised], axis=0))
+    nodes = np.unique(np.concatenate([np.zeros((1, len(heights)), np.int64), *ways]), axis=0)
+    return nodes[np.argsort(_sums(nodes, losses), kind="stable")]
 
 
 def _sums(nodes: Array, values: list[list[float]]) -> Array:

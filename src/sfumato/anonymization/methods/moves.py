@@ -49,6 +49,7 @@ __all__ = [
     "open_class",
     "populate",
     "settle",
+    "span",
     "spare_piece",
     "take_back",
     "tighten",
@@ -87,6 +88,9 @@ class World(NamedTuple):
     starts, index_row
         Row of the index of position p of axis j is ``index_row[starts[j] + p]``; many positions
         share few rows.
+    along, begins
+        The entries by their positions on each axis, and where those of position p of axis j begin:
+        at ``begins[starts[j] + j + p]``.
     column_order
         The axes, first those on which few classes cover a position.
     head, ints, floats
@@ -100,6 +104,8 @@ class World(NamedTuple):
     near: Any
     starts: Any
     index_row: Any
+    along: Any
+    begins: Any
     column_order: Any
     head: Any
     ints: Any
@@ -127,6 +133,8 @@ class State(NamedTuple):
         they showed and what they cost.
     chance
         State of the random numbers.
+    inside, donors
+        Room for a list of entries, and for one of classes; see `gathering`.
     """
 
     pieces: Any
@@ -142,6 +150,8 @@ class State(NamedTuple):
     saved: Any
     saved_costs: Any
     chance: Any
+    inside: Any
+    donors: Any
 
 
 @bare
@@ -189,9 +199,24 @@ def _copy(target, at, source, origin):  # type: ignore[no-untyped-def]
 
 
 @bare
+def span(world, memories, group, axis):  # type: ignore[no-untyped-def]
+    """First and last position of an axis that a class may cover; with a set of values, of all."""
+    head, ints, at = world.head, world.ints, world.head[axis, SLOT]
+    if head[axis, KIND] == SET:
+        return np.int64(0), world.starts[axis + 1] - world.starts[axis] - 1
+    low, high = memories[group, at], np.int64(0)
+    if head[axis, KIND] == TREE:
+        high = ints[head[axis, LAST] + low]
+        low = ints[head[axis, FIRST] + low]
+    else:
+        high = memories[group, at + 1]
+    return low, high
+
+
+@bare
 def _index(world, memories, bits, group, on):  # type: ignore[no-untyped-def]
     """Enter a class in all rows of the index that it covers, or strike it out."""
-    head, ints, starts, index_row = world.head, world.ints, world.starts, world.index_row
+    head, starts, index_row = world.head, world.starts, world.index_row
     word, bit = group >> 6, np.uint64(1) << np.uint64(group & 63)
     for axis in range(head.shape[0]):
         at, start = head[axis, SLOT], starts[axis]
@@ -203,12 +228,7 @@ def _index(world, memories, bits, group, on):  # type: ignore[no-untyped-def]
                     else:
                         bits[index_row[start + position], word] &= ~bit
             continue
-        low, high = memories[group, at], np.int64(0)
-        if head[axis, KIND] == TREE:
-            high = ints[head[axis, LAST] + low]
-            low = ints[head[axis, FIRST] + low]
-        else:
-            high = memories[group, at + 1]
+        low, high = span(world, memories, group, axis)
         for row in range(index_row[start + low], index_row[start + high] + 1):
             if on:
                 bits[row, word] |= bit
@@ -511,13 +531,13 @@ def spare_piece(world, now, group, k):  # type: ignore[no-untyped-def]
 
 
 @bare
-def tighten(world, now, group):  # type: ignore[no-untyped-def]
-    """Let a class show no more than it must."""
+def tighten(world, now, group, most):  # type: ignore[no-untyped-def]
+    """Let a class show no more than it must, if it has at most so many pieces."""
     head, ints, memories, table = world.head, world.ints, now.memories, world.table
     pieces, template = now.pieces, now.classes.shape[0]
     member = now.classes[group, HEAD]
     begin(head, ints, memories, template, table, pieces[member, ENTRY])
-    for _ in range(LARGE):
+    for _ in range(most):
         member = pieces[member, AFTER]
         if member < 0:
             if group_loss(head, world.floats, memories, template) < now.costs[group] - LEAST:
