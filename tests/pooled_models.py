@@ -8,8 +8,9 @@ the protocol must decide alike.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -18,10 +19,12 @@ from numpy.typing import NDArray
 from sfumato.errors import ParameterError
 from sfumato.secure.bayes import BayesNet, NetRules
 from sfumato.secure.decision_tree import DecisionTree, Leaf, Precision, Split, TreeRules
+from sfumato.secure.logarithm import FAST, Setting, _times_ln2
 from sfumato.secure.schema import Schema
 
-__all__ = ["PlainNet", "PlainTree", "plain_bayes_net", "plain_id3"]
+__all__ = ["PlainNet", "PlainTree", "plain_bayes_net", "plain_id3", "taylor_ln"]
 
+Ln = Callable[[int], int]
 Path = tuple[tuple[int, int], ...]
 
 
@@ -50,6 +53,7 @@ def plain_id3(
     min_rows: int = 2,
     fine: bool = False,
     bits: int | None = None,
+    ln: Ln | None = None,
 ) -> PlainTree:
     """ID3 on pooled rows.
 
@@ -58,6 +62,9 @@ def plain_id3(
     bits
         The bound on rows, 2^bits, that the two parties take (it enters the tiny handicap by
         which the first of equal columns wins); by default that of the pooled rows.
+    ln
+        A logarithm in whole numbers to take instead, as in the paper's setting, where nothing is
+        rounded and no handicap is needed: then every decision must be alike.
 
     Examples
     --------
@@ -71,7 +78,7 @@ def plain_id3(
     answer = schema.position(target)
     classes = schema.sizes[answer]
     known = max(4, len(cells).bit_length() + 1 if bits is None else bits)
-    handicap = Precision(known, len(rules.attributes), fine).handicap_nats
+    handicap = 0.0 if ln else Precision(known, len(rules.attributes), fine).handicap_nats
     gaps: dict[Path, float] = {}
 
     def grow(
@@ -80,13 +87,14 @@ def plain_id3(
         own = np.bincount(cells[rows, answer], minlength=classes)
         if rules.ends(len(path)) or len(rows) < min_rows or np.count_nonzero(own) < 2:
             return Leaf(max(range(classes), key=lambda c: (own[c], above[c], -c)))
-        sums = np.empty(len(left))
+        sums = np.empty(len(left), object if ln else float)
         for at, column in enumerate(left):
             pair = cells[rows, column] * classes + cells[rows, answer]
             table = np.bincount(pair, minlength=schema.sizes[column] * classes)
             table = table.reshape(-1, classes)
-            sums[at] = _x_log_x(table.sum(axis=1)) - _x_log_x(table)
-            sums[at] += at * handicap * len(rows)
+            sums[at] = _x_log_x(table.sum(axis=1), ln) - _x_log_x(table, ln)
+            if not ln:
+                sums[at] += at * handicap * len(rows)
         best = int(sums.argmin())
         others = np.delete(sums, best)
         gaps[path] = float(others.min() - sums[best]) / len(rows) if len(others) else math.inf
@@ -103,7 +111,26 @@ def plain_id3(
     return PlainTree(DecisionTree(schema, target, root), gaps)
 
 
-def _x_log_x(counts: NDArray[np.int64]) -> float:
+def taylor_ln(bits: int, terms: int) -> Ln:
+    """σ · ln x by so many terms, in whole numbers, as the paper's parties compute it."""
+    width = max(3, bits)
+    scale = math.lcm(*range(1, terms + 1)) << (width * terms)
+
+    def ln(x: int) -> int:
+        if x == 0:
+            return 0
+        n = x.bit_length() - 1
+        n += x >= 3 << (n - 1) if n else 0
+        epsilon = Fraction(x, 1 << n) - 1
+        series = sum(-((-epsilon) ** i) / i for i in range(1, terms + 1))
+        return n * _times_ln2(scale) + int(series * scale)
+
+    return ln
+
+
+def _x_log_x(counts: NDArray[np.int64], ln: Ln | None = None) -> Any:
+    if ln:
+        return sum(int(count) * ln(int(count)) for count in counts.reshape(-1))
     positive = counts[counts > 0].astype(np.float64)
     return math.fsum(positive * np.log(positive))
 
@@ -116,6 +143,7 @@ def plain_bayes_net(
     max_parents: int = 2,
     score: str = "burnside",
     bits: int | None = None,
+    setting: Setting = FAST,
 ) -> PlainNet:
     """K2's search on pooled rows, with the same score as the protocol; `bits` as in `plain_id3`."""
     rules = NetRules.of(schema, order, max_parents, score)
@@ -123,7 +151,7 @@ def plain_bayes_net(
     if cells.ndim != 2 or cells.shape[1] != len(schema.columns):
         raise ParameterError("records have one number for each column of the schema")
     known = len(cells).bit_length() + 1 if bits is None else bits
-    handicap = rules.precision(known).handicap_nats
+    handicap = rules.precision(known, setting).handicap_nats
     gaps: dict[tuple[str, int], float] = {}
     parents: dict[str, tuple[str, ...]] = {}
     for at, column in enumerate(rules.order):

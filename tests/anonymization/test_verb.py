@@ -196,7 +196,7 @@ def test_figures_are_those_of_the_utility_room(seed, k, relaxed, trees, bounded)
         "granularity": told.granularity,
         "non_uniform_entropy": told.non_uniform_entropy,
         "discernibility": told.discernibility,
-        "weighted_discernibility": told.weighted_discernibility,
+        "weighted_discernibility_by_label": told.weighted_discernibility_by_label,
         "average_class_size": told.average_class_size,
         "distribution": told.distribution,
     }.items():

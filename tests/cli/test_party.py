@@ -224,6 +224,30 @@ def test_log(keys):
     assert json.loads(out_b)["logarithms"] == pytest.approx([np.log(1000), np.log(42)], abs=3e-5)
 
 
+@pytest.mark.parametrize("scaling", ["table", "exact", "statistical"])
+def test_log_as_in_the_paper(keys, scaling):
+    how = ["--modulus", 2**60 - 93, "--bits", 13, "--terms", 4, "--scaling", scaling, "--json"]
+    (code, out, err), (other, out_b, _) = both(
+        keys, "log", ["--number", 600, *how], ["--number", 400, *how]
+    )
+    assert (code, other) == (0, 0), err
+    found = json.loads(out)
+    assert found["logarithms"] == json.loads(out_b)["logarithms"]
+    assert abs(found["logarithms"][0] - np.log(1000)) <= found["error"] < 0.0047
+
+
+def test_id3_as_in_the_paper(keys, tmp_path):
+    for name, rows in (("alice", [1, 0, 0]), ("bob", [1, 1, 0])):
+        pq.write_table(pa.table({"smokes": rows, "ill": rows}), tmp_path / f"{name}.parquet")
+    how = ["--target", "ill", "--share-categories", "--setting", "paper", "--terms", 2, "--json"]
+    (code, out, err), (other, out_b, _) = both(
+        keys, "id3", *(["--rows", tmp_path / f"{name}.parquet", *how] for name in ("alice", "bob"))
+    )
+    assert (code, other) == (0, 0), err
+    assert json.loads(out)["tree"] == json.loads(out_b)["tree"]
+    assert json.loads(out)["tree"]["column"] == "smokes"
+
+
 def test_log_by_dual_execution(keys):
     (code, out, err), (other, out_b, err_b) = both(
         keys, "log", ["--number", 600, "--dual", "--json"], ["--number", 400, "--dual", "--json"]
@@ -295,6 +319,7 @@ from sfumato import secure
 port, keys = sys.argv[1:]
 files = [Path(keys, name) for name in ("bob.crt", "bob.key", "alice.crt")]
 facts = {"target": "ill", "max_depth": None, "min_rows": 2, "fine": False}
+facts |= {"setting": "fast", "terms": None, "backend": "ot"}
 facts |= {"split": "rows", "schema": None}
 session = secure.connect(
     "bob", ("127.0.0.1", int(port)), program="id3", parameters=facts, tls=secure.TLS(*files)

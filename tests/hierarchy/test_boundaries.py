@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from datetime import date
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
+import sfumato as sf
+from cli_tools import sfumato
 from sfumato.errors import ColumnError, HierarchyError, InputError, ParameterError
 from sfumato.hierarchy import Boundaries, Ranges, ValueSets, parse_arx
+from sfumato.utility.view import boundary_violations
 
 LOCATION = """\
 San Diego;California;West Coast;United States
@@ -122,3 +129,78 @@ def test_boundaries_that_do_not_fit() -> None:
         Boundaries.read("missing.toml")
     with pytest.raises(ParameterError):
         Boundaries({"age": {}})
+
+
+@given(
+    st.lists(st.integers(0, 20), min_size=1, max_size=8),
+    st.lists(st.integers(0, 20), min_size=1, max_size=3),
+)
+@settings(max_examples=30)
+def test_intervals_by_their_ends(values: list[int], ends: list[int]) -> None:
+    """MAGVal of a number is the interval it lies in; a range across an end is a violation."""
+    distinct = sorted(set(values))
+    ages = Ranges(pa.array(distinct), "age")
+    limit = Boundaries({"age": {"intervals": ends}}).limits({"age": ages})["age"]
+
+    def interval(value: int) -> int:
+        return sum(end <= value for end in set(ends))
+
+    pairs = [(a, b) for a in range(len(distinct)) for b in range(a, len(distinct))]
+    for low, high in pairs:
+        shown = ages.published([low] * (high - low + 1), [high] * (high - low + 1))
+        across = interval(distinct[low]) != interval(distinct[high])
+        broken = limit.violations(np.arange(low, high + 1), shown)
+        assert broken == (high - low + 1 if across else 0)
+    assert len(limit.magset) == len({interval(value) for value in distinct})
+    assert limit.may_be_starred([0]).tolist() == [len(limit.magset) == 1]
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=30), st.integers(1, 6))
+def test_intervals_found_in_the_table_hold_about_equally_many_rows(
+    counts: list[int], wanted: int
+) -> None:
+    ages = Ranges(pa.array(range(len(counts))), "age")
+    boundaries = Boundaries({"age": {"intervals": wanted}})
+    limit = boundaries.limits({"age": ages}, {"age": np.array(counts)})["age"]
+    interval = limit.interval
+    assert interval.tolist() == sorted(interval.tolist())
+    held = np.bincount(interval, weights=counts)
+    assert len(held) <= wanted
+    # a value is not cut, so an interval is off by less than the two values at its ends
+    assert (
+        np.abs(held[held > 0] - sum(counts) / wanted).max() <= max(counts) or len(counts) < wanted
+    )
+    with pytest.raises(HierarchyError, match="how many rows hold each value"):
+        boundaries.limits({"age": ages})
+
+
+@pytest.mark.parametrize("asked", [[30, 65], 4])
+@pytest.mark.parametrize("method", ["kmember", "mondrian", "best"])
+def test_no_release_crosses_an_interval(asked: object, method: str, tmp_path: Path) -> None:
+    random = np.random.default_rng(1)
+    table = pa.table({"age": random.integers(18, 95, 400), "sex": random.choice(["f", "m"], 400)})
+    bounds = {"age": {"intervals": asked}}
+    release = sf.anonymize(table, qi=["age", "sex"], k=5, method=method, boundaries=bounds)
+    assert release.suppressed_rows == 0
+    assert boundary_violations(table, release.to_arrow(), Boundaries(bounds)) == {"age": 0}
+    free = sf.anonymize(table, qi=["age", "sex"], k=40, method=method).to_arrow()
+    assert boundary_violations(table, free, Boundaries(bounds))["age"] > 0
+    pq.write_table(table, tmp_path / "people.parquet")
+    pq.write_table(free, tmp_path / "free.parquet")
+    (tmp_path / "b.toml").write_text(f"[age]\nintervals = {asked}\n")
+    given_ = ["--boundaries", tmp_path / "b.toml", "--of", tmp_path / "people.parquet"]
+    assert sfumato("verify", tmp_path / "free.parquet", *given_).code == 1
+
+
+def test_intervals_of_dates_and_wrong_ones() -> None:
+    days = Ranges(pa.array([date(1950, 1, 1), date(1980, 6, 1), None]), "born")
+    for end in (date(1970, 1, 1), "1970-01-01"):
+        rule = Boundaries({"born": {"intervals": [end]}})
+        assert rule.columns == {"born": {"intervals": ["1970-01-01"]}}
+        limit = rule.limits({"born": days})["born"]
+        assert limit.interval.tolist() == [0, 1, 2]
+    with pytest.raises(HierarchyError, match="not all of these are values"):
+        Boundaries({"born": {"intervals": ["then"]}}).limits({"born": days})
+    for bad in ([], 0, True, "18"):
+        with pytest.raises(ParameterError, match="where they begin"):
+            Boundaries({"born": {"intervals": bad}})

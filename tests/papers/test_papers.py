@@ -108,6 +108,20 @@ def test_pages_have_all_their_pictures(name):
     assert shown == {path.name for path in (PAGES / "figures").glob(f"{name}-*.svg")}
 
 
+def test_the_overview_has_the_counts_of_all_pages(tmp_path, quick):
+    table = (PAGES / "README.md").read_text("utf-8")
+    for name in PAPERS:
+        page = (PAGES / f"{name}.md").read_text("utf-8")
+        cells, *counts = re.search(
+            r": (\d+) cells, (\d+) exact, (\d+) within noise, (\d+) differs, (\d+) not", page
+        ).groups()
+        assert re.search(rf"\({name}\.md\) \| {cells} \| {' . '.join(counts)} \|", table), name
+    write(quick, tmp_path)
+    again = (tmp_path / "README.md").read_text("utf-8")
+    assert f"({quick.paper}.md) | {len(quick.cells)} | {quick.counts['exact']} |" in again
+    assert f"| all | {len(quick.cells)} |" in again
+
+
 def test_the_command_lists_runs_and_writes(tmp_path):
     assert sfumato("paper", "--json").json["papers"] == PAPERS
     assert home() == PAGES

@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 import sfumato as sf
+from cli_tools import sfumato
 from sfumato.errors import ColumnError, ParameterError
-from sfumato.populations.sampled_quantiles import (
-    ValueReservoir,
+from sfumato.kernels.sorted_groups import (
     merge_small,
-    recoded_batches,
     sample_size,
     sampled_cuts,
-    sampled_groups,
+    sampled_quantile_groups,
 )
+from sfumato.populations.sampled_quantiles import ValueReservoir, recoded_batches, sampled_groups
 
 
 def test_the_sample_is_smaller_than_the_papers() -> None:
@@ -195,3 +195,62 @@ def test_bad_streams() -> None:
     passes = iter([rows, rows[:0]])
     with pytest.raises(ColumnError, match="second pass saw 0 values"):
         sampled_groups(lambda: next(passes), "x", 5)
+
+
+@given(
+    st.lists(st.integers(1, 40), min_size=1, max_size=60), st.integers(1, 30), st.integers(1, 200),
+    st.integers(0, 99),
+)  # fmt: skip
+def test_groups_of_a_sample_have_k_rows_whatever_was_drawn(
+    counts: list[int], k: int, sample: int, seed: int
+) -> None:
+    rows = sum(counts)
+    if k > rows:
+        with pytest.raises(ParameterError, match="larger than the"):
+            sampled_quantile_groups(range(len(counts)), counts, k, sample=sample)
+        return
+    groups, eps = sampled_quantile_groups(range(len(counts)), counts, k, sample=sample, seed=seed)
+    assert groups.k >= k
+    assert groups.rows == rows
+    assert not groups.splits_values
+    assert eps == (0 if sample >= rows else pytest.approx(np.sqrt(np.log(200) / (2 * sample))))
+
+
+def test_ranks_read_from_a_sample_are_as_good_as_stated() -> None:
+    """All cuts of a thousand samples, against the rank they stand for: ε is missed in 1 %."""
+    points, k, sample = np.arange(5000), 1000, 300
+    missed = 0
+    for seed in range(300):
+        groups, eps = sampled_quantile_groups(points, np.ones(5000), k, sample=sample, seed=seed)
+        aimed = max(1, int(5000 / (k + 2 * eps * 5000)))
+        wanted = np.arange(1, aimed) * 5000 / aimed
+        found = groups.cuts[1:]
+        off = [np.abs(wanted - cut).min() for cut in found]
+        missed += bool(off) and max(off) > eps * 5000 + 1
+    assert missed <= 8
+
+
+def test_quantiles_of_a_sample_from_the_command_line(tmp_path) -> None:
+    random = np.random.default_rng(7)
+    people = pa.table(
+        {"age": random.integers(0, 5000, 20_000), "ill": random.integers(0, 2, 20_000)}
+    )
+    pq.write_table(people, tmp_path / "people.parquet")
+    asked = ["-k", 2000, "--qi", "age", "--method", "quantiles", "--sample", 4000]
+    done = sfumato(
+        "anonymize", tmp_path / "people.parquet", *asked, "-o", tmp_path / "out.csv", "--json"
+    )
+    assert (done.code, done.json["k"] >= 2000) == (0, True), done.err
+    told = done.json["sampled_ranks"]
+    assert (told["sample"], told["delta"]) == (4000, 0.01)
+    assert told["eps"] == pytest.approx(np.sqrt(np.log(200) / 8000))
+    shown = sfumato("anonymize", tmp_path / "people.parquet", *asked, "-o", tmp_path / "o.csv")
+    said = " ".join(shown.out.split())
+    assert "with probability 0.99 every rank within 2.57% of all rows" in said
+    exact = sf.anonymize(people, k=2000, qi=["age"], method="quantiles")
+    assert exact.details["rank_difference"] <= done.json["rank_difference"]
+    whole = sf.anonymize(people, k=2000, qi=["age"], method="quantiles", sample=20_000)
+    assert whole.details["sampled_ranks"] == {"sample": 20_000, "eps": 0.0, "delta": 0.0}
+    for bad in ({"sample": 0}, {"sample": 9, "ties": False}):
+        with pytest.raises(ParameterError, match="sample"):
+            sf.anonymize(people, k=5, qi=["age"], method="quantiles", **bad)

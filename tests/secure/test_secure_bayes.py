@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 from pooled_models import _score, plain_bayes_net
 from sfumato import secure
 from sfumato.errors import ColumnError, ParameterError, PeerError
-from sfumato.secure import BayesNet, HeldCells, HeldRows, Schema, together
+from sfumato.secure import BayesNet, HeldCells, HeldRows, Schema, polynomial, together
 from sfumato.secure.bayes import NetRules
+from sfumato.secure.logarithm import Setting
 
 # Cooper & Herskovits (1992), table 1: ten cases of three variables
 CASES = np.array(
@@ -104,6 +105,24 @@ def test_the_pooled_net(table, split, seed, max_parents, score):
     found = find(held, **options)
     assert_same_where_scores_differ(found, plain)
     assert all(len(parents) <= max_parents for parents in found.parents.values())
+
+
+@settings(max_examples=10, deadline=None)
+@given(tables(), st.sampled_from(SPLITS), st.integers(0, 9), st.sampled_from([3, 5]))
+def test_the_pooled_net_in_the_setting_of_the_paper(table, split, seed, terms):
+    held = split(*table, seed)
+    how = Setting("paper", terms, "ot")
+    plain = plain_bayes_net(*table, bits=pooled_bits(held), setting=how)
+    assert_same_where_scores_differ(find(held, setting=how), plain)
+
+
+def test_a_net_under_encryption(monkeypatch):
+    """The example of Cooper & Herskovits with Paillier's encryption throughout."""
+    monkeypatch.setattr(polynomial, "KEY_BITS", 512)  # far too short for use
+    for split in (split_rows, split_cells):
+        held = split(THREE, CASES)
+        wanted = find(held, setting=Setting("paper", 3, "ot"))
+        assert find(held, setting=Setting("paper", 3)) == wanted
 
 
 def exact_score(table):

@@ -100,6 +100,15 @@ def test_leading_one(width, keep):
     assert shifted[0] == 0
 
 
+@pytest.mark.parametrize("table", [[0], [5, 3], [7, 0, 2], [0, 9, 1, 4, 4, 100, 63]])
+def test_looking_up_a_public_table(table):
+    builder = Builder()
+    width = max(1, (len(table) - 1).bit_length())
+    circuit = builder.finish([*builder.look_up(builder.alice(width), table), ZERO])
+    found = circuit.plain(inputs(list(range(len(table))), width), np.zeros((0, len(table))))
+    assert numbers(found) == table
+
+
 @pytest.mark.parametrize("count", [2, 3, 4, 5])
 def test_the_smallest_is_the_first_of_equals(count):
     builder = Builder()

@@ -13,12 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pooled_models import plain_id3
+from pooled_models import plain_id3, taylor_ln
 from samples import sample_path
 from sfumato import secure
 from sfumato.errors import ColumnError, ParameterError, PeerError
-from sfumato.secure import HeldCells, HeldRows, Schema, together
+from sfumato.secure import HeldCells, HeldRows, Schema, polynomial, together
 from sfumato.secure.decision_tree import Leaf, Split
+from sfumato.secure.logarithm import Setting
 
 TENNIS = """
 sunny hot high weak no / sunny hot high strong no / overcast hot high weak yes
@@ -139,6 +140,28 @@ def test_fine_work_gives_the_pooled_tree_whole(table, seed):
     options = {"target": table[0].columns[-1], "fine": True}
     plain = plain_id3(*table, bits=pooled_bits(held), **options)
     assert grow(held, **options).root == plain.tree.root
+
+
+@settings(max_examples=15, deadline=None)
+@given(tables(), st.integers(0, 9), st.sampled_from([2, 3, 5]), st.sampled_from(["rows", "cells"]))
+def test_the_setting_of_the_paper_is_id3_with_its_series(table, seed, terms, by):
+    """Every decision, ties among them, is that of whole numbers in plain text."""
+    held = (split_rows if by == "rows" else split_cells)(*table, seed)
+    bits = max(4, pooled_bits(held))
+    options = {"target": table[0].columns[-1], "max_depth": 2}
+    plain = plain_id3(*table, bits=bits, ln=taylor_ln(bits, terms), **options)
+    found = grow(held, setting=Setting("paper", terms, "ot"), **options)
+    assert found.root == plain.tree.root
+
+
+@pytest.mark.parametrize("by", [split_rows, split_cells])
+def test_tennis_in_the_setting_of_the_paper(by, monkeypatch):
+    """A prime of the size of section 3, Taylor's series and Paillier's encryption throughout."""
+    monkeypatch.setattr(polynomial, "KEY_BITS", 512)  # far too short for use
+    schema, codes = tennis()
+    found = grow(by(schema, codes), target="play", setting=Setting("paper", 3))
+    assert found.to_dict()["tree"] == grow(by(schema, codes), target="play").to_dict()["tree"]
+    assert 4 * 0.0112 <= found.tolerance < 4 * 0.0115
 
 
 @settings(max_examples=60, deadline=None)
@@ -304,6 +327,7 @@ def test_a_peer_that_stops_half_way():
     held = split_rows(*tennis())
 
     facts = {"the target": "play", "max_depth": None, "min_rows": 2, "fine": False}
+    facts |= Setting().facts
 
     def leaves(session):
         held["bob"].agree(session, facts)

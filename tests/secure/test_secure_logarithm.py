@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pooled_models import taylor_ln
 from sfumato import secure
 from sfumato.errors import ParameterError
 from sfumato.secure import Ring, Shares, polynomial
-from sfumato.secure.logarithm import _paper_circuit
+from sfumato.secure.logarithm import SCALINGS, _paper_circuit
 from two_parties import P60, agree, split
 
 RING = Ring.power_of_two(64)
@@ -55,6 +56,61 @@ def test_the_papers_three_configurations(bits, terms):
 def test_every_number_of_ten_bits_in_the_papers_setting():
     ring = Ring.odd(P60)
     assert worst(ring, list(range(1024)), bits=10) <= secure.log_error(ring, bits=10)
+
+
+def test_the_paper_computes_in_whole_numbers():
+    """Without rounding the result is the series itself: formulas 2.1 and 3.7 in plain text."""
+    ring, bits, terms = Ring.odd(P60), 10, 5
+    ln, numbers = taylor_ln(bits, terms), list(range(1024))
+    x = split(ring, numbers)
+
+    def party(session):
+        shares = secure.log(session, x[session.role], bits=bits, terms=terms)
+        return secure.reveal(session, shares, what="σ ln x")
+
+    assert [int(v) for v in agree(party)] == [ln(number) for number in numbers]
+
+
+@pytest.mark.parametrize("scaling", SCALINGS)
+@pytest.mark.parametrize(("bits", "terms"), [(17, 3), (13, 4), (10, 5)])
+def test_every_way_from_n_to_n_times_ln_2(scaling, bits, terms):
+    """A table in the circuit, section 4, section 5: all within what is stated for them."""
+    ring, how = Ring.odd(P60), {"bits": bits, "terms": terms, "scaling": scaling}
+    bound = secure.log_error(ring, **how)
+    units = {"whole": 0, "table": 0.5, "exact": 1.5, "statistical": 1}[scaling]
+    assert bound <= polynomial.taylor_error(terms) + units / 2**bits + 1e-9
+    assert worst(ring, spread(200, bits), **how) <= bound
+
+
+@pytest.mark.parametrize("scaling", ["table", "exact", "statistical"])
+def test_the_main_term_is_off_by_its_units_and_no_more(scaling):
+    """Powers of two have ε = 0: what comes out is n · ln 2 alone, in units of 2^-N."""
+    ring, bits = Ring.odd(P60), 12
+    numbers = [1 << n for n in range(bits)] * 20
+    found = logarithms(ring, numbers, bits=bits, terms=4, scaling=scaling)
+    off = np.abs(found - np.log(numbers)) * 2**bits
+    assert off.max() <= {"table": 0.5, "exact": 1.5, "statistical": 1.0}[scaling] + 1e-6
+    assert off.max() > 0.1
+
+
+def test_the_table_of_lindell_and_pinkas_makes_the_circuit_larger():
+    """Section 4: taking the table out of the circuit is the optimization."""
+    ring = Ring.odd(P60)
+    with_table, without = (_paper_circuit(ring, 13, 13, table).and_gates for table in (True, False))
+    assert with_table > without + 20
+
+
+@pytest.mark.parametrize(
+    ("ring", "how", "told"),
+    [
+        (RING, {"scaling": "table"}, "sum of bits"),
+        (Ring.odd(P60), {"bits": 10, "scaling": "rounded"}, "whole, table, exact, statistical"),
+        (Ring.odd((1 << 31) - 1), {"bits": 8, "terms": 2, "scaling": "statistical"}, "no room"),
+    ],
+)
+def test_scalings_that_cannot_be(ring, how, told):
+    with pytest.raises(ParameterError, match=told):
+        secure.log_error(ring, **how)
 
 
 def test_every_number_of_twelve_bits_in_the_fast_setting():

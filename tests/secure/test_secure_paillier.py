@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import random
 
+import numpy as np
 import pytest
 
 from sfumato import secure
 from sfumato.errors import ParameterError, PeerError
 from sfumato.secure import Ring, Shares, polynomial
+from sfumato.secure.dot_product import many_cross_counts
 from sfumato.secure.polynomial import KEY_BITS, PrivateKey, PublicKey
 from two_parties import P60, RINGS, agree, residues, split
 
@@ -114,3 +116,33 @@ def test_a_bad_key_ends_the_session():
 
     with pytest.raises(PeerError, match=r"proper|stopped"):
         secure.together(alice, bob, timeout=60)
+
+
+@pytest.mark.parametrize("ring", [Ring.odd(P60), Ring.power_of_two(64)], ids=str)
+def test_products_under_encryption(ring, monkeypatch):
+    monkeypatch.setattr(polynomial, "KEY_BITS", 1024)
+    numbers, others = [0, 1, -5, 12345], [7, -1, -5, 2**20]
+    x, y = split(ring, numbers), split(ring, others)
+
+    def party(session):
+        found = polynomial.product(session, x[session.role], y[session.role], "paillier")
+        return secure.reveal(session, found, what="products")
+
+    assert agree(party).tolist() == [a * b for a, b in zip(numbers, others, strict=True)]
+
+
+def test_counts_under_encryption(monkeypatch):
+    """More bits than are sent at once, several vectors a side, one of them without any one."""
+    monkeypatch.setattr(polynomial, "_AT_ONCE", 8)
+    monkeypatch.setattr(polynomial, "KEY_BITS", 1024)
+    rng = np.random.default_rng(3)
+    alices, bobs = rng.random((3, 21)) < 0.5, rng.random((2, 21)) < 0.5
+    alices[1] = False
+    ring = Ring.odd(P60)
+
+    def party(session):
+        mine, theirs = (alices, 2) if session.is_alice else (bobs, 3)
+        (found,) = many_cross_counts(session, [(mine, theirs)], ring=ring, backend="paillier")
+        return secure.reveal(session, found, what="counts")
+
+    assert agree(party).tolist() == (alices.astype(int) @ bobs.T.astype(int)).reshape(-1).tolist()

@@ -12,6 +12,8 @@ import pytest
 from ports import free_port
 from sfumato import secure
 from sfumato.errors import ColumnError, ParameterError, SourceError
+from sfumato.secure import polynomial
+from sfumato.secure.decision_tree import Split
 
 ALICE = pa.table({"smokes": [True, False, False], "sex": ["f", "m", "f"], "ill": ["y", "n", "n"]})
 BOB = pa.table({"ill": ["y", "y", "n"], "smokes": [True, True, False], "sex": ["m", "f", None]})
@@ -62,6 +64,46 @@ def test_a_net_of_files_by_a_schema(tmp_path):
     assert alice.found == bob.found
     assert alice.found.order == ("sex", "smokes", "ill")
     assert not any("categories" in what for _, what in alice.session.learned)
+
+
+@pytest.mark.parametrize("setting", ["fast", "paper"])
+def test_models_in_either_setting(setting, monkeypatch):
+    monkeypatch.setattr(polynomial, "KEY_BITS", 512)  # far too short for use
+
+    def side(session):
+        how = {"peer": session, "share_categories": True, "setting": setting}
+        rows = ALICE if session.is_alice else BOB
+        tree = secure.id3(rows, target="ill", **how).found
+        return tree.root, secure.bayes_net(rows, **how).found.arrows
+
+    alice, bob = secure.together(side, side)
+    assert alice == bob
+    assert isinstance(alice[0], Split)
+
+
+def test_other_settings_stop_both():
+    how = {"target": "ill", "share_categories": True}
+    alice, bob = both(
+        lambda peer: secure.id3(ALICE, peer=peer, setting="paper", backend="ot", **how),
+        lambda peer: secure.id3(BOB, peer=peer, **how),
+    )
+    assert "setting" in str(alice)
+    assert "setting" in str(bob)
+
+
+@pytest.mark.parametrize(
+    ("how", "told"),
+    [
+        ({"setting": "slow"}, "fast or paper"),
+        ({"terms": 4}, "fast setting has its own"),
+        ({"setting": "paper", "terms": 99}, "99 terms"),
+        ({"backend": "rsa"}, "ot or paillier"),
+    ],
+)
+def test_settings_that_cannot_be(how, told):
+    meeting = secure.Meeting("bob", peer="127.0.0.1:9", plain=True)
+    with pytest.raises(ParameterError, match=told):
+        secure.bayes_net(BOB, peer=meeting, share_categories=True, **how)
 
 
 def test_other_options_stop_both():
@@ -115,6 +157,8 @@ P60 = 2**60 - 93
         ({"modulus": P60, "bits": 10, "terms": 5}, 0.00183),
         ({"modulus": P60, "bits": 10, "terms": 2, "precision": 8}, 0.05),
         ({"modulus": P60, "bits": 10, "terms": 5, "backend": "paillier"}, 0.00183),
+        ({"modulus": P60, "bits": 13, "terms": 4, "scaling": "table"}, 0.0045),
+        ({"modulus": P60, "bits": 13, "terms": 4, "scaling": "statistical"}, 0.0046),
         ({"bits": 20}, 3e-5),
     ],
 )

@@ -25,6 +25,8 @@ from sfumato.errors import (
     ParameterError,
 )
 from sfumato.hierarchy import EncodedHierarchy, Published, Ranges, ValueSets, parse_arx
+from sfumato.papers.xiong_rangachari import _by_region
+from sfumato.papers.xiong_rangachari import regions as lefevre
 from sfumato.utility import (
     Query,
     View,
@@ -43,6 +45,7 @@ from sfumato.utility import (
     non_uniform_entropy,
     pair_tables,
     random_queries,
+    regions,
     similarity,
     summarize,
     weighted_discernibility,
@@ -173,7 +176,7 @@ def test_classes_by_definition(drawn: tuple[View, list, list]) -> None:
         counted = list(zip(held, view.weight[view.kept].tolist(), strict=True))
         alike = sum(m * k for (a, m), (b, k) in itertools.product(counted, repeat=2) if a & b)
         meeting += weight * (alike + suppressed * n)
-    assert weighted_discernibility(view, weights, overlapping=True) == pytest.approx(meeting)
+    assert weighted_discernibility(view, weights, by="overlap") == pytest.approx(meeting)
     target = np.array([row[2] for row in rows])
     votes: dict[object, Counter[int]] = {}
     for row, cell in zip(rows, cells, strict=True):
@@ -290,6 +293,57 @@ def test_random_workloads_repeat() -> None:
         weighted_discernibility(view, {"zip": 1})
 
 
+def _lefevre(seed: int, k: int, columns: int = 3) -> tuple[View, np.ndarray, list]:
+    """LeFevre's strict Mondrian with its regions, and the tight ranges of its parts as a view."""
+    random = np.random.default_rng(seed)
+    codes = np.stack([random.integers(0, random.integers(1, 9), 40) for _ in range(columns)], 1)
+    codes = np.stack([np.unique(column, return_inverse=True)[1] for column in codes.T], axis=1)
+    parts = lefevre(codes, k, np.zeros(columns))
+    group = np.empty(len(codes), np.int64)
+    for at, part in enumerate(parts):
+        group[part.rows] = at
+    original, published = {}, {}
+    for axis, column in enumerate(codes.T):
+        line = Ranges(pa.array(np.arange(column.max() + 1)), f"c{axis}")
+        original[f"c{axis}"] = column
+        published[f"c{axis}"] = line.published(*line.spans(column, group, len(parts))).take(group)
+    return View(original, published), codes, parts
+
+
+@given(st.integers(0, 10_000), st.integers(1, 9))
+@settings(max_examples=60)
+def test_regions_are_those_that_mondrian_cut(seed: int, k: int) -> None:
+    view, _, parts = _lefevre(seed, k)
+    wanted = sum(_by_region(parts, axis) for axis in range(3))
+    assert weighted_discernibility(view, by="region") == wanted
+    found = regions(view)
+    for axis in range(3):
+        of_part = {}
+        for at, part in enumerate(parts):
+            (number,) = set(found[f"c{axis}"][part.rows].tolist())
+            of_part[at] = number
+        bounds = {at: (int(p.low[axis]), int(p.high[axis])) for at, p in enumerate(parts)}
+        pairs = set(zip(of_part.values(), bounds.values(), strict=True))
+        assert len(pairs) == len(set(of_part.values())) == len(set(bounds.values()))
+
+
+@given(views())
+@settings(max_examples=60)
+def test_regions_hold_their_classes_and_none_is_cut(drawn: tuple[View, list, list]) -> None:
+    """A class lies in one region of each column; more regions than classes are impossible."""
+    view, _, _ = drawn
+    ids, number = view.classes
+    for name, region in regions(view).items():
+        if number:
+            assert len(set(zip(ids.tolist(), region.tolist(), strict=True))) == number, name
+    whole = sum(view.weight[view.kept]) ** 2 + view.suppressed_rows * view.rows
+    by_region = weighted_discernibility(view, by="region")
+    assert discernibility(view) <= by_region / 3 + 1e-9
+    assert by_region <= 3 * whole
+    with pytest.raises(ParameterError, match="label, overlap, region"):
+        weighted_discernibility(view, by="colour")
+
+
 @given(
     st.lists(
         st.tuples(st.sets(st.integers(0, 4), min_size=1), st.integers(1, 3)),
@@ -305,7 +359,7 @@ def test_sets_overlap_where_they_share_a_value(groups: list[tuple[set[int], int]
     counts = np.array([rows for _, rows in groups])
     view = View({"letters": original}, {"letters": letters.published(offsets, members)}, counts)
     meeting = sum(m * k for (a, m), (b, k) in itertools.product(groups, repeat=2) if a & b)
-    assert weighted_discernibility(view, overlapping=True) == meeting
+    assert weighted_discernibility(view, by="overlap") == meeting
 
 
 def test_views_must_be_aligned() -> None:
@@ -418,9 +472,13 @@ def test_a_release_is_judged_under_weights_and_a_target(tmp_path):
     shown = pa.table({"age": ranges, "sex": sexes})
     only = {"age": 2.0, "sex": 0.0}
     cost = compare(shown, people, qi=["age", "sex"], weights=only, target="ill")
-    assert cost.weighted_discernibility == 2 * (2**2 + 2**2)
-    assert cost.weighted_discernibility_overlapping == 2 * 4 * 4  # both ranges hold 25
+    assert cost.weighted_discernibility_by_label == 2 * (2**2 + 2**2)
+    assert cost.weighted_discernibility_by_overlap == 2 * 4 * 4  # both ranges hold 25
+    assert cost.weighted_discernibility_by_region == 2 * 4 * 4  # no cut parts those two ranges
     assert cost.majority_penalty == 0.0
+    assert cost.accuracy == accuracy(
+        pair_tables(people, shown, ["age", "sex"]), [0, 0, 1, 1], folds=4
+    )
     assert compare(shown, people, qi=["sex"], target="ill").majority_penalty == 0.5
     pq.write_table(people, tmp_path / "people.parquet")
     pq.write_table(shown, tmp_path / "shown.parquet")

@@ -67,7 +67,9 @@ def utility(parts: Sequence[Solution], workload: QueryLog | None = None) -> dict
         "granularity": _mean(told, "granularity", cells),
         "non_uniform_entropy": _mean(told, "non_uniform_entropy", cells),
         "discernibility": told[0]["discernibility"],
-        "weighted_discernibility": sum(measures["weighted_discernibility"] for measures in told),
+        "weighted_discernibility_by_label": sum(
+            measures["weighted_discernibility_by_label"] for measures in told
+        ),
         "average_class_size": told[0]["average_class_size"],
         "distribution": {
             name: moved for measures in told for name, moved in measures["distribution"].items()
@@ -131,7 +133,7 @@ def _measures(part: Solution) -> dict[str, Any]:
         "granularity": granularity(view),
         "non_uniform_entropy": non_uniform_entropy(view, held),
         "discernibility": discernibility(first),
-        "weighted_discernibility": weighted_discernibility(view, weights),
+        "weighted_discernibility_by_label": weighted_discernibility(view, weights),
         "average_class_size": average_class_size(first),
         "distribution": distribution_distances(view, held=held),
     }

@@ -10,6 +10,7 @@ result says how it was.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -160,7 +161,7 @@ def prepare(table: Table, request: Request, budget: Budget, whole: Whole | None 
         shapes=shapes,
         rules=rules,
         weights=_weights(request),
-        limits=_limits(request, shapes),
+        limits=_limits(request, shapes, held),
         options=_options(request, shapes),
         budget=budget,
         seed=request.seed,
@@ -231,7 +232,7 @@ def _part(original: Codes, whole: Whole, request: Request, budget: Budget) -> Pr
         shapes=shapes,
         rules=whole.rules,
         weights=_weights(request),
-        limits=_limits(request, shapes),
+        limits=_limits(request, shapes, {n: held[n] for n in held if n not in whole.open}),
         options=_options(request, shapes),
         budget=budget,
         seed=request.seed,
@@ -241,12 +242,19 @@ def _part(original: Codes, whole: Whole, request: Request, budget: Budget) -> Pr
     )
 
 
-def _limits(request: Request, shapes: Mapping[str, Shape]) -> Mapping[str, Limit]:
+def _limits(
+    request: Request, shapes: Mapping[str, Shape], held: Mapping[str, Array]
+) -> Mapping[str, Limit]:
     """How far columns may be blurred at most."""
-    limits = {} if request.boundaries is None else request.boundaries.limits(shapes)
+    if request.boundaries is None:
+        return {}
+    # whoever verifies a release counts rows of the whole table: neither persons nor a part's rows
+    rows = held if request.person is None else None
+    limits: dict[str, Limit] = request.boundaries.limits(shapes, rows)
     for limit in limits.values():
-        if isinstance(limit.shape, Ranges) and limit.max_width is not None:
-            limit.shape.widest = limit.max_width
+        if isinstance(limit.shape, Ranges):
+            limit.shape.widest = math.inf if limit.max_width is None else limit.max_width
+            limit.shape.intervals = limit.interval
     return limits
 
 

@@ -107,7 +107,7 @@ METHODS: dict[str, Method] = {
     "quantiles": Method(
         "sfumato.anonymization.methods.one_dimension:solve_quantiles",
         "cuts one column at its quantiles: the least total change of rank",
-        ("ties",),
+        ("ties", "sample"),
     ),
     "optimal-1d": Method(
         "sfumato.anonymization.methods.one_dimension:solve_optimal",
@@ -175,3 +175,12 @@ class MethodFields(TypedDict, total=False):
     ]
     ties: Annotated[bool | None, Field("Whether equal values stay together.", BLURRING)]
     cost: Annotated[str | None, Field("What `optimal-1d` makes smallest.", BLURRING)]
+    sample: Annotated[
+        int | None,
+        Field(
+            "Rows from which `quantiles` reads its cuts; all if not given.",
+            BLURRING,
+            "--sample",
+            "N",
+        ),
+    ]

@@ -53,7 +53,7 @@ def _blocks_of(problem: Problem) -> Array:
 
     Without boundaries that is everybody. With boundaries, entries whose highest allowed values
     differ can never look alike (Miller, Campan & Truta, Property 1); a column limited to a
-    width is cut into strips of that width.
+    width is cut into strips of that width, one limited to intervals into these.
     """
     blocks = np.zeros(problem.entries.entries, dtype=np.int64)
     if problem.apart is not None:
@@ -64,7 +64,10 @@ def _blocks_of(problem: Problem) -> Array:
             key = limit.magval[codes]
         else:
             assert isinstance(limit.shape, Ranges)
-            key = _strips(limit.shape, float(limit.max_width or 0.0))[limit.shape.position[codes]]
+            strips = limit.interval
+            if strips is None:
+                strips = _strips(limit.shape, float(limit.max_width or 0.0))
+            key = strips[limit.shape.position[codes]]
         _, blocks = np.unique(blocks * (int(key.max(initial=0)) + 1) + key, return_inverse=True)
     return blocks.astype(np.int64)
 

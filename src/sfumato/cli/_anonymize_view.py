@@ -128,6 +128,16 @@ def _columns(release: Release) -> Table:
     return table
 
 
+def _sampled(ranks: Mapping[str, Any]) -> str:
+    """What is known of quantiles that were read from a sample."""
+    if not ranks["eps"]:
+        return "read from all rows"
+    return (
+        f"read from {ranks['sample']:,} rows: with probability {1 - ranks['delta']:g} every rank "
+        f"within {ranks['eps']:.2%} of all rows; groups were counted, and have k rows"
+    )
+
+
 def _figures(release: Release) -> RenderableType:
     cost = release.utility
     figures = {
@@ -187,6 +197,8 @@ def _of_the_method(release: Release) -> dict[str, str]:
             told["search"] += ", with exact ends"
     if release.lower_bound is not None and "loss_after" in details:
         told["proven"] = f"no recoding with these trees loses less than {release.lower_bound:.4f}"
+    if "sampled_ranks" in details:
+        told["quantiles"] = _sampled(details["sampled_ranks"])
     if "like" in details:
         told |= _kept_groups(details["like"], details.get("together", ()))
     if "in_parts" in details:

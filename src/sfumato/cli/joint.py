@@ -26,8 +26,12 @@ from sfumato.cli._options import Columns, Force, examples, new_app, new_file, pa
 from sfumato.cli._running import Run, table_verb, verb
 from sfumato.errors import ParameterError
 from sfumato.files import appearing, require_file, write_text
+from sfumato.results import Result
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+    from rich.console import RenderableType
+
     from sfumato.joint import JointModel, Parties
 
 app = new_app(
@@ -500,13 +504,7 @@ def score(
     from sfumato.joint import read_model
     from sfumato.joint import score as score_rows
 
-    target = None if output is None else new_file(output, force, run.source, model)
-    if target is not None and target.suffix not in (".csv", ".parquet"):
-        raise ParameterError(
-            "scores are written as .csv or .parquet",
-            where=str(target),
-            remedy="Give the file one of these endings.",
-        )
+    target = None if output is None else _table_file(output, force, run.source, model)
     fitted = read_model(require_file(model, "the model"))
     found = score_rows(fitted, run.table, at=at, threshold=threshold, where=str(run.source))
     if target is not None:
@@ -515,16 +513,90 @@ def score(
     run.show(found, view_scores)
 
 
+def _table_file(output: str, force: bool, *taken: Any) -> Path:
+    """Where a small table of results may be written."""
+    target = new_file(output, force, *taken)
+    if target.suffix not in (".csv", ".parquet"):
+        raise ParameterError(
+            "this is written as .csv or .parquet",
+            where=str(target),
+            remedy="Give the file one of these endings.",
+        )
+    return target
+
+
 def _write_scores(found: Any, target: Path) -> None:
     import pyarrow as pa
+
+    columns = {"score": found.score, "survival": found.survival, "positive": found.positive}
+    _write(
+        pa.table({name: column for name, column in columns.items() if column is not None}), target
+    )
+
+
+def _write(table: pa.Table, target: Path) -> None:
     import pyarrow.csv as csv
     import pyarrow.parquet as pq
 
-    columns = {"score": found.score, "survival": found.survival, "positive": found.positive}
-    table = pa.table({name: column for name, column in columns.items() if column is not None})
     write = csv.write_csv if target.suffix == ".csv" else pq.write_table
     with appearing(target) as unfinished:
         write(table, unfinished)
+
+
+@dataclass(frozen=True)
+class Doses(Result):
+    """A table was written with a column of equivalent doses."""
+
+    column: str
+    rows: int
+    empty: int
+    output: str
+
+
+@app.command(
+    epilog=examples(
+        "sfumato joint dose patients.csv --total gy --fraction gy_a_day --days days -o dosed.csv"
+    )
+)
+@table_verb
+def dose(
+    run: Run,
+    output: OutputFile,
+    total: Annotated[str, text("--total", "COLUMN", "Total dose, in Gy.")],
+    fraction: Annotated[str, text("--fraction", "COLUMN", "Dose a fraction, in Gy.")],
+    days: Annotated[str, text("--days", "COLUMN", "Overall treatment time, in days.")],
+    name: Annotated[str, typer.Option(metavar="COLUMN", help="The new column.")] = "eqd2",
+    beta: Annotated[float, typer.Option(help="β, in Gy.")] = 10.0,
+    loss: Annotated[float, typer.Option(help="γ: dose lost a day, in Gy.")] = 0.66,
+    kick_off: Annotated[float, typer.Option(help="T_k: the day from which it is lost.")] = 28.0,
+    force: Force = False,
+) -> None:
+    """Add the equivalent dose in 2 Gy fractions, corrected for treatment time (EQD2,T).
+
+    D · (d + β) / (2 + β) - γ · max(0, T - T_k), equation 5.8 of Fung et al.; a predictor like any
+    other afterwards. Where one of the three columns is empty, the dose is.
+    """
+    from sfumato.joint import add_dose
+
+    target = _table_file(output, force, run.source)
+    dosed = add_dose(
+        run.table,
+        total=total,
+        per_fraction=fraction,
+        days=days,
+        name=name,
+        beta=beta,
+        loss=loss,
+        kick_off=kick_off,
+    )
+    _write(dosed, target)
+    empty = dosed.column(name).null_count
+    run.show(Doses(name, dosed.num_rows, empty, str(target)), _view_doses)
+
+
+def _view_doses(found: Doses) -> RenderableType:
+    lacking = f", {found.empty:,} of them empty" if found.empty else ""
+    return f"`{found.column}` of {found.rows:,} rows{lacking}, written to {found.output}."
 
 
 @app.command(epilog=examples("sfumato joint seeds A.csv -a study.toml -o A.seeds.json"))

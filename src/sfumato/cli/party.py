@@ -63,6 +63,29 @@ class Score(StrEnum):
     stirling = "stirling"
 
 
+class Arithmetic(StrEnum):
+    """How trees and nets are computed."""
+
+    fast = "fast"
+    paper = "paper"
+
+
+class Backend(StrEnum):
+    """How numbers of the two sides are multiplied."""
+
+    ot = "ot"
+    paillier = "paillier"
+
+
+class Scaling(StrEnum):
+    """How n becomes n · ln 2."""
+
+    whole = "whole"
+    table = "table"
+    exact = "exact"
+    statistical = "statistical"
+
+
 _PAPER = "As in Ryger, Kardes & Wright"
 
 
@@ -219,6 +242,39 @@ class Agreement:
         }
 
 
+@dataclass(frozen=True)
+class Setting:
+    """How trees and nets are computed: fast, or as in the paper."""
+
+    setting: Annotated[
+        Arithmetic,
+        typer.Option(
+            "--setting",
+            rich_help_panel=_PAPER,
+            help="[bold]paper[/bold]: modulo a prime, with the Taylor series and Paillier's "
+            "encryption; hundreds of times slower.",
+        ),
+    ] = Arithmetic.fast
+    terms: Annotated[
+        int | None,
+        option(_PAPER, "--terms", metavar="K", help="Terms of the series, with --setting paper."),
+    ] = None
+    backend: Annotated[
+        Backend | None,
+        typer.Option(
+            "--backend",
+            show_default=False,
+            rich_help_panel=_PAPER,
+            help="How numbers are multiplied and counted; paillier with --setting paper, else ot.",
+        ),
+    ] = None
+
+    def settings(self) -> dict[str, Any]:
+        """As `sfumato.secure` takes them."""
+        backend = None if self.backend is None else self.backend.value
+        return {"setting": self.setting.value, "terms": self.terms, "backend": backend}
+
+
 @app.command(epilog=examples("sfumato party keys alice", "sfumato party keys bob --folder keys"))
 @verb
 def keys(
@@ -279,12 +335,23 @@ def log(
         int | None, option(_PAPER, "--precision", metavar="BITS", help="Bits of ε.")
     ] = None,
     backend: Annotated[
-        str,
+        Backend,
         typer.Option(
             help="How the polynomial is evaluated: ot, or paillier as in the paper.",
             rich_help_panel=_PAPER,
         ),
-    ] = "ot",
+    ] = Backend.ot,
+    scaling: Annotated[
+        Scaling | None,
+        typer.Option(
+            "--scaling",
+            show_default=False,
+            rich_help_panel=_PAPER,
+            help="With --modulus, how n becomes n · ln 2: times a [bold]whole[/bold] number; by a "
+            "[bold]table[/bold] in the circuit (Lindell & Pinkas); by section 4 "
+            "([bold]exact[/bold]) or section 5 ([bold]statistical[/bold]).",
+        ),
+    ] = None,
 ) -> None:
     """Natural logarithms of sums of which each side knows one part.
 
@@ -305,7 +372,8 @@ def log(
             bits=bits,
             terms=terms,
             precision=precision,
-            backend=backend,
+            backend=backend.value,
+            scaling=None if scaling is None else scaling.value,
         ),
     )
     run.show(outcome, view_logarithms)
@@ -327,6 +395,7 @@ def id3(
     target: Annotated[str, option(None, "--target", metavar="COLUMN", help="What to predict.")],
     agreement: Agreement,
     written: Written,
+    setting: Setting,
     columns: Columns = None,
     max_depth: Annotated[
         int | None,
@@ -360,6 +429,7 @@ def id3(
             max_depth=max_depth,
             min_rows=min_rows,
             fine=fine,
+            **setting.settings(),
             **agreement.settings(run, run.columns(columns)),
         ),
     )
@@ -381,6 +451,7 @@ def bayes(
     meeting: MeetingOptions,
     agreement: Agreement,
     written: Written,
+    setting: Setting,
     columns: Columns = None,
     order: Annotated[
         list[str] | None,
@@ -422,6 +493,7 @@ def bayes(
             order=split_columns(order, run.table.columns),
             max_parents=max_parents,
             score=score.value,
+            **setting.settings(),
             **agreement.settings(run, run.columns(columns)),
         ),
     )

@@ -6,7 +6,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sfumato.cli._options import examples, new_app, parse_weights, split_columns
+from sfumato.cli._options import (
+    Force,
+    examples,
+    new_app,
+    new_file,
+    option,
+    parse_weights,
+    split_columns,
+)
 from sfumato.cli._running import Run, table_verb
 
 if TYPE_CHECKING:
@@ -67,9 +75,15 @@ def utility(
         typer.Option(
             metavar="COLUMN",
             show_default=False,
-            help="What is to be predicted: how many rows differ from the majority of their class.",
+            help="What is to be predicted: how many rows differ from the majority of their class, "
+            "and how well it can be learned before and after.",
         ),
     ] = None,
+    report: Annotated[
+        str | None,
+        option(None, "--report", metavar="FILE", help="Also write all measures as one HTML page."),
+    ] = None,
+    force: Force = False,
 ) -> None:
     """What a release cost: how much its cells tell less than those of the original.
 
@@ -77,6 +91,8 @@ def utility(
     """
     from sfumato.utility.view import compare
 
+    if report is not None:
+        new_file(report, force, run.source, of)
     names = None if qi is None else split_columns(qi, run.table.columns)
     found = compare(
         run.table,
@@ -87,13 +103,31 @@ def utility(
         weights=parse_weights(weights),
         target=target,
     )
+    if report is not None:
+        found.report(report, force=force)
     run.show(found, view)
 
 
-def _majority(found: Utility) -> list[tuple[str, str]]:
+def _of_target(found: Utility) -> list[tuple[str, str]]:
+    """What can still be said of the target."""
     if found.majority_penalty is None:
         return []
-    return [("rows unlike the majority of their class", f"{found.majority_penalty:.1%}")]
+    rows = [("rows unlike the majority of their class", f"{found.majority_penalty:.1%}")]
+    if (learned := found.accuracy) is not None:
+        rows += [
+            ("predicted right, from the original", f"{learned.original:.1%}"),
+            ("predicted right, from the release", f"{learned.released:.1%}"),
+            ("by always guessing the commonest", f"{learned.baseline:.1%}"),
+        ]
+    return rows
+
+
+def _alike(found: Utility) -> list[tuple[str, str]]:
+    """How alike rows were in pairs."""
+    pairs = (("within classes", found.similarity.within), ("between", found.similarity.between))
+    return [
+        (f"cells alike, {where}", f"{share:.1%}") for where, share in pairs if share is not None
+    ]
 
 
 def view(found: Utility) -> RenderableType:
@@ -115,10 +149,12 @@ def view(found: Utility) -> RenderableType:
         ("entropy lost", f"{found.non_uniform_entropy:.1%}"),
         ("average class size", f"{found.average_class_size:.1f}"),
         ("discernibility", f"{found.discernibility:,}"),
-        ("weighted, by label", f"{found.weighted_discernibility:,.0f}"),
-        ("weighted, by overlap", f"{found.weighted_discernibility_overlapping:,.0f}"),
+        ("weighted, by label", f"{found.weighted_discernibility_by_label:,.0f}"),
+        ("weighted, by overlap", f"{found.weighted_discernibility_by_overlap:,.0f}"),
+        ("weighted, by region", f"{found.weighted_discernibility_by_region:,.0f}"),
         ("general loss", f"{found.general_loss:.4f}"),
-        *_majority(found),
+        *_alike(found),
+        *_of_target(found),
         ("rows left out", f"{found.suppressed_rows:,}"),
         ("cells that tell nothing", f"{found.suppressed_cells:,}"),
     ):

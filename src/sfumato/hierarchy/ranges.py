@@ -55,6 +55,8 @@ class Ranges:
         Largest point minus smallest.
     widest
         How wide a range may become by ending at a round number; a wider one keeps its own ends.
+    intervals
+        Numbers of intervals, by position, out of which no range may grow so; None: it may.
 
     Examples
     --------
@@ -94,6 +96,7 @@ class Ranges:
         nulls = np.flatnonzero(np.asarray(values.is_null()))
         self.null_code: int | None = int(nulls[0]) if len(nulls) else None
         self.widest = math.inf
+        self.intervals: Array | None = None
         self.ends: Ends | None = None
         if held is not None:
             line = values.take(pa.array(on_line))
@@ -218,7 +221,10 @@ class Ranges:
         begin, end = ends.around(np.minimum(low, inside), inside)
         first, last = ends.below[begin], ends.below[end] - 1
         moves = (low < high) & (high < len(self.points))
-        moves &= self.points[last] - self.points[np.minimum(first, last)] <= self.widest
+        first = np.minimum(first, last)
+        moves &= self.points[last] - self.points[first] <= self.widest
+        if self.intervals is not None:
+            moves &= self.intervals[first] == self.intervals[last]
         return begin, end, first, last, moves
 
     def _widened(self, low: Array, high: Array, ends: Ends | None) -> tuple[pa.Array, Array, Array]:

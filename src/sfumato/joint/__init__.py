@@ -37,9 +37,9 @@ if TYPE_CHECKING:
         ClassifierFit as ClassifierFit, fit_logistic as fit_logistic, fit_svm as fit_svm,
     )
     from sfumato.joint.local_data import (
-        Encoded as Encoded, encode as encode, encode_outcome as encode_outcome,
-        equivalent_dose as equivalent_dose, project as project, random_matrix as random_matrix,
-        round_to as round_to, survived as survived,
+        Encoded as Encoded, add_dose as add_dose, encode as encode,
+        encode_outcome as encode_outcome, equivalent_dose as equivalent_dose, project as project,
+        random_matrix as random_matrix, round_to as round_to, survived as survived,
     )
     from sfumato.joint.model import (
         JointModel as JointModel, Scores as Scores, fit_shares as fit_shares,
@@ -72,7 +72,8 @@ _NAMES = {
     "leakage_report": "ExactLeakage Leakage known_rows leakage narrowing safe_rounding",
     "linear_classifiers": "ClassifierFit fit_logistic fit_svm",
     "local_data": (
-        "Encoded encode encode_outcome equivalent_dose project random_matrix round_to survived"
+        "Encoded add_dose encode encode_outcome equivalent_dose project random_matrix round_to "
+        "survived"
     ),
     "model": "JointModel Scores fit_shares read_model score write_model",
     "exact": "Parties exact_classifier fit_exact",

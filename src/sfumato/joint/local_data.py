@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Encoded",
     "LocalRows",
+    "add_dose",
     "encode",
     "encode_outcome",
     "equivalent_dose",
@@ -492,3 +493,64 @@ def equivalent_dose(
         raise InputError("doses and days must not be negative")
     dose = whole * (part + beta) / (2.0 + beta) - loss * np.maximum(0.0, length - kick_off)
     return np.asarray(dose, dtype=np.float64)
+
+
+def add_dose(
+    source: Any,
+    *,
+    total: str,
+    per_fraction: str,
+    days: str,
+    name: str = "eqd2",
+    beta: float = 10.0,
+    loss: float = 0.66,
+    kick_off: float = 28.0,
+) -> pa.Table:
+    """A table with one more column, the `equivalent_dose` of three of its own.
+
+    Parameters
+    ----------
+    source
+        Anything `sfumato.table` opens.
+    total, per_fraction, days
+        Columns with the total dose, the dose a fraction and the overall treatment time; where one
+        of them is empty, so is the result.
+    name
+        The new column.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> treated = pa.table({"gy": [60.0, 66.0], "fraction": [2.0, 2.75], "time": [38, None]})
+    >>> added = add_dose(treated, total="gy", per_fraction="fraction", days="time")
+    >>> added.column("eqd2").to_pylist()
+    [53.4, None]
+    """
+    import pyarrow as pa
+
+    from sfumato.tables import Table, table
+
+    opened = table(source)
+    try:
+        if name in opened.columns:
+            raise ColumnError(
+                f"there is a column `{name}` already",
+                where=opened.name,
+                remedy="Give the new one another name.",
+            )
+        opened.require([total, per_fraction, days])
+        schema = pa.schema([(c, opened.column(c).type) for c in opened.columns])
+        batches = [batch.cast(schema) for batch in opened.batches(opened.columns)]
+        rows, where = pa.Table.from_batches(batches, schema), opened.name
+    finally:
+        if not isinstance(source, Table):
+            opened.close()
+    known = [_cells(rows, column, where) for column in (total, per_fraction, days)]
+    there = np.logical_and.reduce([np.asarray(cells.is_valid()) for cells in known])
+    whole, part, length = (
+        _as_numbers(cells.filter(pa.array(there)), column, where)
+        for cells, column in zip(known, (total, per_fraction, days), strict=True)
+    )
+    doses = np.full(rows.num_rows, np.nan)
+    doses[there] = equivalent_dose(whole, part, length, beta=beta, loss=loss, kick_off=kick_off)
+    return rows.append_column(name, pa.array(doses, mask=~there))

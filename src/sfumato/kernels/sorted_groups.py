@@ -18,12 +18,17 @@ For the cellular cost groups that are *not* contiguous can be better ({5, 38}, {
 where the best contiguous grouping costs 40, k = 2); the claim here, as there, is the optimum over
 contiguous groups, the only ones that are ranges.
 
+Quantiles may be read from a sample (section 4.1.3): ln(2/δ)/(2ε²) rows estimate *all* ranks at once
+within ε·n with probability 1-δ (Dvoretzky-Kiefer-Wolfowitz with Massart's constant; the paper's
+(1/ε²)·log(1/δ) is for one rank and larger).
+
 Values come as distinct values in ascending order with their counts, the form in which every engine
 answers; `quantile_mask` is the short way for a plain array.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -35,18 +40,25 @@ from sfumato.kernels.compiling import compiled
 
 __all__ = [
     "COSTS",
+    "DELTA",
     "Cost",
     "SortedGroups",
     "check_k",
     "grouping_cost",
+    "merge_small",
     "optimal_groups",
     "quantile_groups",
     "quantile_mask",
+    "sample_size",
+    "sampled_cuts",
+    "sampled_quantile_groups",
 ]
 
 Array = npt.NDArray[Any]
 Cost = Literal["k-median", "cellular", "k-center"]
 COSTS: tuple[Cost, ...] = ("k-median", "cellular", "k-center")
+DELTA = 0.01
+"""Chance that a rank read from a sample is further off than stated."""
 _MEDIAN, _CELLULAR, _RANK = 0, 1, 2
 
 
@@ -206,6 +218,110 @@ def quantile_groups(
     else:
         starts = _tied_groups(weights, k, most)
     return SortedGroups(offsets[starts], offsets)
+
+
+def sampled_quantile_groups(
+    numbers: npt.ArrayLike, counts: npt.ArrayLike, k: int, *, sample: int, seed: int = 0
+) -> tuple[SortedGroups, float]:
+    """Quantiles read from a sample of the rows (section 4.1.3), and how far off a rank may be.
+
+    Groups aim at k + 2εn rows and are counted exactly; what the sample left too small is joined, so
+    every group has k rows whatever was drawn.
+
+    Parameters
+    ----------
+    numbers, counts
+        Distinct values in ascending order, and the rows of each.
+    sample
+        Rows drawn without replacement.
+
+    Returns
+    -------
+    groups, eps
+        With probability 1 - `DELTA` every rank was read within eps · rows; 0 if all were drawn.
+
+    Examples
+    --------
+    >>> groups, eps = sampled_quantile_groups(np.arange(1000), np.full(1000, 50), 8000, sample=5000)
+    >>> groups.sizes.min() >= 8000, round(eps, 4)
+    (np.True_, 0.023)
+    """
+    points, weights = np.asarray(numbers, np.float64), np.asarray(counts, np.int64)
+    offsets = np.concatenate([[0], np.cumsum(weights)])
+    rows = int(offsets[-1])
+    check_k(k, rows)
+    if sample < 1:
+        raise ParameterError("a sample needs at least one row", remedy="Give 1 or more.")
+    if sample >= rows:
+        drawn, eps = weights, 0.0
+    else:
+        ranks = np.random.default_rng(seed).choice(rows, sample, replace=False)
+        drawn = np.bincount(np.searchsorted(offsets, ranks, "right") - 1, minlength=len(weights))
+        eps = math.sqrt(math.log(2 / DELTA) / (2 * sample))
+    cuts = sampled_cuts(np.repeat(points, drawn), rows, k, eps)
+    starts = np.searchsorted(points, cuts)
+    sizes = np.diff(offsets[np.concatenate([[0], starts, [len(points)]])])
+    kept = np.searchsorted(points, merge_small(cuts, sizes, k))
+    return SortedGroups(offsets[np.concatenate([[0], kept])], offsets), eps
+
+
+def sample_size(eps: float, delta: float) -> int:
+    """Values to keep so that every rank is within ε·n with probability 1-δ.
+
+    Examples
+    --------
+    >>> sample_size(0.01, 0.01)
+    26492
+    """
+    if not (0 < eps < 1 and 0 < delta < 1):
+        raise ParameterError("ε and δ must lie between 0 and 1", remedy="Give e.g. 0.01.")
+    return math.ceil(math.log(2 / delta) / (2 * eps * eps))
+
+
+def sampled_cuts(
+    sample: npt.NDArray[Any], rows: int, k: int, eps: float
+) -> npt.NDArray[np.float64]:
+    """Smallest value of each group but the first, read from a sample.
+
+    Groups aim at k + 2εn rows, so that with the sample's probability none falls below k.
+
+    Examples
+    --------
+    >>> sampled_cuts(np.arange(1000.0), rows=1_000_000, k=100_000, eps=0.05).tolist()
+    [200.0, 400.0, 600.0, 800.0]
+    """
+    aim = k + 2 * eps * rows
+    groups = max(1, math.floor(rows / aim))
+    ordered = np.sort(sample)
+    at = (np.arange(1, groups) * len(ordered)) // groups
+    return np.asarray(np.unique(ordered[at]))
+
+
+def merge_small(
+    cuts: npt.NDArray[np.float64], counts: npt.NDArray[np.int64], k: int
+) -> npt.NDArray[np.float64]:
+    """Drop cuts until every group has k rows, given the exact count of each group.
+
+    Examples
+    --------
+    >>> merge_small(np.array([10.0, 20.0, 30.0]), np.array([5, 2, 4, 1]), k=3).tolist()
+    [10.0]
+    """
+    if counts.sum() < k:
+        raise ParameterError(
+            f"k = {k:,} is larger than the number of rows that have a value",
+            remedy=f"Give at most {int(counts.sum()):,}.",
+        )
+    kept: list[int] = []
+    size = 0
+    for i, count in enumerate(counts[:-1].tolist()):
+        size += count
+        if size >= k:
+            kept.append(i)
+            size = 0
+    if size + counts[-1] < k and kept:
+        kept.pop()
+    return np.asarray(cuts[kept])
 
 
 def _even_cuts(rows: int, groups: int) -> npt.NDArray[np.int64]:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 import sfumato as sf
-from sfumato.kernels.sorted_groups import quantile_groups, quantile_mask
+from sfumato.kernels.sorted_groups import quantile_groups, quantile_mask, sample_size
 from sfumato.papers.findings import (
     Cell,
     Found,
@@ -34,7 +34,7 @@ from sfumato.populations.plan import (
     privacy_utility_curve,
     uniqueness_bound,
 )
-from sfumato.populations.sampled_quantiles import ValueReservoir, sample_size
+from sfumato.populations.sampled_quantiles import ValueReservoir
 
 __all__ = ["EXPERIMENTS"]
 

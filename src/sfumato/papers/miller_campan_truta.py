@@ -21,7 +21,7 @@ from sfumato.anonymization.problem import Problem, Solution
 from sfumato.anonymization.registry import method
 from sfumato.anonymization.request import Request
 from sfumato.budget import Budget
-from sfumato.hierarchy import Boundaries, Hierarchy, flat
+from sfumato.hierarchy import Boundaries, Hierarchy, Ranges, flat
 from sfumato.papers.findings import (
     Found,
     Grid,
@@ -291,4 +291,38 @@ def figures_8_and_9(quick: bool) -> Iterator[Found]:
         )  # fmt: skip
 
 
-EXPERIMENTS = (examples, table_1, table_2, figures_8_and_9)
+def section_6(quick: bool) -> Iterator[Found]:
+    """Section 6, future work: ages without a hierarchy, their intervals found in the table."""
+    table = _drawn()
+    grown = {name: tree for name, tree in _trees(table).items() if name != "age"}
+    country = {"native-country": {"marks": list(CONTINENTS)}}
+    rows, broken, widths = [], 0, []
+    for wanted in (8,) if quick else (4, 8, 16):
+        bounds = Boundaries(country | {"age": {"intervals": wanted}})
+        for k in (10,) if quick else (2, 5, 10):
+            problem, solution, _ = _solve(table, k, bounds, grown)
+            limit = problem.limits["age"]
+            shown = solution.published["age"].take(solution.groups)
+            broken += limit.violations(problem.entries.column("age"), shown, problem.counts)
+            suppressed = int(problem.counts[solution.groups < 0].sum())
+            loss = round(_information_loss(problem, solution), 3)
+            rows.append([wanted, ", ".join(limit.magset), k, suppressed, loss])
+        shape, interval = limit.shape, limit.interval
+        assert isinstance(shape, Ranges)
+        assert interval is not None
+        ends = [shape.points[interval[: len(shape.points)] == i] for i in range(wanted)]
+        widths += [int(part[-1] - part[0]) + 1 for part in ends if len(part)]
+    yield claim(
+        "section 6, numerical attributes without hierarchies",
+        "planned: MAGVals from the values in the microdata and a minimal user input",
+        f"{broken} violations; the input is a number of intervals, which are {min(widths)} to "
+        f"{max(widths)} years wide", broken == 0,
+    )  # fmt: skip
+    if not quick:
+        yield Grid(
+            "GreedyCKA with ages bounded by intervals of about equally many rows",
+            ["intervals", "MAGSet(age)", "k", "suppressed", "information loss"], rows,
+        )  # fmt: skip
+
+
+EXPERIMENTS = (examples, table_1, table_2, figures_8_and_9, section_6)

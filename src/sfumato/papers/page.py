@@ -3,18 +3,35 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from sfumato.errors import EngineError
 from sfumato.files import appearing
-from sfumato.papers.findings import Cell, Found, Grid, Picture, Reproduction, Section, written
+from sfumato.papers.findings import (
+    PAPERS,
+    VERDICTS,
+    Cell,
+    Found,
+    Grid,
+    Picture,
+    Reproduction,
+    Section,
+    written,
+)
 from sfumato.report.drawing import chart, picture
 
 __all__ = ["BEGIN", "END", "home", "lines", "measured", "write"]
 
 BEGIN, END = "<!-- measured -->", "<!-- end of measured -->"
+_COUNTED = re.compile(
+    r"^Written by `sfumato paper .*: (\d+) cells, "
+    + ", ".join(rf"(\d+) {verdict}" for verdict in VERDICTS)
+    + r"; ([\d,]+) s CPU",
+    re.MULTILINE,
+)
 PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#999999", "#000000")
 """Colours of Okabe & Ito, which people of any colour vision tell apart."""
 
@@ -45,6 +62,8 @@ def write(done: Reproduction, folder: Path) -> Reproduction:
                         partial.write_text(picture(one.spec, one.name), encoding="utf-8")
         with appearing(path) as partial:
             partial.write_text(f"{before}{BEGIN}\n{measured(done)}\n{END}{after}", encoding="utf-8")
+        with appearing(folder / "README.md") as partial:
+            partial.write_text(_overview(folder), encoding="utf-8")
     except OSError as error:
         raise EngineError(
             "the page could not be written",
@@ -52,6 +71,25 @@ def write(done: Reproduction, folder: Path) -> Reproduction:
             remedy="Name a folder that may be written to.",
         ) from error
     return dataclasses.replace(done, page=str(path))
+
+
+def _overview(folder: Path) -> str:
+    """All papers with the verdicts that stand on their pages."""
+    rows: list[list[Any]] = []
+    for name, title in PAPERS.items():
+        path = folder / f"{name}.md"
+        counted = _COUNTED.search(path.read_text(encoding="utf-8")) if path.exists() else None
+        if counted is not None:
+            numbers = [int(number.replace(",", "")) for number in counted.groups()]
+            rows.append([f"[{title}]({name}.md)", *numbers])
+    total = [sum(column) for column in list(zip(*rows, strict=True))[1:]]
+    heads = ("paper", "cells", *VERDICTS, "CPU s")
+    return (
+        "# Eight papers, done again\n\nCells of tables, points of figures and sentences that the "
+        "papers state, beside what comes out here; each page says why where they differ. Written "
+        "by [`sfumato paper`](../verbs/paper.md), as are the pages.\n\n"
+        f"{_table(heads, [*rows, ['all', *total]])}\n"
+    )
 
 
 def measured(done: Reproduction) -> str:

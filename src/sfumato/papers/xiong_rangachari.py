@@ -127,7 +127,7 @@ def _weighted(
             view = group_view(*_solved(table, qi=list(names), k=k, weights=weights))
             costs["C_DM"][k] = discernibility(view)
             costs["by label"][k] = weighted_discernibility(view, only)
-            costs["by overlap"][k] = weighted_discernibility(view, only, overlapping=True)
+            costs["by overlap"][k] = weighted_discernibility(view, only, by="overlap")
             priority = np.array([weights.get(name, 0.0) for name in names])
             costs["by region"][k] = _by_region(regions(codes, k, priority), at)
         found[way] = costs
@@ -263,7 +263,7 @@ def _credit(
             problem, solution = _solved(source, qi=list(columns), k=k, **asked)
             view = group_view(problem, solution)
             measures["C_DM"][k] = discernibility(view)
-            measures["C_WDM"][k] = weighted_discernibility(view, weights, overlapping=True)
+            measures["C_WDM"][k] = weighted_discernibility(view, weights, by="overlap")
             measures["accuracy"][k] = _accuracy(
                 _middles(source, problem, solution), target, shuffles
             )

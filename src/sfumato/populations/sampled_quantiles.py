@@ -15,12 +15,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from sfumato.errors import ColumnError, ParameterError, did_you_mean
+from sfumato.kernels.sorted_groups import merge_small, sample_size, sampled_cuts
 from sfumato.results import Result
 
 if TYPE_CHECKING:
@@ -29,25 +30,9 @@ if TYPE_CHECKING:
 __all__ = [
     "StreamGroups",
     "ValueReservoir",
-    "merge_small",
     "recoded_batches",
-    "sample_size",
-    "sampled_cuts",
     "sampled_groups",
 ]
-
-
-def sample_size(eps: float, delta: float) -> int:
-    """Values to keep so that every rank is within ε·n with probability 1-δ.
-
-    Examples
-    --------
-    >>> sample_size(0.01, 0.01)
-    26492
-    """
-    if not (0 < eps < 1 and 0 < delta < 1):
-        raise ParameterError("ε and δ must lie between 0 and 1", remedy="Give e.g. 0.01.")
-    return math.ceil(math.log(2 / delta) / (2 * eps * eps))
 
 
 class ValueReservoir:
@@ -143,52 +128,6 @@ def _hypergeometric(random: np.random.Generator, good: int, bad: int, draws: int
     if good + bad < 1_000_000_000:
         return int(random.hypergeometric(good, bad, draws))
     return int(min(good, max(draws - bad, random.binomial(draws, good / (good + bad)))))
-
-
-def sampled_cuts(
-    sample: npt.NDArray[Any], rows: int, k: int, eps: float
-) -> npt.NDArray[np.float64]:
-    """Smallest value of each group but the first, read from a sample.
-
-    Groups aim at k + 2εn rows, so that with the sample's probability none falls below k.
-
-    Examples
-    --------
-    >>> sampled_cuts(np.arange(1000.0), rows=1_000_000, k=100_000, eps=0.05).tolist()
-    [200.0, 400.0, 600.0, 800.0]
-    """
-    aim = k + 2 * eps * rows
-    groups = max(1, math.floor(rows / aim))
-    ordered = np.sort(sample)
-    at = (np.arange(1, groups) * len(ordered)) // groups
-    return np.asarray(np.unique(ordered[at]))
-
-
-def merge_small(
-    cuts: npt.NDArray[np.float64], counts: npt.NDArray[np.int64], k: int
-) -> npt.NDArray[np.float64]:
-    """Drop cuts until every group has k rows, given the exact count of each group.
-
-    Examples
-    --------
-    >>> merge_small(np.array([10.0, 20.0, 30.0]), np.array([5, 2, 4, 1]), k=3).tolist()
-    [10.0]
-    """
-    if counts.sum() < k:
-        raise ParameterError(
-            f"k = {k:,} is larger than the number of rows that have a value",
-            remedy=f"Give at most {int(counts.sum()):,}.",
-        )
-    kept: list[int] = []
-    size = 0
-    for i, count in enumerate(counts[:-1].tolist()):
-        size += count
-        if size >= k:
-            kept.append(i)
-            size = 0
-    if size + counts[-1] < k and kept:
-        kept.pop()
-    return np.asarray(cuts[kept])
 
 
 Batches = Callable[[], Iterable["pa.RecordBatch"]]

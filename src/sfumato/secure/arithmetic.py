@@ -37,6 +37,7 @@ __all__ = [
     "argmax",
     "argmin",
     "below",
+    "check_room",
     "cross_products",
     "is_zero",
     "multiply",
@@ -44,6 +45,7 @@ __all__ = [
     "scale",
     "share_wrapping",
     "shares_of_bits",
+    "wrapping_shares",
 ]
 
 _TRANSFERS = 1 << 14
@@ -256,7 +258,7 @@ def share_wrapping(
     The other side's share is drawn around m/2 from an interval 2^security times as wide as the
     numbers: what it tells about them is at most 2^-security.
     """
-    _check_room(ring, largest, security)
+    check_room(ring, largest, security)
     session.begin("share wrapping", ring=ring, n=n, owner=owner, largest=largest)
     if session.role != owner:
         return Shares(ring, receive_elements(session, "share wrapping", ring, n))
@@ -265,11 +267,17 @@ def share_wrapping(
         raise ParameterError(f"{n} numbers were announced, {len(values)} given")
     if not all(0 <= v <= largest for v in values):
         raise ParameterError(f"some numbers lie outside 0 to {largest}")
+    drawn = wrapping_shares(ring, n, largest=largest, security=security)
+    session.channel.send("share wrapping", drawn)
+    return Shares(ring, ring.subtract(ring.encode(values), drawn))
+
+
+def wrapping_shares(ring: Ring, n: int, *, largest: int, security: int = _LEAST_SECURITY) -> Limbs:
+    """Random shares around m/2: those that complete them to 0 … `largest` always wrap (§5)."""
+    check_room(ring, largest, security)
     width = largest << security
     first = (ring.modulus - width) // 2
-    drawn = [first + secrets.randbelow(width) for _ in values]
-    session.channel.send("share wrapping", ring.encode(drawn))
-    return Shares(ring, ring.encode([v - d for v, d in zip(values, drawn, strict=True)]))
+    return ring.encode([first + secrets.randbelow(width) for _ in range(n)])
 
 
 def _exact(session: Session, x: Shares, rest: Fraction) -> Limbs:
@@ -292,14 +300,15 @@ def _statistical(
     if largest is None:
         raise ParameterError("the statistical method needs `largest`, a bound on the numbers")
     ring = x.ring
-    _check_room(ring, 2 * largest, security)
+    check_room(ring, 2 * largest, security)
     if not session.is_alice:
         return _multiplied(ring, x.values, rest, Fraction(0))
     shifted = ring.add(x.values, ring.encode([largest]))
     return _multiplied(ring, shifted, rest, -rest * (largest + ring.modulus))
 
 
-def _check_room(ring: Ring, largest: int, security: int) -> None:
+def check_room(ring: Ring, largest: int, security: int = _LEAST_SECURITY) -> None:
+    """Refuse a modulus without room for numbers to `largest` and the security asked for."""
     if security < _LEAST_SECURITY:
         raise ParameterError(
             f"{security} bits of statistical security are too few",

@@ -22,17 +22,20 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sfumato.errors import ColumnError, ParameterError
 from sfumato.results import Result
-from sfumato.secure.arithmetic import argmax, multiply
-from sfumato.secure.counting import COUNTS, Held
-from sfumato.secure.logarithm import log, log_error
+from sfumato.secure.arithmetic import argmax
+from sfumato.secure.counting import Held
+from sfumato.secure.logarithm import COUNTS, FAST, LogSettings, Setting, log, log_error, log_scale
+from sfumato.secure.polynomial import product
 from sfumato.secure.schema import Schema
-from sfumato.secure.shares import Shares
+from sfumato.secure.shares import Ring, Shares
 
 if TYPE_CHECKING:
     from sfumato.secure.session import Session
@@ -78,51 +81,66 @@ class BayesNet(Result):
 class ScorePrecision:
     """How exactly scores are compared, given that x in ln x is below 2^bits.
 
-    Twice the score is computed, at the scale 2^fraction_bits. As in ID3 a small handicap for
+    Twice the score is computed, at the scale of the logarithms. As in ID3 a small handicap for
     each earlier candidate makes the first of equal candidates win, and the present parents first.
     """
 
     bits: int
     cells: int
+    setting: Setting = FAST
+
+    @property
+    def weight(self) -> int:
+        """Of logarithms in twice a score: each row four times, each cell up to four times."""
+        return (2 << self.bits) + 4 * self.cells
+
+    @cached_property
+    def ring(self) -> Ring:
+        """Where scores are computed."""
+        return self.setting.ring(self.bits, 4 * self.weight)
 
     @property
     def fraction_bits(self) -> int:
-        """Of the logarithms: what the ring has room for, with products up to 2^(bits+1)."""
+        """In the fast setting: what the ring has room for, with products up to 2^(bits+1)."""
         return min(_MOST_FRACTION_BITS, COUNTS.bits - self.bits - self.bits.bit_length() - 4)
+
+    @property
+    def settings(self) -> LogSettings:
+        """Of the logarithms."""
+        fast: LogSettings = {
+            "fraction_bits": self.fraction_bits, "terms": _TERMS, "precision": _PRECISION
+        }  # fmt: skip
+        return self.setting.logarithms(self.bits, fast)
+
+    @property
+    def scale(self) -> int:
+        """Of the logarithms."""
+        return log_scale(self.ring, **self.settings)
 
     @property
     def error(self) -> float:
         """Of one logarithm."""
-        return log_error(
-            COUNTS,
-            bits=self.bits,
-            fraction_bits=self.fraction_bits,
-            terms=_TERMS,
-            precision=_PRECISION,
-        )
+        return log_error(self.ring, **self.settings)
 
     @property
     def handicap(self) -> int:
         """In units of twice the score.
 
         More than the rounding of logarithms makes of all rows, and their error of all combinations
-        that never occur: between equal scores these are the differences.
+        that never occur: between equal scores these are the differences. The paper's setting rounds
+        nothing.
         """
-        empty = math.ceil(4 * self.cells * self.error * (1 << self.fraction_bits))
-        return 8 * ((1 << self.bits) + self.cells) + empty
+        empty = math.ceil(4 * self.cells * Fraction(self.error) * self.scale)
+        return empty if self.setting.is_paper else 8 * ((1 << self.bits) + self.cells) + empty
 
     @property
     def handicap_nats(self) -> float:
         """The handicap of a score."""
-        return math.ldexp(self.handicap, -self.fraction_bits - 1)
+        return self.handicap / (2 * self.scale)
 
     def tolerance(self, candidates: int) -> float:
-        """Scores that differ by more are told apart rightly.
-
-        Twice a score weighs each row four times, and each cell of the table up to four times.
-        """
-        weight = (2 << self.bits) + 4 * self.cells
-        return weight * self.error + candidates * self.handicap_nats
+        """Scores that differ by more are told apart rightly."""
+        return self.weight * self.error + candidates * self.handicap_nats
 
 
 @dataclass(frozen=True)
@@ -151,13 +169,14 @@ class NetRules:
             raise ParameterError(f"`{score}` is not a score", remedy=f"Use {' or '.join(SCORES)}.")
         return cls(schema, positions, max_parents, score)
 
-    def precision(self, bits: int) -> ScorePrecision:
+    def precision(self, bits: int, setting: Setting = FAST) -> ScorePrecision:
         """How exactly the scores of fewer than 2^bits rows are compared."""
         sizes = sorted((self.schema.sizes[c] for c in self.order), reverse=True)
         largest = 2 * ((1 << bits) + max(sizes))
         cells = math.prod(sizes[: self.max_parents + 1])
-        precision = ScorePrecision(largest.bit_length(), cells)
-        if precision.fraction_bits < 1 or len(sizes) * precision.handicap >= COUNTS.modulus >> 2:
+        precision = ScorePrecision(largest.bit_length(), cells, setting)
+        room = setting.is_paper or precision.fraction_bits >= 1
+        if not room or len(sizes) * precision.handicap >= precision.ring.modulus >> 2:
             raise ParameterError(
                 f"scores of 2^{bits} rows and up to {cells:,} combinations cannot be compared",
                 remedy="Use fewer columns, categories or parents.",
@@ -186,6 +205,7 @@ def search_net(
     order: Sequence[str] | None = None,
     max_parents: int = 2,
     score: str = "burnside",
+    setting: Setting = FAST,
 ) -> BayesNet:
     """Find the parents of each column.
 
@@ -202,6 +222,8 @@ def search_net(
     score
         ``"burnside"``, or ``"stirling"`` as Yang & Wright have it, which favours combinations
         that never occur: for columns with few categories and many rows only.
+    setting
+        How it is computed: fast, or as in the paper.
 
     Examples
     --------
@@ -218,8 +240,8 @@ def search_net(
     rules = NetRules.of(held.schema, order, max_parents, score)
     names = held.schema.columns
     facts = {"order": [names[c] for c in rules.order], "max_parents": max_parents, "score": score}
-    bits = held.agree(session, facts)
-    search = _Search(session, held, rules, rules.precision(bits))
+    bits = held.agree(session, {**facts, **setting.facts})
+    search = _Search(session, held, rules, rules.precision(bits, setting))
     chosen = search.run() if max_parents else dict.fromkeys(rules.order, ())
     parents = {names[c]: tuple(names[p] for p in chosen[c]) for c in rules.order}
     tolerance = search.precision.tolerance(len(rules.order))
@@ -236,6 +258,7 @@ class _Search:
         self.held = held
         self.rules = rules
         self.precision = precision
+        self.ring, self.backend = precision.ring, precision.setting.products
         self._joint: Shares | None = None
 
     def run(self) -> dict[int, tuple[int, ...]]:
@@ -278,9 +301,9 @@ class _Search:
 
     def _largest(self, scores: Shares, group: int) -> list[int]:
         if self.session.is_alice:
-            handicaps = COUNTS.encode([-i * self.precision.handicap for i in range(group)])
+            handicaps = self.ring.encode([-i * self.precision.handicap for i in range(group)])
             handicaps = np.tile(handicaps, (len(scores) // group, 1))
-            scores = Shares(COUNTS, COUNTS.add(scores.values, handicaps), scores.scale)
+            scores = Shares(self.ring, self.ring.add(scores.values, handicaps), scores.scale)
         picks = argmax(self.session, scores, group=group, what="the net")
         return [int(pick) for pick in picks]
 
@@ -300,43 +323,42 @@ class _Search:
         logarithms = log(
             self.session,
             counts if self.rules.score == "stirling" else doubled,
-            bits=self.precision.bits,
-            fraction_bits=self.precision.fraction_bits,
-            terms=_TERMS,
-            precision=_PRECISION,
+            backend=self.backend,
+            **self.precision.settings,
         )
-        products = multiply(self.session, doubled, logarithms)
+        products = product(self.session, doubled, logarithms, self.backend)
         starts = np.concatenate([[0], np.cumsum(lengths)[:-1]]).astype(np.int64)
-        # modulo 2^64 numbers of 64 bits add up as they are
-        sums = np.add.reduceat(products.values, starts, axis=0)
+        sums = self.ring.sum_runs(products.values, starts)
         half = len(families)
-        scores = COUNTS.subtract(sums[:half], sums[half:])
+        scores = self.ring.subtract(sums[:half], sums[half:])
         if self.session.is_alice:
-            constants = [round(self.rules.constant(f) * products.scale) for f in families]
-            scores = COUNTS.add(scores, COUNTS.encode(constants))
-        return Shares(COUNTS, scores, products.scale)
+            constants = [round(Fraction(self.rules.constant(f)) * products.scale) for f in families]
+            scores = self.ring.add(scores, self.ring.encode(constants))
+        return Shares(self.ring, scores, products.scale)
 
     def _tables(self, families: Sequence[Family]) -> list[Shares]:
         """Contingency tables, the child's categories running fastest."""
         sizes = self.rules.schema.sizes
-        everything = self.held.everything()
         shape = [sizes[c] for c in self.rules.order]
         if math.prod(shape) > _JOINT_TABLE:
-            counts = self.held.counts(self.session, [(everything, f) for f in families])
-            tables, first = [], 0
+            counts, tables, first = self._counts(families), [], 0
             for family in families:
                 length = math.prod(sizes[c] for c in family)
                 tables.append(counts[first : first + length])
                 first += length
             return tables
         if self._joint is None:
-            self._joint = self.held.counts(self.session, [(everything, self.rules.order)])
-        grid = self._joint.values.reshape(shape)
+            self._joint = self._counts([self.rules.order])
+        grid = np.arange(math.prod(shape)).reshape(shape)
         tables = []
         for family in families:
             axes = [self.rules.order.index(c) for c in family]
-            others = tuple(i for i in range(len(shape)) if i not in axes)
-            marginal = grid.sum(axis=others, dtype=np.uint64)
-            turned = marginal.transpose(np.argsort(np.argsort(axes)))
-            tables.append(Shares(COUNTS, np.ascontiguousarray(turned).reshape(-1, 1)))
+            others = [i for i in range(len(shape)) if i not in axes]
+            turned = grid.transpose([*axes, *others]).reshape(-1)
+            tables.append(self._joint[turned].sum(group=math.prod(shape[i] for i in others)))
         return tables
+
+    def _counts(self, families: Sequence[Family]) -> Shares:
+        everything = self.held.everything()
+        asked = [(everything, family) for family in families]
+        return self.held.counts(self.session, asked, self.ring, self.backend)

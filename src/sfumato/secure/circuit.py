@@ -181,6 +181,19 @@ class Builder:
         """yes if condition else no; one AND a bit."""
         return [self.choose(condition, y, n) for y, n in zip(yes, no, strict=True)]
 
+    def look_up(self, index: Word, table: Sequence[int]) -> Word:
+        """The entry of a public table at an index below its length; one choice a bit and pair."""
+        bits = max(table).bit_length()
+        entries = [constant(value, bits) for value in table]
+        for wire in index:
+            # what has no neighbour is only reached where this bit of the index is zero
+            entries = [
+                self.choose_word(wire, entries[i + 1], entries[i]) if i + 1 < len(entries)
+                else entries[i]
+                for i in range(0, len(entries), 2)
+            ]  # fmt: skip
+        return entries[0]
+
     def add_modulo(self, a: Word, b: Word, ring: Ring) -> Word:
         """a + b modulo the ring's modulus, for a and b below it; one AND a bit, three if odd."""
         total, carry = self.add(a, b)

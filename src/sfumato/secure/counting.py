@@ -19,16 +19,15 @@ from numpy.typing import NDArray
 
 from sfumato.errors import ParameterError
 from sfumato.secure.dot_product import many_cross_counts
+from sfumato.secure.logarithm import COUNTS
 from sfumato.secure.schema import Schema, agree
 from sfumato.secure.shares import Ring, Shares, private, zeros
 
 if TYPE_CHECKING:
     from sfumato.secure.session import Session
 
-__all__ = ["COUNTS", "Held", "HeldCells", "HeldRows", "Part"]
+__all__ = ["Held", "HeldCells", "HeldRows", "Part"]
 
-COUNTS = Ring.power_of_two(64)
-"""Counts, and what is computed from them, are shared modulo 2^64."""
 _LARGEST_TABLE = 1 << 16
 _MOST_ROWS = 1 << 36
 _VECTOR_BYTES, _MOST_VECTOR_BYTES = 1 << 26, 1 << 30
@@ -53,7 +52,9 @@ class Held(Protocol):
     def narrow(self, part: Part, column: int, value: int) -> Part:
         """The records of a part that have a value, as far as this side can tell."""
 
-    def counts(self, session: Session, asked: Asked) -> Shares:
+    def counts(
+        self, session: Session, asked: Asked, ring: Ring = COUNTS, backend: str = "ot"
+    ) -> Shares:
         """Contingency tables of columns over parts, one after the other, last column fastest."""
 
 
@@ -102,7 +103,9 @@ class HeldRows:
         narrowed: Part = part[self._codes[part, column] == value]
         return narrowed
 
-    def counts(self, session: Session, asked: Asked) -> Shares:
+    def counts(
+        self, session: Session, asked: Asked, ring: Ring = COUNTS, backend: str = "ot"
+    ) -> Shares:
         """Own counts, which are shares of the common ones: nothing is sent."""
         sizes = self.schema.sizes
         tables = []
@@ -112,7 +115,7 @@ class HeldRows:
             _check_table(cells)
             flat = np.ravel_multi_index([self._codes[part, c] for c in columns], shape)
             tables.append(np.bincount(flat, minlength=cells))
-        return private(COUNTS, np.concatenate(tables))
+        return private(ring, np.concatenate(tables))
 
 
 @dataclass(frozen=True)
@@ -163,33 +166,30 @@ class HeldCells:
         narrowed: Part = part & ((cells < 0) | (cells == value))
         return narrowed
 
-    def counts(self, session: Session, asked: Asked) -> Shares:
-        """Shares of the tables: one or more transfers a record and table."""
+    def counts(
+        self, session: Session, asked: Asked, ring: Ring = COUNTS, backend: str = "ot"
+    ) -> Shares:
+        """Shares of the tables: one or more transfers, or encryptions, a record and table."""
         tables: list[Shares] = []
         waiting: list[_Group] = []
         held = 0
         for at, (part, columns) in enumerate(asked):
             shape = [self.schema.sizes[c] for c in columns]
             _check_table(math.prod(shape))
-            tables.append(zeros(COUNTS, math.prod(shape)))
+            tables.append(zeros(ring, math.prod(shape)))
             groups = self._groups(session, part, columns, at)
             waiting += groups
             # of both sides, so that both go on at the same table
             held += sum(g.vectors.shape[1] * (len(g.vectors) + g.theirs) for g in groups)
             if held > _VECTOR_BYTES or at + 1 == len(asked):
-                self._add(session, tables, waiting)
+                tasks = [(group.vectors, group.theirs) for group in waiting]
+                if tasks:  # else there are no records at all
+                    counted = many_cross_counts(session, tasks, ring=ring, backend=backend)
+                    for group, counts in zip(waiting, counted, strict=True):
+                        tables[group.table] = tables[group.table] + counts[group.order]
                 waiting, held = [], 0
                 session.progress("counting", (at + 1) / len(asked))
         return Shares.concatenate(tables)
-
-    def _add(self, session: Session, tables: list[Shares], groups: Sequence[_Group]) -> None:
-        tasks = [(group.vectors, group.theirs) for group in groups]
-        if not tasks:  # no records at all
-            return
-        for group, counts in zip(
-            groups, many_cross_counts(session, tasks, ring=COUNTS), strict=True
-        ):
-            tables[group.table] = tables[group.table] + counts[group.order]
 
     def _groups(
         self, session: Session, part: Part, columns: Sequence[int], table: int

@@ -11,21 +11,21 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, spell
 from sfumato.results import Result
 from sfumato.secure.arithmetic import argmin
 from sfumato.secure.circuit import ONE, ZERO, Builder, Circuit, constant
-from sfumato.secure.counting import COUNTS, Held, Part
+from sfumato.secure.counting import Held, Part
 from sfumato.secure.garbling import run_circuit
-from sfumato.secure.logarithm import log_error, x_log_x
+from sfumato.secure.logarithm import COUNTS, FAST, LogSettings, Setting, log_error, x_log_x
 from sfumato.secure.schema import Schema
-from sfumato.secure.shares import Shares
+from sfumato.secure.shares import Ring, Shares
 
 if TYPE_CHECKING:
     from sfumato.secure.session import Session
@@ -191,35 +191,50 @@ class Precision:
     time off by the rounding of a logarithm (one unit at most), and, if other counts make the same
     sum, by its error. So that the first column wins then, on both sides and in plain text
     alike, a column pays a handicap for each column before it: of the rounding, and in fine work
-    of the whole error, for each row of the node (of which the parties have shares).
+    of the whole error, for each row of the node (of which the parties have shares). In the paper's
+    setting nothing is rounded, and there is none.
     """
 
     bits: int
     columns: int
     fine: bool = False
+    setting: Setting = FAST
+
+    @cached_property
+    def ring(self) -> Ring:
+        """Where the sums are computed."""
+        return self.setting.ring(self.bits)
 
     @property
-    def settings(self) -> dict[str, Any]:
-        """Of the logarithms; as many fraction bits as the ring has room for."""
+    def fraction_bits(self) -> int:
+        """Of logarithms in the fast setting: as many as the ring has room for."""
         room = COUNTS.bits - self.bits - self.bits.bit_length() - 2
-        chosen = {"bits": self.bits, "fraction_bits": min(_MOST_FRACTION_BITS, room)}
-        return {**chosen, "terms": 8, "precision": 24} if self.fine else chosen
+        return min(_MOST_FRACTION_BITS, room)
+
+    @property
+    def settings(self) -> LogSettings:
+        """Of the logarithms."""
+        fast: LogSettings = {"fraction_bits": self.fraction_bits}
+        if self.fine:
+            fast |= {"terms": 8, "precision": 24}
+        return self.setting.logarithms(self.bits, fast)
 
     @property
     def error(self) -> float:
         """Of one logarithm."""
-        return log_error(COUNTS, **self.settings)
+        return log_error(self.ring, **self.settings)
 
     @property
     def handicap(self) -> int:
         """In units of 2^-fraction_bits nats a row."""
-        scale = 1 << self.settings["fraction_bits"]
-        return 4 * math.ceil(self.error * scale) if self.fine else 4
+        if self.setting.is_paper:
+            return 0
+        return 4 * math.ceil(self.error * (1 << self.fraction_bits)) if self.fine else 4
 
     @property
     def handicap_nats(self) -> float:
         """The handicap in nats a row."""
-        return math.ldexp(self.handicap, -self.settings["fraction_bits"])
+        return math.ldexp(self.handicap, -self.fraction_bits)
 
     @property
     def tolerance(self) -> float:
@@ -265,6 +280,7 @@ def grow_tree(
     max_depth: int | None = None,
     min_rows: int = 2,
     fine: bool = False,
+    setting: Setting = FAST,
 ) -> DecisionTree:
     """Grow the ID3 tree of the rows of both sides.
 
@@ -283,6 +299,8 @@ def grow_tree(
     fine
         Take logarithms to 7e-8 instead of 2e-5: columns that gain equally much are then never
         confused by their errors. Seven times the work, three times the bytes.
+    setting
+        How it is computed: fast, or as in the paper.
 
     Examples
     --------
@@ -298,12 +316,18 @@ def grow_tree(
     """
     rules = TreeRules(held.schema, target, max_depth, min_rows)
     answer = held.schema.position(target)
+    if fine and setting.is_paper:
+        raise ParameterError(
+            "finer logarithms belong to the fast setting",
+            remedy=f"Leave {spell('fine', True)} out, or take more terms.",
+        )
     facts = {"the target": target, "max_depth": max_depth, "min_rows": min_rows, "fine": fine}
-    bits = max(4, held.agree(session, facts))
-    precision = Precision(bits, len(rules.attributes), fine)
+    bits = max(4, held.agree(session, {**facts, **setting.facts}))
+    precision = Precision(bits, len(rules.attributes), fine, setting)
+    counted = partial(held.counts, session, ring=precision.ring, backend=setting.products)
     root = _Node(rules.attributes)
     level = [root]
-    own = held.counts(session, [(held.everything(), [answer])])
+    own = counted([(held.everything(), [answer])])
     above = own
     for depth in range(len(rules.attributes) + 1):
         session.begin("id3 level", depth=depth, nodes=len(level))
@@ -322,7 +346,7 @@ def grow_tree(
             for node, part in zip(nodes, parts, strict=True)
             for column in node.left
         ]
-        tables = held.counts(session, asked)
+        tables = counted(asked)
         chosen = _best_columns(session, tables, _rows(own, rules)[going], rules, precision, nodes)
         for node, part, pick in zip(nodes, parts, chosen, strict=True):
             column = node.left[pick]
@@ -386,19 +410,18 @@ def _best_columns(
     nodes: Sequence[_Node],
 ) -> NDArray[np.int64]:
     """For each node the position, among the columns left to it, of the one that tells most."""
-    sizes = rules.schema.sizes
+    sizes, ring = rules.schema.sizes, precision.ring
     counts = Shares.concatenate([tables, _rows(tables, rules)])
-    entropies = x_log_x(session, counts, **precision.settings)
+    backend = precision.setting.products
+    entropies = x_log_x(session, counts, backend=backend, **precision.settings)
     inner, outer = entropies[: len(tables)].sum(group=rules.classes), entropies[len(tables) :]
     difference = outer - inner
     starts = _starts([sizes[c] for node in nodes for c in node.left])
-    # modulo 2^64 numbers of 64 bits add up as they are
-    sums = np.add.reduceat(difference.values, starts, axis=0)
+    sums = ring.sum_runs(difference.values, starts)
     group = len(nodes[0].left)
     before = np.tile(np.arange(group), len(nodes)) * precision.handicap
-    handicaps = COUNTS.multiply(rows.repeat(group).values, COUNTS.encode(before))
-    sums = COUNTS.add(sums, handicaps)
-    remaining = Shares(COUNTS, sums, difference.scale)
+    handicaps = ring.multiply(rows.repeat(group).values, ring.encode(before))
+    remaining = Shares(ring, ring.add(sums, handicaps), difference.scale)
     return argmin(session, remaining, group=group, what="the tree")
 
 
@@ -406,11 +429,12 @@ def _endings(
     session: Session, own: Shares, above: Shares, rules: TreeRules, bits: int, *, forced: bool
 ) -> tuple[NDArray[np.bool_], NDArray[np.int64]]:
     """Which nodes end, and with which label; of nodes that go on nothing is opened."""
-    classes = rules.classes
-    circuit = _ending_circuit(classes, bits, rules.min_rows, forced)
+    classes, ring = rules.classes, own.ring
+    circuit = _ending_circuit(ring, classes, bits, rules.min_rows, forced)
     n = len(own) // classes
     session.note_learned("both", "the tree")
-    numbers = [COUNTS.to_bits(s.values, bits).reshape(n, classes * bits) for s in (own, above)]
+    used = bits if ring.is_power_of_two else ring.bits
+    numbers = [ring.to_bits(s.values, used).reshape(n, classes * used) for s in (own, above)]
     inputs = np.concatenate(numbers, axis=1).T
     opened = run_circuit(session, circuit, inputs, n=n, reveal="both").astype(np.int64)
     labels = (opened[1:] << np.arange(len(opened) - 1)[:, None]).sum(axis=0)
@@ -418,11 +442,11 @@ def _endings(
 
 
 @lru_cache(maxsize=32)
-def _ending_circuit(classes: int, bits: int, min_rows: int, forced: bool) -> Circuit:
+def _ending_circuit(ring: Ring, classes: int, bits: int, min_rows: int, forced: bool) -> Circuit:
     """Whether a node ends, and its label if it does; a label of zero if it does not."""
     builder = Builder()
-    own = [builder.reconstruct(COUNTS, bits) for _ in range(classes)]
-    above = [builder.reconstruct(COUNTS, bits) for _ in range(classes)]
+    own = [builder.reconstruct(ring, bits) for _ in range(classes)]
+    above = [builder.reconstruct(ring, bits) for _ in range(classes)]
     ended = ONE
     if not forced:
         total, occupied, mixed = constant(0, bits), ZERO, ZERO

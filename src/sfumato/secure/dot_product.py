@@ -17,6 +17,7 @@ from sfumato.errors import ParameterError
 from sfumato.secure import _kernels
 from sfumato.secure.arithmetic import cross_products
 from sfumato.secure.oblivious_transfer import hashed
+from sfumato.secure.polynomial import paillier_counts
 from sfumato.secure.shares import Ring, Shares
 
 if TYPE_CHECKING:
@@ -71,7 +72,7 @@ def cross_counts(session: Session, mine: Any, *, theirs: int, ring: Ring) -> Sha
 
 
 def many_cross_counts(
-    session: Session, tasks: Sequence[tuple[Any, int]], *, ring: Ring
+    session: Session, tasks: Sequence[tuple[Any, int]], *, ring: Ring, backend: str = "ot"
 ) -> list[Shares]:
     """`cross_counts` of many tasks, small ones in common messages.
 
@@ -79,10 +80,16 @@ def many_cross_counts(
     ----------
     tasks
         Pairs of my vectors and the number of the other side's, as in `cross_counts`.
+    backend
+        ``"ot"``, or ``"paillier"``: one encryption for each of Bob's bits, as the paper has it.
     """
     jobs = [_Job.of(session, mine, theirs, ring) for mine, theirs in tasks]
     shapes = [(job.vectors.shape[1], job.alices, job.bobs) for job in jobs]
-    session.begin("cross counts", tasks=shapes, ring=ring)
+    session.begin("cross counts", tasks=shapes, ring=ring, backend=backend)
+    if backend == "paillier":
+        sizes = [job.bobs if session.is_alice else job.alices for job in jobs]
+        both = zip(jobs, sizes, strict=True)
+        return [Shares(ring, paillier_counts(session, j.vectors, n, ring)) for j, n in both]
     if not ring.is_power_of_two or ring.bits > 64:
         return [_one_by_one(session, job, ring) for job in jobs]
     batches = _batches(jobs)

@@ -7,7 +7,8 @@ Two settings, chosen by the ring of the shares:
 
 *The paper's*, modulo an odd m. The circuit returns shares modulo m, the polynomial is the Taylor
 series at the scale σ = 2^(N k) · lcm(2, …, k). Lindell & Pinkas took 2^N · lcm(2, …, k) and divided
-modulo m by powers of two that do not divide, which gives nonsense (§3).
+modulo m by powers of two that do not divide, which gives nonsense (§3). How shares of n become
+shares of n · ln 2 is a choice (`SCALINGS`): by default both multiply by round(σ · ln 2).
 
 *The fast one*, modulo 2^R. The circuit leaves bits shared by exclusive or, which transfers turn
 into numbers modulo a wider 2^L; the polynomial is minimax at the scale 2^F; at the end both drop
@@ -24,26 +25,49 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, TypedDict, Unpack
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, spell
 from sfumato.secure import polynomial
-from sfumato.secure.arithmetic import multiply, shares_of_bits
+from sfumato.secure.arithmetic import check_room, scale, shares_of_bits, wrapping_shares
 from sfumato.secure.circuit import ZERO, Builder, Circuit, Word, constant
 from sfumato.secure.garbling import run_circuit
-from sfumato.secure.shares import Limbs, Ring, Shares
+from sfumato.secure.shares import LARGEST_RING, Limbs, Ring, Shares
 
 if TYPE_CHECKING:
     from sfumato.secure.session import Session
 
-__all__ = ["QUICK_ERROR", "known_bits", "log", "log2_quick", "log_error", "x_log_x"]
+__all__ = [
+    "COUNTS",
+    "FAST",
+    "QUICK_ERROR",
+    "SCALINGS",
+    "SETTINGS",
+    "Setting",
+    "known_bits",
+    "log",
+    "log2_quick",
+    "log_error",
+    "log_scale",
+    "x_log_x",
+]
+
+COUNTS = Ring.power_of_two(64)
+"""In the fast setting counts, and what is computed from them, are shared modulo 2^64."""
+SETTINGS = ("fast", "paper")
+
+SCALINGS = ("whole", "table", "exact", "statistical")
+"""From n to n · ln 2 in the paper's setting: both multiply their shares by the whole number
+round(σ · ln 2); a table in the circuit (Lindell & Pinkas); a factor that is not whole, with a small
+circuit that finds out which shares wrapped (§4) or with shares that always do (§5)."""
 
 _FRACTION_BITS = 20
-_FAST_TERMS, _FAST_PRECISION = 5, 16
+_TERMS, _FAST_PRECISION = 5, 16
 _AT_ONCE = 1 << 16
 """Logarithms worked on at a time, which bounds memory to some 100 MB."""
 _MANTISSA = 4
@@ -67,12 +91,16 @@ class LogSettings(TypedDict, total=False):
         fits its modulus.
     precision
         Bits N of ε. Default: 16, or `bits` in an odd ring (then ε is exact, as in the paper).
+    scaling
+        Odd ring only, one of `SCALINGS`: how n becomes n · ln 2; default ``"whole"``. The others
+        have it in units of 2^-N, half a unit, 1.5 units and one unit off at most.
     """
 
     bits: int | None
     fraction_bits: int | None
     terms: int | None
     precision: int | None
+    scaling: str | None
 
 
 def log(
@@ -126,6 +154,11 @@ def log_error(ring: Ring, **settings: Unpack[LogSettings]) -> float:
     return _plan(ring, **settings).error
 
 
+def log_scale(ring: Ring, **settings: Unpack[LogSettings]) -> int:
+    """The scale of the result of `log` with the same parameters."""
+    return _plan(ring, **settings).scale
+
+
 def x_log_x(
     session: Session, x: Shares, *, backend: str = "ot", **settings: Unpack[LogSettings]
 ) -> Shares:
@@ -144,9 +177,95 @@ def x_log_x(
             f"x · ln x of numbers below 2^{known} does not fit modulo {ring} at this scale",
             remedy="Take a larger ring, smaller `bits`, or fewer fraction bits or terms.",
         )
-    products = 2 * ring.bits
+    products = 0 if backend == "paillier" else 2 * ring.bits
     session.transfers.reserve(len(x) * (plan.transfers(backend) + products))
-    return multiply(session, x, log(session, x, backend=backend, **settings))
+    return polynomial.product(session, x, log(session, x, backend=backend, **settings), backend)
+
+
+@dataclass(frozen=True)
+class Setting:
+    """How trees and nets compute: fast, or as in the paper.
+
+    In the paper's setting numbers are shared modulo a prime of the size that section 3 states,
+    logarithms are `terms` terms of the Taylor series of an exact ε, and polynomials, products and
+    scalar products are made under Paillier's encryption.
+
+    Attributes
+    ----------
+    name
+        ``"fast"`` or ``"paper"``.
+    terms
+        Of the series, in the paper's setting; default 5.
+    backend
+        ``"ot"`` or ``"paillier"``; by default what the setting has.
+
+    Examples
+    --------
+    >>> Setting().ring(17), Setting("paper", terms=3).ring(17).bits  # 17·3 + 2·3 + log2 17 + 17
+    (Ring(modulus=18446744073709551616), 79)
+    """
+
+    name: str = "fast"
+    terms: int | None = None
+    backend: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.name not in SETTINGS:
+            raise ParameterError(f"`{self.name}` is not a setting", remedy="Use fast or paper.")
+        if self.terms is not None and not self.is_paper:
+            raise ParameterError(
+                "the fast setting has its own number of terms",
+                remedy=f"Leave {spell('terms', self.terms)} out, or add "
+                f"{spell('setting', 'paper')}.",
+            )
+        if self.terms is not None:
+            polynomial.taylor_scale(3, self.terms)
+        polynomial.check_backend(self.products)
+
+    @property
+    def is_paper(self) -> bool:
+        """Whether it is the paper's."""
+        return self.name == "paper"
+
+    @property
+    def products(self) -> str:
+        """By which backend numbers are multiplied."""
+        return self.backend or ("paillier" if self.is_paper else "ot")
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """What both sides must have chosen alike."""
+        return {"setting": self.name, "terms": self.terms, "backend": self.products}
+
+    def ring(self, bits: int, weight: int = 0) -> Ring:
+        """The ring for x · ln x of numbers below 2^bits, and for `weight` times such a logarithm.
+
+        The size that section 3 of the paper states for x · ln x, or more if it is needed.
+        """
+        if not self.is_paper:
+            return COUNTS
+        k, n = self._terms, max(3, bits)
+        stated = n * k + 2 * k + math.ceil(math.log2(n)) + n
+        largest = polynomial.taylor_scale(n, k) * math.ceil(n * math.log(2))
+        size = max(stated, (4 * largest * max(weight, 1 << bits)).bit_length())
+        if size > LARGEST_RING:
+            raise ParameterError(
+                f"{k} terms of the logarithm of numbers below 2^{bits} need a modulus of {size} "
+                "bits",
+                remedy=f"Up to {LARGEST_RING} are possible: take fewer terms.",
+            )
+        return Ring.odd(polynomial.prime_of(size))
+
+    def logarithms(self, bits: int, fast: LogSettings) -> LogSettings:
+        """Settings of logarithms: those given in the fast setting, else the paper's."""
+        return {"bits": bits, "terms": self._terms} if self.is_paper else {"bits": bits, **fast}
+
+    @property
+    def _terms(self) -> int:
+        return _TERMS if self.terms is None else self.terms
+
+
+FAST = Setting()
 
 
 # What both sides agree on before they start
@@ -158,6 +277,7 @@ class _Paper:
     bits: int
     precision: int
     terms: int
+    scaling: str = "whole"
 
     @property
     def scale(self) -> int:
@@ -165,8 +285,12 @@ class _Paper:
 
     def transfers(self, backend: str) -> int:
         """Oblivious transfers for one logarithm."""
-        inputs = len(_paper_circuit(self.ring, self.bits, self.precision).bob_slots)
+        inputs = len(self.circuit.bob_slots)
         return inputs + (0 if backend == "paillier" else (self.terms - 1) * self.ring.bits)
+
+    @property
+    def circuit(self) -> Circuit:
+        return _paper_circuit(self.ring, self.bits, self.precision, self.scaling == "table")
 
     @property
     def ln2(self) -> int:
@@ -176,7 +300,9 @@ class _Paper:
     @property
     def error(self) -> float:
         cut = 0.0 if self.precision >= self.bits else 2.0**-self.precision / 0.75
-        return polynomial.taylor_error(self.terms) + cut + self.bits / self.scale
+        units = {"table": 0.5, "exact": 1.5, "statistical": 1.0}.get(self.scaling, 0.0)
+        main = math.ldexp(units, -self.precision) or self.bits / self.scale
+        return polynomial.taylor_error(self.terms) + cut + main
 
 
 @dataclass(frozen=True)
@@ -226,16 +352,26 @@ def _plan(
     fraction_bits: int | None = None,
     terms: int | None = None,
     precision: int | None = None,
+    scaling: str | None = None,
 ) -> _Paper | _Fast:
     known = known_bits(ring, bits)
+    if scaling not in (None, *SCALINGS):
+        raise ParameterError(
+            f"`{scaling}` is not a way from n to n · ln 2", remedy=f"Use {', '.join(SCALINGS)}."
+        )
     if ring.is_power_of_two:
+        if scaling is not None:
+            raise ParameterError(
+                "modulo a power of two n · ln 2 is a sum of bits, and nothing is scaled",
+                remedy=f"Leave {spell('scaling', scaling)} out, or choose an odd modulus.",
+            )
         return _fast_plan(ring, known, fraction_bits, terms, precision)
     if fraction_bits is not None:
         raise ParameterError(
             "an odd modulus has the paper's scale, not a number of fraction bits",
             remedy="Leave `fraction_bits` out, or use a power of two.",
         )
-    return _paper_plan(ring, known, terms, precision)
+    return _paper_plan(ring, known, terms, precision, scaling or "whole")
 
 
 def known_bits(ring: Ring, bits: int | None) -> int:
@@ -250,10 +386,14 @@ def known_bits(ring: Ring, bits: int | None) -> int:
     return known
 
 
-def _paper_plan(ring: Ring, bits: int, terms: int | None, precision: int | None) -> _Paper:
+def _paper_plan(
+    ring: Ring, bits: int, terms: int | None, precision: int | None, scaling: str
+) -> _Paper:
     exact = max(3, bits) if precision is None else precision
+    if scaling == "statistical":
+        check_room(ring, 2 * bits)
     for k in (5, 4, 3, 2) if terms is None else (terms,):
-        plan = _Paper(ring, bits, exact, k)
+        plan = _Paper(ring, bits, exact, k, scaling)
         # The necessary condition: ln x · σ must be readable as a signed residue.
         needed = math.ceil(2 * plan.scale * bits * math.log(2))
         if ring.modulus > needed:
@@ -269,7 +409,7 @@ def _fast_plan(
     ring: Ring, bits: int, fraction_bits: int | None, terms: int | None, precision: int | None
 ) -> _Fast:
     fraction = _FRACTION_BITS if fraction_bits is None else fraction_bits
-    k = _FAST_TERMS if terms is None else terms
+    k = _TERMS if terms is None else terms
     exact = _FAST_PRECISION if precision is None else precision
     best = polynomial.minimax_error(exact, k, exact * k + 40)
     scale_bits = max(fraction, exact * (k - 1))
@@ -329,8 +469,11 @@ def _fast_circuit(ring: Ring, bits: int, precision: int) -> Circuit:
 
 
 @lru_cache(maxsize=32)
-def _paper_circuit(ring: Ring, bits: int, precision: int) -> Circuit:
-    """x modulo m in, n - r and e + 2^(N-2) - s modulo m out, for Alice's random r and s."""
+def _paper_circuit(ring: Ring, bits: int, precision: int, table: bool = False) -> Circuit:
+    """x modulo m in, n - r and e + 2^(N-2) - s modulo m out, for Alice's random r and s.
+
+    With a table n · ln 2 · 2^N, rounded, stands for n, as Lindell & Pinkas have it.
+    """
     builder = Builder()
     x = builder.reconstruct(ring, bits)
     r, s = builder.alice(ring.bits), builder.alice(ring.bits)
@@ -340,6 +483,8 @@ def _paper_circuit(ring: Ring, bits: int, precision: int) -> Circuit:
     places, _ = builder.subtract(constant(bits - 1, size), padded)
     n, _ = builder.add(places, constant(0, size), half)
     n = [builder.both(positive, wire) for wire in n]
+    if table:
+        n = builder.look_up(n, [_times_ln2(i << precision) for i in range(bits + 1)])
     # e >= -2^(N-2): adding 2^(N-2) makes it non-negative, so the difference wraps only once.
     e, _ = builder.add([*low, half], constant(1 << (precision - 2), precision))
     outputs: Word = []
@@ -356,9 +501,11 @@ def _paper(session: Session, x: Shares, plan: _Paper, backend: str) -> Shares:
     ring, n = plan.ring, len(x)
     if plan.precision + 1 > ring.bits:
         raise ParameterError(f"{plan.precision} bits of precision do not fit modulo {ring}")
-    circuit = _paper_circuit(ring, plan.bits, plan.precision)
+    circuit = plan.circuit
     if session.is_alice:
         powers, epsilon = ring.random(n), ring.random(n)
+        if plan.scaling == "statistical":
+            powers = wrapping_shares(ring, n, largest=2 * plan.bits)
         inputs = np.concatenate([ring.to_bits(v) for v in (x.values, powers, epsilon)], axis=1)
         run_circuit(session, circuit, inputs.T, n=n, reveal="bob")
         epsilon = ring.subtract(epsilon, ring.encode([1 << (plan.precision - 2)]))
@@ -368,7 +515,19 @@ def _paper(session: Session, x: Shares, plan: _Paper, backend: str) -> Shares:
         epsilon = ring.from_bits(outputs[ring.bits :].T)
     coefficients = polynomial.taylor(plan.precision, plan.terms)
     correction = polynomial.evaluate(session, ring, epsilon, coefficients, backend=backend)
-    return Shares(ring, ring.add(ring.times(powers, plan.ln2), correction), plan.scale)
+    main = _main_term(session, Shares(ring, powers), plan)
+    return Shares(ring, ring.add(main, correction), plan.scale)
+
+
+def _main_term(session: Session, powers: Shares, plan: _Paper) -> Limbs:
+    """σ · n · ln 2 from what phase one delivered: n, or its entry in the table."""
+    ring = plan.ring
+    if plan.scaling == "whole":
+        return ring.times(powers.values, plan.ln2)
+    if plan.scaling != "table":
+        ln2 = Fraction(_times_ln2(1 << (plan.precision + 64)), 1 << 64)
+        powers = scale(session, powers, ln2, method=plan.scaling, largest=plan.bits)
+    return ring.times(powers.values, plan.scale >> plan.precision)
 
 
 def _fast(session: Session, x: Shares, plan: _Fast, backend: str) -> Shares:

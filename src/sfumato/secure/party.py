@@ -183,6 +183,7 @@ def log_of_sums(
     terms: int | None = None,
     precision: int | None = None,
     backend: str = "ot",
+    scaling: str | None = None,
 ) -> Outcome[Logarithms]:
     """Natural logarithms of sums of which each side knows one part.
 
@@ -205,6 +206,9 @@ def log_of_sums(
         Every sum is below 2^bits.
     terms, precision, backend
         Of the polynomial, as `sfumato.secure.log` takes them.
+    scaling
+        With a modulus, how n becomes n · ln 2: ``"whole"``, ``"table"``, ``"exact"`` or
+        ``"statistical"``, as `sfumato.secure.log` takes it.
 
     Examples
     --------
@@ -222,7 +226,8 @@ def log_of_sums(
     width = _LARGEST_SUM_BITS if bits is None else bits
     if not 2 <= width <= _LARGEST_SUM_BITS:
         raise ParameterError(f"sums have 2 to {_LARGEST_SUM_BITS} bits", where="--bits")
-    settings = {"modulus": modulus, "bits": bits, "terms": terms, "precision": precision}
+    settings: dict[str, Any] = {"modulus": modulus, "bits": bits, "terms": terms}
+    settings |= {"precision": precision, "scaling": scaling}
     asked = {name: value for name, value in settings.items() if value is not None}
     if modulus is not None and (modulus < 3 or modulus % 2 == 0):
         raise ParameterError(
@@ -234,10 +239,10 @@ def log_of_sums(
         raise ParameterError(
             "dual execution has one setting", remedy="Leave the other options out, or --dual."
         )
-    if quick and (terms or precision or backend != "ot"):
+    if quick and (terms or precision or scaling or backend != "ot"):
         raise ParameterError(
-            "the quick logarithm evaluates no polynomial",
-            remedy="Leave terms, precision and backend out.",
+            "the quick logarithm evaluates no polynomial and scales nothing",
+            remedy="Leave terms, precision, backend and scaling out.",
         )
     largest = (1 << (width - 1)) - 1
     if not all(1 <= part <= largest for part in numbers):
@@ -248,6 +253,11 @@ def log_of_sums(
             remedy=f"Use 1 to {largest:,}.",
         )
     ring = Ring.power_of_two(64) if modulus is None else Ring.odd(modulus)
+    exactly: LogSettings = {
+        "bits": width, "terms": terms, "precision": precision, "scaling": scaling
+    }  # fmt: skip
+    if not (quick or dual):
+        log_error(ring, **exactly)  # what does not fit is told before anybody is met
 
     def compute(session: Session) -> Logarithms:
         if quick:
@@ -257,7 +267,6 @@ def log_of_sums(
         if dual:
             found = log_opened(session, numbers, bits=_LARGEST_SUM_BITS)
             return Logarithms(tuple(found.tolist()), log_opened_error(_LARGEST_SUM_BITS))
-        exactly: LogSettings = {"bits": width, "terms": terms, "precision": precision}
         shares = log(session, private(ring, list(numbers)), backend=backend, **exactly)
         opened = reveal_real(session, shares, what="the logarithms of the sums")
         return Logarithms(tuple(float(value) for value in opened), log_error(ring, **exactly))
@@ -275,6 +284,9 @@ def id3(
     max_depth: int | None = None,
     min_rows: int = 2,
     fine: bool = False,
+    setting: str = "fast",
+    terms: int | None = None,
+    backend: str | None = None,
     split: Split = "rows",
     schema: Schema | None = None,
     share_categories: bool = False,
@@ -296,6 +308,11 @@ def id3(
         The columns to use; all if None.
     max_depth, min_rows, fine
         When the tree stops growing, and how exactly it is computed: see `grow_tree`.
+    setting
+        ``"fast"``, or ``"paper"``: modulo a prime, with the Taylor series and Paillier's
+        encryption, as Ryger, Kardes & Wright have it; hundreds of times slower.
+    terms, backend
+        Terms of the series in the paper's setting (default 5); ``"ot"`` or ``"paillier"``.
     split
         Each side has whole ``"rows"``; or both have the same rows in the same order and each some
         ``"cells"``: an empty cell is the other side's.
@@ -323,7 +340,9 @@ def id3(
     (True, 'smokes')
     """
     from sfumato.secure.decision_tree import grow_tree
+    from sfumato.secure.logarithm import Setting
 
+    chosen = Setting(setting, terms, backend)
     if columns is not None and split == "rows" and target not in columns:
         columns = (*columns, target)
     own = LocalTable(rows, columns, split, max_values)
@@ -336,8 +355,8 @@ def id3(
     return _together(
         peer,
         "id3",
-        {**options, **own.facts(schema)},
-        lambda session: grow_tree(session, own.agreed(session, schema), **options),
+        {**options, **chosen.facts, **own.facts(schema)},
+        lambda session: grow_tree(session, own.agreed(session, schema), setting=chosen, **options),
     )
 
 
@@ -349,6 +368,9 @@ def bayes_net(
     order: Sequence[str] | None = None,
     max_parents: int = 2,
     score: str = "burnside",
+    setting: str = "fast",
+    terms: int | None = None,
+    backend: str | None = None,
     split: Split = "rows",
     schema: Schema | None = None,
     share_categories: bool = False,
@@ -364,7 +386,7 @@ def bayes_net(
         Columns in an order in which causes come before effects; as in Alice's table if None.
     max_parents, score
         See `search_net`.
-    rows, peer, columns, split, schema, share_categories, max_values
+    rows, peer, columns, setting, terms, backend, split, schema, share_categories, max_values
         See `id3`.
 
     Examples
@@ -378,7 +400,9 @@ def bayes_net(
     ((('rain', 'wet'),), (('rain', 'wet'),))
     """
     from sfumato.secure.bayes import search_net
+    from sfumato.secure.logarithm import Setting
 
+    chosen = Setting(setting, terms, backend)
     own = LocalTable(rows, columns, split, max_values)
     own.require(order or [], schema)
     own.require_consent(schema, share_categories)
@@ -388,8 +412,8 @@ def bayes_net(
     return _together(
         peer,
         "bayes",
-        {**options, **own.facts(schema)},
-        lambda session: search_net(session, own.agreed(session, schema), **options),
+        {**options, **chosen.facts, **own.facts(schema)},
+        lambda session: search_net(session, own.agreed(session, schema), setting=chosen, **options),
     )
 
 

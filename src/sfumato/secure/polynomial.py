@@ -26,8 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfumato.errors import MissingExtraError, ParameterError, PeerError
-from sfumato.secure.arithmetic import cross_products
-from sfumato.secure.shares import Limbs, Ring
+from sfumato.secure.arithmetic import cross_products, multiply
+from sfumato.secure.shares import Limbs, Ring, Shares
 
 if TYPE_CHECKING:
     from sfumato.secure.session import Session
@@ -37,9 +37,13 @@ __all__ = [
     "KEY_BITS",
     "PrivateKey",
     "PublicKey",
+    "check_backend",
     "evaluate",
     "minimax",
     "minimax_error",
+    "paillier_counts",
+    "prime_of",
+    "product",
     "taylor",
     "taylor_error",
     "taylor_scale",
@@ -49,6 +53,8 @@ __all__ = [
 BACKENDS = ("ot", "paillier")
 _HIDING = 80
 """Bits by which the mask exceeds what it hides in the Paillier backend."""
+_AT_ONCE = 64
+"""Numbers encrypted before they are sent: the other side waits for no more."""
 _LOW, _HIGH = -0.25, 0.5
 _LARGEST_TERMS = 12
 
@@ -70,8 +76,7 @@ def evaluate(
     backend
         ``"ot"`` or ``"paillier"``.
     """
-    if backend not in BACKENDS:
-        raise ParameterError(f"`{backend}` is not a backend", remedy="Use ot or paillier.")
+    check_backend(backend)
     degree, n = len(coefficients) - 1, len(share)
     if degree < 1:
         raise ParameterError("a polynomial to evaluate has at least degree one")
@@ -89,6 +94,72 @@ def evaluate(
         return ring.add(own, _by_paillier(session, ring, factors))
     mixed = cross_products(session, ring, np.stack(factors, axis=1).reshape(-1, ring.limbs))
     return ring.add(own, ring.sum(mixed, degree - 1))
+
+
+def check_backend(backend: str) -> None:
+    """Refuse names of ways to multiply that do not exist."""
+    if backend not in BACKENDS:
+        raise ParameterError(f"`{backend}` is not a backend", remedy="Use ot or paillier.")
+
+
+def product(session: Session, a: Shares, b: Shares, backend: str = "ot") -> Shares:
+    """`multiply` by a backend: in the paper the system that evaluates polynomials multiplies, too.
+
+    With Paillier's encryption (a + a')(b + b') costs Bob two ciphertexts and Alice one answer.
+    """
+    check_backend(backend)
+    if backend == "ot":
+        return multiply(session, a, b)
+    ring = a.ring
+    session.begin("encrypted products", ring=ring, n=len(a))
+    mine = [a.values, b.values] if session.is_alice else [b.values, a.values]
+    mixed = _by_paillier(session, ring, mine)
+    total = ring.add(ring.multiply(a.values, b.values), mixed)
+    return Shares(ring, total, a.scale * b.scale)
+
+
+def paillier_counts(session: Session, bits: NDArray[Any], theirs: int, ring: Ring) -> Limbs:
+    """Scalar products of all of Alice's binary vectors with all of Bob's (Yang & Wright).
+
+    Bob encrypts every bit of his, once; Alice adds up those where hers is one, and a mask.
+
+    Parameters
+    ----------
+    bits
+        My vectors, [vectors, n].
+    theirs
+        How many vectors the other side has.
+
+    Returns
+    -------
+    Limbs
+        My shares, index ``alice * bobs + bob``.
+    """
+    n = bits.shape[1]
+    parts = [slice(i, min(i + _AT_ONCE, n)) for i in range(0, n, _AT_ONCE)]
+    if not session.is_alice:
+        private = _private_key(session)
+        size = private.public.size
+        for vector in bits:
+            for part in parts:
+                encrypted = [private.encrypt(int(bit)) for bit in vector[part]]
+                session.channel.send("Paillier bits", _join(encrypted, size))
+        raw = bytes(session.channel.receive("Paillier counts", size * theirs * len(bits)))
+        return ring.encode([private.decrypt(c) for c in _split(raw, size)])
+    key = _public_key(session)
+    totals = np.ones((len(bits), theirs), object)
+    for bob in range(theirs):
+        for part in parts:
+            length = key.size * (part.stop - part.start)
+            received = _split(bytes(session.channel.receive("Paillier bits", length)), key.size)
+            for at, vector in enumerate(bits):
+                chosen = [received[i] for i in np.flatnonzero(vector[part])]
+                totals[at, bob] = key.add([totals[at, bob], *chosen])
+    flat = [int(total) for total in totals.reshape(-1)]
+    masks = [secrets.randbits(ring.bits + n.bit_length() + _HIDING) for _ in flat]
+    answers = [key.combine([one], [1], mask) for one, mask in zip(flat, masks, strict=True)]
+    session.channel.send("Paillier counts", _join(answers, key.size))
+    return ring.encode([-mask for mask in masks])
 
 
 def _powers(ring: Ring, share: Limbs, degree: int) -> list[Limbs]:
@@ -112,6 +183,12 @@ def _by_paillier(session: Session, ring: Ring, factors: list[Limbs]) -> Limbs:
     The sum is an integer below (k - 1) · m²; Alice's mask is 2^80 times longer, so Bob sees
     noise. Modulo m the mask is her share.
     """
+    parts = range(0, len(factors[0]), _AT_ONCE)
+    taken = ([factor[i : i + _AT_ONCE] for factor in factors] for i in parts)
+    return np.concatenate([_some_by_paillier(session, ring, part) for part in taken])
+
+
+def _some_by_paillier(session: Session, ring: Ring, factors: list[Limbs]) -> Limbs:
     products, n = len(factors), len(factors[0])
     if session.is_alice:
         key = _public_key(session)
@@ -141,7 +218,7 @@ def _public_key(session: Session) -> PublicKey:
     if session.paillier is None:
         raw = bytes(session.channel.receive("Paillier key", KEY_BITS // 8))
         key = PublicKey(int.from_bytes(raw, "big"))
-        if key.is_weak():
+        if key.is_weak(KEY_BITS):
             session.refuse("sent a key that is not a proper Paillier key", "Paillier key")
         session.paillier = key
     assert isinstance(session.paillier, PublicKey)
@@ -150,7 +227,7 @@ def _public_key(session: Session) -> PublicKey:
 
 def _private_key(session: Session) -> PrivateKey:
     if session.paillier is None:
-        key = PrivateKey.generate()
+        key = PrivateKey.generate(KEY_BITS)
         session.channel.send("Paillier key", key.public.n.to_bytes(KEY_BITS // 8, "big"))
         session.paillier = key
     assert isinstance(session.paillier, PrivateKey)
@@ -280,6 +357,13 @@ class PublicKey:
             if gmp.gcd(r, self.n) == 1:
                 return gmp.powmod(r, self.n, self.n * self.n)
 
+    def add(self, ciphertexts: list[int]) -> int:
+        """Encrypt the sum of what is encrypted; not blinded, so not to be shown."""
+        total, square = _gmpy2().mpz(1), self.n * self.n
+        for ciphertext in ciphertexts:
+            total = total * ciphertext % square
+        return int(total)
+
     def combine(self, ciphertexts: list[int], factors: list[int], constant: int) -> int:
         """Encrypt Σ number · factor + constant, freshly blinded."""
         gmp = _gmpy2()
@@ -353,6 +437,17 @@ class PrivateKey:
 def _crt(parts: list[tuple[Any, Any]]) -> Any:
     (a, m), (b, k) = parts
     return a + m * ((b - a) * _gmpy2().invert(m, k) % k)
+
+
+def prime_of(bits: int) -> int:
+    """The smallest prime of so many bits.
+
+    Examples
+    --------
+    >>> prime_of(8)
+    131
+    """
+    return int(_gmpy2().next_prime(1 << (bits - 1)))
 
 
 def _prime(bits: int) -> int:

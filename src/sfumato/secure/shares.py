@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from sfumato.secure.session import Session
 
 __all__ = [
+    "LARGEST_RING",
     "Limbs",
     "Ring",
     "Shares",
@@ -35,7 +36,7 @@ __all__ = [
 
 Limbs = NDArray[np.uint64]
 """Ring elements as rows of 64-bit limbs, the lowest first."""
-_LARGEST_RING = 256
+LARGEST_RING = 256
 
 
 @dataclass(frozen=True)
@@ -57,16 +58,16 @@ class Ring:
         m = self.modulus
         if m < 2 or (m % 2 == 0 and m & (m - 1)):
             raise ParameterError("a modulus is a power of two, or odd and at least 3")
-        if self.bits > _LARGEST_RING:
+        if self.bits > LARGEST_RING:
             raise ParameterError(
                 f"a modulus of {self.bits} bits is too large",
-                remedy=f"Up to {_LARGEST_RING} bits are supported.",
+                remedy=f"Up to {LARGEST_RING} bits are supported.",
             )
 
     @classmethod
     def power_of_two(cls, bits: int) -> Ring:
         """Integers modulo 2^bits: the fast setting."""
-        if not 1 <= bits <= _LARGEST_RING:
+        if not 1 <= bits <= LARGEST_RING:
             raise ParameterError(f"a ring of {bits} bits is not possible", remedy="Use 1 to 256.")
         return cls(1 << bits)
 
@@ -232,6 +233,14 @@ class Ring:
         out = np.empty((len(x) // group, self.limbs), np.uint64)
         _kernels.sum_groups(x, group, out, *self.kernel)
         return out
+
+    def sum_runs(self, x: Limbs, starts: NDArray[np.int64]) -> Limbs:
+        """Sums of runs of any length: each from its start to the next one's."""
+        if self.is_power_of_two and self.bits == 64:  # numbers of 64 bits add up as they are
+            return np.add.reduceat(x, starts, axis=0)
+        ends = [*starts[1:], len(x)]
+        runs = (x[start:end] for start, end in zip(starts, ends, strict=True))
+        return np.concatenate([self.sum(np.ascontiguousarray(run), len(run)) for run in runs])
 
     def to_bits(self, elements: Limbs, used: int | None = None) -> NDArray[np.uint8]:
         """The lowest `used` bits of each element, uint8[n, used]."""

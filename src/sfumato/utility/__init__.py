@@ -1,6 +1,7 @@
 """What a release cost, and what it is still good for."""
 
 from sfumato.utility.measures import (
+    READINGS,
     Similarity,
     Utility,
     average_class_size,
@@ -16,6 +17,7 @@ from sfumato.utility.measures import (
     summarize,
     weighted_discernibility,
 )
+from sfumato.utility.regions import regions
 from sfumato.utility.usefulness import (
     Accuracy,
     Answer,
@@ -30,6 +32,7 @@ from sfumato.utility.usefulness import (
 from sfumato.utility.view import View, compare, pair_tables
 
 __all__ = [
+    "READINGS",
     "Accuracy",
     "Answer",
     "Query",
@@ -53,6 +56,7 @@ __all__ = [
     "non_uniform_entropy",
     "pair_tables",
     "random_queries",
+    "regions",
     "similarity",
     "summarize",
     "weighted_discernibility",

@@ -11,15 +11,17 @@ from typing import Any
 
 import numpy as np
 
-from sfumato.errors import ColumnError, did_you_mean
+from sfumato.errors import ColumnError, MissingExtraError, ParameterError, did_you_mean
 from sfumato.hierarchy import Published
 from sfumato.hierarchy.tree import Array
 from sfumato.privacy.histogram import ClassHistogram
 from sfumato.results import Result
-from sfumato.utility.usefulness import distribution_distances
+from sfumato.utility.regions import regions
+from sfumato.utility.usefulness import Accuracy, accuracy, distribution_distances
 from sfumato.utility.view import View
 
 __all__ = [
+    "READINGS",
     "Similarity",
     "Utility",
     "average_class_size",
@@ -36,6 +38,9 @@ __all__ = [
     "weighted_discernibility",
 ]
 
+READINGS = ("label", "overlap", "region")
+"""Which rows a row cannot be told from in one column; see `weighted_discernibility`."""
+_FOLDS = 10
 _CELLS = 1 << 24
 """Pairs of sets that are compared at a time."""
 
@@ -155,7 +160,7 @@ def discernibility(view: View) -> int:
 
 
 def weighted_discernibility(
-    view: View, weights: Mapping[str, float] | None = None, *, overlapping: bool = False
+    view: View, weights: Mapping[str, float] | None = None, *, by: str = "label"
 ) -> float:
     """C_WDM = Σ_i weight_i Σ_m |E^m_i|² over the classes of each column alone.
 
@@ -166,10 +171,12 @@ def weighted_discernibility(
     ----------
     weights
         Importance of each column; 1 where nothing is said.
-    overlapping
-        A row cannot be told from those whose cell *overlaps* its own: they may hold the same
-        value. By default only rows that read the same are a class; then ``[20, 30)`` and
-        ``[25, 40)`` count as told apart, and a column blurred in many ways looks precise.
+    by
+        Which rows those are, as the paper does not say: with ``"label"`` those that read the same
+        (then ``[20, 30)`` and ``[25, 40)`` count as told apart, and a column blurred in many ways
+        looks precise); with ``"overlap"`` those whose cell overlaps its own, which may hold the
+        same value; with ``"region"`` those in the same region of the column (see
+        `sfumato.utility.regions`).
 
     Examples
     --------
@@ -177,8 +184,8 @@ def weighted_discernibility(
     >>> from sfumato.hierarchy import Ranges
     >>> age = Ranges(pa.array([20, 25, 60]), "age")
     >>> view = View({"age": np.arange(3)}, {"age": age.published([0, 1, 2], [1, 2, 2])})
-    >>> weighted_discernibility(view), weighted_discernibility(view, overlapping=True)
-    (3.0, 7.0)
+    >>> [weighted_discernibility(view, by=reading) for reading in READINGS]
+    [3.0, 7.0, 9.0]
     """
     weights = dict(weights or {})
     for name in weights:
@@ -186,15 +193,19 @@ def weighted_discernibility(
             raise ColumnError(
                 f"`{name}` is not a quasi-identifier", remedy=did_you_mean(name, view.columns)
             )
+    if by not in READINGS:
+        raise ParameterError(f"`{by}` is not a reading", remedy=f"Use {', '.join(READINGS)}.")
+    found = regions(view) if by == "region" else {}
     total = 0.0
     for name in view.columns:
         weight = weights.get(name, 1.0)
         if weight == 0.0:
             continue
-        if overlapping:
+        if by == "overlap":
             cost = _overlapping(view, name)
         else:
-            rows = np.bincount(view.labels(name), weights=view.weight[view.kept])
+            same = found[name] if found else view.labels(name)
+            rows = np.bincount(same, weights=view.weight[view.kept])
             cost = _squares(rows.astype(np.int64))
         total += weight * (cost + view.suppressed_rows * view.rows)
     return total
@@ -328,15 +339,18 @@ class Utility(Result):
         Further losses of precision (granularity is what is left).
     discernibility, average_class_size
         Costs of large classes.
-    weighted_discernibility, weighted_discernibility_overlapping
-        The same for each column alone, times its weight: a class are rows that read the same, or
-        rows whose cells overlap.
+    weighted_discernibility_by_label, _by_overlap, _by_region
+        The same for each column alone, times its weight: a class are rows that read the same, rows
+        whose cells overlap, or rows of the same region; see `weighted_discernibility`.
     distribution
         How far each column's distribution moved.
     similarity
         How alike rows were within classes and between them.
     majority_penalty
         Share of rows that differ from their class's majority in the target; None without one.
+    accuracy
+        How well the target can be learned before and after; None without a target, without
+        scikit-learn (extra ``models``), or with fewer released rows than two.
     """
 
     certainty_penalty: float
@@ -347,14 +361,16 @@ class Utility(Result):
     granularity: float
     non_uniform_entropy: float
     discernibility: int
-    weighted_discernibility: float
-    weighted_discernibility_overlapping: float
+    weighted_discernibility_by_label: float
+    weighted_discernibility_by_overlap: float
+    weighted_discernibility_by_region: float
     average_class_size: float
     suppressed_rows: int
     suppressed_cells: int
     distribution: Mapping[str, float]
     similarity: Similarity
     majority_penalty: float | None = None
+    accuracy: Accuracy | None = None
 
 
 def summarize(
@@ -367,7 +383,7 @@ def summarize(
     weights
         Importance of the columns, for weighted discernibility.
     target
-        Code of a target column for every row, for the majority penalty.
+        Code of a target column for every row, for the majority penalty and the accuracy.
 
     Examples
     --------
@@ -389,14 +405,25 @@ def summarize(
         granularity=granularity(view),
         non_uniform_entropy=non_uniform_entropy(view),
         discernibility=discernibility(view),
-        weighted_discernibility=weighted_discernibility(view, weights),
-        weighted_discernibility_overlapping=weighted_discernibility(
-            view, weights, overlapping=True
-        ),
+        weighted_discernibility_by_label=weighted_discernibility(view, weights),
+        weighted_discernibility_by_overlap=weighted_discernibility(view, weights, by="overlap"),
+        weighted_discernibility_by_region=weighted_discernibility(view, weights, by="region"),
         average_class_size=average_class_size(view),
         suppressed_rows=view.suppressed_rows,
         suppressed_cells=view.suppressed_cells,
         distribution=distribution_distances(view),
         similarity=similarity(view),
         majority_penalty=None if target is None else majority_penalty(view, target),
+        accuracy=None if target is None else _accuracy(view, target),
     )
+
+
+def _accuracy(view: View, target: Any) -> Accuracy | None:
+    """The accuracy where it can be had."""
+    folds = min(_FOLDS, view.rows - view.suppressed_rows)
+    if folds < 2 or view.counts is not None:
+        return None
+    try:
+        return accuracy(view, target, folds=folds)
+    except MissingExtraError:
+        return None

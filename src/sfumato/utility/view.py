@@ -333,10 +333,12 @@ def boundary_violations(
     view = pair_tables(original, released, names, key=key, hierarchies=hierarchies)
     rows = _rows(original, names, "original")
     shapes: dict[str, EncodedHierarchy | Ranges | ValueSets] = {}
+    held: dict[str, Array] = {}
     for name in names:
         values, tree = rows[name].combine_chunks().unique(), (hierarchies or {}).get(name)
         shapes[name] = Ranges(values, name) if tree is None else tree.bind(values, name)
-    limits = boundaries.limits(shapes)
+        held[name] = np.bincount(view.original[name], minlength=len(values))
+    limits = boundaries.limits(shapes, held)
     return {
         name: limit.violations(view.original[name], view.published[name])
         for name, limit in limits.items()

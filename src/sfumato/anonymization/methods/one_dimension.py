@@ -1,11 +1,13 @@
 """One quasi-identifier, k-anonymous in one dimension (Lodha & Thomas).
 
-``quantiles`` changes ranks least in total, ``optimal-1d`` distances (see `sorted_groups`).
+``quantiles`` changes ranks least in total, or reads its cuts from a sample; ``optimal-1d`` changes
+distances least (see `sorted_groups`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,14 @@ from sfumato.anonymization.problem import Problem, Solution
 from sfumato.errors import ParameterError, spell
 from sfumato.hierarchy import EncodedHierarchy, Ranges
 from sfumato.hierarchy.ranges import published_ranges
-from sfumato.kernels.sorted_groups import SortedGroups, check_k, optimal_groups, quantile_groups
+from sfumato.kernels.sorted_groups import (
+    DELTA,
+    SortedGroups,
+    check_k,
+    optimal_groups,
+    quantile_groups,
+    sampled_quantile_groups,
+)
 
 __all__ = ["solve_optimal", "solve_quantiles"]
 
@@ -27,9 +36,27 @@ Grouping = Callable[[Array, Array, int, bool], SortedGroups]
 def solve_quantiles(problem: Problem) -> Solution:
     """Cut the column at its quantiles (Theorem 5): the least total change of rank.
 
-    Option: ``ties`` (whether equal values stay together).
+    Options: ``ties`` (whether equal values stay together); ``sample`` (rows to read the cuts from,
+    section 4.1.3: then the change is not the least, and every group still has k rows).
     """
-    return _solved(problem, lambda _, rows, k, ties: quantile_groups(rows, k, ties=ties))
+    sample = problem.options.get("sample")
+    if sample is None:
+        return _solved(problem, lambda _, rows, k, ties: quantile_groups(rows, k, ties=ties))
+    if sample < 1 or problem.options.get("ties") is False:
+        raise ParameterError(
+            "quantiles of a sample are cuts between different values, of at least one row",
+            remedy=f"Give {spell('sample', 10_000)}, and leave ties out.",
+        )
+    seed, told = problem.seed or 0, {}
+
+    def grouping(numbers: Array, rows: Array, k: int, ties: bool) -> SortedGroups:
+        made, eps = sampled_quantile_groups(numbers, rows, k, sample=sample, seed=seed)
+        drawn = min(int(sample), int(rows.sum()))
+        told["sampled_ranks"] = {"sample": drawn, "eps": eps, "delta": DELTA if eps else 0.0}
+        return made
+
+    found = _solved(problem, grouping)
+    return replace(found, details={**found.details, **told})
 
 
 def solve_optimal(problem: Problem) -> Solution:

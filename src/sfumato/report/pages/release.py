@@ -274,7 +274,10 @@ MEASURES = {
         "like precision lost, but common values cost less to blur than rare ones",
     ),
     "discernibility": ("discernibility", "each row pays for those it cannot be told from"),
-    "weighted_discernibility": ("weighted discernibility", "the same, column by column"),
+    "weighted_discernibility_by_label": (
+        "weighted discernibility, by label",
+        "the same, column by column: a row pays for those that read like it",
+    ),
     "average_class_size": ("average class size", "people who look alike, on average"),
 }
 """Names and meanings of measures."""
