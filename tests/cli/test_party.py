@@ -326,9 +326,9 @@ session = secure.connect(
 )
 columns = {"stage": ["1"], "sex": ["f"], "smokes": ["true"], "ward": ["north"], "ill": ["no"]}
 schema = secure.pool_categories(session, columns, same_columns=True)
-secure.HeldRows(schema, [[0] * 5]).agree(
-    session, {"the target": "ill", "max_depth": None, "min_rows": 2, "fine": False}
-)
+told = {"the target": "ill", "max_depth": None, "min_rows": 2, "fine": False}
+how = {"setting": "fast", "terms": None, "backend": "ot"}
+secure.HeldRows(schema, [[0] * 5]).agree(session, {**told, **how})
 os.kill(os.getpid(), signal.SIGKILL)
 """
 

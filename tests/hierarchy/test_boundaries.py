@@ -192,6 +192,17 @@ def test_no_release_crosses_an_interval(asked: object, method: str, tmp_path: Pa
     assert sfumato("verify", tmp_path / "free.parquet", *given_).code == 1
 
 
+def test_a_bound_of_ranges_is_kept_where_other_columns_have_trees() -> None:
+    """Numbers without a tree of their own would be given one, which intervals do not fit."""
+    table = pa.table({"age": list(range(40)), "place": ["Lincoln", "Wichita"] * 20})
+    asked = {"qi": ["age", "place"], "k": 4, "method": "kmember"}
+    trees = {"place": parse_arx(LOCATION)}
+    for bound in ({"intervals": [10, 20]}, {"max_width": 9}):
+        release = sf.anonymize(table, **asked, hierarchies=trees, boundaries={"age": bound})
+        rules = Boundaries({"age": bound})
+        assert boundary_violations(table, release.to_arrow(), rules) == {"age": 0}
+
+
 def test_intervals_of_dates_and_wrong_ones() -> None:
     days = Ranges(pa.array([date(1950, 1, 1), date(1980, 6, 1), None]), "born")
     for end in (date(1970, 1, 1), "1970-01-01"):

@@ -318,7 +318,9 @@ def shape_of(
     codes = name in request.categorical
     if name in request.trees:
         return request.trees[name].bind(values, name), None
-    if request.infers_trees:
+    bound = {} if request.boundaries is None else request.boundaries.columns.get(name, {})
+    ranges = bool(bound) and "marks" not in bound and not request.chosen.needs_trees
+    if request.infers_trees and not ranges:
         hierarchy, why = infer(name, values, held, categorical=codes, k=k)
         return hierarchy.bind(values, name), why
     if _ordered(values) and not codes:

@@ -5,9 +5,8 @@ Both parties run in one process, so that seconds are CPU seconds of both togethe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
-from itertools import product
 from math import lcm, log, log2
 from typing import Any
 
@@ -15,8 +14,7 @@ import numpy as np
 
 from sfumato import secure
 from sfumato.papers.findings import Found, Grid, claim, figure, seconds, timed
-from sfumato.secure.arithmetic import _wrap_circuit
-from sfumato.secure.logarithm import SCALINGS, Setting, _paper_circuit, log2_quick
+from sfumato.secure.logarithm import _paper_circuit, log2_quick
 from sfumato.secure.polynomial import taylor_scale
 
 __all__ = ["EXPERIMENTS"]
@@ -25,20 +23,17 @@ MODULUS = (1 << 60) - 93
 """A prime of 60 bits."""
 RUNS = {(17, 3): (0.0112, 1497, 5.0), (13, 4): (0.0044, 1386, 4.9), (10, 5): (0.0018, 1314, 4.8)}
 """Bits of x and terms of the series: error, gates and seconds."""
-TABLE = "another table (generated, every cell given to one of the two at random) and machine"
 PENTIUM = "CPU seconds of both parties here; a Pentium 4 with Fairplay there"
 
 
-def _logarithms(
-    numbers: Any, bits: int, terms: int, backend: str = "ot", scaling: str = "whole"
-) -> Any:
+def _logarithms(numbers: Any, bits: int, terms: int, backend: str = "ot") -> Any:
     """ln of numbers by the paper's protocol, in its field of 60 bits."""
     ring = secure.Ring.odd(MODULUS)
     parts = {True: numbers // 3, False: numbers - numbers // 3}
 
     def party(session: secure.Session) -> Any:
         x = secure.private(ring, parts[session.is_alice].tolist())
-        shares = secure.log(session, x, bits=bits, terms=terms, backend=backend, scaling=scaling)
+        shares = secure.log(session, x, bits=bits, terms=terms, backend=backend)
         return secure.reveal_real(session, shares, what="the logarithms, to check them")
 
     return secure.together(party, party, timeout=600.0)[0]
@@ -76,43 +71,6 @@ def section_7(quick: bool) -> Iterator[Found]:
     yield seconds("section 7, almost 500 logarithms", 2500, cpu, PENTIUM)
     _, cpu = timed(lambda: _logarithms(np.array([1000]), 13, 4, "paillier"))
     yield seconds("section 7, 13 bits, k = 4, with Paillier's encryption", 4.9, cpu, PENTIUM)
-
-
-def scaling(quick: bool) -> Iterator[Found]:
-    """Sections 2, 4 and 5: from n to n · ln 2, by a table, by a selection, by shares that wrap."""
-    ring = secure.Ring.odd(MODULUS)
-    gates: dict[tuple[int, str], int] = {}
-    worst: dict[str, float] = {}
-    rows = []
-    for (bits, terms), way in product(RUNS, SCALINGS):
-        circuit = _paper_circuit(ring, bits, bits, way == "table")
-        if way == "exact":
-            gates[bits, way] = circuit.and_gates + _wrap_circuit(ring).and_gates
-        else:
-            gates[bits, way] = circuit.and_gates
-        powers = np.tile(1 << np.arange(bits), 10 if quick else 100)
-        found, cpu = timed(partial(_logarithms, powers, bits, terms, scaling=way))
-        off = float(np.abs(found - np.log(powers)).max()) * 2**bits
-        worst[way] = max(off, worst.get(way, 0.0))
-        rows.append((f"{bits} bits, k = {terms}", way, gates[bits, way], round(off, 2),
-                     round(1000 * cpu / len(powers), 3)))  # fmt: skip
-    yield Grid(
-        "n · ln 2 of powers of two, where nothing else is off; CPU milliseconds of both parties",
-        ["setting", "way", "AND gates", "off by units of 2^-N", "ms a logarithm"], rows,
-    )  # fmt: skip
-    yield claim(
-        "section 4, error of the exact way", "less than 1.5, usually less than 1",
-        f"up to {worst['exact']:.2f}", worst["exact"] < 1.5,
-    )  # fmt: skip
-    yield claim(
-        "section 5, without a circuit", "arbitrary scaling completely autonomously",
-        f"up to {worst['statistical']:.2f} units off, no gates more", worst["statistical"] <= 1,
-    )  # fmt: skip
-    more = [gates[bits, "table"] - gates[bits, "whole"] for bits, _ in RUNS]
-    yield claim(
-        "section 3, the table of Lindell & Pinkas", "can be removed from the circuit",
-        f"saves {min(more)} to {max(more)} AND gates", min(more) > 0,
-    )  # fmt: skip
 
 
 def section_3(quick: bool) -> Iterator[Found]:
@@ -187,12 +145,14 @@ def section_6(quick: bool) -> Iterator[Found]:
     )  # fmt: skip
 
 
-def _six_fields(records: int) -> tuple[secure.Schema, Any, Any]:
-    """Records of six binary fields that depend on each other, and which cells are Alice's."""
+def bayes_net(quick: bool) -> Iterator[Found]:
+    """Section 7: a Bayes net of 100,000 records of six fields."""
+    if quick:
+        return
     random = np.random.default_rng(5)
 
     def drawn(chance: Any) -> Any:
-        return (random.random(records) < chance).astype(np.int64)
+        return (random.random(100_000) < chance).astype(np.int64)
 
     a = drawn(0.3)
     b = drawn(np.where(a, 0.7, 0.2))
@@ -201,72 +161,18 @@ def _six_fields(records: int) -> tuple[secure.Schema, Any, Any]:
     e = drawn(np.where(c, 0.55, 0.5))
     codes = np.stack([a, b, c, d, e, drawn(0.2 + 0.3 * d + 0.3 * e)], axis=1)
     schema = secure.Schema.of({name: ["no", "yes"] for name in "abcdef"})
-    return schema, codes, random.random(codes.shape) < 0.5
-
-
-def _both(records: int, model: Callable[[secure.Session, secure.HeldCells], Any]) -> Any:
-    """A model of records of which every cell belongs to one of the two, and CPU seconds."""
-    schema, codes, alices = _six_fields(records)
+    alices = random.random(codes.shape) < 0.5
 
     def party(session: secure.Session) -> Any:
         own = alices if session.is_alice else ~alices
-        return model(session, secure.HeldCells(schema, np.where(own, codes, -1)))
+        held = secure.HeldCells(schema, np.where(own, codes, -1))
+        return secure.search_net(session, held, max_parents=5, score="stirling")
 
-    (found, _), cpu = timed(lambda: secure.together(party, party, timeout=600.0))
-    return found, cpu
-
-
-def models(quick: bool) -> Iterator[Found]:
-    """Section 7: a Bayes net of 100,000 records of six fields, and the tree of Lindell & Pinkas."""
-    sizes, backend = ((40,), "ot") if quick else ((100, 300), "paillier")
-    settings = {"fast": Setting(), "paper": Setting("paper", 3, backend)}
-    ways: dict[str, Callable[..., Any]] = {
-        "Bayes net": partial(secure.search_net, score="stirling"),
-        "ID3": partial(secure.grow_tree, target="f", max_depth=2),
-    }
-    found, spent = {}, {}
-    for (model, grow), (name, setting), records in product(ways.items(), settings.items(), sizes):
-        if (model, records) != ("ID3", 100):
-            made, cpu = _both(records, partial(grow, setting=setting))
-            found[model, name], spent[model, name, records] = made, cpu
-    few = sizes[-1]
-    trees = [found["ID3", name].root for name in settings]
-    nets = [found["Bayes net", name].arrows for name in settings]
-    for where, says, what, both in (
-        ("section 1, ID3 on arbitrary partitions", "with the scalar product", "tree", trees),
-        (
-            "section 6, inexact logarithms",
-            "tolerable where comparisons come out alike",
-            "net",
-            nets,
-        ),
-    ):
-        same = both[0] == both[1]
-        yield claim(
-            where, says, f"{'the same' if same else 'another'} {what} with three terms of the "
-            "series as in the fast setting", same,
-            "" if same else "three terms are off by up to 0.0112",
-        )  # fmt: skip
-    if quick:
-        return
-    grow = partial(secure.search_net, max_parents=5, score="stirling")
-    _, spent["Bayes net", "fast", 100_000] = _both(100_000, grow)
+    _, cpu = timed(lambda: secure.together(party, party, timeout=600.0))
     yield seconds(
-        "section 7, Bayes net, 100,000 records of 6 fields", "2.5 hours",
-        spent["Bayes net", "fast", 100_000], TABLE,
-    )  # fmt: skip
-    less, more = (spent["Bayes net", "paper", records] for records in sizes)
-    yield seconds(
-        "section 7, Bayes net, in their setting", "2.5 hours",
-        more + (more - less) / (few - sizes[0]) * (100_000 - few),
-        f"reckoned from {sizes[0]} and {few} records, since encryptions grow with the records; "
-        "keys of 3,072 bits; " + TABLE,
-    )  # fmt: skip
-    yield Grid(
-        "The fast setting and the paper's (a prime, Taylor's series, Paillier's encryption), CPU "
-        "seconds of both parties", ["model", "setting", "records", "CPU seconds"],
-        [[*key, round(cpu, 2)] for key, cpu in spent.items()],
+        "section 7, Bayes net, 100,000 records of 6 fields", "2.5 hours", cpu,
+        "another table (generated, every cell given to one of the two at random) and machine",
     )  # fmt: skip
 
 
-EXPERIMENTS = (section_3, scaling, section_6, section_7, models)
+EXPERIMENTS = (section_3, section_6, section_7, bayes_net)
