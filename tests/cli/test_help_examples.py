@@ -118,6 +118,8 @@ def clinic(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 "dead": random.integers(0, 2, 300),
             }
             pa.csv.write_csv(pa.table(rows), f"{name}.csv")
+        treated = {"gy": [60.0, 66.0], "gy_each": [2.0, 2.75], "days": [38, 32]}
+        pa.csv.write_csv(pa.table(treated), "treated.csv")
         other = {"days": "t", "dead": "died"}  # as D calls them
         pa.csv.write_csv(pa.table({other.get(n, n): v for n, v in rows.items()}), "D.csv")
         pa.csv.write_csv(pa.table(rows), "new.csv")

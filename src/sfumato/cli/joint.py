@@ -555,7 +555,7 @@ class Doses(Result):
 
 @app.command(
     epilog=examples(
-        "sfumato joint dose patients.csv --total gy --fraction gy_a_day --days days -o dosed.csv"
+        "sfumato joint dose treated.csv --total gy --fraction gy_each --days days -o dosed.csv"
     )
 )
 @table_verb
