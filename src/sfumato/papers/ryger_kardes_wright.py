@@ -218,7 +218,7 @@ def _both(records: int, model: Callable[[secure.Session, secure.HeldCells], Any]
 
 def models(quick: bool) -> Iterator[Found]:
     """Section 7: a Bayes net of 100,000 records of six fields, and the tree of Lindell & Pinkas."""
-    few = 40 if quick else 1_000
+    few = 1_000
     settings = {"fast": Setting(), "paper": Setting("paper", 3, "ot")}
     ways: dict[str, Callable[..., Any]] = {
         "Bayes net": partial(secure.search_net, max_parents=5, score="stirling"),
