@@ -107,6 +107,7 @@ class Budget:
     stopped_by: str | None = field(default=None, init=False)
     _started: float = field(default_factory=lambda: Clock.now(), init=False, repr=False)
     _cancelled: threading.Event = field(default_factory=threading.Event, init=False, repr=False)
+    _ended: threading.Event = field(default_factory=threading.Event, init=False, repr=False)
 
     def __post_init__(self) -> None:
         Clock.budgets[id(self)] = self
@@ -134,11 +135,15 @@ class Budget:
         """Ask the work to stop at its next step; safe from any thread or signal handler."""
         self._cancelled.set()
 
+    def end(self) -> None:
+        """Let the time be over: the work ends at its next step with what it has found by then."""
+        self._ended.set()
+
     def spent(self) -> bool:
         """Whether the work must stop now; remembers why in `stopped_by`."""
         if self._cancelled.is_set():
             self.stopped_by = "cancelled"
-        elif self.seconds is not None and self.elapsed >= self.seconds:
+        elif self._ended.is_set() or not self.remaining:
             self.stopped_by = "time"
         return self.stopped_by is not None
 
@@ -151,6 +156,7 @@ class Budget:
         (True, True)
         """
         rest = self.unhurried()
+        rest._ended = self._ended
         if self.seconds is not None:
             rest.seconds = share * self.remaining
         return rest

@@ -58,9 +58,11 @@ def test_all_the_way(bench: Running, opened: str, tmp_path: Path) -> None:
     assert 'data-holds="yes"' in done.text
     folder = tmp_path / "people.csv.sfumato"
     assert {place.name for place in folder.iterdir()} == {
+        "candidates.json",
         "project.toml",
         "release.csv",
         "release.csv.certificate.json",
+        "release.decisions.toml",
         "release.html",
         "release.toml",
     }

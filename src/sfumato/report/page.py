@@ -75,6 +75,10 @@ class Light:
     question: str
     tone: Tone | None
     answer: str
+    shared: tuple[str, ...] = ()
+    """Columns of which classes hold one value only."""
+    single: tuple[str, ...] = ()
+    """Columns with numbers that one row alone holds."""
 
 
 RED = 0.2

@@ -62,7 +62,9 @@ class Workbench:
                 Route("/upload", self.upload, methods=["POST"]),
                 Route("/demo", self.demo, methods=["POST"]),
                 Route("/static/{name}", self.static),
+                Route("/jobs", self.tray),
                 Route("/jobs/{number}", self.job),
+                Route("/jobs/{number}/finish", self.finish, methods=["POST"]),
                 Route("/jobs/{number}/events", self.events),
                 Route("/jobs/{number}/cancel", self.cancel, methods=["POST"]),
                 Route("/p/{number}/close", self.close_project, methods=["POST"]),
@@ -156,6 +158,14 @@ class Workbench:
             return to(job.after)
         return page("job.html.j2", job=job, back=_back(job.after))
 
+    async def tray(self, request: Request) -> Response:
+        return JSONResponse([job.in_tray() for job in self.jobs.running()])
+
+    async def finish(self, request: Request) -> Response:
+        job = self._job(request)
+        self.jobs.finish(job)
+        return to(f"/jobs/{job.number}")
+
     async def events(self, request: Request) -> Response:
         job = self._job(request)
 
@@ -178,15 +188,21 @@ class Workbench:
         return to(f"/jobs/{job.number}")
 
     def start(
-        self, title: str, project: Project, step: str, work: Callable[[Budget], object]
+        self,
+        title: str,
+        project: Project,
+        step: str,
+        work: Callable[[Budget], object],
+        keeps: bool = False,
     ) -> Response:
-        """Begin a job, and show the page that follows it."""
+        """Begin a job, and show the page that follows it; `keeps`: it can end with its best."""
         after = f"/p/{project.number}/{step}"
         for running in self.jobs.running():
             same = (running.title, running.after) == (title, after)
             if same and not running.budget.spent():
                 return to(f"/jobs/{running.number}")  # asked for twice: by a reload, or in haste
-        return to(f"/jobs/{self.jobs.start(title, after, work).number}")
+        job = self.jobs.start(title, after, work, project.source.name, keeps)
+        return to(f"/jobs/{job.number}")
 
     def look(self, project: Project) -> Response:
         """Begin the first look at a table."""

@@ -3,15 +3,24 @@
 from __future__ import annotations
 
 import html
+import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from sfumato.release.publish import Release
 from sfumato.report.wording import percent
-from sfumato.web.choices import Choices
+from sfumato.web.choices import Choices, choices_from, choices_to
 
-__all__ = ["Candidate", "best_of", "curve", "names_of"]
+__all__ = [
+    "Candidate",
+    "best_of",
+    "candidates_from",
+    "candidates_to",
+    "curve",
+    "names_of",
+]
 
 
 @dataclass(frozen=True)
@@ -48,6 +57,36 @@ class Candidate:
             average_risk=None if after is None else after.marketer,
             columns=dict(release.utility["columns"]),
         )
+
+
+def candidates_to(candidates: Sequence[Candidate], table: Any) -> str:
+    """Candidates as text, for another day; those with trees of their own are tried again."""
+    kept = [
+        {**asdict(replace(one, choices=Choices())), "choices": choices_to(one.choices)}
+        for one in candidates
+        if not one.choices.trees
+    ]
+    return json.dumps({"table": table, "candidates": kept}, indent=1)
+
+
+def candidates_from(text: str, table: Any) -> tuple[Candidate, ...]:
+    """Candidates of an earlier day, where the table is still the same; else none.
+
+    Raises
+    ------
+    ValueError, TypeError, KeyError, ParameterError
+        The text is not what `candidates_to` writes.
+    """
+    found = json.loads(text)
+    if found["table"] != table:
+        return ()
+    made = []
+    for one in found["candidates"]:
+        columns = {str(name): float(lost) for name, lost in one.pop("columns").items()}
+        choices = choices_from(one.pop("choices"))
+        figures = {n: v for n, v in one.items() if v is None or type(v) in (int, float)}
+        made.append(Candidate(choices=choices, columns=columns, **figures))
+    return tuple(made)
 
 
 def names_of(candidates: Sequence[Candidate], chosen: Choices) -> dict[int, str]:

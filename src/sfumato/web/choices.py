@@ -32,9 +32,10 @@ __all__ = [
     "FIRST",
     "OFFERED",
     "OWN_KEY",
-    "RELEASE_TREES",
     "ROLES",
     "Choices",
+    "choices_from",
+    "choices_to",
     "methods",
     "read_choices",
     "write_choices",
@@ -55,8 +56,6 @@ USUAL_C = 3
 """Of recursive diversity, where nobody says otherwise."""
 TREES = "hierarchies"
 """Folder of the trees beside a project file."""
-RELEASE_TREES = "release.hierarchies"
-"""Folder of the trees that a release was made with."""
 OWN_KEY = "pseudonyms.key"
 """The key that a project makes for itself where no other is chosen."""
 
@@ -240,13 +239,15 @@ class Choices(_Demands):  # type: ignore[misc]
         """Whether columns without a tree get one, since the method climbs trees only."""
         return METHODS[self.method].needs_trees
 
-    def settings(self, folder: Path) -> Request:
+    def settings(self, folder: Path, trees: str = "release.hierarchies") -> Request:
         """The same as settings of `anonymize`.
 
         Parameters
         ----------
         folder
             Where the trees of the release and the project's own key lie.
+        trees
+            The folder of the trees in it.
         """
         given = self._given()
         dropped = [name for name in self.with_role("identifier") if name not in self.replaced]
@@ -256,7 +257,7 @@ class Choices(_Demands):  # type: ignore[misc]
             given["pseudonyms"] = list(self.replaced)
             given["key_file"] = self.key_file or str(folder / OWN_KEY)
         if self.used_trees:
-            given |= {"hierarchies": str(folder / RELEASE_TREES), "infer_hierarchies": False}
+            given |= {"hierarchies": str(folder / trees), "infer_hierarchies": False}
         return Request.of(given)
 
     def rehearsed(self) -> Request:
@@ -339,9 +340,9 @@ class Choices(_Demands):  # type: ignore[misc]
         return given
 
 
-def write_choices(choices: Choices, folder: Path, source: str) -> None:
-    """Keep decisions in a folder: ``project.toml``, and the trees beside it."""
-    body: dict[str, Any] = {"table": source}
+def choices_to(choices: Choices) -> dict[str, Any]:
+    """Decisions as plain values; of trees only how they are called and where they stop."""
+    body: dict[str, Any] = {}
     for part in fields(choices):
         value = getattr(choices, part.name)
         if part.name != "trees" and value not in (None, (), {}):
@@ -350,9 +351,33 @@ def write_choices(choices: Choices, folder: Path, source: str) -> None:
         name: {"said": tree.said, "marks": list(tree.mark_labels)}
         for name, tree in choices.trees.items()
     }
+    return body
+
+
+def choices_from(
+    body: Mapping[str, Any], trees: Mapping[str, EditableHierarchy] | None = None
+) -> Choices:
+    """Decisions from plain values, checked.
+
+    Examples
+    --------
+    >>> chosen = Choices({"age": "quasi-identifier"}, k=7)
+    >>> choices_from(choices_to(chosen)) == chosen
+    True
+    """
+    known = {part.name for part in fields(Choices)} - {"trees"}
+    given = {name: value for name, value in body.items() if name in known}
+    given["pseudonyms"] = tuple(given.get("pseudonyms", ()))
+    return Choices(**given, trees=dict(trees or {}))
+
+
+def write_choices(
+    choices: Choices, folder: Path, source: str, name: str = "project", trees: str = TREES
+) -> None:
+    """Keep decisions in a folder: ``<name>.toml``, and the trees beside it."""
     with held(folder) as home:
-        write_trees(choices.trees, home / TREES)
-        write_text(home / "project.toml", tomli_w.dumps(body))
+        write_trees(choices.trees, home / trees)
+        write_text(home / f"{name}.toml", tomli_w.dumps({"table": source, **choices_to(choices)}))
 
 
 def write_trees(trees: Mapping[str, EditableHierarchy], folder: Path) -> None:
@@ -366,20 +391,17 @@ def write_trees(trees: Mapping[str, EditableHierarchy], folder: Path) -> None:
             write_arx(tree.hierarchy, place / file)
 
 
-def read_choices(folder: Path) -> Choices | None:
+def read_choices(folder: Path, name: str = "project", trees: str = TREES) -> Choices | None:
     """Decisions of an earlier day; None where there are none."""
     if not os.path.lexists(folder):
         return None
     with held(folder) as home:
-        place = home / "project.toml"
+        place = home / f"{name}.toml"
         if not os.path.lexists(place):
             return None
         try:
             body = tomllib.loads(read_unlinked(place, "the saved decisions"))
-            trees = _read_trees(home / TREES, body.pop("trees", {}))
-            body["pseudonyms"] = tuple(body.get("pseudonyms", ()))
-            known = {part.name for part in fields(Choices)}
-            return Choices(**{n: v for n, v in body.items() if n in known}, trees=trees)
+            return choices_from(body, _read_trees(home / trees, body.pop("trees", {})))
         except (SfumatoError, OSError, ValueError, TypeError, KeyError, AttributeError) as error:
             told = ""
             if isinstance(error, SfumatoError):

@@ -27,6 +27,9 @@ class Job:
     title: str
     after: str
     """The page that shows the outcome."""
+    table: str = ""
+    keeps: bool = False
+    """Whether it can end early with the best it has."""
     state: State = "waiting"
     doing: str = "waiting"
     share: float | None = None
@@ -43,6 +46,12 @@ class Job:
         return {"state": self.state, "doing": self.doing, "share": self.share,
                 "problem": self.problem, "after": self.after}  # fmt: skip
 
+    def in_tray(self) -> dict[str, Any]:
+        """What every page is told while it runs."""
+        return {"number": self.number, "title": self.title, "table": self.table,
+                "doing": self.doing, "share": self.share, "keeps": self.keeps,
+                "elapsed": round(self.budget.elapsed)}  # fmt: skip
+
 
 class Jobs:
     """Runs jobs in a few threads; the compiled loops below do not hold Python's lock."""
@@ -52,9 +61,16 @@ class Jobs:
         self._jobs: dict[str, Job] = {}
         self._lock = threading.Lock()
 
-    def start(self, title: str, after: str, work: Callable[[Budget], object]) -> Job:
+    def start(
+        self,
+        title: str,
+        after: str,
+        work: Callable[[Budget], object],
+        table: str = "",
+        keeps: bool = False,
+    ) -> Job:
         """Run `work` in the background."""
-        job = Job(secrets.token_hex(8), title, after)
+        job = Job(secrets.token_hex(8), title, after, table, keeps)
         job.budget.on_progress = lambda doing, share: self._progress(job, doing, share)
         with self._lock:
             finished = [number for number, old in self._jobs.items() if old.finished]
@@ -76,6 +92,10 @@ class Jobs:
     def cancel(self, job: Job) -> None:
         """Ask a job to stop; one that has not begun never will."""
         job.budget.cancel()
+
+    def finish(self, job: Job) -> None:
+        """Ask a job to end with the best it has."""
+        job.budget.end()
 
     def close(self) -> None:
         """Stop everything and wait until it has stopped."""

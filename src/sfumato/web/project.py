@@ -6,14 +6,16 @@ release is written there too, with its certificate and the settings that repeat 
 
 from __future__ import annotations
 
+import itertools
 import os
+import re
 import secrets
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 from sfumato.budget import Budget
 from sfumato.columns.persons import person_columns
@@ -21,21 +23,20 @@ from sfumato.columns.profile import Profile, profile
 from sfumato.columns.recognise import recognise_columns
 from sfumato.columns.vocabulary import Role
 from sfumato.engines.results import ClassSizes, Codes
-from sfumato.errors import BudgetError, ParameterError, SourceError
+from sfumato.errors import BudgetError, ParameterError, SfumatoError, SourceError
 from sfumato.files import held, keep_only, make_folder, read_unlinked, write_text
 from sfumato.keyfiles import read_secret, write_secret
 from sfumato.privacy import Check, check
 from sfumato.quasi.scan import ColumnScan, Scan, combine, describe
+from sfumato.release.certificate import Certificate
 from sfumato.release.publish import Release
-from sfumato.release.verify import Verification
 from sfumato.report.disclosure import counts_of
 from sfumato.report.page import body_html, write_page
-from sfumato.report.pages.release import release_page
+from sfumato.report.pages.release import certified_release, release_page
 from sfumato.tables import Table
-from sfumato.web.candidates import Candidate
+from sfumato.web.candidates import Candidate, candidates_from, candidates_to
 from sfumato.web.choices import (
     OWN_KEY,
-    RELEASE_TREES,
     Choices,
     read_choices,
     write_choices,
@@ -43,10 +44,12 @@ from sfumato.web.choices import (
 )
 from sfumato.web.hierarchies import MOST_VALUES, EditableHierarchy, Held, inferred
 
-__all__ = ["Decided", "Made", "Project"]
+__all__ = ["Decided", "Made", "Project", "Version"]
 
 MOST_UNDO = 50
 MOST_CANDIDATES = 24
+TRIED = "candidates.json"
+"""File of the candidates beside the decisions."""
 QUICK = 2_000_000
 """Rows times columns that are counted while a page waits."""
 
@@ -77,14 +80,31 @@ class Made:
     Decisions may have changed since; `choices` and `settings` are those it was made with.
     """
 
+    name: str
+    """What its files are called, without an ending: ``release``, ``release-2``, …"""
     choices: Choices
     settings: str
     release: Release
-    checked: Verification
+    holds: bool
     shown: str
     """Its page, drawn once."""
-    exposed: bool = False
-    """Whether something worth hiding can be inferred that nothing was asked about."""
+    shared: Names = ()
+    """Columns worth hiding of which classes hold one value only, and nothing was asked of them."""
+    single: Names = ()
+    """Columns worth hiding with numbers that one row alone holds."""
+
+
+@dataclass(frozen=True)
+class Version:
+    """A release that lies in the folder, by its certificate; nothing of it is measured again."""
+
+    name: str
+    output: str
+    date: str
+    method: str
+    demand: str
+    k: int | None
+    rows: int
 
 
 @dataclass(eq=False)
@@ -118,6 +138,8 @@ class Project:
     _held: dict[str, Held] = field(default_factory=dict)
     _inferred: dict[str, EditableHierarchy] = field(default_factory=dict)
     _tried: int = 0
+    _unreadable: set[str] = field(default_factory=set)
+    """Releases that could not be shown again: they are not tried a second time unasked."""
 
     @property
     def folder(self) -> Path:
@@ -156,6 +178,8 @@ class Project:
         )
         with self._changing:
             self.decided = replace(self.decided, choices=found)
+            self.candidates = self._tried_before()
+            self._tried = max((one.number for one in self.candidates), default=0)
             self.columns = columns
 
     def _likely_person(self, look: Profile, budget: Budget) -> str:
@@ -218,12 +242,16 @@ class Project:
         """Class sizes where they are known, or counted in a moment."""
         if not qi:
             return None
+        if self.has_sizes(qi):
+            return self._sizes[qi]
         small = self._look is not None and self._look.rows * len(qi) <= QUICK
-        return self.class_sizes(qi) if small or self.has_sizes(qi) else None
+        # A page does not wait for a job that has the table for itself.
+        return self.class_sizes(qi) if small and not self.busy.locked() else None
 
     def can_count_soon(self, qi: Names) -> bool:
         """Whether class sizes are missing that a page can wait for."""
-        return bool(qi) and not self.has_sizes(qi) and self.table.engine.capabilities.coded
+        ready = self.table.engine.capabilities.coded and not self.busy.locked()
+        return bool(qi) and not self.has_sizes(qi) and ready
 
     def has_sizes(self, qi: Names) -> bool:
         """Whether class sizes are known without counting."""
@@ -254,6 +282,8 @@ class Project:
         names = (*choices.qi, *choices.with_role("sensitive"))
         assert self._look is not None
         if not choices.protects_sensitive or self._look.rows * len(names) > QUICK:
+            return None
+        if self.busy.locked() and (self._entries is None or self._entries[0] != names):
             return None
         request = choices.rehearsed().opened(self.table)
         entries = self._classes(names)
@@ -306,7 +336,9 @@ class Project:
         """Rehearse releases and keep their figures for comparison; nothing is written."""
         from sfumato.anonymization.verb import anonymize
 
-        for choices in tried:
+        for at, choices in enumerate(tried):
+            if at and budget.spent():
+                return
             with self._asking(budget):
                 release = anonymize(self.table, config=choices.rehearsed(), budget=budget)
             with self._changing:
@@ -314,57 +346,145 @@ class Project:
                 others = [old for old in self.candidates if old.choices != choices]
                 new = Candidate.of(self._tried, choices, release)
                 self.candidates = (*others, new)[-MOST_CANDIDATES:]
+                self._keep_candidates()
+
+    def _keep_candidates(self) -> None:
+        """For another day, where the folder can be written; they are a convenience."""
+        self._require_open()
+        with suppress(SourceError, OSError):
+            self._make_folder()
+            with held(self.folder) as home:
+                write_text(home / TRIED, candidates_to(self.candidates, self._stamp()))
+
+    def _tried_before(self) -> tuple[Candidate, ...]:
+        """Candidates of an earlier day, if the table has not changed since."""
+        if not os.path.lexists(self.folder):
+            return ()
+        try:
+            with held(self.folder) as home:
+                found = candidates_from(read_unlinked(home / TRIED, "the file"), self._stamp())
+        except (SfumatoError, OSError, ValueError, TypeError, KeyError, AttributeError):
+            return ()
+        names = set(self.table.columns)
+        return tuple(one for one in found if set(one.choices.roles) == names)
+
+    def _stamp(self) -> list[int]:
+        """By which it is seen that the table's file was changed."""
+        found = self.source.stat()
+        return [found.st_size, found.st_mtime_ns]
 
     def release(self, budget: Budget) -> None:
-        """Write the release, its certificate, its settings and its report; then verify it."""
+        """Write the release, its certificate, its settings and its report; then verify it.
+
+        It lies beside earlier ones: only one that was made with the same decisions is replaced.
+        """
         from sfumato.anonymization.verb import anonymize
         from sfumato.release.verify import verify
 
         with self._asking(budget):
             choices = self.choices
             self._make_folder()
-            # Paths in the file are relative to it, so that the folder can be moved.
-            settings = choices.settings(Path()).to_toml()
             with held(self.folder) as home:
+                name = self._free_name(home, choices)
+                folder = f"{name}.hierarchies"
+                # Paths in the file are relative to it, so that the folder can be moved.
+                settings = choices.settings(Path(), folder).to_toml()
                 if choices.replaced and not choices.key_file:
                     _make_key(home / OWN_KEY)
-                output = home / f"release{_ending(self.source)}"
-                with _replacing(home / RELEASE_TREES) as trees:
+                output = home / f"{name}{_ending(self.source)}"
+                with _replacing(home / folder) as trees:
                     write_trees(choices.used_trees, trees)
                     release = anonymize(
                         self.table,
-                        config=choices.settings(home),
+                        config=choices.settings(home, folder),
                         output=output,
                         force=True,
                         budget=budget,
                     )
                 self.made = None  # what lies there is no longer what was shown
-                write_text(home / "release.toml", settings)
+                write_text(home / f"{name}.toml", settings)
                 budget.progress("verifying what was written")
-                checked = verify(str(output), budget=budget)
-                budget.progress("drawing")
-                page = release_page(release, sensitive=choices.with_role("sensitive"))
-                write_page(page, home / "release.html", force=True)
-            place = str(self.folder / output.name)
-            release = replace(release, output=place, destination=place)
-            exposed = any(light.tone in ("warn", "bad") for light in page.lights[1:2])
-            self.made = Made(
-                choices,
-                settings,
-                release,
-                replace(checked, table=place),
-                body_html(page),
-                exposed and not choices.protects_sensitive,
-            )
+                holds = verify(str(output), budget=budget.unhurried()).holds
+                self._finish(name, choices, settings, release, holds, home, budget, fresh=True)
+            used = replace(choices, trees=choices.used_trees)
+            write_choices(used, self.folder, self.source.name, f"{name}.decisions", folder)
 
-    def files(self) -> list[Path]:
-        """What can be taken away: the release and what belongs to it."""
-        if self.made is None:
+    def reopen(self, name: str, budget: Budget) -> None:
+        """Show a release of an earlier day: files may be changed, so it is measured again."""
+        with self._asking(budget):
+            self._unreadable.add(name)
+            choices = read_choices(self.folder, f"{name}.decisions", f"{name}.hierarchies")
+            with held(self.folder) as home:
+                settings = read_unlinked(home / f"{name}.toml", "the settings of the release")
+                budget.progress("verifying what lies there")
+                output = home / f"{name}{_ending(self.source)}"
+                release = certified_release(output, self.table, budget=budget)
+                holds = all(finding.holds for finding in release.findings)
+                known = choices or self.choices
+                self._finish(name, known, settings, release, holds, home, budget, fresh=False)
+            self._unreadable.discard(name)
+
+    def _finish(
+        self,
+        name: str,
+        choices: Choices,
+        settings: str,
+        release: Release,
+        holds: bool,
+        home: Path,
+        budget: Budget,
+        fresh: bool,
+    ) -> None:
+        """Draw the page of a release that was written, and show it."""
+        output = f"{name}{_ending(self.source)}"
+        budget.progress("drawing")
+        page = release_page(release, self.table, choices.with_role("sensitive"))
+        if fresh:
+            write_page(page, home / f"{name}.html", force=True)
+        place = str(self.folder / output)
+        release = replace(release, output=place, destination=place)
+        shared = next((one.shared for one in page.lights if one.shared), ())
+        single = next((one.single for one in page.lights if one.single), ())
+        shared = () if choices.protects_sensitive else shared
+        self.made = Made(name, choices, settings, release, holds, body_html(page), shared, single)
+
+    def _free_name(self, home: Path, choices: Choices) -> str:
+        """What the files of a release are called: no other release has this name."""
+        if self.made is not None and self.made.choices == choices:
+            return self.made.name
+        names = ("release" if n == 1 else f"release-{n}" for n in itertools.count(1))
+        ending = _ending(self.source)
+        return next(name for name in names if not os.path.lexists(home / f"{name}{ending}"))
+
+    def versions(self) -> list[Version]:
+        """Releases that lie in the folder, the last one first."""
+        if not os.path.lexists(self.folder):
             return []
-        output = f"release{_ending(self.source)}"
-        names = [output, f"{output}.certificate.json", "release.toml", "release.html"]
+        found = []
+        ending = _ending(self.source)
+        with held(self.folder) as home:
+            for place in home.glob(f"release*{ending}.certificate.json"):
+                name = place.name.removesuffix(f"{ending}.certificate.json")
+                if not re.fullmatch(r"release(-\d+)?", name) or place.is_symlink():
+                    continue
+                with suppress(SfumatoError, OSError, KeyError, TypeError, ValueError):
+                    found.append(_version(name, f"{name}{ending}", Certificate.read(place).body))
+        return sorted(found, key=lambda one: -int(one.name.partition("-")[2] or 1))
+
+    def latest(self) -> str | None:
+        """The release to show where none was made yet: the last one that can be shown."""
+        found = (one.name for one in self.versions() if one.name not in self._unreadable)
+        return next(found, None)
+
+    def files(self, name: str | None = None) -> list[Path]:
+        """What can be taken away: a release and what belongs to it; by default, the shown one."""
+        if name is None and self.made is None:
+            return []
+        name = name or (self.made.name if self.made is not None else "")
+        output = f"{name}{_ending(self.source)}"
+        names = [output, f"{output}.certificate.json", f"{name}.toml", f"{name}.html"]
         places = [self.folder / name for name in names]
-        places += sorted((self.folder / RELEASE_TREES).glob("*.csv"))
+        places += sorted((self.folder / f"{name}.hierarchies").glob("*.csv"))
         return [place for place in places if place.is_file() and not place.is_symlink()]
 
     def close(self) -> None:
@@ -415,6 +535,25 @@ def _ending(source: Path) -> str:
     return ".csv"
 
 
+def _version(name: str, output: str, body: Mapping[str, Any]) -> Version:
+    """A release as its certificate describes it."""
+    asked = [
+        f"{symbol} = {value:g}"
+        for symbol, value in body["asked"].items()
+        if isinstance(value, (int, float)) and not isinstance(value, bool)
+    ]
+    k = body.get("k")
+    return Version(
+        name=name,
+        output=output,
+        date=str(body["date"]),
+        method=str(body["method"]),
+        demand=", ".join(asked),
+        k=None if k is None else int(k),
+        rows=int(body["rows"]),
+    )
+
+
 def _make_key(place: Path) -> None:
     """Make a key that only its owner can read, where there is none."""
     if os.path.lexists(place):
@@ -435,6 +574,9 @@ def _replacing(folder: Path) -> Iterator[Path]:
             with held(folder) as place:
                 for name, content in before.items():
                     write_text(place / name, content)
+            if not before:
+                with suppress(OSError):
+                    folder.rmdir()
         raise
 
 

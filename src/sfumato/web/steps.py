@@ -19,6 +19,7 @@ from sfumato.report.page import body_html
 from sfumato.web import pages
 from sfumato.web.candidates import best_of, curve, names_of
 from sfumato.web.choices import DEMANDS, DISTANCES, FIRST, ROLES, Choices, methods
+from sfumato.web.jobs import Job
 from sfumato.web.pages import Form, form_of, frame, number_or_none, page, to, whole
 from sfumato.web.project import Decided, Project
 
@@ -54,6 +55,7 @@ class Steps:
             Route(f"{base}/utility/use", self.use, methods=["POST"]),
             Route(f"{base}/release", self.release),
             Route(f"{base}/release", self.make_release, methods=["POST"]),
+            Route(f"{base}/release/show", self.show_release, methods=["POST"]),
             Route(f"{base}/release/files/{{name:path}}", self.file),
         ]
 
@@ -176,7 +178,7 @@ class Steps:
             tried = [decided.choices]
             title = f"Trying {tried[0].method} with {tried[0].demand}"
         return self.bench.start(
-            title, project, "utility", lambda budget: project.try_out(tried, budget)
+            title, project, "utility", lambda budget: project.try_out(tried, budget), True
         )
 
     async def use(self, request: Request) -> Response:
@@ -193,16 +195,34 @@ class Steps:
     async def release(self, request: Request) -> Response:
         project, decided = self.bench.ready(request)
         made = project.made
+        latest = None if made else await run_in_threadpool(project.latest)
+        if latest is not None and not any(j.after == _place(project) for j in self._running()):
+            return self._show(project, latest)
         changed = [] if made is None else made.choices.differs(decided.choices)
         return page("release.html.j2", **frame(project, decided, "release"), made=made,
-                    changed=changed, files=project.files())  # fmt: skip
+                    changed=changed, files=project.files(),
+                    versions=await run_in_threadpool(project.versions))  # fmt: skip
+
+    async def show_release(self, request: Request) -> Response:
+        project, _ = self.bench.ready(request)
+        wanted = (await form_of(request)).get("name", [""])[0]
+        if wanted not in [one.name for one in await run_in_threadpool(project.versions)]:
+            raise HTTPException(404, "There is no such release.")
+        return self._show(project, wanted)
+
+    def _show(self, project: Project, name: str) -> Response:
+        return self.bench.start(
+            f"Opening {name}", project, "release", lambda budget: project.reopen(name, budget)
+        )
+
+    def _running(self) -> list[Job]:
+        return self.bench.jobs.running()
 
     async def make_release(self, request: Request) -> Response:
         project, decided = self.bench.ready(request)
-        if (await form_of(request)).get("protect"):
-            decided = await run_in_threadpool(
-                project.alter, lambda now: now.asking(l=2, l_kind=DEMANDS["l_kind"].default)
-            )
+        form = await form_of(request)
+        if "protect" in form or "blur" in form:
+            decided = await run_in_threadpool(project.alter, lambda now: _protected(now, form))
         key = decided.choices.key_file
         if decided.choices.replaced and key:
             keys = await run_in_threadpool(self.bench.shelf.keys)
@@ -211,12 +231,14 @@ class Steps:
                     "the key of the pseudonyms is not in the folders that were opened",
                     remedy="Choose another under Configure, or name its folder.",
                 )
-        return self.bench.start("Making the release", project, "release", project.release)
+        return self.bench.start("Making the release", project, "release", project.release, True)
 
     async def file(self, request: Request) -> Response:
         project = self.bench.project(request)
         wanted = request.path_params["name"]
-        for place in project.files():  # compared with what may be taken, never opened as it came
+        names = [one.name for one in await run_in_threadpool(project.versions)]
+        places = [place for name in names for place in project.files(name)]
+        for place in places:  # compared with what may be taken, never opened as it came
             if str(place.relative_to(project.folder)) == wanted:
                 return FileResponse(place, filename=place.name)
         raise HTTPException(404, "There is no such file.")
@@ -233,6 +255,18 @@ class Steps:
         return {"methods": methods(), "demands": DEMANDS, "first": FIRST, "distances": DISTANCES,
                 "along": pages.along(choices),
                 "keys": await run_in_threadpool(self.bench.shelf.keys)}  # fmt: skip
+
+
+def _protected(now: Choices, form: Form) -> Choices:
+    """What one click under a release asks for: different values, or a column blurred as well."""
+    if "protect" in form:
+        return now.asking(l=2, l_kind=DEMANDS["l_kind"].default)
+    roles = {name: "quasi-identifier" for name in form["blur"] if name in now.roles}
+    return replace(now, roles={**now.roles, **roles})
+
+
+def _place(project: Project) -> str:
+    return f"/p/{project.number}/release"
 
 
 def _decided(project: Project, now: Choices, form: Form, keys: Sequence[Path]) -> Choices:

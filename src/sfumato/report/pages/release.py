@@ -454,7 +454,9 @@ def _inferred(found: Release, after: Table, sensitive: Sequence[str] | None) -> 
         which = phrase([f"`{name}`" for name in hidden])
         return Light(asked, "good", f"Nobody’s {which} for certain: it differs among those alike.")
     worst = max(max(one.shared, one.single) / max(1, one.rows) for one in counted)
-    return Light(asked, "bad" if worst > 0.2 else "warn", " ".join(told))
+    shared = tuple(one.column for one in counted if one.shared)
+    single = tuple(one.column for one in counted if one.single)
+    return Light(asked, "bad" if worst > 0.2 else "warn", " ".join(told), shared, single)
 
 
 def _exposure(one: Inference) -> list[str]:

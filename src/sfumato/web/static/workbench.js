@@ -91,7 +91,45 @@ function upload(zone) {
   });
 }
 
-const parts = { "#job": follow, "#k": slide, "#upload": upload, "#roles": roles, "#tree": tree };
+/* Work in progress, on every page: what, of which table, how far, for how long, and a way to stop. */
+function tray(place) {
+  const list = find("ul", place);
+  const button = (job, verb, said) => {
+    const form = document.createElement("form");
+    form.method = "post";
+    form.action = `/jobs/${job.number}/${verb}`;
+    const made = form.appendChild(document.createElement("button"));
+    made.className = "quiet small";
+    made.textContent = said;
+    return form;
+  };
+  const line = (job) => {
+    const item = document.createElement("li");
+    const link = item.appendChild(document.createElement("a"));
+    link.href = `/jobs/${job.number}`;
+    link.textContent = job.title;
+    const share = job.share === null ? "" : `, ${Math.floor(100 * job.share)}%`;
+    const told = item.appendChild(document.createElement("span"));
+    told.textContent = `${job.table} · ${job.doing}${share} · ${job.elapsed} s`;
+    item.append(button(job, "cancel", "Stop"));
+    if (job.keeps) item.append(button(job, "finish", "Stop and keep the best"));
+    return item;
+  };
+  const look = async () => {
+    try {
+      const jobs = await (await fetch("/jobs")).json();
+      if (!list.contains(document.activeElement)) list.replaceChildren(...jobs.map(line));
+      place.hidden = !jobs.length;
+    } catch {
+      place.hidden = true; /* the workbench has ended, or the page is being left */
+    }
+  };
+  if (find("#job")) return; /* its own page says more */
+  look();
+  setInterval(look, 2000);
+}
+
+const parts = { "#tray": tray, "#job": follow, "#k": slide, "#upload": upload, "#roles": roles, "#tree": tree };
 for (const [selector, begin] of Object.entries(parts)) {
   const found = find(selector);
   if (found) begin(found);

@@ -1,0 +1,150 @@
+"""Releases side by side, work in progress on every page, and what is found again another day."""
+
+from __future__ import annotations
+
+import json
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sfumato.budget import Budget
+from sfumato.web.candidates import Candidate, best_of, names_of
+from sfumato.web.choices import Choices
+from sfumato.web.project import Project
+from workbench import PATIENCE, Running, running
+
+ROLES = {"role-0": "identifier", "role-1": "quasi-identifier", "role-2": "quasi-identifier",
+         "role-3": "quasi-identifier", "role-4": "sensitive"}  # fmt: skip
+
+
+@pytest.fixture
+def opened(bench: Running, tmp_path: Path) -> Project:
+    bench.follow(bench.post("/open", table=str(tmp_path / "people.csv")))
+    (project,) = bench.workbench.projects.values()
+    bench.post(f"/p/{project.number}/configure", k=5, method="mondrian", **ROLES)
+    return project
+
+
+def test_releases_lie_side_by_side_and_are_found_again(
+    bench: Running, opened: Project, tmp_path: Path
+) -> None:
+    base = f"/p/{opened.number}"
+    bench.follow(bench.post(f"{base}/release"))
+    first = {place.name: place.read_bytes() for place in opened.folder.glob("release.*")}
+    bench.post(f"{base}/configure", k=20, method="mondrian", **ROLES)
+    page = bench.follow(bench.post(f"{base}/release")).text
+    assert "Verified: k = 20." in page
+    assert "Releases of this table" in page
+    assert {n: (opened.folder / n).read_bytes() for n in first} == first
+    assert (opened.folder / "release-2.csv").is_file()
+    bench.follow(bench.post(f"{base}/release"))  # made again, as it was
+    assert not (opened.folder / "release-3.csv").exists()
+    bench.follow(bench.post(f"{base}/utility", k=20, method="mondrian"))
+    figures = replace(opened.candidates[0], number=0)
+    with running([tmp_path]) as later:
+        later.follow(later.post("/open", table=str(tmp_path / "people.csv")))
+        (again,) = later.workbench.projects.values()
+        assert again.choices.k == 20
+        assert [replace(one, number=0) for one in again.candidates] == [figures]
+        shown = later.follow(later.get(f"/p/{again.number}/release")).text
+        assert "Verified: k = 20." in shown
+        assert 'id="changed"' not in shown
+        older = later.follow(later.post(f"/p/{again.number}/release/show", name="release")).text
+        assert "Verified: k = 5." in older
+        assert "k = 5 is now k = 20" in older
+        files = f"/p/{again.number}/release/files"
+        assert later.get(f"{files}/release-2.csv").status == 200
+        assert later.post(f"/p/{again.number}/release/show", name="../people").status == 404
+        for place in again.folder.glob("release-2.csv.certificate.json"):
+            place.write_text(place.read_text().replace('"k": 20', '"k": 21'))
+    with running([tmp_path]) as last:
+        last.follow(last.post("/open", table=str(tmp_path / "people.csv")))
+        (again,) = last.workbench.projects.values()
+        assert "Verified: k = 5." in last.follow(last.get(f"/p/{again.number}/release")).text
+
+
+def test_candidates_of_a_table_that_was_changed_are_forgotten(
+    bench: Running, opened: Project, tmp_path: Path
+) -> None:
+    bench.follow(bench.post(f"/p/{opened.number}/utility", k=5, method="mondrian"))
+    assert opened.candidates
+    table = tmp_path / "people.csv"
+    table.write_text(table.read_text() + "late,33,F,Aton,flu\n")
+    for damage in (None, "[]", "{", '{"table": 1}'):
+        if damage is not None:
+            (opened.folder / "candidates.json").write_text(damage)
+        with running([tmp_path]) as later:
+            later.follow(later.post("/open", table=str(table)))
+            (again,) = later.workbench.projects.values()
+            assert again.looked
+            assert again.candidates == ()
+
+
+def test_what_can_be_inferred_is_protected_by_one_click(bench: Running, opened: Project) -> None:
+    base = f"/p/{opened.number}"
+    page = bench.follow(bench.post(f"{base}/release")).text
+    assert "What can be inferred about them" in page
+    assert "Protect with l = 2" in page
+    protected = bench.follow(bench.post(f"{base}/release", protect=2)).text
+    assert opened.choices.l == 2
+    assert "Protect with l = 2" not in protected
+    assert "it differs among those alike" in protected
+    assert (opened.folder / "release.csv").is_file()
+
+
+def test_pages_answer_while_a_job_has_the_table(bench: Running, opened: Project) -> None:
+    base = f"/p/{opened.number}"
+    bench.follow(bench.get(f"{base}/explore"))
+    bench.follow(bench.get(f"{base}/risk"))
+    roles = {**ROLES, "role-3": "other"}
+    with opened.busy:  # a page that waited for it would never come
+        bench.post(f"{base}/configure", k=5, l=2, method="mondrian", **roles)
+        assert "not counted yet" in bench.get(f"{base}/configure").text
+        assert bench.get(f"{base}/utility").status == 200
+        assert bench.get(f"{base}/release").status == 200
+        job = bench.post(f"{base}/utility", k=5, method="mondrian")
+        (told,) = json.loads(bench.get("/jobs").text)
+        assert (told["title"], told["table"]) == ("Trying mondrian with k = 5", "people.csv")
+        assert told["keeps"]
+    bench.follow(job)
+    assert json.loads(bench.get("/jobs").text) == []
+
+
+def test_a_job_ends_with_the_best_it_has(bench: Running, opened: Project) -> None:
+    begun, seen = threading.Event(), []
+
+    def search(budget: Budget) -> None:
+        begun.set()
+        half = budget.part(0.5)
+        while not half.spent():
+            pass
+        seen.append(half.stopped_by)
+
+    jobs = bench.workbench.jobs
+    job = jobs.start("Searching", f"/p/{opened.number}/utility", search, "people.csv", True)
+    assert begun.wait(PATIENCE)
+    assert "Stop and keep the best" in bench.get(f"/jobs/{job.number}").text
+    page = bench.follow(bench.post(f"/jobs/{job.number}/finish"))
+    assert "What does it cost?" in page.text
+    assert (seen, job.state) == (["time"], "done")
+
+
+def tried(number: int, lost: float, **asked: object) -> Candidate:
+    roles = {"age": "quasi-identifier", "zip": asked.pop("zip", "quasi-identifier")}
+    choices = Choices(roles, **asked)  # type: ignore[arg-type]
+    return Candidate(number, choices, 5, 1, 0, 0, lost, None, None, {})
+
+
+def test_the_best_is_looked_for_among_equals() -> None:
+    five, ten = tried(1, 0.5), tried(2, 0.4, method="lattice")
+    cheap, other = tried(3, 0.1, k=2), tried(4, 0.0, zip="other")
+    candidates = [five, cheap, ten, other]
+    assert best_of(candidates, five.choices) == (ten, 2)
+    assert best_of(candidates, cheap.choices) == (cheap, 1)
+    assert best_of(candidates, Choices()) == (other, 1)
+    assert best_of([], Choices()) is None
+    names = names_of(candidates, five.choices)
+    assert len(set(names.values())) == 4
+    assert names[4] == "mondrian, k = 5; zip is other"
