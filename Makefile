@@ -13,7 +13,7 @@ BUDGET ?= 1h
 # Tests start hundreds of programs: what was compiled once is kept.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test check style types examples docs packages slow fuzz bench papers dist clean
+.PHONY: help demo test check style types examples collected docs packages slow fuzz bench papers dist clean
 
 help:
 	@echo "make demo    first result on a synthetic hospital"
@@ -51,13 +51,14 @@ types: $(READY)
 examples: $(READY)
 	@$(BIN)/pytest --quiet tests/docs/test_docstrings.py -n $(PYTEST_WORKERS)
 
-# types are checked while tests run, and told of after them
 test:
-	@$(MAKE) --no-print-directory -j 2 packages style
-	@mkdir -p build
-	@$(BIN)/mypy >build/types.txt 2>&1 & types=$$!; \
-	$(BIN)/pytest -m "not slow" -n $(PYTEST_WORKERS) --dist worksteal; tests=$$?; \
-	wait $$types; types=$$?; cat build/types.txt; exit $$((tests ? tests : types))
+	@$(MAKE) --no-print-directory -j 4 packages style types collected
+	$(BIN)/pytest -m "not slow" -n $(PYTEST_WORKERS) --dist worksteal
+
+# on the second processor while types are checked: workers find all modules compiled, and do not
+# each compile them on their own; what cannot be collected they say themselves
+collected: $(READY)
+	@$(BIN)/pytest --collect-only -qq >/dev/null 2>&1 || true
 
 # the site is read from disk, without a network; the reference in it is read from the code
 docs:
