@@ -18,6 +18,7 @@ from sfumato.joint import (
     Number,
     Outcome,
     Projection,
+    encode,
     known_rows,
     leakage,
     make_share,
@@ -186,3 +187,25 @@ def test_one_row_that_stands_out_among_thousands_is_found() -> None:
                       "t": np.arange(rows), "e": np.ones(rows, int)})  # fmt: skip
     with pytest.raises(PromiseError, match="1 of 3001 attacked rows"):
         make_share(table, agreement, "A", rounding=0.05)
+
+
+@pytest.mark.parametrize("odd", [0, 5])
+def test_whole_numbers_are_guessed_whatever_step_was_agreed(odd: int) -> None:
+    """Ages in a column of floats, of which a few have a half, and an agreed step of 0.03."""
+    rng = np.random.default_rng(3)
+    rows = rng.integers(0, 31, (300, 3)) * 1.0
+    rows[:odd, 0] = np.minimum(rows[:odd, 0] + 0.5, 30)
+    columns = tuple(Number(name, 0, 30, 0.03) for name in "abc")
+    agreement = Agreement("s", columns, Outcome(time="t", event="e"), Projection("seed", 2))
+    table = pa.table({name: rows[:, at] for at, name in enumerate("abc")})
+    encoded = encode(table, agreement)
+    blind = Encoded(encoded.matrix, encoded.options)
+    assert leakage(blind, agreement, 0.002, interval_rows=0).recovered == 0.0
+    assert leakage(encoded, agreement, 0.002, interval_rows=0).recovered > 0.9
+    step, _ = safe_rounding(encoded, agreement)
+    published = round_to(project(encoded.matrix, agreement), step)
+    whole = np.rint(np.arange(31) / 0.03) * 0.03 / 30
+    grid = np.array(list(itertools.product(whole, repeat=3)))
+    could = round_to(project(grid, agreement), step)
+    for row in published[odd::10]:
+        assert (np.abs(could - row) < 1e-9).all(axis=1).sum() > 1

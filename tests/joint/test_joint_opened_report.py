@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from joint_studies import study
 from sfumato.errors import PromiseError
 from sfumato.joint import (
     Agreement,
+    Category,
     LocalArithmetic,
     Number,
     Outcome,
@@ -26,7 +28,7 @@ from sfumato.joint import (
 )
 from sfumato.joint.distributed_cox import exact_cox
 from sfumato.joint.exact import exact_classifier, rehearsed
-from sfumato.joint.leakage_report import step_effects
+from sfumato.joint.leakage_report import check_opened, exact_leakage, step_effects
 from sfumato.joint.linear_classifiers import loss_sums
 from sfumato.joint.local_data import LocalRows, rows_to_fit
 from sfumato.secure import make_keys
@@ -154,6 +156,90 @@ def test_real_studies_open_far_fewer_bits_than_tell_tables_apart(kind: Any) -> N
     assert leak.opened_bits < leak.table_bits / 4
     few = rows_to_fit(lung.part("D").slice(0, 3), lung.agreement, kind)
     assert not rehearsed(few, lung.agreement, kind, "efron", False, 1e-6).holds()
+
+
+def of_one_kind(people: int) -> tuple[Agreement, pa.Table]:
+    """300 people of 50 ages, two sexes and three stages; so many are of the last stage."""
+    rng = np.random.default_rng(5)
+    stage = np.where(rng.random(300) < 0.4, "b", "a")
+    stage[7 : 7 + people] = "c"
+    columns = (
+        Number("age", 20, 69, 1),
+        Category("sex", ("f", "m")),
+        Category("stage", ("a", "b", "c")),
+    )
+    table = pa.table({
+        "age": rng.integers(20, 70, 300) * 1.0,
+        "sex": rng.choice(["f", "m"], 300),
+        "stage": stage,
+        "dead": rng.random(300) < 0.4,
+    })  # fmt: skip
+    outcome = Outcome(label="dead", positive="true")
+    return Agreement("s", columns, outcome, Projection("seed", 2)), table
+
+
+def test_one_person_of_a_kind_is_read_from_the_model_and_the_rehearsal_refuses_it() -> None:
+    """At the maximum λ·w of an indicator is the sum of the residuals of those who have it."""
+    agreement, table = of_one_kind(1)
+    own = rows_to_fit(table, agreement, "logistic")
+    fit = exact_classifier(LocalArithmetic(), "logistic", own.x, own.event)
+    grid = np.array([
+        np.concatenate(parts)
+        for parts in itertools.product(*(column.options() for column in agreement.columns[:2]))
+    ])  # fmt: skip
+    candidates = np.tile(np.c_[grid, np.zeros(len(grid)), np.ones(len(grid))], (2, 1))
+    sign = np.repeat([1.0, -1.0], len(grid))
+    margin = candidates @ fit.coefficients - fit.threshold
+    residual = sign / (1.0 + np.exp(sign * margin))
+    fits = np.flatnonzero(np.abs(residual - fit.coefficients[3]) < 3e-6)
+    assert len(fits) == 1
+    assert (candidates[fits[0]] == own.x[7]).all()
+    leak = rehearsed(own, agreement, "logistic", "efron", False, 1e-6)
+    assert (leak.group, leak.group_column, leak.attacked) == (1, "stage", False)
+    assert not leak.holds()
+    with pytest.raises(PromiseError, match=r"1 row of this table differs .* column `stage`"):
+        check_opened(leak, None, "table")
+
+
+@pytest.mark.parametrize("kind", ["svm", "logistic"])
+def test_enough_people_of_a_kind_hide_each_other(kind: Any) -> None:
+    agreement, table = of_one_kind(20)
+    own = rows_to_fit(table, agreement, kind)
+    leak = rehearsed(own, agreement, kind, "efron", False, 1e-6)
+    assert (leak.group, leak.holds()) == (20, True)
+
+
+def test_who_alone_makes_two_columns_differ_is_found() -> None:
+    agreement, table = of_one_kind(20)
+    own = rows_to_fit(table, agreement, "logistic")
+    twice = np.c_[own.x, own.x[:, 0]]
+    twice[3, -1] += 0.5
+    columns = (*agreement.columns, Number("again", 0, 100, 1))
+    more = dataclasses.replace(agreement, columns=columns)
+    rows = LocalRows(twice, own.time, own.event, 1.0, None)
+    found = exact_leakage(rows, more, "svm", 1e-6, 60, None)
+    assert (found.group, found.group_column, found.holds()) == (1, None, False)
+
+
+def test_a_finer_step_in_the_agreement_hides_nobody() -> None:
+    """Stages 0 to 5 are few combinations, whatever step was agreed."""
+    rng = np.random.default_rng(1)
+    table = pa.table({
+        "a": rng.integers(0, 6, 127) * 1.0,
+        "sex": rng.choice(["f", "m"], 127),
+        "dead": rng.random(127) < 0.5,
+    })  # fmt: skip
+    for step in (1.0, 0.01):
+        agreed = Agreement(
+            "s",
+            (Number("a", 0, 5, step), Category("sex", ("f", "m"))),
+            Outcome(label="dead", positive="true"),
+            Projection("seed", 1),
+        )
+        leak = rehearsed(
+            rows_to_fit(table, agreed, "logistic"), agreed, "logistic", "efron", False, 1e-6
+        )
+        assert (leak.combinations, leak.attacked, leak.holds()) == (12, True, False)
 
 
 def test_reduced_lattices_have_the_shortest_vectors() -> None:

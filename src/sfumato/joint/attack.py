@@ -72,6 +72,7 @@ def grid_attack(
     nodes: int = 20_000,
     only_recovery: bool = False,
     every_cell: bool = False,
+    likely: tuple[tuple[Ints, ...], ...] = (),
 ) -> GridAttack:
     """Attack published rows, knowing everything but the rows.
 
@@ -90,8 +91,57 @@ def grid_attack(
         Stop at the second consistent row: tells recovered rows fast, and nothing about columns.
     every_cell
         Judge the cells of all rows, however many there are.
+    likely
+        For each column, the values that an attacker tries first, and next (`Encoded.likely`); a
+        row is attacked with the first of these that it keeps to, or else with the whole grid.
     """
-    contributions = _contributions(agreement)
+    every = _contributions(agreement)
+    left = np.ones(len(options), dtype=bool)
+    found = list[tuple[NDArray[np.bool_], GridAttack]]()
+    for values in (*likely, tuple(np.arange(len(part)) for part in every)):
+        rows = left.copy()
+        for at, tried in enumerate(values):
+            rows &= np.isin(options[:, at], tried)
+        if not rows.any() and (found or len(left)):
+            continue
+        left &= ~rows
+        near = [np.searchsorted(tried, options[rows, at]) for at, tried in enumerate(values)]
+        parts = [part[tried] for part, tried in zip(every, values, strict=True)]
+        attack = _attacked(
+            published[rows], np.column_stack(near), agreement, rounding, parts,
+            nodes=nodes, only_recovery=only_recovery, every_cell=every_cell,
+        )  # fmt: skip
+        found.append((rows, attack))
+    return found[0][1] if len(found) == 1 else _merged(found)
+
+
+def _merged(found: list[tuple[NDArray[np.bool_], GridAttack]]) -> GridAttack:
+    """All rows in their order; cells as far as all those before them were judged."""
+    size = len(found[0][0])
+    unjudged = np.zeros(size, dtype=bool)
+    for rows, attack in found:
+        unjudged |= rows & (np.cumsum(rows) > len(attack.pinned))
+    judged = int(np.argmax(unjudged)) if unjudged.any() else size
+    pinned = np.empty((judged, found[0][1].pinned.shape[1]), dtype=bool)
+    candidates, certain = np.empty(size, dtype=np.int64), np.empty(size, dtype=bool)
+    for rows, attack in found:
+        candidates[rows], certain[rows] = attack.candidates, attack.certain
+        pinned[rows[:judged]] = attack.pinned[: int(rows[:judged].sum())]
+    return GridAttack(candidates, certain, pinned)
+
+
+def _attacked(
+    published: Floats,
+    options: Ints,
+    agreement: Agreement,
+    rounding: float,
+    contributions: list[Floats],
+    *,
+    nodes: int,
+    only_recovery: bool,
+    every_cell: bool,
+) -> GridAttack:
+    """Attack rows by the values whose contributions are given."""
     centre, half = _cells(published, agreement, rounding, contributions)
     columns = len(contributions)
     few_first = sorted(range(columns), key=lambda g: (len(contributions[g]), g))

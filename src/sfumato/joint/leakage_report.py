@@ -8,8 +8,13 @@ opened. That is the worst case: whoever is in league with all others knows their
 number, and the more rows take part, the less each of them moves a rounded number. Two things are
 measured. Counting: how many tables of the agreed grid have these outcomes, and how many different
 answers the opened digits can spell; of all those tables no more can be told from every other than
-there are answers. The lattice attack, for classifiers of few combinations of values: whether tables
-with the same numbers exist in which other people have a combination.
+there are answers. The same for few people who alone differ in a column: at the maximum their
+residuals add up to a known number, so each coefficient is an equation about them and nobody else.
+The lattice attack, for classifiers of few combinations of values: whether tables with the same
+numbers exist in which other people have a combination.
+
+In both reports the attacker knows the data's own unit where the agreed step is finer: ages are
+whole numbers, whatever was agreed.
 """
 
 from __future__ import annotations
@@ -17,7 +22,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import product
-from math import lgamma, log, log2
+from math import inf, lgamma, log, log2
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
@@ -25,7 +30,7 @@ from numpy.typing import NDArray
 
 from sfumato.budget import Budget
 from sfumato.errors import BudgetError, ParameterError, PromiseError
-from sfumato.joint.agreement import Agreement
+from sfumato.joint.agreement import Agreement, Category
 from sfumato.joint.attack import equal_tables, grid_attack
 from sfumato.joint.linear_classifiers import Loss, row_losses
 from sfumato.joint.local_data import Encoded, LocalRows, project, random_matrix, round_to
@@ -195,12 +200,15 @@ def leakage(
     picked = _sample(total, sample, seed)
     published = round_to(project(encoded.matrix[picked], agreement), rounding)
     options = encoded.options[picked]
-    recovered, unresolved = recovered_rows(published, options, agreement, rounding, nodes)
+    recovered, unresolved = recovered_rows(
+        published, options, agreement, rounding, nodes, encoded.likely
+    )
     every = protect == "cells"
     near = np.arange(len(picked)) if every else _sample(len(picked), _LOOKED_AT, seed)
     found = grid_attack(
-        published[near], options[near], agreement, rounding, nodes=nodes, every_cell=every
-    )
+        published[near], options[near], agreement, rounding, nodes=nodes, every_cell=every,
+        likely=encoded.likely,
+    )  # fmt: skip
     share = recovered / len(picked) if len(picked) else 0.0
     width: dict[str, float] | None = None
     measured = 0
@@ -241,6 +249,7 @@ def recovered_rows(
     agreement: Agreement,
     rounding: float,
     nodes: int = 20_000,
+    likely: tuple[tuple[NDArray[np.int64], ...], ...] = (),
 ) -> tuple[int, int]:
     """How many rows are recovered, and of how many the search was cut short: counted among them.
 
@@ -248,14 +257,17 @@ def recovered_rows(
     some rows and none is recovered for certain, those are searched thoroughly: all hangs on them.
     30,000 rows of 12 columns take a second.
     """
-    quick = grid_attack(published, options, agreement, rounding, nodes=nodes, only_recovery=True)
+    quick = grid_attack(
+        published, options, agreement, rounding, nodes=nodes, only_recovery=True, likely=likely
+    )
     left = np.flatnonzero(quick.recovered & ~quick.certain)
     recovered = int(quick.recovered.sum())
     if len(left) < recovered or not recovered:
         return recovered, len(left)
     slow = grid_attack(
-        published[left], options[left], agreement, rounding, nodes=nodes, every_cell=True
-    )
+        published[left], options[left], agreement, rounding, nodes=nodes, every_cell=True,
+        likely=likely,
+    )  # fmt: skip
     escaped = int((~slow.recovered).sum())
     return recovered - escaped, int((slow.recovered & ~slow.certain).sum())
 
@@ -296,8 +308,9 @@ def safe_rounding(
         published = round_to(projected[picked], step)
         rows = protect == "rows"
         found = grid_attack(
-            published, options, agreement, step, nodes=nodes, only_recovery=rows, every_cell=True
-        )
+            published, options, agreement, step, nodes=nodes, only_recovery=rows, every_cell=True,
+            likely=encoded.likely,
+        )  # fmt: skip
         tried[step] = float(found.recovered.mean())
         if not found.recovered.any() and (rows or not found.pinned.any()):
             safe = step
@@ -397,6 +410,8 @@ def _alone(time: Floats | None, event: NDArray[np.bool_]) -> float:
 _FEW = 128
 """Combinations of values up to which the lattice attack is made."""
 SPARE_BITS = 32
+SPARE_GROUP_BITS = 10
+"""At least a thousand groups of people must fit what a coefficient tells about one."""
 
 
 @dataclass(frozen=True)
@@ -408,7 +423,7 @@ class ExactLeakage(Result):
     rows, precision
         This party's rows, and how far coefficients may be off.
     combinations
-        Different rows that the agreed grid allows.
+        Different rows that the agreed grid allows, of values that somebody would guess.
     table_bits
         Binary logarithm of the number of tables of that grid which have this party's outcomes.
     opened_bits
@@ -419,6 +434,10 @@ class ExactLeakage(Result):
         Tables it found that give the same numbers.
     certain
         People whose combination of values is as frequent in all of these as it is in truth.
+    group, group_column, group_bits
+        The fewest people for their column who alone differ in it from everybody else, that column,
+        and the binary logarithm of how many groups of so many people there could be; the lattice
+        attack covers them where it is made.
     """
 
     rows: int
@@ -429,10 +448,19 @@ class ExactLeakage(Result):
     attacked: bool
     other_tables: int
     certain: int
+    columns: int
+    group: int = 0
+    group_column: str | None = None
+    group_bits: float = inf
 
     def holds(self) -> bool:
         """Whether far fewer bits are opened than tell tables apart, and nobody is certain."""
-        return self.table_bits >= self.opened_bits + SPARE_BITS and not self.certain
+        enough = self.table_bits >= self.opened_bits + SPARE_BITS
+        return enough and not self.certain and not self.singles_out()
+
+    def singles_out(self) -> bool:
+        """Whether a coefficient has about as many digits as tell some few people apart."""
+        return self.group_bits < self.opened_bits / self.columns + SPARE_GROUP_BITS
 
 
 def exact_leakage(
@@ -453,13 +481,15 @@ def exact_leakage(
         What the rehearsal opened; without a climb (no model of these rows alone exists) there is
         nothing to attack.
     """
-    combinations = float(np.prod([float(len(column.options())) for column in agreement.columns]))
+    options = _guessable(own, agreement)
+    combinations = float(np.prod([float(len(values)) for values in options]))
     outcomes = np.column_stack((own.time, own.event)) if len(own.time) else own.event[:, None]
     _, alike = np.unique(outcomes, axis=0, return_counts=True)
     found, certain, attacked = 0, 0, False
     if kind != "cox" and combinations <= _FEW and climb is not None:
         attacked = True
-        found, certain = _attacked(own, agreement, kind, climb)
+        found, certain = _attacked(own, options, kind, climb)
+    few = (0, None, inf) if attacked else _fewest(own, agreement, options)
     return ExactLeakage(
         rows=len(own.x),
         precision=precision,
@@ -469,7 +499,46 @@ def exact_leakage(
         attacked=attacked,
         other_tables=found,
         certain=certain,
+        columns=own.x.shape[1] + (kind != "cox"),
+        group=few[0],
+        group_column=few[1],
+        group_bits=few[2],
     )
+
+
+def _guessable(own: LocalRows, agreement: Agreement) -> tuple[Floats, ...]:
+    """The encoded values of each column that an attacker would try."""
+    return own.likely or tuple(column.options() for column in agreement.columns)
+
+
+def _fewest(
+    own: LocalRows, agreement: Agreement, options: tuple[Floats, ...]
+) -> tuple[int, str | None, float]:
+    """The group of people, told apart by one column alone, of which there are fewest to choose.
+
+    A group has a value of a category, or another number than most; or it is one row that no other
+    rows add up to (its leverage is one), which some sum of columns tells from all others.
+    """
+    combinations = float(np.prod([float(len(values)) for values in options]))
+    found: list[tuple[float, int, str | None]] = []
+    first = 0
+    for column, values in zip(agreement.columns, options, strict=True):
+        part = own.x[:, first : first + column.width]
+        first += column.width
+        _, people = np.unique(part, axis=0, return_counts=True)
+        others = combinations / len(values)
+        if isinstance(column, Category) and not column.ordered:
+            groups = [(int(each), others) for each in people]
+        else:
+            groups = [(len(part) - int(people.max(initial=0)), others * (len(values) - 1))]
+        found += [(_choices(g, ways), g, column.name) for g, ways in groups if 0 < g < len(part)]
+    wide = np.c_[own.x, np.ones(len(own.x))]
+    base = np.linalg.svd(wide, full_matrices=False)
+    spanned = base[0][:, base[1] > 1e-9 * base[1].max(initial=0.0)]
+    if ((spanned**2).sum(axis=1) > 1 - 1e-9).any():
+        found.append((_choices(1, combinations), 1, None))
+    bits, group, name = min(found, key=lambda each: each[0], default=(inf, 0, None))
+    return group, name, bits
 
 
 def _choices(people: int, combinations: float) -> float:
@@ -478,9 +547,10 @@ def _choices(people: int, combinations: float) -> float:
     return ways / log(2)
 
 
-def _attacked(own: LocalRows, agreement: Agreement, kind: Loss, climb: Climb) -> tuple[int, int]:
+def _attacked(
+    own: LocalRows, options: tuple[Floats, ...], kind: Loss, climb: Climb
+) -> tuple[int, int]:
     """Other tables with the same steps, and people whose combination none of them changes."""
-    options = [column.options() for column in agreement.columns]
     grid = np.array([np.concatenate(parts) for parts in product(*options)])
     place = {row.tobytes(): at for at, row in enumerate(np.round(grid, 9) + 0.0)}
     at = np.array([place[row.tobytes()] for row in np.round(own.x, 9) + 0.0])
@@ -560,13 +630,26 @@ def check_opened(found: ExactLeakage, coarser: float | None, where: str) -> None
             "from the numbers that the fit would open a lattice attack finds out how many people "
             f"have a combination of values, for {found.certain} of {found.rows} people"
         )
+    elif found.singles_out():
+        what = (
+            f"{_alone_in(found)}, so the coefficients are an equation about nobody else: each has "
+            f"about {found.opened_bits / found.columns:.0f} bits, and what can be said about them "
+            f"has {found.group_bits:.0f}"
+        )
     raise PromiseError(
         what,
         where=where,
-        remedy="Leave columns out, or open it anyway (--open-anyway)."
+        remedy="Leave columns out, join rare categories, or open it anyway (--open-anyway)."
         if coarser is None
         else f"Agree on --precision {coarser:g}, or open it anyway (--open-anyway).",
     )
+
+
+def _alone_in(found: ExactLeakage) -> str:
+    if found.group_column is None:
+        return "1 row of this table can be told from all others by a sum of columns"
+    people = "1 row of this table differs" if found.group == 1 else f"{found.group} rows differ"
+    return f"{people} from all others in column `{found.group_column}`"
 
 
 def opened_guess(columns: int, precision: float, *, covariance: bool = False) -> float:

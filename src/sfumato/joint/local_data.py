@@ -8,6 +8,7 @@ of the libraries below us; K(A, B') is what may be published, rounded.
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
@@ -39,6 +40,8 @@ __all__ = [
 
 Floats = NDArray[np.float64]
 
+_NEARLY_ALL = (0.9, 1.0)
+
 
 @dataclass(frozen=True)
 class Encoded:
@@ -50,10 +53,19 @@ class Encoded:
         A: one row a person, entries in [0, 1].
     options
         For each agreed column, which of its possible values each row holds.
+    likely
+        For each agreed column, the possible values that nearly all rows keep to, such as whole
+        numbers where the agreed step is finer, since others would guess so; and those that all
+        rows keep to. Empty where everything that was agreed is likely.
     """
 
     matrix: Floats
     options: NDArray[np.int64]
+    likely: tuple[tuple[NDArray[np.int64], ...], ...] = ()
+
+    def part(self, rows: NDArray[Any]) -> Encoded:
+        """Some of the rows."""
+        return Encoded(self.matrix[rows], self.options[rows], self.likely)
 
 
 def encode(table: pa.Table, agreement: Agreement, *, where: str = "table") -> Encoded:
@@ -74,16 +86,20 @@ def encode(table: pa.Table, agreement: Agreement, *, where: str = "table") -> En
     """
     codes = np.empty((table.num_rows, len(agreement.columns)), dtype=np.int64)
     blocks: list[Floats] = []
+    likely = list[list[NDArray[np.int64]]]()
     for index, column in enumerate(agreement.columns):
         cells = _cells(table, column.name, where)
-        code = (
-            _number(cells, column, where)
-            if isinstance(column, Number)
-            else _category(cells, column, where)
-        )
+        if isinstance(column, Number):
+            values = _numbers(cells, column, where)
+            code = _nearest(values, column)
+            likely.append([_likely(values, column, most) for most in _NEARLY_ALL])
+        else:
+            code = _category(cells, column, where)
+            likely.append([np.arange(len(column.categories))] * len(_NEARLY_ALL))
         codes[:, index] = code
         blocks.append(column.options()[code])
-    return Encoded(np.ascontiguousarray(np.concatenate(blocks, axis=1)), codes)
+    matrix = np.ascontiguousarray(np.concatenate(blocks, axis=1))
+    return Encoded(matrix, codes, tuple(zip(*likely, strict=True)))
 
 
 def encode_outcome(
@@ -221,7 +237,8 @@ def _as_text(cells: Any, name: str, where: str) -> NDArray[Any]:
     return np.asarray(pc.fill_null(text, None).to_numpy(zero_copy_only=False), dtype=object)
 
 
-def _number(cells: Any, column: Number, where: str) -> NDArray[np.int64]:
+def _numbers(cells: Any, column: Number, where: str) -> Floats:
+    """Numbers within the agreed bounds, what was agreed for missing ones among them."""
     values = _as_numbers(cells, column.name, where)
     place = f"{where}, column `{column.name}`"
     absent = np.isnan(values)
@@ -235,10 +252,45 @@ def _number(cells: Any, column: Number, where: str) -> NDArray[np.int64]:
             where=place,
             remedy="Correct them, or agree on wider bounds.",
         )
+    return values
+
+
+def _nearest(values: Floats, column: Number) -> NDArray[np.int64]:
+    """Which of the agreed values is nearest to each number."""
     # A top value between the last step and the bound belongs to the last step.
     return np.minimum(np.rint((values - column.low) / column.step), column.values - 1).astype(
         np.int64
     )
+
+
+def _likely(values: Floats, column: Number, most: float) -> NDArray[np.int64]:
+    """The agreed values that multiples of the unit of so many rows become."""
+    unit = unit_of(values, column.step, column.high - column.low, most)
+    if unit <= column.step:
+        return np.arange(column.values)
+    first, last = np.ceil(column.low / unit - 1e-9), np.floor(column.high / unit + 1e-9)
+    return np.unique(_nearest(np.clip(np.arange(first, last + 1) * unit, column.low, column.high),
+                              column))  # fmt: skip
+
+
+def unit_of(values: ArrayLike, finest: float, coarsest: float, share: float = 1.0) -> float:
+    """The largest of 1, 2, 5 · 10^n of which that share of the numbers are multiples.
+
+    Examples
+    --------
+    >>> unit_of([26.0, 31.0, 40.5], 0.03, 100), unit_of([26.0, 31.0, 40.5], 0.03, 100, share=0.6)
+    (0.5, 1.0)
+    >>> unit_of([0.127, 0.331], 0.03, 100)
+    0.03
+    """
+    numbers = np.asarray(values, dtype=np.float64)
+    powers = range(math.floor(math.log10(finest)), math.ceil(math.log10(coarsest)) + 1)
+    units = [float(f"{lead}e{power}") for power in powers for lead in (1, 2, 5)]
+    for unit in sorted((u for u in units if finest < u <= coarsest), reverse=True):
+        times = numbers / unit
+        if (np.abs(times - np.rint(times)) < 1e-6).sum() >= share * len(numbers):
+            return unit
+    return finest
 
 
 def _category(cells: Any, column: Category, where: str) -> NDArray[np.int64]:
@@ -326,6 +378,8 @@ class LocalRows:
     """Whether the event happened; for classifiers whether the row is of the positive class."""
     penalty: float
     horizon: float | None
+    likely: tuple[Floats, ...] = ()
+    """Each agreed column's encoded values that somebody would guess; empty for all of them."""
 
 
 def rows_to_fit(
@@ -360,7 +414,8 @@ def rows_to_fit(
     require_rows(table.num_rows, where)
     if not (weight > 0 and np.isfinite(weight)):
         raise ParameterError("the weight must be a positive number")
-    x = encode(table, agreement, where=where).matrix
+    encoded = encode(table, agreement, where=where)
+    x, likely = encoded.matrix, _guessed(encoded, agreement)
     time, event = encode_outcome(table, agreement, where=where)
     horizon = agreement.outcome.horizon if horizon is None else horizon
     if kind == "cox":
@@ -375,7 +430,7 @@ def rows_to_fit(
         ridge = 0.0 if penalty is None else penalty
         if not (ridge >= 0 and np.isfinite(ridge)):
             raise ParameterError("the penalty must not be negative")
-        return LocalRows(x, time, event, ridge, horizon)
+        return LocalRows(x, time, event, ridge, horizon, likely)
     positive = event
     if time is not None:
         if horizon is None:
@@ -385,7 +440,13 @@ def rows_to_fit(
     ridge = 1.0 if penalty is None else penalty
     if not (ridge > 0 and np.isfinite(ridge)):
         raise ParameterError("a classifier needs a positive penalty")
-    return LocalRows(x, np.empty(0), positive, ridge, horizon)
+    return LocalRows(x, np.empty(0), positive, ridge, horizon, likely)
+
+
+def _guessed(encoded: Encoded, agreement: Agreement) -> tuple[Floats, ...]:
+    """The encoded values of each column that are likely, or that a row holds."""
+    held = zip(agreement.columns, encoded.likely[0], encoded.options.T, strict=True)
+    return tuple(column.options()[np.union1d(likely, codes)] for column, likely, codes in held)
 
 
 def random_matrix(seed: str, rows: int, columns: int, kind: str = "gaussian") -> Floats:

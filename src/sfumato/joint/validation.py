@@ -414,7 +414,7 @@ def evaluate(
                 sized = sized.with_projection(seed=best)
             shares, owners = [np.empty((0, size))], [np.empty(0, dtype=np.int64)]
             for own in chosen.values():
-                part = Encoded(encoded.matrix[own], encoded.options[own])
+                part = encoded.part(own)
                 try:
                     shares.append(_published(part, sized, rounding, protect))
                     owners.append(own)
@@ -487,6 +487,10 @@ def evaluate_tables(
         Encoded(
             np.concatenate([part.matrix for part in encoded]),
             np.concatenate([part.options for part in encoded]),
+            tuple(
+                tuple(np.unique(np.concatenate(values)) for values in zip(*levels, strict=True))
+                for levels in zip(*(part.likely for part in encoded), strict=True)
+            ),
         ),
         np.concatenate(times),
         np.concatenate([event for _, event in outcomes]),
