@@ -68,17 +68,48 @@ def test_an_address_is_shown_without_its_password(password: str) -> None:
             assert MARK not in told
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"  postgresql://ada:{MARK}@127.0.0.1:1/clinic#people",
+        f"'postgresql://ada:{MARK}@127.0.0.1:1/clinic#people'",
+        f"postgresql:/ada:{MARK}@127.0.0.1:1/clinic#people",
+        f"postgresql//ada:{MARK}@127.0.0.1:1/clinic",
+        f"postgresql:ada:{MARK}@127.0.0.1",
+        f"host=127.0.0.1 port=1 password={MARK} dbname=clinic",
+        f"people.sav?postgresql://ada:{MARK}@127.0.0.1/clinic",
+        f"ada:{MARK}@127.0.0.1/clinic",
+    ],
+)
+def test_what_was_to_be_an_address_is_not_shown(
+    text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "people.csv").write_text("a,b\n1,2\n")
+    for words in (
+        ["measure", text, "-c", "a"],
+        ["verify", text],
+        ["scan", text],
+        ["mask", "people.csv", "--alpha", "0.5", "-o", text],
+        ["anonymize", "people.csv", "-k", "1", "--qi", "a", "-o", text, "--population", text],
+    ):
+        done = sfumato(*words)
+        assert done.code != 0, words
+        assert MARK not in done.out + done.err, words
+
+
 def test_an_address_stays_recognisable() -> None:
     assert shown("postgresql://ada:x@db:5432/clinic?sslmode=require#a.b") == (
         "postgresql://ada@db:5432/clinic?sslmode=require#a.b"
     )
     assert shown("postgresql://db:5432/clinic#people") == "postgresql://db:5432/clinic#people"
-    assert shown("people@home.csv") == "people@home.csv"
+    for path in ("people@home.csv", "C:/Users/ada@home/a.csv", r"C:\ada@home\a.csv", "a:b.csv"):
+        assert shown(path) == path
 
 
 @given(PASSWORDS)
 @settings(max_examples=8)
-@example(ODD[0]).via("the issue")
+@example(ODD[0]).via("a slash ends the name of a server")
 def test_no_verb_says_a_password(closed_port: int, password: str) -> None:
     check_verbs(password, closed_port)
 

@@ -15,6 +15,10 @@ __all__ = ["Address", "shown"]
 
 _HARMLESS = frozenset({"host", "hostaddr", "port", "sslmode", "connect_timeout"})
 _SCHEME = re.compile(r"\s*([A-Za-z][A-Za-z0-9+.-]*)://")
+_MISTYPED = re.compile(
+    r"(?i)://|\w:[^/\\\s]*@|\bpass(word|wd)?\s*=|^\W*(postgres|mysql|mariadb)\w*:?/"
+)
+_UNSHOWN = "(an address that cannot be read; it is not shown, since it may hold a password)"
 
 
 @dataclass(frozen=True, repr=False)
@@ -29,6 +33,11 @@ class Address:
     postgresql://ada@db.example/census?sslmode=require#people
     >>> Address("mysql://db.example/census?PASSWORD=secret").shown
     'mysql://db.example/census'
+
+    What was to be an address, and is not written as one, is not shown at all:
+
+    >>> print(Address("'postgresql:/ada:secret@db.example/census'"))
+    (an address that cannot be read; it is not shown, since it may hold a password)
     """
 
     text: str
@@ -38,7 +47,7 @@ class Address:
         """The address without anything that could be part of a secret."""
         found = _SCHEME.match(self.text)
         if found is None:
-            return self.text
+            return _UNSHOWN if _MISTYPED.search(self.text) else self.text
         rest = self.text[found.end() :]
         before, at, place = rest.rpartition("@")
         name = re.split(r"[:/?#@]", rest, maxsplit=1)[0]

@@ -16,6 +16,7 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from sfumato.addresses import shown
 from sfumato.errors import EngineError, InputError, SfumatoError, SourceError, did_you_mean
 
 __all__ = [
@@ -136,6 +137,8 @@ def _refusal(
 
 def similar_names(place: Path, fits: Callable[[Path], bool]) -> str:
     """Names beside a missing one that may have been meant, else where it was looked for."""
+    if shown(place) != str(place):
+        return "Write addresses as postgresql://user@server/database#table, without quotes."
     folder = place.parent
     if not folder.is_dir():
         return f"There is no folder {folder} either: check the path."
@@ -148,8 +151,8 @@ def similar_names(place: Path, fits: Callable[[Path], bool]) -> str:
         return did_you_mean(place.name, names)
     alike = [name for name in names if place.suffix and name.endswith(place.suffix)]
     if alike:
-        shown = ", ".join(f"`{name}`" for name in alike[:_FEW])
-        return f"That folder holds {shown}{', …' if len(alike) > _FEW else ''}."
+        some = ", ".join(f"`{name}`" for name in alike[:_FEW])
+        return f"That folder holds {some}{', …' if len(alike) > _FEW else ''}."
     return f"Check its name; it was looked for in {folder.absolute()}."
 
 
