@@ -13,7 +13,7 @@ BUDGET ?= 1h
 # Tests start hundreds of programs: what was compiled once is kept.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test check style types examples collected docs packages slow fuzz bench papers dist clean
+.PHONY: help demo test check style types examples collected docs packages slow fuzz mutants bench papers dist clean
 
 help:
 	@echo "make demo    first result on a synthetic hospital"
@@ -22,6 +22,7 @@ help:
 	@echo "make docs    the documentation as a site, in build/site"
 	@echo "make slow    long statistical tests"
 	@echo "make fuzz    new random examples for MINUTES=10, in all rooms or ROOM=tables"
+	@echo "make mutants guarantees broken on purpose, one by one: tests must notice; ROOM=cells for a part"
 	@echo "make bench   speed against other tools, as ratios; BUDGET=30m limits its time"
 	@echo "make papers  tables and figures of the papers again, on their pages; QUICK=--quick for a part"
 	@echo "make dist    wheel and source archive, tried in an environment of their own"
@@ -72,6 +73,9 @@ slow: $(READY)
 MINUTES ?= 10
 fuzz: $(READY)
 	$(BIN)/python scripts/fuzz.py --minutes $(MINUTES) $(ROOM)
+
+mutants: $(READY)
+	$(BIN)/python scripts/mutants.py $(ROOM)
 
 bench: $(READY)
 	$(BIN)/python -m benchmarks --budget $(BUDGET) $(BENCH)

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck, Phase, settings
 from hypothesis.database import DirectoryBasedExampleDatabase
 
 pytest_plugins = ["servers"]
@@ -33,6 +33,10 @@ settings.register_profile(
     settings.get_profile("sfumato"),
     derandomize=False,
     database=DirectoryBasedExampleDatabase(Path(__file__).parents[1] / ".hypothesis" / "examples"),
+)
+# `make mutants` wants to know that a test fails, and not what the smallest example is.
+settings.register_profile(
+    "mutants", settings.get_profile("sfumato"), phases=[Phase.explicit, Phase.generate]
 )
 settings.load_profile("sfumato")
 

@@ -98,6 +98,20 @@ def test_what_was_to_be_an_address_is_not_shown(
         assert MARK not in done.out + done.err, words
 
 
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ("postgresql://ada:secret", "postgresql://ada"),  # the host was forgotten
+        ("postgresql://ada:5432secret/clinic", "postgresql://ada"),
+        ("postgresql://db/clinic?password=se@cret", "postgresql://db"),
+        ("postgresql://ada:se?c@ret@db/clinic#people", "postgresql://ada#people"),
+        ("postgresql://db/clinic?sslmode=require&password=x", "postgresql://db/clinic"),
+    ],
+)
+def test_what_may_be_half_a_password_is_not_shown(given: str, told: str) -> None:
+    assert shown(given) == told
+
+
 def test_an_address_stays_recognisable() -> None:
     assert shown("postgresql://ada:x@db:5432/clinic?sslmode=require#a.b") == (
         "postgresql://ada@db:5432/clinic?sslmode=require#a.b"

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from sfumato import keyfiles
 from sfumato.errors import InputError, ParameterError, SourceError
 from sfumato.keyfiles import (
     INPUT_KEY,
@@ -129,6 +130,23 @@ def test_pipes_and_folders_are_no_keys(tmp_path: Path) -> None:
     write_secret(tmp_path / "huge", bytes(1 << 17))
     with pytest.raises(InputError, match="too large"):
         read_secret(tmp_path / "huge", "the key")
+
+
+def test_a_digest_of_the_input_depends_on_the_key(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever has another key, or none, can try no guess on it."""
+    digests = []
+    for name in ("one", "two"):
+        monkeypatch.setenv(keyfiles.INPUT_KEY, str(tmp_path / name))
+        digests.append(keyfiles.keyed_digest("the rows"))
+        assert keyfiles.names_same(digests[-1], "the rows") is True
+        assert keyfiles.names_same(digests[-1], "other rows") is False
+    first, second = (digest.split(":") for digest in digests)
+    assert first[0] == second[0]
+    assert first[1] != second[1]
+    assert first[2] != second[2]
+    assert keyfiles.names_same(digests[0], "the rows") is None
 
 
 def test_many_at_once_make_one_input_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

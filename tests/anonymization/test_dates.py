@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import hmac
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,9 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
+from sfumato.anonymization.dates import days_of
 from sfumato.errors import SfumatoError
+from sfumato.privacy.pseudonyms import pseudonyms
 
 
 def visits() -> pa.Table:
@@ -69,6 +72,18 @@ def test_all_dates_of_a_person_move_alike(key: Path) -> None:
     assert len(set(shifts)) > 3
     assert any("no promise" in warning for warning in release.warnings)
     assert release.column_actions["came"].startswith("moved by up to 40 days")
+
+
+def test_days_are_uniform_over_both_sides_and_tell_nothing_of_a_pseudonym() -> None:
+    persons, key = pa.array([f"p{at}" for at in range(3000)]), b"a key of 16 bytes or more"
+    days = days_of(persons, key, 5)
+    assert np.bincount(days + 5, minlength=11).min() > 200
+    assert days.min() == -5
+    assert days.max() == 5
+    names = [int(name, 16) for name in pseudonyms(persons, key).to_pylist()]
+    digests = [int.from_bytes(hmac.digest(key, p.encode(), "sha256")) for p in persons.to_pylist()]
+    assert all(digest >> 128 == name for digest, name in zip(digests, names, strict=True))
+    assert (days != np.array([digest % 11 - 5 for digest in digests])).any()
 
 
 def test_dates_that_are_blurred_are_moved_first(key: Path) -> None:

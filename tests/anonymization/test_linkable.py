@@ -132,6 +132,26 @@ def test_a_linkable_release_is_verified_from_itself(key: Path, tmp_path: Path) -
     assert not next(f for f in broken.findings if f.check == "linked-histories").holds
 
 
+def test_the_check_sees_what_fewer_than_k_persons_have() -> None:
+    """One person too few for a pair of events, for one event, and for an own column alone."""
+
+    def checked(people: list[tuple[str, str]], m: int | None, k: int = 3) -> tuple[bool, Any]:
+        rows = [(f"p{at}", sex, code) for at, (sex, codes) in enumerate(people) for code in codes]
+        who, sex, code = zip(*rows, strict=True)
+        table = sf.table(pa.table({"who": who, "sex": sex, "code": code}))
+        found = LinkedHistories(k, m, ("sex",), ("code",), "who").check(table)
+        return found.holds, found.measured["k"]
+
+    pairs = [("F", "ab"), ("F", "ab"), ("F", "ac"), ("F", "bc"), ("F", "cb")]
+    assert checked(pairs, 1) == (True, 3)
+    assert checked(pairs, 2) == (False, 1)
+    assert checked([("F", "ab")] * 2 + [("F", "abb")] * 3, 2) == (True, 3)
+    assert checked([("F", "ab")] * 3 + [("M", "ab")] * 2, 1) == (False, 2)
+    assert checked([("F", "ab")] * 3 + [("M", "ab")] * 2, 0) == (False, 2)
+    assert checked([("F", "ab")] * 3, None) == (True, 3)
+    assert checked([("F", "ab")] * 2 + [("F", "a")], None) == (False, 1)
+
+
 def test_trees_are_climbed(key: Path) -> None:
     from sfumato.hierarchy import Hierarchy
 

@@ -67,6 +67,13 @@ def test_a_hierarchy_is_climbed_until_every_node_has_k_rows() -> None:
     assert shown(release) == ["ab"] * 3 + ["c+"] * 3
 
 
+def test_a_node_of_one_row_too_few_is_climbed_on_from() -> None:
+    tree = Hierarchy.from_levels([["a", "b", "c"], ["ab", "ab", "c+"], ["*"] * 3])
+    table = pa.table({"x": ["a", "b", "b", "c", "c"]})
+    release = anonymize(table, qi=["x"], k=3, method="quantiles", hierarchies={"x": tree})
+    assert shown(release) == ["*"] * 5
+
+
 def test_many_values_on_both_sides_of_the_line() -> None:
     random = np.random.default_rng(1)
     table = pa.table({"x": random.normal(size=2_000).round(2), "y": random.integers(0, 9, 2_000)})

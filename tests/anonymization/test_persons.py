@@ -59,6 +59,17 @@ def test_every_class_holds_k_persons(method: str, seed: int) -> None:
     assert release.rows == sum(len(rows) for rows in classes.values())
 
 
+def test_rows_left_out_take_their_persons_with_them() -> None:
+    """Where rows are missing from a release, row i of it is not row i of the table."""
+    table = pa.table({"who": list("aabbccdd"), "age": [1, 2, 1, 2, 1, 2, 7, 7]})
+    trees = {"age": sf.Hierarchy.from_levels([["1", "2", "7"], ["low", "low", "high"], ["*"] * 3])}
+    release = sf.anonymize(
+        table, qi=["age"], k=3, person="who", method="full-domain", hierarchies=trees,
+        suppression_limit=0.3,
+    )  # fmt: skip
+    assert (release.rows, release.suppressed_rows, release.k) == (6, 2, 3)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["mondrian", "lattice", "kmember", "cells"])
 def test_every_class_of_many_small_tables_holds_k_persons(method: str) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import sfumato as sf
 from samples import ADULT_QI, FOLDER, sample_path
 from sfumato.errors import ParameterError
-from sfumato.hierarchy import Hierarchy
+from sfumato.hierarchy import Boundaries, Hierarchy
 
 LOCAL = ["kmember", "lattice", "best"]
 JOBS = Hierarchy.from_levels(
@@ -226,6 +226,41 @@ def test_a_suppression_limit_counts_whole_rows():
         table, qi=["job"], k=2, method="full-domain", suppression_limit=0.29, hierarchies={}
     )
     assert (release.rows, release.suppressed_rows) == (71, 29)
+
+
+@pytest.mark.parametrize(
+    ("ages", "illnesses"),
+    [([15, 15, 25, 20, 15], "caaba"), ([20, 10, 5, 0, 0, 5, 15], "bbbbaaa")],
+)
+def test_rows_that_no_group_can_take_are_piled_up_until_they_hold(ages, illnesses):
+    """With one more of the commonest illness every group would pass α: groups are joined."""
+    release = sf.anonymize(
+        pa.table({"age": ages, "ill": list(illnesses)}),
+        qi=["age"],
+        sensitive=["ill"],
+        k=2,
+        alpha=0.6,
+        method="kmember",
+        rows_are_people=True,
+    )
+    assert release.verified
+    assert release.rows == len(ages)
+
+
+def test_full_domain_stops_at_boundaries_where_others_climb_on():
+    """C and D must climb to the root; A and B may not, and need not."""
+    values = ["a1", "a2", "b1", "b2", "c1", "d1"]
+    tree = Hierarchy.from_levels([values, ["A", "A", "B", "B", "C", "D"], ["*"] * 6])
+    release = sf.anonymize(
+        pa.table({"x": values}),
+        qi=["x"],
+        k=2,
+        method="full-domain",
+        hierarchies={"x": tree},
+        boundaries=Boundaries({"x": {"marks": ["A", "B"]}}),
+        rows_are_people=True,
+    )
+    assert release.to_arrow().column("x").to_pylist() == ["A", "A", "B", "B", "*", "*"]
 
 
 def test_full_domain_shows_one_level_a_column():

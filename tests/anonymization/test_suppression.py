@@ -13,7 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sfumato as sf
+from sfumato.anonymization.suppression import _strips
 from sfumato.errors import ParameterError
+from sfumato.hierarchy import Ranges
 from sfumato.privacy import (
     AlphaK,
     ClassHistogram,
@@ -166,3 +168,9 @@ def test_the_best_that_is_named_can_be_had_and_no_more(
     if isinstance(model, RecursiveDiversity) and "c" not in changed:
         milder = RecursiveDiversity(1e9, changed["l"], "s")
     assert milder.reach(Counted(sizes, inside, column), sizes).blocked_blocks < len(blocks)
+
+
+def test_strips_are_as_wide_as_allowed_and_no_wider() -> None:
+    ages = Ranges(pa.array([0, 10, 14, 20, 24, 25]), "age")
+    assert _strips(ages, 10.0).tolist() == [0, 0, 1, 1, 1, 2]
+    assert _strips(ages, 0.0).tolist() == list(range(6))

@@ -20,6 +20,8 @@ from sfumato.anonymization.registry import METHODS
 from sfumato.anonymization.request import Request
 from sfumato.errors import ColumnError, HierarchyError, ParameterError, PromiseError
 from sfumato.hierarchy import Hierarchy
+from sfumato.privacy import DistinctDiversity, KAnonymity
+from sfumato.release.anonymity import Anonymity, combined
 from sfumato.release.beside import NOT_PROMISED
 from sfumato.utility import summarize
 
@@ -292,10 +294,16 @@ def _rows(path):
             yield row["id"], (row["age"], row["zip"])
 
 
-def test_a_row_that_one_release_lacks_gives_itself_away():
-    from sfumato.privacy import DistinctDiversity, KAnonymity
-    from sfumato.release.anonymity import Anonymity
+def test_a_row_that_is_missing_is_told_from_one_whose_cells_are():
+    first = pa.table({"id": [1, 2, 3, 4], "age": ["*"] * 4})
+    promise = Anonymity((KAnonymity(2),), (("age", "zip"),))
+    for rows, holds in (([1, 2, 3, 4], True), ([1, 2], True), ([1, 2, 3], False)):
+        second = pa.table({"id": rows, "zip": pa.array([None] * len(rows), pa.string())})
+        both, stated = combined([sf.table(first), sf.table(second)], "id", promise)
+        assert stated.check(both).holds is holds
 
+
+def test_a_row_that_one_release_lacks_gives_itself_away():
     first = pa.table({"id": [1, 2, 3], "age": ["2*"] * 3, "ill": ["flu", "cold", "flu"]})
     second = pa.table({"id": [1, 2], "age": ["*", "*"]})
     models = (KAnonymity(2), DistinctDiversity(2, "ill"))

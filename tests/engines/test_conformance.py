@@ -70,6 +70,11 @@ def test_class_sizes_and_classes_of_column_sets(opened: Opener) -> None:
         ]
 
 
+def test_null_cells_are_counted(opened: Opener) -> None:
+    engine = opened(pa.table({"age": [1, None, 2, None], "sex": ["F", None, "", "M"]}))
+    assert engine.null_counts(["age", "sex"]) == {"age": 2, "sex": 1}
+
+
 def test_a_limit_on_classes(opened: Opener) -> None:
     engine = opened(pa.table({"age": [1, 2, 2, None], "sex": ["F", "M", "M", "M"]}))
     assert engine.classes(["age", "sex"], limit=3).entries == 3

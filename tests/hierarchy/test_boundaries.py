@@ -85,6 +85,21 @@ def test_maximum_width() -> None:
     assert limit.violations(np.array([0, 1, 2, 0, 2]), shown) == 2
 
 
+@pytest.mark.parametrize(("width", "broken"), [(5, 0), (4.9, 2), (2.5, 2)])
+def test_a_width_is_reached_and_not_passed(width: float, broken: int) -> None:
+    ages = Ranges(pa.array([20, 25, None]), "age")
+    limit = Boundaries({"age": {"max_width": width}}).limits({"age": ages})["age"]
+    shown = ages.published([0, 0], [1, 1])
+    assert limit.violations(np.array([0, 1]), shown) == broken
+
+
+def test_a_number_shown_together_with_missing_ones_is_beyond_any_width() -> None:
+    ages = Ranges(pa.array([20, 22, None]), "age")
+    limit = Boundaries({"age": {"max_width": 100}}).limits({"age": ages})["age"]
+    shown = ages.published([0, 0, 0], [1, 2, 2])
+    assert limit.violations(np.array([0, 1, 2]), shown) == 1
+
+
 def test_files(tmp_path: Path) -> None:
     path = tmp_path / "b.toml"
     path.write_text('[location]\nmarks = ["Midwest"]\n[age]\nmax_width = 10\n')

@@ -77,6 +77,13 @@ def test_values_of_few_rows_are_no_ends() -> None:
     assert shown.leaf_count[shown.codes].tolist() == [4, 3, 3]
 
 
+def test_a_value_of_one_row_too_few_is_no_end() -> None:
+    held = np.array([9, 9, 4, 5, 9, 9])
+    grid = round_ends(pa.array(range(20, 26)), held, k=5)
+    assert grid is not None
+    assert grid.texts.to_pylist() == ["19", "20", "21", "23", "24", "25", "26"]
+
+
 def test_where_nearly_every_value_is_rare_ends_lie_between_values() -> None:
     ages = Ranges(pa.array(range(20, 80)), "age", held=[3] * 60, k=5)
     assert ages.published([3], [9]).array().to_pylist() == ["[21.5, 29.5)"]

@@ -417,6 +417,15 @@ def listed() -> dict[str, str]:
     return dict(rows)
 
 
+def test_the_rank_is_opened_once() -> None:
+    """Of one matrix it is a small number; of every iteration it would be a function of the rows."""
+    x, _, event, _ = made_up()
+    alone = LocalArithmetic()
+    fit = exact_classifier(alone, "logistic", x, event)
+    assert fit.iterations > 1
+    assert alone.opened.numbers["rank"] == 1
+
+
 def test_the_documented_list_is_what_is_opened() -> None:
     """Whatever a party is shown comes through `open`; nothing else is broadcast in clear."""
     assert set(listed()) == set(OPENED)

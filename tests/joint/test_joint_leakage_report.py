@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +22,7 @@ from sfumato.joint import (
     encode,
     known_rows,
     leakage,
+    leakage_report,
     make_share,
     narrowing,
     project,
@@ -28,6 +30,8 @@ from sfumato.joint import (
     round_to,
     safe_rounding,
 )
+from sfumato.joint.attack import GridAttack
+from sfumato.joint.leakage_report import Leakage
 
 
 def small(dimensions: int = 2) -> tuple[Encoded, Agreement]:
@@ -209,3 +213,32 @@ def test_whole_numbers_are_guessed_whatever_step_was_agreed(odd: int) -> None:
     could = round_to(project(grid, agreement), step)
     for row in published[odd::10]:
         assert (np.abs(could - row) < 1e-9).all(axis=1).sum() > 1
+
+
+def leak(recovered: int, pinned: float = 0.0) -> Leakage:
+    """One of a hundred rows, and nothing else, may be known."""
+    share = recovered / 100
+    return Leakage(
+        100, 100, 1, 0.1, recovered, share, share, 0, 0.1, 9.0, {"a": pinned}, 100, 0, 100
+    )
+
+
+def test_one_row_or_one_cell_that_is_certain_is_too_many() -> None:
+    assert leak(0).holds()
+    assert not leak(1).holds()
+    assert leak(0, pinned=0.01).holds()
+    assert leak(0).holds("cells")
+    assert not leak(1).holds("cells")
+    assert not leak(0, pinned=0.01).holds("cells")
+
+
+def test_rows_whose_search_was_cut_short_are_counted_among_the_recovered(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = GridAttack(
+        np.array([1, 1, 1, 5]), np.array([True, False, False, True]), np.zeros((4, 1), bool)
+    )
+    assert found.recovered.tolist() == [True, True, True, False]
+    monkeypatch.setattr(leakage_report, "grid_attack", lambda *_, **__: found)
+    nothing: Any = None
+    assert leakage_report.recovered_rows(nothing, nothing, nothing, 0.1) == (3, 2)

@@ -28,7 +28,12 @@ from sfumato.joint import (
 )
 from sfumato.joint.distributed_cox import exact_cox
 from sfumato.joint.exact import exact_classifier, rehearsed
-from sfumato.joint.leakage_report import check_opened, exact_leakage, step_effects
+from sfumato.joint.leakage_report import (
+    ExactLeakage,
+    check_opened,
+    exact_leakage,
+    step_effects,
+)
 from sfumato.joint.linear_classifiers import loss_sums
 from sfumato.joint.local_data import LocalRows, rows_to_fit
 from sfumato.secure import make_keys
@@ -127,6 +132,18 @@ def test_few_combinations_need_coarser_numbers_and_the_rehearsal_says_so() -> No
     coarse = rehearsed(own, people.agreement(), "logistic", "efron", False, 1e-1)
     assert (coarse.certain, coarse.other_tables > 10) == (0, True)
     assert coarse.opened_bits < fine.opened_bits
+
+
+def test_a_fit_is_safe_only_by_a_margin_of_bits() -> None:
+    def found(table_bits: float, certain: int = 0) -> ExactLeakage:
+        return ExactLeakage(100, 1e-6, 50.0, table_bits, 200.0, True, 9, certain, 3)
+
+    assert found(232).holds()
+    assert not found(231.9).holds()
+    assert not found(1000, certain=1).holds()
+    check_opened(found(232), None, "table")
+    with pytest.raises(PromiseError):
+        check_opened(found(1000, certain=1), None, "table")
 
 
 def test_a_fit_that_tells_too_much_is_refused_before_anybody_is_met(tmp_path: Path) -> None:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import itertools
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,9 +15,9 @@ import pytest
 from numpy.typing import NDArray
 
 from sfumato.errors import ParameterError, PeerError, UnfinishedError
-from sfumato.joint import Exchange, Shamir
-from sfumato.joint.parties import PairKeys, key_stream
-from sfumato.joint.secret_sharing import FRACTION, MODULUS, Pair, random_numbers, to_fixed
+from sfumato.joint import Exchange, Shamir, exact
+from sfumato.joint.parties import PairKeys, checked_keys, key_stream, make_card
+from sfumato.joint.secret_sharing import FRACTION, MODULUS, Opened, Pair, random_numbers, to_fixed
 from sfumato.secure import Session
 from sfumato.secure import together as both
 from sfumato.secure.channel import Channel
@@ -100,6 +102,34 @@ def test_what_is_opened_has_no_digit_beyond_the_grid() -> None:
     assert noted == {"x": 200}
 
 
+@pytest.mark.parametrize(("names", "degree"), [("abc", 1), ("abcd", 1), ("abcde", 2)])
+def test_fewer_than_half_of_the_parties_know_nothing(names: str, degree: int) -> None:
+    """So many shares lie on a polynomial through any secret at all."""
+    shares: dict[str, int] = {}
+
+    def work(name: str, shared: Shamir) -> Any:
+        shares[name] = int(shared.total("x", np.array([5.0 if name == "a" else 0.0]))[0])
+        return shared.open("x", np.array([shares[name]], dtype=object), 10)
+
+    together(names, work)
+    points = {1 + names.index(name): share for name, share in shares.items()}
+
+    def at_zero(some: dict[int, int]) -> int:
+        total = 0
+        for x, y in some.items():
+            for other in some:
+                if other != x:
+                    y = y * other * pow(other - x, -1, MODULUS) % MODULUS
+            total += y
+        return total % MODULUS
+
+    secret = 5 << FRACTION
+    for some in itertools.combinations(points.items(), degree + 1):
+        assert at_zero(dict(some)) == secret
+    for some in itertools.combinations(points.items(), degree):
+        assert at_zero(dict(some)) != secret
+
+
 def test_any_shares_but_all_that_are_needed_are_uniform() -> None:
     """One party of three sees the same whether the secret is 0 or a million."""
     seen: list[NDArray[Any]] = []
@@ -135,6 +165,85 @@ def test_products_are_opened_under_masks_that_hide_them() -> None:
     together("abc", work)
     tops = {int(number) >> (2 * FRACTION + 110) for number in opened[0]}
     assert len(tops) == 500  # equal products, and no two masked ones near each other
+
+
+def test_products_are_opened_on_fresh_polynomials() -> None:
+    """Of the shares of a product nothing but the masked product is seen: not its top term either.
+
+    The top term of a product of two lines is the product of their slopes.
+    """
+    sent: dict[str, int] = {}
+    lines: dict[str, int] = {}
+
+    class Watching(Shamir):
+        def _recombined(self, step: str, share: Any, degree: int) -> Any:
+            if step == "product":
+                sent[self._exchange.name] = int(share[0] % MODULUS)
+            return super()._recombined(step, share, degree)
+
+    def work(name: str, shared: Shamir) -> Any:
+        shared.__class__ = Watching
+        one = shared.total("x", np.array([0.5]))
+        lines[name] = int(one[0])
+        return shared.multiply(one, one)
+
+    together("abc", work)
+    a, b, c = (sent[name] for name in "abc")
+    top = (a - 2 * b + c) * pow(2, -1, MODULUS) % MODULUS
+    slope = lines["b"] - lines["a"]
+    assert (lines["c"] - lines["b"] - slope) % MODULUS == 0
+    assert top != slope**2 % MODULUS
+
+
+def test_numbers_that_no_party_can_have_are_refused() -> None:
+    def no_share(name: str, shared: Shamir) -> Any:
+        return shared._unpacked("x", b"\xff" * 66)
+
+    def too_large(name: str, shared: Shamir) -> Any:
+        return shared.open("x", shared.total("x", np.array([0.9 * 2.0**99])), 4)
+
+    for work, words in ((no_share, "a share that is none"), (too_large, "no rows give")):
+        done = together("abc", work)
+        assert all(isinstance(done[name], PeerError) for name in "abc")
+        assert any(words in str(done[name]) for name in "abc")
+
+
+def test_a_roster_without_my_own_card_is_refused() -> None:
+    mine, other = (make_card(name, bytes(32), {}, None) for name in "ab")
+    assert set(checked_keys([mine, other], mine, None)) == {"a", "b"}
+    for cards in ([other], [{**mine, "signature": "ff"}, other]):
+        with pytest.raises(PeerError, match="does not pass on this party's own key"):
+            checked_keys(cards, mine, None)
+
+
+def test_two_parties_that_were_shown_different_numbers_end_without_a_model(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Stub:
+        name = coordinator = "a"
+        parties = ("a", "b")
+        theirs: bytes | None = None
+
+        @contextlib.contextmanager
+        def lent(self) -> Iterator[None]:
+            yield None
+
+        def broadcast(self, step: str, message: bytes) -> dict[str, bytes]:
+            return {"a": message, "b": self.theirs or message}
+
+        def fail(self, step: str, what: str) -> None:
+            raise PeerError(what)
+
+    class Calculated:
+        shown, opened = hashlib.sha256(b"numbers"), Opened()
+
+    monkeypatch.setattr(exact, "Session", lambda *_, **__: None)
+    monkeypatch.setattr(exact, "Pair", lambda *_: Calculated())
+    stub: Any = Stub()
+    assert exact._fitted_by_two(stub, {}, lambda _: "model")[0] == "model"
+    stub.theirs = hashlib.sha256(b"others").digest()
+    with pytest.raises(PeerError, match="were shown different numbers"):
+        exact._fitted_by_two(stub, {}, lambda _: "model")
 
 
 def test_a_lying_coordinator_is_caught_whatever_it_changes() -> None:
@@ -179,6 +288,27 @@ def test_two_parties_that_were_told_different_things_part_at_once() -> None:
 
     done = together("abcd", work)
     assert all(isinstance(done[name], PeerError) for name in "abcd")
+
+
+def test_a_party_that_tells_two_stories_is_found_by_the_next_message() -> None:
+    """It keeps in step with everybody, and tells b another number than a and c."""
+
+    class TwoFaced(Exchange):
+        def scatter(self, step: str, messages: Mapping[str, bytes]) -> dict[str, bytes]:
+            told = {**messages, "b": b"two"} if step == "number" else messages
+            return super().scatter(step, told)
+
+    def work(name: str, shared: Shamir) -> Any:
+        exchange = shared._exchange
+        if name == "d":
+            exchange.__class__ = TwoFaced
+        exchange.broadcast("number", b"one")
+        return exchange.scatter("next", {o: b"" for o in exchange.parties if o != name})
+
+    assert not isinstance(together("abc", work)["a"], PeerError)
+    done = together("abcd", work)
+    assert all(isinstance(done[name], PeerError) for name in "abcd")
+    assert any("it was told other numbers" in str(done[name]) for name in "abc")
 
 
 def test_shares_that_do_not_fit_together_are_refused() -> None:

@@ -16,7 +16,9 @@ from sfumato.engines.results import Codes, smallest_dtype
 from sfumato.errors import ColumnError, ParameterError
 from sfumato.hierarchy import Hierarchy
 from sfumato.populations.attack import join_attack
+from sfumato.populations.k_map import MatchesPopulation
 from sfumato.release.label_matching import read_cells
+from sfumato.tables import table
 
 
 def codes(**columns: Sequence[Any]) -> Codes:
@@ -228,3 +230,34 @@ def test_labels_are_not_counted_as_persons(cells):
         sf.attack(release, people, on=["age"], person="id")
     named = release.set_column(1, "id", pa.array(["p1", "p2"]))
     assert sf.attack(named, people, on=["age"], person="id").released == 2
+
+
+def test_k_map_of_rows_that_match_nobody_is_none() -> None:
+    people = table(pa.table({"age": [20, 20, 30]}))
+    promise = MatchesPopulation(2, (("age",),), "people", people=people)
+    for shown, holds, fewest in (
+        (["20", "[20, 40)"], True, 2),
+        (["20", "30"], False, 1),
+        (["20", "50"], False, 0),
+    ):
+        found = promise.check(table(pa.table({"age": shown})))
+        assert (found.holds, found.measured["checks"][0].measured["k"]) == (holds, fewest)
+
+
+def test_k_map_needs_the_trees_that_a_certificate_names() -> None:
+    people, shown = table(pa.table({"age": [20, 20]})), table(pa.table({"age": ["20"]}))
+    promise = MatchesPopulation(2, (("age",),), "people", people=people)
+    assert promise.check(shown).holds
+    for unknown in (
+        MatchesPopulation(2, (("age",),), "people", people=people, trees=("age",)),
+        MatchesPopulation(2, (("age",),), "people"),
+    ):
+        found = unknown.check(shown)
+        assert not found.holds
+        assert "was not checked" in found.say
+
+
+def test_a_class_that_matches_one_too_few_is_exposed() -> None:
+    release, people = codes(age=["20", "30"]), codes(age=[20, 20, 30])
+    for k, exposed in ((1, 0), (2, 1), (3, 2)):
+        assert join_attack(release, people, ["age"], k=k).exposed_classes == exposed

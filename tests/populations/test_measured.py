@@ -56,6 +56,8 @@ def test_the_table_as_universe_is_counted() -> None:
     share = people_share(ClassSizes.of({1: 10, 5: 4, 20: 1}), 50, 5)
     assert share.exact
     assert share.estimate == share.at_least == 40 / 50
+    share = people_share(ClassSizes.of({1: 10, 4: 5, 20: 1}), 50, 5)  # four are one too few
+    assert share.estimate == share.at_least == 20 / 50
 
 
 def test_k_rows_of_the_sample_are_k_people() -> None:

@@ -117,6 +117,13 @@ def test_a_sampled_release_is_never_below_k() -> None:
         assert len(sizes) >= 20
 
 
+def test_groups_aim_beyond_k_by_twice_the_error() -> None:
+    """A group of k + 2εn rows keeps k where both of its ends are read εn rows off."""
+    sample = np.arange(1000.0)
+    assert len(sampled_cuts(sample, 100_000, 1000, 0.01)) + 1 == 100_000 // 3000
+    assert len(sampled_cuts(sample, 100_000, 1000, 0.0)) + 1 == 100
+
+
 @given(st.lists(st.integers(0, 30), min_size=1, max_size=30), st.integers(1, 30))
 def test_merge_small_keeps_k(counts: list[int], k: int) -> None:
     if sum(counts) < k:

@@ -14,6 +14,7 @@ import sfumato as sf
 from samples import sample_path
 from sfumato.demo import people
 from sfumato.errors import ColumnError, ParameterError, SfumatoError, SourceError
+from sfumato.populations.estimate import FewValues, MatchesPeople
 from sfumato.populations.survey import Judge
 from sfumato.release.certificate import Certificate, certificate_path
 from sfumato.release.promise import promise_from_dict
@@ -306,3 +307,16 @@ def test_a_table_without_rows_says_nothing_about_a_population():
     empty = pa.table({"age": pa.array([], pa.int64())})
     with pytest.raises(SourceError, match="no rows"):
         sf.population(empty, universe=1e6, qi=["age"], k=5)
+
+
+def test_promises_about_a_population_at_their_edges() -> None:
+    """Nine rows alike and one alone, in a universe of ten; two by three values."""
+    table = sf.table(pa.table({"a": [0] * 9 + [1], "b": [0] * 9 + [0]}))
+    for beta, holds in ((0.1, True), (0.0999, False)):
+        found = MatchesPeople(10, 5, beta, ("a", "b")).check(table)
+        assert (found.holds, found.measured["at_least"]) == (holds, 0.9)
+    assert MatchesPeople(10, 9, 0.1, ("a", "b")).check(table).holds
+    assert not MatchesPeople(10, 10, 0.1, ("a", "b")).check(table).holds
+    values = sf.table(pa.table({"a": [0, 1, 0], "b": [0, 1, 2]}))
+    assert FewValues(6, ("a", "b")).check(values).holds
+    assert not FewValues(5, ("a", "b")).check(values).holds

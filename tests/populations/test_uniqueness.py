@@ -10,7 +10,9 @@ from scipy.special import gammaln
 from samples import sample_path
 from sfumato.engines.results import ClassSizes
 from sfumato.errors import ParameterError
+from sfumato.populations import estimators
 from sfumato.populations.estimators import pitman, population_uniqueness, snb, zayatz
+from sfumato.populations.plan import check_universe
 
 USA = 317_238_626
 """The population that ARX takes for the USA."""
@@ -181,3 +183,12 @@ def test_uniqueness_by_sampling_fraction_ends_where_it_must() -> None:
         again = population_uniqueness(sizes, sizes.rows / fraction)
         assert share == pytest.approx(again.estimate)
     assert population_uniqueness(sizes, sizes.rows).by_fraction == ()
+
+
+def test_the_edges_of_dankars_rule_and_of_a_universe() -> None:
+    estimates = {"pitman": 0.1, "zayatz": 0.2, "snb": 0.3}
+    assert estimators._dankar(estimates, 0.1) == "pitman"
+    assert estimators._dankar(estimates, 0.101) == "zayatz"
+    check_universe(10, rows=10)
+    with pytest.raises(ParameterError, match="already has 10 rows"):
+        check_universe(9, rows=10)

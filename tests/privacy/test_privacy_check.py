@@ -32,6 +32,7 @@ from sfumato.privacy import (
     compile_rules,
 )
 from sfumato.privacy._kernels import holds
+from sfumato.privacy.check import merged_checks
 from sfumato.privacy.histogram import ClassHistogram
 
 VALUES = pa.array(["angina", "asthma", "flu", "gastritis", "ulcer"])
@@ -225,6 +226,40 @@ def test_several_sets_of_quasi_identifiers() -> None:
     assert check([KAnonymity(4)], codes, [[]]).holds  # the best that any blurring can reach
 
 
+def test_a_person_with_several_rows_counts_once() -> None:
+    codes = {"a": np.array([0, 0, 0, 1, 1, 1]), "s": np.array([0, 1, 1, 0, 0, 1])}
+    person = np.array([7, 7, 7, 7, 8, 9])
+    models = [KAnonymity(2), AlphaK(0.7, 1, "s")]
+    by_rows = check(models, codes, ["a"])
+    assert [one.measured for one in by_rows.findings] == [
+        {"k": 3},
+        {"alpha": pytest.approx(2 / 3), "k": 3},
+    ]
+    by_persons = check(models, codes, ["a"], person=person)
+    assert not by_persons.holds
+    assert by_persons.k == 1
+    assert by_persons.findings[0].failing_rows == 3
+    assert by_persons.findings[1].measured["alpha"] == 1
+
+
+def test_parts_of_a_table_are_judged_together() -> None:
+    codes = {"a": np.array([0, 0, 0, 1, 1, 2]), "s": np.array([0, 1, 2, 0, 1, 0])}
+    models = [KAnonymity(2), DistinctDiversity(2, "s"), Closeness(0.2, "s")]
+    whole = check(models, codes, ["a"])
+    totals = {"s": np.bincount(codes["s"])}
+    parts = [
+        check(models, {n: c[codes["a"] == a] for n, c in codes.items()}, ["a"], totals=totals)
+        for a in range(3)
+    ]
+    for order in (parts, parts[::-1]):
+        found = merged_checks(order)
+        assert (found.holds, found.k, found.classes, found.rows) == (False, 1, 3, 6)
+        for mine, theirs in zip(found.findings, whole.findings, strict=True):
+            assert mine.measured == pytest.approx(theirs.measured)
+            assert (mine.holds, mine.failing_rows) == (theirs.holds, theirs.failing_rows)
+    assert merged_checks(parts[:2]).findings[0].holds
+
+
 def test_the_empty_table() -> None:
     found = check([KAnonymity(5), DistinctDiversity(2, "s")], {"a": [], "s": []}, ["a"])
     assert found.holds
@@ -271,6 +306,8 @@ def test_k_map_looks_into_the_population() -> None:
     found = check([KMap(3)], table, ["age"], population=population)
     assert found.findings[0].measured == {"k": 1}
     assert found.findings[0].failing_rows == 1
+    assert check([KMap(2)], table, ["age"], population=population).findings[0].failing_rows == 1
+    assert check([KMap(1)], table, ["age"], population=population).holds
     starred = check([KMap(3)], table, ["age"], population=population, wildcards={"age": [1]})
     assert starred.findings[0].measured == {"k": 4}
     with pytest.raises(ParameterError, match="population"):

@@ -7,6 +7,7 @@ import pyarrow as pa
 import pytest
 
 from sfumato.errors import ColumnError, InputError, ParameterError
+from sfumato.hierarchy import taxonomy
 from sfumato.privacy import (
     AlphaK,
     Closeness,
@@ -14,18 +15,22 @@ from sfumato.privacy import (
     EntropyDiversity,
     KAnonymity,
     KMap,
+    Likeness,
+    Model,
     RecursiveDiversity,
     SensitiveColumn,
     Sensitivity,
+    check,
     compile_rules,
     minimum_rows,
     pseudonyms,
     require_reachable,
     with_crowd,
 )
-from sfumato.privacy._kernels import holds
+from sfumato.privacy._kernels import by_entries, holds, sides_hold
 
 KEY = b"0123456789abcdef"
+LETTERS = taxonomy([("a", "early"), ("b", "early"), ("early", "any"), ("c", "any")])
 
 
 @pytest.mark.parametrize(
@@ -165,15 +170,63 @@ def test_demands_at_the_very_limit_can_be_reached() -> None:
 @pytest.mark.parametrize(
     ("counts", "just_held", "just_missed"),
     [
-        ([3, 1], EntropyDiversity(1.7547, "s"), EntropyDiversity(1.7549, "s")),
-        ([3, 1], RecursiveDiversity(3.01, 2, "s"), RecursiveDiversity(3, 2, "s")),
-        ([3, 1], AlphaK(0.75, 1, "s"), AlphaK(0.7499, 1, "s")),
-        ([3, 1], Closeness(0.25, "s"), Closeness(0.2499, "s")),
-        ([3, 1], Closeness(0.25, "s", "ordered"), Closeness(0.2499, "s", "ordered")),
+        ([3, 1, 0], KAnonymity(4), KAnonymity(5)),
+        ([3, 1, 0], DistinctDiversity(2, "s"), DistinctDiversity(3, "s")),
+        ([3, 1, 0], EntropyDiversity(1.7547, "s"), EntropyDiversity(1.7549, "s")),
+        ([3, 1, 0], RecursiveDiversity(3.01, 2, "s"), RecursiveDiversity(3, 2, "s")),
+        ([3, 1, 1], RecursiveDiversity(1.51, 2, "s"), RecursiveDiversity(1.5, 2, "s")),
+        ([3, 1, 1], RecursiveDiversity(3.01, 3, "s"), RecursiveDiversity(3, 3, "s")),
+        ([3, 1, 0], Sensitivity(2, 4, "s"), Sensitivity(3, 4, "s")),
+        ([3, 1, 0], Sensitivity(2, 4, "s"), Sensitivity(2, 5, "s")),
+        ([3, 1, 0], AlphaK(0.75, 1, "s"), AlphaK(0.7499, 1, "s")),
+        ([3, 1, 0], AlphaK(0.75, 4, "s"), AlphaK(0.75, 5, "s")),
+        ([3, 1, 0], AlphaK(0.75, 4, "s", value="a"), AlphaK(0.7499, 4, "s", value="a")),
+        ([3, 1, 0], Closeness(0.35, "s"), Closeness(0.3499, "s")),
+        ([3, 1, 0], Closeness(0.275, "s", "ordered"), Closeness(0.2749, "s", "ordered")),
+        (
+            [3, 1, 0],
+            Closeness(0.275, "s", "hierarchical", LETTERS),
+            Closeness(0.2749, "s", "hierarchical", LETTERS),
+        ),
+        ([3, 1, 0], Likeness(0.875, "s"), Likeness(0.8749, "s")),
+        ([4, 0, 0], Likeness(5, "s"), Likeness(5, "s", "enhanced")),
     ],
 )
-def test_both_sides_of_a_limit(counts: list[int], just_held: object, just_missed: object) -> None:
-    whole = {"s": SensitiveColumn(np.array([10, 10]))}
+def test_both_sides_of_a_limit(counts: list[int], just_held: Model, just_missed: Model) -> None:
+    """One class of a table with 10, 10 and 5 rows; the others are a class that always holds."""
+    values = pa.array(["a", "b", "c"])
+    whole = {"s": SensitiveColumn(np.array([10, 10, 5]), values)}
     held = np.array(counts)
-    assert holds(4, held, compile_rules([just_held], whole))  # type: ignore[list-item]
-    assert not holds(4, held, compile_rules([just_missed], whole))  # type: ignore[list-item]
+    codes = {"q": np.repeat([0, 1], 3), "s": np.tile(np.arange(3), 2)}
+    rows = np.r_[held, [10, 10, 5] - held]
+    for model, fine in ((just_held, True), (just_missed, False)):
+        assert holds(int(held.sum()), held, compile_rules([model], whole)) is fine
+        found = check([model], codes, ["q"], counts=rows, values={"s": values})
+        assert found.holds is fine
+        assert found.findings[0].failing_rows == (0 if fine else held.sum())
+
+
+@pytest.mark.parametrize(
+    ("counts", "just_held", "just_missed"),
+    [
+        ([3, 1, 0], DistinctDiversity(2, "s"), DistinctDiversity(3, "s")),
+        ([3, 1, 0], EntropyDiversity(1.7547, "s"), EntropyDiversity(1.7549, "s")),
+        ([3, 1, 0], RecursiveDiversity(3.01, 2, "s"), RecursiveDiversity(3, 2, "s")),
+        ([3, 1, 1], RecursiveDiversity(3.01, 3, "s"), RecursiveDiversity(3, 3, "s")),
+        ([3, 1, 0], AlphaK(0.75, 1, "s"), AlphaK(0.7499, 1, "s")),
+    ],
+)
+@pytest.mark.parametrize("side", [0, 1])
+def test_both_sides_of_a_limit_of_either_part_of_a_cut(
+    counts: list[int], just_held: Model, just_missed: Model, side: int
+) -> None:
+    held = np.array(counts)
+    rows = np.r_[held, [10, 10, 5] - held]
+    there = rows > 0
+    sides = (np.repeat([side, 1 - side], 3) == 1)[there].astype(np.int64)
+    codes = np.tile(np.arange(3), 2)[None, there]
+    for model, fine in ((just_held, True), (just_missed, False)):
+        rules = compile_rules([model], {"s": SensitiveColumn(np.array([10, 10, 5]))})
+        assert by_entries(rules)
+        none = np.zeros((2, int(rules.offsets[-1])), np.int64)
+        assert sides_hold(sides, rows[there], codes, rules, none) is fine

@@ -16,6 +16,7 @@ from brute import as_table, classes, column_sets, small_tables, together
 from samples import sample_path
 from sfumato.errors import ParameterError
 from sfumato.quasi.mask import Demand, plan_mask
+from sfumato.quasi.sampling import prune_below
 
 PEOPLE = pa.table(
     {
@@ -78,6 +79,8 @@ def test_pins_are_kept():
         published(PEOPLE, "distinct", 0.8, must_publish=["age"], must_drop=["age"])
     with pytest.raises(ParameterError, match="already exceed β together: `age`, `sex`"):
         published(PEOPLE, "distinct", 0.7, must_publish=["age", "sex"])
+    with pytest.raises(ParameterError, match="already exceed β together"):
+        published(PEOPLE, "distinct", 0.7, must_publish=["sex", "state"])  # by one class
 
 
 def test_columns_left_out_come_with_a_reason():
@@ -133,6 +136,32 @@ def test_covtype_keeps_as_many_columns_as_in_the_paper():
     sampled = published(table, "separation", 0.8, sample=100_000)
     assert len(sampled["published"]) >= 37
     assert sampled["measures"].separation <= 0.8
+
+
+def just_beyond(measure: str, rows: int = 4000) -> tuple[pa.Table, float]:
+    """A column that may be published, one that may not, and a β just below the ratio of that one.
+
+    Half of the rows are alike and all others alone: there a sample has the ratio of the table, and
+    a sampled ratio falls below β every second time.
+    """
+    values = np.concatenate([np.zeros(rows // 2, int), np.arange(1, rows // 2 + 1)])
+    table = pa.table({"same": np.zeros(rows, int), "telling": values})
+    return table, getattr(sf.measure(table, ["telling"]), measure) - 1e-4
+
+
+@pytest.mark.parametrize("measure", ["distinct", "separation"])
+def test_a_ratio_just_beyond_beta_is_not_published_by_any_sample(measure):
+    table, beta = just_beyond(measure)
+    opened = sf.table(table)
+    for seed in range(20):
+        found = published(opened, measure, beta, sample=1500, seed=seed)
+        assert found["published"] == ("same",)
+
+
+def test_the_limit_of_a_sample_is_that_of_the_theorem():
+    # (1 - sqrt(2 ln(2^14 / 0.01) / (0.8 · 30,000))) · 0.8, section 4 of Motwani & Xu
+    assert prune_below(0.8, 30_000, 14, 0.01) == pytest.approx(0.772_375, abs=1e-6)
+    assert prune_below(0.8, 30, 14, 0.01) < 0
 
 
 @pytest.mark.slow

@@ -13,8 +13,10 @@ import sfumato as sf
 from brute import as_table, classes, column_sets, small_tables, together
 from samples import sample_path
 from sfumato.errors import ParameterError
+from sfumato.quasi import minimal_keys as searching
 from sfumato.quasi.lattice import all_subsets
 from sfumato.quasi.minimal_keys import minimal_hitting_sets
+from sfumato.quasi.sampling import prune_below
 
 EXACT = ("depth-first", "levelwise", "pruned", "iterative", "hitting-set", "agree-sets", "auto")
 
@@ -195,6 +197,39 @@ def test_sampled_pruning_agrees_on_adult():
     for method in ("pruned", "iterative"):
         found = sf.minimal_keys(table, measure="separation", beta=0.999, method=method)
         assert found.keys == exact.keys
+
+
+@pytest.mark.parametrize("measure", ["distinct", "separation"])
+@pytest.mark.parametrize("method", ["pruned", "iterative"])
+def test_a_set_whose_ratio_is_just_beta_is_not_pruned_by_any_sample(method, measure):
+    """Half of the rows alike, all others alone: every second sample has a ratio below β."""
+    telling = np.concatenate([np.zeros(1500, int), np.arange(1, 1501)])
+    table = pa.table({"wide": np.arange(3000) % 2, "telling": telling, "one": [0] * 3000})
+    beta = getattr(sf.measure(table, ["telling"]), measure) - 1e-4
+    opened = sf.table(table)
+    asked = {"measure": measure, "beta": beta, "method": method}
+    if method == "iterative":
+        asked["samples"] = [600, 1200]
+    for seed in range(20):
+        found = sf.minimal_keys(opened, **asked, seed=seed)
+        assert ("telling",) in found.keys
+        assert found.delta is not None
+
+
+def test_samples_of_the_iterative_search_share_delta_and_half_their_rows_are_pairs(monkeypatch):
+    asked = []
+
+    def watched(beta, size, columns, delta, max_size=None):
+        asked.append((size, delta))
+        return prune_below(beta, size, columns, delta, max_size)
+
+    monkeypatch.setattr(searching, "prune_below", watched)
+    table = pa.table({"a": np.arange(2000) % 40, "b": np.arange(2000) // 50})
+    for measure, sizes in (("separation", (200, 500)), ("distinct", (400, 1000))):
+        asked.clear()
+        ask = {"measure": measure, "beta": 0.5, "method": "iterative", "samples": [400, 1000]}
+        sf.minimal_keys(table, **ask, delta=0.02)
+        assert asked == [(size, 0.01) for size in sizes]
 
 
 def test_the_border_of_one_sample_is_where_the_next_begins():

@@ -17,6 +17,8 @@ from brute import as_table, classes, column_sets, small_tables, together
 from samples import sample_path
 from sfumato.errors import ParameterError
 from sfumato.quasi import sampling
+from sfumato.quasi.greedy import Goal
+from sfumato.quasi.proof import Proof, proven_minimum
 
 PEOPLE = pa.table(
     {
@@ -92,6 +94,55 @@ def test_greedy_reaches_the_goal_within_its_bound_and_without_redundancy(drawn):
         assert classes(rows, [c for c in chosen if c != column]) < everything
     least = cheapest(width, [1] * width, lambda s: classes(rows, s) == everything)
     assert found.size <= (1 + 2 * math.log(max(2, len(rows)))) * max(1, least)
+
+
+GREEDY_LOSES = pa.table(
+    {
+        "a": [1, 1, 1, 0, 0, 1],
+        "b": [1, 1, 2, 0, 0, 0],
+        "c": [0, 1, 3, 0, 3, 3],
+        "d": [1, 1, 0, 0, 2, 1],
+    }
+)
+
+
+def test_a_proof_goes_on_where_greedy_takes_one_column_too_many():
+    assert sf.minimum_key(GREEDY_LOSES).size == 3
+    found = sf.minimum_key(GREEDY_LOSES, proven=True)
+    assert (found.columns, found.proven_minimum, found.lower_bound) == (("c", "d"), True, 2)
+
+
+def test_bounds_of_fractional_weights_are_not_rounded_up():
+    table = pa.table(
+        {
+            "a": [1, 0, 0, 0, 1, 0, 0, 0, 1],
+            "b": [2, 1, 1, 0, 2, 2, 2, 2, 0],
+            "c": [0, 0, 1, 2, 2, 1, 2, 2, 2],
+            "d": [0, 1, 1, 0, 0, 1, 0, 1, 1],
+            "e": [1, 0, 2, 2, 1, 1, 0, 0, 1],
+        }
+    )
+    weights = {"a": 0.3, "b": 0.5, "c": 0.4, "d": 0.6, "e": 0.6}
+    assert sf.minimum_key(table, weights=weights).weight == pytest.approx(1.8)
+    found = sf.minimum_key(table, weights=weights, proven=True)
+    assert found.weight == pytest.approx(1.6)
+    assert found.proven_minimum
+
+
+def test_a_proof_without_time_proves_nothing():
+    codes = sf.table(PEOPLE).codes()
+    asked = {"all_separable": True, "budget": sf.Budget(seconds=0)}
+    found = proven_minimum(codes, [1.0] * 3, Goal(pairs=0), (0, 1), **asked)
+    assert (found.columns, found.lower_bound, found.proven) == ((0, 1), 0, False)
+
+
+def test_what_a_proof_did_not_reach_is_not_proven(monkeypatch):
+    def stopped(codes, costs, goal, first, **_):
+        return Proof(tuple(first), 2.0, 1.0, 1, 1, "time")
+
+    monkeypatch.setattr("sfumato.quasi.key.proven_minimum", stopped)
+    found = sf.minimum_key(PEOPLE, proven=True)
+    assert (found.weight, found.lower_bound, found.proven_minimum) == (2, 1, False)
 
 
 def test_steps_tell_how_many_pairs_are_left():
@@ -190,6 +241,15 @@ def test_sample_sizes_printed_in_the_literature():
     assert [sampling.rows_for_separation(m, 0.001, 0.01) for m in (14, 41, 54)] == [537, 1142, 1429]
 
 
+def test_sample_sizes_are_those_of_the_theorems():
+    # the smallest r with r(r - 1) >= 2 · 40,000 · (1 - ε)/ε · ln(2^14 / 0.01), Theorem 7
+    assert [sampling.rows_for_distinct(40_000, 14, eps, 0.01) for eps in (0.5, 0.1)] == [1071, 3211]
+    # 8/(0.9 · ε²) · ln(2^14 / 0.01)
+    assert [sampling.pairs_for_beta(14, 0.9, eps, 0.01) for eps in (0.5, 0.1)] == [509, 12_720]
+    # all sets of at most two columns of 14: 1 + 14 + 91
+    assert sampling.log_sets(14, 2) == pytest.approx(math.log(106))
+
+
 @given(st.integers(1, 30), st.integers(1, 30))
 def test_a_size_cap_never_needs_a_larger_sample(width, cap):
     assert sampling.rows_for_separation(width, 0.01, 0.01, cap) <= sampling.rows_for_separation(
@@ -228,6 +288,34 @@ def one_big_class(rows: int, share: float, random: np.random.Generator) -> pa.Ta
 
 def equal_classes(rows: int, size: int, random: np.random.Generator) -> pa.Table:
     return pa.table({"x": np.arange(rows) // size, "id": random.permutation(rows)})
+
+
+def test_a_distinct_sample_finds_pairs_of_equal_rows():
+    """Two rows of every class: the worst case, a ratio of 0.5 where 0.6 is asked for."""
+    random = np.random.default_rng(0)
+    opened = sf.table(equal_classes(20_000, 2, random))
+    asked = {"eps": 0.4, "delta": 0.1, "measure": "distinct", "weights": {"x": 1e-3}}
+    found = [sf.minimum_key(opened, seed=seed, **asked) for seed in range(20)]
+    assert all(key.columns == ("id",) for key in found)
+    assert all(key.sample.promised == pytest.approx(0.6) for key in found)
+
+
+@pytest.mark.parametrize("big", [0.745, 0.755])
+def test_a_sampled_beta_set_is_not_one_whose_ratio_is_just_below(big):
+    """One class of most rows: a ratio just below (1 - ε)·β = 0.45, for next to nothing."""
+    opened = sf.table(one_big_class(400, big, np.random.default_rng(0)))
+    assert 0.43 < sf.measure(opened, ["x"]).separation < 0.45
+    asked = {"eps": 0.5, "delta": 0.3, "beta": 0.9, "weights": {"x": 1e-3}}
+    found = [sf.minimum_key(opened, seed=seed, **asked) for seed in range(200)]
+    assert {key.sample.size for key in found} == {93}
+    assert all(key.verified for key in found)
+
+
+def test_pairs_are_of_different_rows_and_of_all():
+    left, right = sampling.pair_indices(3, 6000, np.random.default_rng(0))
+    pairs = np.bincount(3 * left + right, minlength=9).reshape(3, 3)
+    assert (pairs.diagonal() == 0).all()
+    assert (pairs[~np.eye(3, dtype=bool)] > 900).all()
 
 
 @pytest.mark.slow

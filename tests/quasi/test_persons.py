@@ -78,6 +78,24 @@ def test_keys_are_all_minimal_sets_that_tell_persons_apart(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
+def test_steps_of_a_search_count_pairs_of_different_persons(seed: int) -> None:
+    table = table_of(seed)
+    steps = sf.minimum_key(table, person="who").steps
+    taken = [str(step["column"]) for step in steps]
+    assert [step["unseparated_pairs"] for step in steps] == [
+        unseparated(table, taken[: at + 1]) for at in range(len(taken))
+    ]
+
+
+def test_a_mask_of_persons_rounds_beta_down() -> None:
+    """Four persons, six pairs: 3.6 of them may be separated, and 4 are too many."""
+    table = pa.table({"who": list("abcd"), "half": [0, 0, 1, 1], "same": [0] * 4})
+    for beta, published in ((0.6, ("same",)), (0.67, ("half", "same"))):
+        release = sf.mask(table, measure="separation", beta=beta, person="who")
+        assert release.details["published"] == published
+
+
+@pytest.mark.parametrize("seed", range(6))
 def test_a_ratio_is_about_pairs_of_different_persons(seed: int) -> None:
     table = table_of(seed)
     total = unseparated(table, ())

@@ -116,3 +116,13 @@ def test_greedy_is_never_worse_than_its_bound_against_the_best(rows):
     )
     found = greedy(codes, [1.0] * 4, Goal(pairs=left))
     assert best <= len(found.columns) <= max(1, best) * (1 + 2 * np.log(len(rows)))
+
+
+def test_equal_rows_stay_together_whether_rows_or_their_counts_are_given():
+    table = sf.table(pa.table({"a": [0, 0, 0, 1, 1, 2], "b": [0, 0, 1, 0, 0, 0]}))
+    rows, combinations_ = table.codes(), table.classes()
+    assert rows.counts is None
+    assert combinations_.counts is not None
+    for codes in (rows, combinations_):
+        found = greedy(codes, [1.0, 1.0], Goal(pairs=0))
+        assert (found.columns, found.pairs_left) == ((0, 1), (4, 2))

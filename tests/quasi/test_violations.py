@@ -38,16 +38,20 @@ def test_the_set_cover_example_of_the_essay():
     assert sf.measure(table, ["c1", "c2", "c3"]).distinct < 1
 
 
-@given(small_tables(), st.integers(1, 5))
-@settings(max_examples=200)
-def test_minimal_violations_equal_brute_force(drawn, k):
+@pytest.mark.parametrize("depth_first", [True, False])
+@given(drawn=small_tables(), k=st.integers(1, 5))
+@settings(max_examples=150)
+def test_minimal_violations_equal_brute_force(depth_first, drawn, k):
     rows, width = drawn
     expected: list[tuple[int, ...]] = []
     for columns in column_sets(width):
         bad = any(size < k for size in sizes(rows, columns))
         if bad and not any(set(s) <= set(columns) for s in expected):
             expected.append(columns)
-    found = sf.violations(as_table(rows, width), k=k)
+    with pytest.MonkeyPatch.context() as patch:
+        if not depth_first:
+            patch.setattr("sfumato.quasi.violations.DEPTH_FIRST_COLUMNS", 0)
+        found = sf.violations(as_table(rows, width), k=k)
     assert {positions(s) for s in found.minimal} == set(expected)
     assert found.k_anonymous == (not expected)
     if expected:

@@ -327,6 +327,29 @@ def test_a_certificate_opens_nothing_but_what_lies_beside_it(
         sf.relational.verify(tmp_path / "released")
 
 
+def test_a_table_of_a_released_folder_is_no_link(house: Path, key: Path, tmp_path: Path) -> None:
+    released = tmp_path / "released"
+    ask(house, key, output=released)
+    (released / "patients.csv").rename(tmp_path / "elsewhere.csv")
+    (released / "patients.csv").symlink_to(tmp_path / "elsewhere.csv")
+    with pytest.raises(SourceError, match="this is a link"):
+        sf.relational.verify(released)
+
+
+def test_a_certificate_that_promises_nothing_does_not_hold(
+    house: Path, key: Path, tmp_path: Path
+) -> None:
+    ask(house, key, output=tmp_path / "released")
+    place = tmp_path / "released" / "certificate.json"
+    record = json.loads(place.read_text())
+    record.pop("digest")
+    kept = [told for told in record["promises"] if told["kind"] == "whole-references"]
+    for promises in ([], kept):
+        Certificate({**record, "promises": promises}).write(place)
+        found = sf.relational.verify(tmp_path / "released")
+        assert [one.check for one in found.findings if not one.holds] == ["promises"]
+
+
 def test_a_certificate_that_promises_much_does_not_count_for_ever(
     house: Path, key: Path, tmp_path: Path
 ) -> None:

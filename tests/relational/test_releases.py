@@ -13,7 +13,8 @@ import pytest
 import sfumato as sf
 from houses import fewest_left, orphans, owner_of, random_house
 from sfumato.budget import Budget
-from sfumato.errors import BudgetError, ParameterError
+from sfumato.errors import BudgetError, ColumnError, ParameterError
+from sfumato.relational.promise import LinkedTables, WholeReferences
 
 
 def read(folder: Path) -> dict[str, list[dict[str, Any]]]:
@@ -116,22 +117,78 @@ def test_brute_force_finds_a_broken_promise() -> None:
     assert fewest_left(tables, qi[:1], 1) == 3
 
 
-def test_links_between_rows_are_part_of_what_is_known(key: Path) -> None:
-    """Two drugs on one stay and two drugs on two stays are told apart by their keys."""
+def test_the_check_of_tables_sees_what_fewer_than_k_persons_have() -> None:
+    """One person too few for a pair of visits, for one, and for an own column alone; lost rows."""
+    link = ("visits", "patient", "patients", "id")
+    keys = {"patients": ("id",), "visits": ("patient",)}
+
+    def checked(
+        people: list[tuple[str, str]], m: int | None, more: list[tuple[str, str]] | None = None
+    ) -> Any:
+        visits = [(f"p{at}", code) for at, (_, codes) in enumerate(people) for code in codes]
+        visits += more or []
+        tables = {
+            "patients": {
+                "id": [f"p{at}" for at in range(len(people))],
+                "sex": [s for s, _ in people],
+            },
+            "visits": {"patient": [p for p, _ in visits], "code": [c for _, c in visits]},
+        }
+        opened = {name: sf.table(pa.table(columns)) for name, columns in tables.items()}
+        events = {"visits": ("code",)}
+        promise = LinkedTables(3, m, ("patients", "id"), ("sex",), events, (link,), keys)
+        found = promise.check(opened)
+        orphans = WholeReferences(((*link, 0),)).check(opened)
+        assert orphans.holds is (not more)
+        return found.holds, found.measured["k"], found.measured["lost"]
+
+    pairs = [("F", "ab"), ("F", "ab"), ("F", "ac"), ("F", "bc"), ("F", "cb")]
+    assert checked(pairs, 1) == (True, 3, 0)
+    assert checked(pairs, 2) == (False, 1, 0)
+    assert checked([("F", "ab")] * 3 + [("M", "")] * 2, 1) == (False, 2, 0)
+    assert checked([("F", "ab")] * 3, None) == (True, 3, 0)
+    assert checked([("F", "ab")] * 2 + [("F", "a")], None) == (False, 1, 0)
+    assert checked([("F", "ab")] * 3, 1, [("p9", "a")]) == (False, 3, 1)
+    twice = {
+        "patients": sf.table(pa.table({"id": ["p1", "p1"], "sex": ["F", "F"]})),
+        "visits": sf.table(pa.table({"patient": ["p1"], "code": ["a"]})),
+    }
+    promise = LinkedTables(1, 1, ("patients", "id"), ("sex",), {"visits": ("code",)}, (), keys)
+    with pytest.raises(ColumnError, match="does not name one person a row"):
+        promise.check(twice)
+
+
+def test_the_check_of_tables_sees_keys_that_rows_share() -> None:
+    """Two persons have both drugs on one stay, two on two: by drugs alone they are four."""
+    stays = {"id": list("stuvwxyz"), "patient": [0, 0, 1, 1, 2, 2, 3, 3]}
+    drugs = {"stay": list("ssuuwxyz"), "drug": ["a"] * 8}
+    columns = {"patients": {"id": [0, 1, 2, 3]}, "stays": stays, "drugs": drugs}
+    tables = {name: sf.table(pa.table(cells)) for name, cells in columns.items()}
+    links = (("stays", "patient", "patients", "id"), ("drugs", "stay", "stays", "id"))
+    keys = {"patients": ("id",), "stays": ("id", "patient"), "drugs": ("stay",)}
+    for m, holds, fewest in ((1, True, 4), (2, False, 2)):
+        promise = LinkedTables(3, m, ("patients", "id"), (), {"drugs": ("drug",)}, links, keys)
+        found = promise.check(tables)
+        assert (found.holds, found.measured["k"]) == (holds, fewest)
+
+
+@pytest.mark.parametrize("first", [10, 0], ids=["other numbers", "equal numbers"])
+def test_links_between_rows_are_part_of_what_is_known(key: Path, first: int) -> None:
+    """Two drugs on one stay and two drugs on two stays are told apart by their keys.
+
+    Stay 0 and patient 0 have nothing to do with each other.
+    """
+    stays = [first + at for at in (0, 0, 2, 2, 4, 5, 6, 7)]
     described = {
         "person": "patients.id",
         "tables": {
             "patients": {"source": pa.table({"id": [0, 1, 2, 3]})},
             "admissions": {
                 "source": pa.table(
-                    {"id": list(range(10, 18)), "patient_id": [0, 0, 1, 1, 2, 2, 3, 3]}
+                    {"id": list(range(first, first + 8)), "patient_id": [0, 0, 1, 1, 2, 2, 3, 3]}
                 )
             },
-            "prescriptions": {
-                "source": pa.table(
-                    {"admission_id": [10, 10, 12, 12, 14, 15, 16, 17], "drug": ["a"] * 8}
-                )
-            },
+            "prescriptions": {"source": pa.table({"admission_id": stays, "drug": ["a"] * 8})},
         },
     }
     found = sf.relational.dataset(described)

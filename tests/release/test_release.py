@@ -22,9 +22,16 @@ import sfumato as sf
 from cli_tools import sfumato
 from sfumato.engines.recoding import Recoding
 from sfumato.errors import EngineError, ParameterError, PromiseError, SourceError
+from sfumato.privacy import DistinctDiversity, KAnonymity
 from sfumato.release import Finding, Release, publish, rehearse
+from sfumato.release.anonymity import Anonymity
 from sfumato.release.certificate import Certificate, certificate_path
-from sfumato.release.promise import RatioAtMost, WithoutColumns, promise_from_dict
+from sfumato.release.promise import (
+    RatioAtMost,
+    WithoutColumns,
+    promise_from_dict,
+    require_same_classes,
+)
 
 
 def people(rows: int = 60) -> pa.Table:
@@ -97,6 +104,60 @@ def test_the_same_plan_gives_the_same_bytes(tmp_path):
         body["output"].pop("name")
         body.pop("digest")
     assert certificates[0] == certificates[1]
+
+
+def test_promises_at_their_edges():
+    four = sf.table(pa.table({"a": [1, 1, 2, 2], "b": [1, 1, 1, 2]}))
+    for measure, ratio in (("distinct", 0.5), ("separation", 2 / 3)):
+        assert RatioAtMost(measure, ratio, ("a",)).check(four).holds
+        assert not RatioAtMost(measure, ratio - 1e-4, ("a",)).check(four).holds
+    assert WithoutColumns(("c",)).check(four).holds
+    assert not WithoutColumns(("b", "c")).check(four).holds
+    two, three = KAnonymity(2), KAnonymity(3)
+    assert Anonymity((two,), (("a",),)).check(four).holds
+    assert not Anonymity((two, three), (("a",),)).check(four).holds
+    assert not Anonymity((two,), (("a",), ("b",))).check(four).holds
+
+
+def test_persons_who_cannot_be_counted_again_have_at_least_as_many_rows():
+    four = sf.table(pa.table({"a": [1, 1, 2, 2], "b": [1, 1, 1, 2]}))
+
+    def checked(*models):
+        return Anonymity(models, (("a",),), ("b",), "value", "who").check(four)
+
+    assert checked(KAnonymity(2)).holds
+    assert not checked(KAnonymity(3)).holds
+    assert not checked(DistinctDiversity(1, "b")).holds
+    assert "not checked" in checked(DistinctDiversity(1, "b")).say
+
+
+def test_a_witness_has_the_same_classes_as_often():
+    def rows(*values):
+        return sf.table(pa.table({"a": list(values)}))
+
+    require_same_classes(rows(1, 1, 2), rows(2, 1, 1), ["a"], None)
+    for other in (rows(1, 2, 2), rows(1, 1, 3), rows(1, 1), rows(1, 1, 2, 2), rows(1, 2, 3)):
+        with pytest.raises(EngineError, match="are not the same"):
+            require_same_classes(rows(1, 1, 2), other, ["a"], None)
+
+
+def test_figures_of_a_certificate_are_measured_again(tmp_path):
+    output = tmp_path / "out.csv"
+    sealed = publish(plan(people()), output).certificate
+    promises = [dict(told) for told in sealed.body["promises"]]
+    promises[0]["measured"] = {**promises[0]["measured"], "rows": 61}
+    Certificate({**sealed.body, "promises": promises}).write(certificate_path(output))
+    found = sf.verify(str(output))
+    assert [one.check for one in found.findings if not one.holds] == ["measures"]
+    assert not found.holds
+
+
+def test_no_certificate_is_endless(tmp_path, monkeypatch):
+    output = tmp_path / "out.csv"
+    publish(plan(people()), output)
+    monkeypatch.setattr("sfumato.release.certificate._LONGEST", 100)
+    with pytest.raises(SourceError, match="which no certificate is"):
+        sf.verify(str(output))
 
 
 def test_a_broken_promise_publishes_nothing(tmp_path):
@@ -179,6 +240,16 @@ def altered(path: Path, change) -> None:
     body = json.loads(path.read_text())
     change(body)
     path.write_text(json.dumps(body))
+
+
+def test_no_certificate_without_its_output(tmp_path, monkeypatch):
+    def fails(self, *, force=False):
+        raise EngineError("the disk is gone")
+
+    monkeypatch.setattr("sfumato.engines.staging.FileStaged.commit", fails)
+    with pytest.raises(EngineError, match="the disk is gone"):
+        publish(plan(people()), tmp_path / "out.csv")
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_altered_certificate_is_a_failed_promise(tmp_path):

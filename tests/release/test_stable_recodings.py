@@ -26,7 +26,10 @@ from sfumato.errors import (
     SourceError,
 )
 from sfumato.hierarchy import Hierarchy
+from sfumato.privacy import KAnonymity
+from sfumato.release.anonymity import Anonymity
 from sfumato.release.label_matching import read_cells
+from sfumato.release.together import stacked
 from sfumato.utility.view import compare
 
 QI = ["age", "town", "born"]
@@ -378,6 +381,16 @@ def test_releases_that_break_a_promise_together_are_refused():
     found = sf.verify(january, others=[february], other_rows=True, qi=["age"], k=2)
     assert not found.holds
     assert found.findings[0].holds
+
+
+def test_classes_of_the_new_release_are_looked_at_with_the_rows_of_both():
+    january = sf.table(pa.table({"age": ["[20, 30)"] * 3 + ["40"]}))
+    february = sf.table(pa.table({"age": ["[20, 30)"]}))
+    promise = Anonymity((KAnonymity(3),), (("age",),))
+    assert stacked([january, february], promise, newest=True)[0].holds
+    assert not stacked([january, february], promise)[0].holds
+    march = sf.table(pa.table({"age": ["[20, 30)", "41"]}))
+    assert not stacked([january, march], promise, newest=True)[0].holds
 
 
 def test_whoever_knows_that_somebody_is_in_both_is_spoken_of():

@@ -62,15 +62,19 @@ def test_aes_gives_the_known_answer(engine):
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-@pytest.mark.parametrize("count", [1, 7, 8, 9, 64, 300])
+@pytest.mark.parametrize("count", [1, 7, 8, 9, 64, 300, 4096, 4097, 8200])
 def test_the_hash_is_its_definition(engine, count):
-    key, labels, delta = os.urandom(16), rows(count), rows(1)[0]
+    first, labels, delta = 2**128 - 2, rows(count), rows(1)[0]
     for offset in (None, delta):
         shifted = labels if offset is None else labels ^ offset
         mixed = np.stack([shifted[:, 1], shifted[:, 0] ^ shifted[:, 1]], axis=1)
-        mixed[:, 0] ^= np.arange(count, dtype=np.uint64)
-        expected = openssl(key, mixed) ^ mixed
-        got = engine.hash(labels, int.from_bytes(key, "little"), delta=offset)
+        mixed[:, 0] ^= np.arange(count, dtype=np.uint64) % np.uint64(4096)
+        parts = []
+        for number, start in enumerate(range(0, count, 4096)):
+            key = ((first + number) % 2**128).to_bytes(16, "little")
+            parts.append(openssl(key, mixed[start : start + 4096]))
+        expected = np.concatenate(parts) ^ mixed
+        got = engine.hash(labels, first, delta=offset)
         np.testing.assert_array_equal(got, expected)
 
 

@@ -255,6 +255,12 @@ def test_two_different_trees_do_not_both_end_well(tampered, liar):
     assert "the results differ" in found["error"]
 
 
+def test_what_is_shown_at_the_end_is_what_was_sealed(tampered):
+    tampered("bob", "end: shown", flip)
+    with pytest.raises(PeerError, match="did not show what it had sealed"):
+        secure.together(lambda s: 1, lambda s: 1)
+
+
 def test_two_different_numbers_do_not_both_end_well(tampered):
     tampered("bob", "reveal", flip)
     found = both_ends(lambda s: log(s).logarithms)

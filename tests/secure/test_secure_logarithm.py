@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal, localcontext
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from pooled_models import taylor_ln
 from sfumato import secure
 from sfumato.errors import ParameterError
 from sfumato.secure import Ring, Shares, polynomial
-from sfumato.secure.logarithm import SCALINGS, _paper_circuit
+from sfumato.secure.logarithm import SCALINGS, _paper_circuit, _times_ln2
 from two_parties import P60, agree, split
 
 RING = Ring.power_of_two(64)
@@ -329,3 +330,16 @@ def test_a_batch_takes_as_many_rounds_as_one_logarithm(count):
 
     alice, bob = secure.together(party, party)
     assert max(alice, bob) == 5
+
+
+@pytest.mark.parametrize("bits", [0, 1, 20, 64, 300])
+def test_ln_2_is_rounded_to_the_nearest_at_any_scale(bits):
+    with localcontext(prec=200):
+        exact = Decimal(2).ln() * 2**bits
+        assert abs(Decimal(_times_ln2(1 << bits)) - exact) <= Decimal("0.5")
+
+
+def test_x_log_x_that_has_no_room_is_refused():
+    x = secure.private(Ring.power_of_two(32), [5])
+    with pytest.raises(ParameterError, match="does not fit modulo"):
+        secure.x_log_x(None, x, bits=20, fraction_bits=10)

@@ -237,3 +237,34 @@ def test_every_lot_is_checked(monkeypatch):
 
     with pytest.raises(PeerError, match="did not choose alike in all columns"):
         together(alice, bob)
+
+
+def test_a_key_of_a_transfer_belongs_to_its_number_and_to_all_that_was_said():
+    said = [b"offer", b"answer", b"common"]
+    keys = {ot._key(number, *said) for number in range(3)}
+    keys |= {ot._key(0, *(b"other" if at == place else x for at, x in enumerate(said)))
+             for place in range(3)}  # fmt: skip
+    assert len(keys) == 6
+
+
+def test_the_check_works_in_the_field_of_its_polynomial():
+    """Products are reduced modulo x^64 + x^4 + x^3 + x + 1, an irreducible polynomial."""
+    modulus = 1 << 64 | 0b11011
+    words = np.random.default_rng(0).integers(0, 2**64, (50, 2), np.uint64)
+    words[0] = [0, 2**64 - 1]
+    for (low, high), found in zip(words, ot._reduced(words[:, 0], words[:, 1]), strict=True):
+        left = int(high) << 64 | int(low)
+        for bit in range(127, 63, -1):
+            if left >> bit & 1:
+                left ^= modulus << (bit - 64)
+        assert int(found) == left
+
+
+def test_every_word_has_a_weight_of_its_own_that_nobody_knows_before():
+    def party(session):
+        stock = session.transfers
+        return [stock._weights(bytes([seed]) * 16, 64 * 100).tolist() for seed in (1, 2)]
+
+    (first, second), _ = together(party, party)
+    assert first[-1] == second[-1] == 1
+    assert len({*first, *second}) == 2 * 99 + 1

@@ -84,6 +84,20 @@ def test_polynomials_by_paillier(ring):
     check(ring, [0, 5, ring.modulus - 1], [3, -1, 4, 1], "paillier")
 
 
+def test_a_mask_is_far_longer_than_what_it_hides(monkeypatch):
+    drawn = []
+
+    def watched(width, draw=polynomial.secrets.randbits):
+        drawn.append(width)
+        return draw(width)
+
+    monkeypatch.setattr(polynomial.secrets, "randbits", watched)
+    ring = Ring.odd(P60)
+    check(ring, [5, 7], [3, -1, 4, 1], "paillier")
+    masks = [width for width in drawn if width < KEY_BITS // 4]  # others are primes and blindings
+    assert masks == [2 * 60 + 2 + 80] * 2
+
+
 def check(ring, xs, coefficients, backend):
     x = split(ring, xs)
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from sfumato import secure
 from sfumato.errors import ParameterError
-from sfumato.secure import Ring
+from sfumato.secure import Ring, arithmetic
 from sfumato.secure.logarithm import QUICK_ERROR
 from two_parties import P60, RINGS, agree, split
 
@@ -122,6 +122,13 @@ def test_bad_ways_are_refused(how, words):
     x = secure.zeros(Ring.odd(P60), 1)
     with pytest.raises(ParameterError, match=words):
         agree(lambda s: secure.scale(s, x, 0.5, **how).values)
+
+
+def test_wrapping_shares_have_room_beside_the_numbers():
+    needed = (1000 << 40) + 4000
+    arithmetic._check_room(Ring.odd(needed + 1), 1000, 40)
+    with pytest.raises(ParameterError, match="no room"):
+        arithmetic._check_room(Ring.odd(needed - 1), 1000, 40)
 
 
 def test_wrapping_shares_check_their_numbers():

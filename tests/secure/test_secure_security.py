@@ -202,6 +202,7 @@ def test_messages_look_random(monkeypatch):
     agree(party)
     steps = {
         "transfers: matrix",
+        "transfers: choices",
         "products: corrections",
         "circuit: labels",
         "circuit: tables",

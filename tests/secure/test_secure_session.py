@@ -93,6 +93,22 @@ def test_another_version_is_an_error_on_both_sides(monkeypatch):
     assert isinstance(bob, (PeerError, Session))
 
 
+@pytest.mark.parametrize("nonce", ["ab" * 32, "ab", 7, None])
+def test_a_greeting_holds_a_nonce_that_is_not_mine(nonce):
+    mine = {
+        "protocol": "sfumato-secure",
+        "version": 1,
+        "program": "id3",
+        "role": "alice",
+        "parameters": {},
+        "nonce": "ab" * 32,
+    }
+    theirs = {**mine, "role": "bob"}
+    assert session_module._differences(mine, {**theirs, "nonce": "cd" * 32}) == []
+    (found,) = session_module._differences(mine, {**theirs, "nonce": nonce})
+    assert "no fresh nonce" in found
+
+
 @pytest.mark.parametrize("answer", [b"{}", b"[1]", b"not json", b"[" * 60000, b'{"protocol": 1}'])
 def test_a_peer_that_speaks_another_language_is_refused(answer):
     one, other = socket.socketpair()
@@ -202,3 +218,12 @@ def test_a_busy_port_is_named():
         port = busy.getsockname()[1]
         with pytest.raises(ParameterError, match="cannot listen"):
             secure.listen("alice", ("127.0.0.1", port), program="log", timeout=1)
+
+
+def test_ends_are_compared_with_what_the_other_sent_received_and_opened():
+    sent, received, opened = (bytes([at]) * 32 for at in range(3))
+    mine, other = sent + received + opened, bytes([9]) * 32
+    assert session_module._endings(mine, received + sent + opened) == ""
+    for theirs in (sent + received + opened, received + other + opened, other + sent + opened):
+        assert "is not what the other received" in session_module._endings(mine, theirs)
+    assert session_module._endings(mine, received + sent + other) == "the results differ"

@@ -73,6 +73,13 @@ def test_random_elements_are_uniform(ring):
 
 
 @pytest.mark.parametrize("ring", RINGS, ids=str)
+def test_hashes_have_bits_to_spare_for_an_odd_modulus(ring):
+    """Modulo m, 64 bits more than it has leave no residue likelier by more than 2^-64."""
+    spare = 64 * ring.pad_words - ring.bits
+    assert spare >= (0 if ring.is_power_of_two else 64)
+
+
+@pytest.mark.parametrize("ring", RINGS, ids=str)
 def test_shares_open_to_what_was_shared(ring):
     numbers = [5, -3, 0]
 

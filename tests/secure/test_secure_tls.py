@@ -8,6 +8,7 @@ import random
 import ssl
 import threading
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -16,6 +17,7 @@ from sfumato import secure
 from sfumato.budget import Budget
 from sfumato.errors import InputError, ParameterError, PeerError, SourceError
 from sfumato.keyfiles import write_secret
+from sfumato.secure.tls import Door
 
 
 @pytest.fixture(scope="module")
@@ -284,3 +286,24 @@ def test_odd_names_are_refused(tmp_path, name):
 def test_odd_lifetimes_are_refused(tmp_path):
     with pytest.raises(ParameterError, match="0 days"):
         secure.make_keys(tmp_path, "x", days=0)
+
+
+def test_any_certificate_but_the_pinned_one_is_refused_whatever_tls_thinks_of_it(keys):
+    """OpenSSL refuses others as well: this is what is left where a library errs."""
+    tls = secure.TLS(keys / "alice.crt", keys / "alice.key", keys / "bob.crt")
+
+    def shows(certificate):
+        return SimpleNamespace(
+            getpeercert=lambda binary_form: certificate, do_handshake=lambda: None
+        )
+
+    tls.check(shows(tls.pinned()))
+    for strange in (tls.pinned()[:-1], b"", None):
+        with pytest.raises(PeerError, match="different certificate"):
+            tls.check(shows(strange))
+    door, away = object.__new__(Door), []
+    door._names = {tls.pinned(): "bob"}
+    door._turn_away = lambda caller, why: away.append(why)
+    assert door._greeted(None, shows(tls.pinned())) == "bob"
+    assert door._greeted(None, shows(b"strange")) is None
+    assert away == ["shows a certificate that was not handed over"]

@@ -48,6 +48,11 @@ def test_queries_read_nothing_else(query: str, people: Path, tmp_path: Path) -> 
     assert "xyzzy" not in str(refused.value)
 
 
+def test_settings_are_locked_before_a_query_is_looked_at() -> None:
+    found = sf.table("sql:SELECT current_setting('lock_configuration')::VARCHAR AS locked")
+    assert found.to_arrow().column("locked").to_pylist() == ["true"]
+
+
 def test_the_engine_is_locked_down_before_the_first_question(people: Path, tmp_path: Path) -> None:
     opened = sf.table(people, engine="duckdb")
     assert opened.class_sizes(["age"]).classes == 2

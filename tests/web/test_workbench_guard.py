@@ -74,6 +74,15 @@ def test_the_cookie_is_of_this_port_alone(bench: Running, tmp_path: Path) -> Non
             assert ask(one, "/", cookie=f"{ours}; {theirs}").status == 200
 
 
+def test_the_workbench_listens_on_this_machine_alone(bench: Running) -> None:
+    listening = [
+        line.split()[1]
+        for line in Path("/proc/net/tcp").read_text().splitlines()[1:]
+        if line.split()[1].endswith(f":{bench.port:04X}") and line.split()[3] == "0A"
+    ]
+    assert listening == [f"0100007F:{bench.port:04X}"]
+
+
 def test_the_token_is_on_no_command_line(tmp_path: Path) -> None:
     """Everybody on a machine can read how the browser was called."""
     seen, browser = tmp_path / "seen", tmp_path / "browser"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import log
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sfumato.anonymization.cells.bounds import ascent, certified, lower_bound
+from sfumato.anonymization.cells.candidates import closed_candidates
 from sfumato.anonymization.cells.direct import approx_dr, opt_lb
-from sfumato.anonymization.cells.exact import optimum, repaired
+from sfumato.anonymization.cells.exact import _is_whole, optimum, repaired, solve_assignment
 from sfumato.anonymization.cells.paper import start
 from sfumato.anonymization.cells.partition import Partition
 from sfumato.anonymization.cells.patterns import Patterns, patterns_of
@@ -136,6 +138,24 @@ def test_any_prices_of_rows_prove_no_more_than_the_optimum(
     assert proven <= best_cost(codes, k) * PRICE_UNIT * 1024
 
 
+def test_two_rows_that_cost_two_stars_are_priced_no_higher() -> None:
+    table = table_of_codes(np.array([[0, 0], [1, 0]]), k=2)
+    for prices in ([1.4, 1.4], [2.9, 0.0], [1.0, 1.001], [9.0, 9.0]):
+        proven = certified(table, patterns_of(table), np.array(prices) * PRICE_UNIT)
+        assert proven <= 2 * PRICE_UNIT * 1024
+
+
+@settings(max_examples=100)
+@given(tiny_tables(columns=4), st.integers(2, 9), st.floats(0, 9000))
+def test_rows_are_priced_no_higher_than_patterns_that_are_not_listed(
+    given: tuple[Any, int], most: int, price: float
+) -> None:
+    codes, k = given
+    table = table_of_codes(codes, k)
+    proven = certified(table, patterns_of(table, most), np.full(table.entries, price))
+    assert proven <= best_cost(codes, k) * PRICE_UNIT * 1024
+
+
 @settings(max_examples=60)
 @given(tiny_tables(columns=4), st.integers(2, 9))
 def test_few_patterns_still_bound_and_cover(given: tuple[Any, int], most: int) -> None:
@@ -176,6 +196,34 @@ def test_repair_with_what_the_linear_program_opens() -> None:
     require_valid(table, better)
     bound = lower_bound(table, patterns, "lp", least, dual, found, Budget())
     assert bound.units <= better.units(table) < found.units(table)
+
+
+def test_answers_of_a_solver_are_looked_at() -> None:
+    """What is rounded from floating point is a partition into groups of k rows, or nothing."""
+    table = table_of_codes(np.array([[0], [0], [1], [1]]), k=2)
+    for rows, group, whole in (
+        ([2, 2], [0, 1], True),
+        ([2, 2], [0, 0], True),
+        ([1, 1, 2], [0, 1, 1], False),
+        ([2, 1], [0, 0], False),
+    ):
+        entry = np.array([0, 1] if len(rows) == 2 else [0, 0, 1])
+        found = Partition(entry, np.array(rows), np.array(group))
+        assert _is_whole(table, found) is whole
+
+
+def test_bounds_of_a_solver_that_ran_out_of_time_are_rounded_down(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    table = table_of_codes(np.array([[0, 0], [0, 1], [1, 0], [1, 1]]), k=2)
+
+    def unfinished(*_: Any, **__: Any) -> Any:
+        return SimpleNamespace(status=1, x=None, mip_dual_bound=3999.9999)
+
+    monkeypatch.setattr("scipy.optimize.milp", unfinished)
+    found = solve_assignment(table, closed_candidates(table), 1.0)
+    assert (found.partition, found.proven) == (None, False)
+    assert found.bound == 3998
 
 
 def test_a_spent_budget_still_gives_a_partition_and_a_bound() -> None:

@@ -71,6 +71,33 @@ def test_example_4_2() -> None:
     assert start(table, patterns_of(table), "dr", 1.0, Budget()).cost(table) == 6
 
 
+@pytest.mark.parametrize(("beta", "stars"), [(1.0, 8), (1.99, 8), (2.0, 16), (3.0, 16)])
+def test_cf_covers_with_no_set_beyond_beta(beta: float, stars: int) -> None:
+    """Pairs of rows that agree on two of four columns: at β = 2 they are just too dear."""
+    rows = [[0, 0, 0, 0], [0, 0, 1, 1], [1, 1, 2, 2], [1, 1, 3, 3]]
+    table = table_of_codes(np.array(rows), k=2)
+    assert start(table, patterns_of(table), "cf", beta, Budget()).cost(table) == stars
+
+
+@pytest.mark.parametrize("algorithm", ["cf", "gr", "ds", "dr"])
+def test_near_rows_share_a_group_whatever_stands_between_them(algorithm: str) -> None:
+    """Rows that differ in one column, and in their order others that differ in all three."""
+    table = table_of_codes(np.array([[0, 1, 1], [1, 2, 2], [2, 1, 1], [3, 2, 2]]), k=2)
+    assert start(table, patterns_of(table), algorithm, 1.0, Budget()).cost(table) == 4
+
+
+def test_blocks_of_fewer_than_k_rows_are_no_candidates() -> None:
+    """The first column is never starred: one row stands alone, and is in no set."""
+    codes = np.array([[0, 0], [0, 1], [1, 2]])
+    table = table_of_codes(codes, 2, np.array([np.inf, 1.0]))
+    assert _as_sets(closed_candidates(table)) == {(0, 1)}
+
+
+def test_a_ball_without_a_radius_holds_equal_rows_alone() -> None:
+    table = table_of_codes(np.array([[0, 0]] * 3 + [[0, 1]] * 2), k=2)
+    assert start(table, patterns_of(table), "ds", 1.0, Budget()).cost(table) == 0
+
+
 @pytest.mark.parametrize("seed", range(6))
 def test_sets_that_are_too_dear_are_left_out_while_mining(seed: int) -> None:
     random = np.random.default_rng(seed)

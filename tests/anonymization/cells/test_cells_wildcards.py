@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from sfumato.anonymization.cells.direct import approx_dr
 from sfumato.anonymization.cells.table import PRICE_UNIT, CellTable, table_of_codes
-from sfumato.anonymization.cells.wildcards import Loosened, fewest, loosened
+from sfumato.anonymization.cells.wildcards import Loosened, _all_match, fewest, loosened
 from sfumato.anonymization.verb import anonymize
 from sfumato.errors import ParameterError
 from star_partitions import tiny_tables
@@ -151,3 +151,13 @@ def test_other_rules_hold_by_values_and_markers_are_refused() -> None:
     )
     with pytest.raises(ParameterError, match="the marker is"):
         anonymize(table, **asked, missing="wildcard", marker="(hidden)")
+
+
+def test_every_row_matches_k_rows_or_the_answer_is_refused() -> None:
+    codes = np.array([[0, 0], [0, 1], [1, 1]])
+    nothing, middle = np.zeros((3, 2), bool), np.zeros((3, 2), bool)
+    middle[1] = True
+    assert _all_match(codes, nothing, 1)
+    assert not _all_match(codes, nothing, 2)
+    assert _all_match(codes, middle, 2)
+    assert not _all_match(codes, middle, 3)
