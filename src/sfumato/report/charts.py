@@ -196,6 +196,10 @@ def risk_curve(title: str, curves: Mapping[str, ClassSizes], threshold: float = 
     return chart(title, {"data": {"values": rows}, "layer": [rule, line]})
 
 
+MOST_WRITTEN = 10
+"""Columns whose pairs have their figure written into the map."""
+
+
 def pair_strength(title: str, pairs: Mapping[tuple[str, str], float]) -> Spec:
     """Rows alone by every pair of columns, as a heat map; the diagonal is a column by itself."""
     rows = []
@@ -212,7 +216,7 @@ def pair_strength(title: str, pairs: Mapping[tuple[str, str], float]) -> Spec:
         {"mark": {"type": "rect", "color": ACCENT}, "encoding": {"x": x, "y": y, "opacity": colour}}
     ]
     side = max(140, min(54 * len(names), WIDTH - 60))
-    if len(names) <= 10:
+    if len(names) <= MOST_WRITTEN:
         layers.append(
             {"mark": {"type": "text", "fontSize": 11, "aria": False},
              "encoding": {"x": x, "y": y, "text": {"field": "said"}}}

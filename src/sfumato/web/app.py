@@ -23,7 +23,7 @@ from sfumato.errors import ParameterError, SfumatoError
 from sfumato.tables import table
 from sfumato.web.hierarchy_pages import Editing
 from sfumato.web.jobs import Job, Jobs
-from sfumato.web.pages import form_of, page, to
+from sfumato.web.pages import form_of, frame, page, to
 from sfumato.web.project import Decided, Project
 from sfumato.web.sources import TableFolders, Uploads
 from sfumato.web.steps import Steps
@@ -224,8 +224,12 @@ class Workbench:
         if "application/json" in request.headers.get("accept", ""):
             return JSONResponse({"problem": said}, status)
         number = request.path_params.get("number", "")
-        back = f"/p/{number}/configure" if number in self.projects else "/"
-        return page("problem.html.j2", status=status, said=said, back=back)
+        project = self.projects.get(number)
+        if project is None:
+            return page("problem.html.j2", status=status, said=said, back="/")
+        around = frame(project, project.decided, "")
+        return page("problem.html.j2", status=status, said=said,
+                    back=f"/p/{number}/configure", **around)  # fmt: skip
 
     def project(self, request: Request) -> Project:
         """The project a request is about."""

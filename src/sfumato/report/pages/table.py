@@ -205,12 +205,14 @@ def classes_of(sizes: ClassSizes, k: int) -> list[Figure]:
 def _by_what(findings: TableFindings) -> list[Section]:
     if not findings.scan.rows or len(findings.singles) < 2:
         return []
+    few = len(findings.singles) <= charts.MOST_WRITTEN
+    dots = ", and a dot where it is almost nobody" if few else ""
     worst = max(findings.pairs, key=lambda pair: findings.pairs[pair])
     figures = [
         Figure(
             "Pairs of columns",
-            f"The share of rows that stand alone by each pair of columns; on the diagonal each "
-            f"column by itself, and a dot where it is almost nobody. The most telling: "
+            f"The share of rows that stand alone by each pair of columns, the darker the more; on "
+            f"the diagonal each column by itself{dots}. The most telling: "
             f"{phrase(tuple(dict.fromkeys(worst)))} with "
             f"{percent(findings.pairs[worst])}.",
             charts.pair_strength("Rows alone by pairs of columns", findings.pairs),
@@ -294,8 +296,8 @@ def scan_summary(found: Scan) -> Page:
                 "duplicate rows",
                 "–" if found.duplicate_rows is None else f"{found.duplicate_rows:,}",
             ),
-            ("others may know", f"{len(found.with_role('quasi-identifier')):,} columns"),
-            ("worth hiding", f"{len(found.with_role('sensitive')):,} columns"),
+            ("others may know", counted(len(found.with_role("quasi-identifier")), "column")),
+            ("worth hiding", counted(len(found.with_role("sensitive")), "column")),
         ),
     )
 
