@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 import threading
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
 from sfumato.budget import Budget
 from sfumato.web.candidates import Candidate, best_of, names_of
 from sfumato.web.choices import Choices
 from sfumato.web.project import Project
+from sfumato.web.rows import ORDERS, rows_of
 from workbench import PATIENCE, Running, running
 
 ROLES = {"role-0": "identifier", "role-1": "quasi-identifier", "role-2": "quasi-identifier",
@@ -148,3 +151,44 @@ def test_the_best_is_looked_for_among_equals() -> None:
     names = names_of(candidates, five.choices)
     assert len(set(names.values())) == 4
     assert names[4] == "mondrian, k = 5; zip is other"
+
+
+def test_rows_are_shown_side_by_side_once_asked_for(bench: Running, opened: Project) -> None:
+    place = f"/p/{opened.number}/release/rows"
+    assert bench.get(place).place == f"/p/{opened.number}/release"
+    bench.follow(bench.post(f"/p/{opened.number}/release"))
+    asked = bench.get(place).text
+    assert "Show rows" in asked
+    assert "<del>" not in asked
+    page = bench.follow(bench.post(place)).text
+    assert "<del>" in page
+    report = (opened.folder / "release.html").read_text()
+    assert "<del>" not in report
+    assert bench.get(f"{place}?which=all").status == 404
+    assert opened.made is not None
+    before = pd.read_csv(opened.source)
+    after = pd.read_csv(opened.folder / "release.csv", dtype=str)
+    names = ["age", "sex", "town"]
+    pairs = Counter(
+        zip(before[names].astype(str).itertuples(index=False, name=None),
+            after[names].itertuples(index=False, name=None), strict=True)
+    )  # fmt: skip
+    own, classes = Counter(), Counter()
+    for (was, now), rows in pairs.items():
+        own[was] += rows
+        classes[now] += rows
+    for which in ORDERS:
+        found = rows_of(opened.made.release, which)
+        assert found is not None
+        assert set(found.columns) == set(names)
+        assert 0 < len(found.rows) <= 50
+        for row in found.rows:
+            cells = dict(zip(found.columns, row.cells, strict=True))
+            was = tuple(cells[name][0] for name in names)
+            now = tuple(cells[name][1] for name in names)
+            assert (was, now) in pairs
+            assert (row.alike_before, row.alike_after) == (own[was], classes[now])
+    one = found.rows[0]
+    alike = rows_of(opened.made.release, "sample", one.number)
+    assert alike is not None
+    assert {row.number for row in alike.rows} == {one.number}

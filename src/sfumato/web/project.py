@@ -127,6 +127,8 @@ class Project:
     """Empty until the first look."""
     candidates: tuple[Candidate, ...] = ()
     made: Made | None = None
+    rows_shown: bool = False
+    """Whether somebody asked to see single rows since the table was opened."""
     busy: threading.Lock = field(default_factory=threading.Lock)
     """Held by the job that asks the table something: engines answer one question at a time."""
     _changing: threading.Lock = field(default_factory=threading.Lock)

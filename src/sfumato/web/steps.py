@@ -22,6 +22,7 @@ from sfumato.web.choices import DEMANDS, DISTANCES, FIRST, ROLES, Choices, metho
 from sfumato.web.jobs import Job
 from sfumato.web.pages import Form, form_of, frame, number_or_none, page, to, whole
 from sfumato.web.project import Decided, Project
+from sfumato.web.rows import ORDERS, rows_of
 
 if TYPE_CHECKING:
     from sfumato.web.app import Workbench
@@ -55,6 +56,8 @@ class Steps:
             Route(f"{base}/utility/use", self.use, methods=["POST"]),
             Route(f"{base}/release", self.release),
             Route(f"{base}/release", self.make_release, methods=["POST"]),
+            Route(f"{base}/release/rows", self.rows),
+            Route(f"{base}/release/rows", self.show_rows, methods=["POST"]),
             Route(f"{base}/release/show", self.show_release, methods=["POST"]),
             Route(f"{base}/release/files/{{name:path}}", self.file),
         ]
@@ -202,6 +205,27 @@ class Steps:
         return page("release.html.j2", **frame(project, decided, "release"), made=made,
                     changed=changed, files=project.files(),
                     versions=await run_in_threadpool(project.versions))  # fmt: skip
+
+    async def rows(self, request: Request) -> Response:
+        project, decided = self.bench.ready(request)
+        made = project.made
+        if made is None:
+            return to(f"/p/{project.number}/release")
+        which = request.query_params.get("which", "sample")
+        only = request.query_params.get("only")
+        found = None
+        if which not in ORDERS or (only is not None and not only.isdigit()):
+            raise HTTPException(404, "There are no such rows.")
+        if project.rows_shown:
+            chosen = None if only is None else int(only)
+            found = await run_in_threadpool(rows_of, made.release, which, chosen)
+        return page("rows.html.j2", **frame(project, decided, "release"), made=made, found=found,
+                    which=which, only=only, orders=ORDERS)  # fmt: skip
+
+    async def show_rows(self, request: Request) -> Response:
+        project, _ = self.bench.ready(request)
+        project.rows_shown = True
+        return to(f"/p/{project.number}/release/rows")
 
     async def show_release(self, request: Request) -> Response:
         project, _ = self.bench.ready(request)

@@ -1,0 +1,125 @@
+"""Rows of a release before and after, side by side: only after somebody asked to see them.
+
+What is shown are combinations of the columns that others may know, as the method found them in the
+table, each with the cells that take their place. They are on this machine anyway; no saved report
+holds them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from sfumato.engines.recoding import Recoding, Step
+from sfumato.kernels import class_ids
+from sfumato.release.publish import Release
+from sfumato.report.disclosure import as_text
+
+__all__ = ["MOST_ROWS", "ORDERS", "Rows", "rows_of"]
+
+MOST_ROWS = 50
+ORDERS = {
+    "sample": "a sample",
+    "riskiest": "those who stood out most",
+    "blurred": "the most blurred",
+}
+"""Which rows are shown, and how that is said."""
+
+Array = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One combination of values: what it said, what it says, and how many look like that."""
+
+    cells: tuple[tuple[str, str], ...]
+    """Each cell before and after; empty where nothing is there."""
+    alike_before: int
+    alike_after: int
+    number: int
+    """Of its class in the release."""
+    left_out: bool
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Some rows of a release, and the columns they are about."""
+
+    columns: tuple[str, ...]
+    rows: tuple[Row, ...]
+
+
+def rows_of(release: Release, which: str, only: int | None = None) -> Rows | None:
+    """Rows before and after; those of one class where its number is given.
+
+    None where the mapping of the method is not at hand: it is with a release that was just made.
+    """
+    step = _step(release)
+    if step is None:
+        return None
+    match = step.match
+    if step.first is not None and step.last is not None:
+        counts = (step.last - step.first).astype(np.int64)
+    elif match.counts is None:
+        counts = np.ones(match.entries, np.int64)
+    else:
+        counts = np.asarray(match.counts, np.int64)
+    names = [name for name in match.columns if name in release.qi[0]]
+    before = {n: (match.column(n).astype(np.int64), as_text(match.values_of(n))) for n in names}
+    cells = {n: (c.codes.astype(np.int64), as_text(c.values)) for n, c in step.cells.items()}
+    shown_as = [cells.get(name, before[name]) for name in names]  # the others are as they were
+    kept = np.ones(match.entries, np.bool_) if step.keep is None else step.keep
+    classes, sizes = _alike(shown_as, counts * kept)
+    held = [before[name] for name in names]
+    mine, own = _alike(held, counts)
+    changed = sum(
+        np.array([was[a] != now[b] for a, b in zip(codes, shown, strict=True)], np.int64)
+        for (codes, was), (shown, now) in zip(held, shown_as, strict=True)
+    )
+    order = _order(which, counts, own[mine], np.asarray(changed))
+    if only is not None:
+        order = order[classes[order] == only]
+    chosen = sorted(order[:MOST_ROWS].tolist(), key=lambda at: (int(classes[at]), at))
+    return Rows(tuple(names), tuple(
+        Row(
+            tuple(
+                (was[codes[at]] or "", now[shown[at]] or "")
+                for (codes, was), (shown, now) in zip(held, shown_as, strict=True)
+            ),
+            int(own[mine[at]]), int(sizes[classes[at]]), int(classes[at]), not bool(kept[at]),
+        )
+        for at in chosen
+    ))  # fmt: skip
+
+
+def _step(release: Release) -> Step | None:
+    """The step of the mapping that blurs what others may know."""
+    mapping = release.mapping
+    if not isinstance(mapping, Recoding) or not release.qi:
+        return None
+    wanted = set(release.qi[0])
+    return next((s for s in mapping.steps if wanted & set(s.cells) & set(s.match.columns)), None)
+
+
+def _alike(columns: Sequence[tuple[Array, list[str | None]]], counts: Array) -> tuple[Array, Array]:
+    """The class of each entry by its texts, and the rows in every class."""
+    arrays, cardinalities = [], []
+    for codes, texts in columns:
+        number = {text: at for at, text in enumerate(dict.fromkeys(texts))}
+        arrays.append(np.array([number[text] for text in texts], np.uint32)[codes])
+        cardinalities.append(len(number))
+    ids, number_of = class_ids(tuple(arrays), tuple(cardinalities), entries=len(counts))
+    return ids.astype(np.int64), np.bincount(ids, weights=counts, minlength=number_of).astype(int)
+
+
+def _order(which: str, counts: Array, alike: Array, changed: Array) -> Array:
+    """Entries in the order in which they are shown."""
+    drawn = np.random.default_rng(0).random(len(counts)) ** (1 / np.maximum(counts, 1))
+    if which == "riskiest":
+        return np.lexsort((-drawn, alike))
+    if which == "blurred":
+        return np.lexsort((-drawn, -changed))
+    return np.argsort(-drawn, kind="stable")
