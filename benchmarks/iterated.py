@@ -8,12 +8,13 @@ suppressing counts less). The optimum of every iteration is exact here: nodes of
 visited by a bound of their loss until that exceeds the best found.
 
 Rows show the levels of the node, as ARX publishes them, and what is suppressed in the end loses
-everything. Used by `benchmarks.recoding`.
+everything. `contest` sets it beside our method `best`; `benchmarks.recoding` publishes that.
 """
 
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import product
 from math import prod
@@ -21,18 +22,131 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow.parquet as pq
 
+import sfumato as sf
+from benchmarks.runner import Measured, measure
 from sfumato.anonymization.axes import positions_of, sensitive_of
 from sfumato.anonymization.methods.lattice import _level_loss, _marks, _number_keys, level_groups
-from sfumato.anonymization.problem import Problem
-from sfumato.kernels.compiling import always_compiled
+from sfumato.anonymization.pipeline import prepare
+from sfumato.anonymization.problem import Problem, group_view
+from sfumato.anonymization.registry import method
+from sfumato.anonymization.request import Request
+from sfumato.budget import Budget
+from sfumato.hierarchy import read_folder
+from sfumato.kernels.compiling import compiled
 from sfumato.privacy._kernels import clear, enough, holds, take_in
+from sfumato.utility import certainty_penalty
 
-__all__ = ["MOST_NODES", "Iterated", "iterated"]
+__all__ = ["KS", "RULES", "TABLES", "Cell", "Iterated", "contest", "iterated", "posed"]
 
 Array = npt.NDArray[Any]
 MOST_NODES = 300_000
 """Nodes of a lattice that are enumerated at most."""
+STEPS, FACTOR = 100, 0.05
+"""A hundredth of the rows in every step; the factor loses least of 0, 0.05 and 0.5."""
+PATIENCE = 600.0
+"""CPU seconds for one iteration from beginning to end."""
+KS = (2, 5, 10, 25, 50, 100, 200)
+RULES: dict[str, dict[str, Any]] = {"k": {}, "k, l = 3": {"l": 3}, "k, t = 0.2": {"t": 0.2}}
+"""What is asked for beside k."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What a table is recoded by; trees are inferred where it comes without.
+
+    Attributes
+    ----------
+    sensitive
+        Asked about by l and t, and then no quasi-identifier.
+    codes
+        Numbers that are codes.
+    """
+
+    qi: tuple[str, ...]
+    sensitive: str
+    codes: tuple[str, ...] = ()
+
+
+TABLES = {
+    "arx_adult": Columns(
+        ("sex", "age", "race", "marital-status", "education", "native-country", "workclass",
+         "occupation"), "occupation"),
+    "pums_oregon_calm_person": Columns(
+        ("AGEP", "SEX", "RAC1P", "MAR", "SCHL", "COW", "MIL", "CIT"), "SCHL",
+        ("SEX", "RAC1P", "MAR", "SCHL", "COW", "MIL", "CIT")),
+    "crx": Columns(("A1", "A2", "A4", "A6", "A9", "A14", "A11"), "A7"),
+    "nursery": Columns(("parents", "has_nurs", "form", "children", "housing", "finance", "social",
+                        "health"), "class"),
+    "arx_fars_subset": Columns(
+        ("iage", "irace", "ideathmon", "ideathday", "isex", "ihispanic", "istatenum", "iinjury"),
+        "iinjury"),
+    "nist_acs_national2019": Columns(
+        ("PUMA", "AGEP", "SEX", "MSP", "HISP", "RAC1P", "HOUSING_TYPE", "OWN_RENT"), "INDP_CAT"),
+    "letter": Columns(("x-box", "y-box", "width", "high", "onpix", "x-bar"), "lettr"),
+}  # fmt: skip
+"""Tables whose lattice of levels can be enumerated."""
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A table, what was asked of it, and what both sides made of it."""
+
+    table: str
+    rules: str
+    k: int
+    loss: float
+    ours: Measured
+    reference: Iterated
+
+    @property
+    def row(self) -> str:
+        """The cell as a row of a table."""
+        theirs = self.reference
+        left_out = f" ({theirs.left_out:,} rows left out)" if theirs.left_out else ""
+        unfinished = "" if theirs.finished else ", unfinished"
+        return (
+            f"| {self.table} | {self.rules} | {self.k} | {self.loss:.4f} | {self.ours.cpu:.1f} "
+            f"| {theirs.loss:.4f}{left_out}{unfinished} | {theirs.cpu:.1f} |"
+        )
+
+
+def posed(table: str, rules: str, k: int) -> Problem:
+    """A table with what is asked of it, ready for `best`."""
+    columns = TABLES[table]
+    asked: dict[str, Any] = {"k": k, "method": "best", **RULES[rules]}
+    qi = [name for name in columns.qi if rules == "k" or name != columns.sensitive]
+    trees = {}
+    if table == "arx_adult":
+        found = read_folder(sf.datasets.hierarchies(table), [*columns.qi, "salary-class"])
+        trees = {name: tree for name, tree in found.items() if name in qi}
+    if RULES[rules]:
+        asked["sensitive"] = [columns.sensitive]
+    codes = [name for name in columns.codes if name in qi]
+    opened = sf.table(pq.read_table(sf.datasets.path(table)))
+    demand = Request.of({"qi": qi, "hierarchies": trees, "categorical": codes, **asked})
+    problem: Problem = prepare(opened, demand.opened(opened), Budget())
+    return problem
+
+
+def contest(
+    tables: Iterable[str] = TABLES, rules: Iterable[str] = RULES, ks: Iterable[int] = KS
+) -> Iterator[Cell]:
+    """One cell after the other; what is compiled is compiled before."""
+    warm = posed("crx", "k, l = 3", 25)
+    method("best").solve(warm)
+    iterated(warm, STEPS, FACTOR)
+    for table in tables:
+        for asked in rules:
+            for k in ks:
+                problem = posed(table, asked, k)
+                if problem.rows < 2 * k:
+                    continue
+                found, taken = measure(lambda problem=problem: method("best").solve(problem))
+                loss = certainty_penalty(group_view(problem, found))
+                reference = iterated(problem, STEPS, FACTOR, PATIENCE)
+                yield Cell(table, asked, k, loss, taken, reference)
 
 
 @dataclass(frozen=True)
@@ -153,15 +267,41 @@ def _room(many: int, rules: Any) -> tuple[Array, ...]:
     slots = 16
     while slots < 2 * many:
         slots *= 2
-    numbers = [np.empty(many, np.int64) for _ in range(2)]
+    numbers = [np.empty(many, np.int64) for _ in range(3)]
     counts = np.zeros(rules.offsets[-1], np.int64)
     return np.empty(many, np.uint64), np.empty(slots, np.int64), *numbers, counts
 
 
-@always_compiled
+@compiled
+def _require(weights, sensitive, left, number, found, sizes, rules, counts, sequence):  # type: ignore[no-untyped-def]
+    """Set the size of every class that breaks a rule beyond k to zero."""
+    many = left.shape[0]
+    ends = np.zeros(found + 1, np.int64)
+    for i in range(many):
+        ends[number[i] + 1] += 1
+    for c in range(found):
+        ends[c + 1] += ends[c]
+    for i in range(many):
+        sequence[ends[number[i]]] = left[i]
+        ends[number[i]] += 1  # now where the next class begins
+    at = 0
+    for c in range(found):
+        begin, at = at, ends[c]
+        if sizes[c] < rules.k:
+            continue
+        clear(rules, counts)
+        for z in range(begin, at):
+            take_in(sequence[z], weights[sequence[z]], sensitive, rules, counts)
+            if enough(rules, counts):
+                break
+        if not holds(sizes[c], counts, rules):
+            sizes[c] = 0
+
+
+@compiled
 def _look(  # type: ignore[no-untyped-def]
     table, weights, sensitive, left, node, starts, marks, prices, rules, released,
-    keys, slots, number, sizes, counts,
+    keys, slots, number, sizes, sequence, counts,
 ):  # fmt: skip
     """Rows released at a node, and what they lose; fills `released`."""
     many, columns = left.shape[0], table.shape[1]
@@ -175,22 +315,7 @@ def _look(  # type: ignore[no-untyped-def]
     for i in range(many):
         sizes[number[i]] += weights[left[i]]
     if rules.kinds.shape[0]:
-        sequence = np.argsort(number[:many], kind="mergesort")
-        at = 0
-        while at < many:
-            c, first = number[sequence[at]], at
-            while at < many and number[sequence[at]] == c:
-                at += 1
-            if sizes[c] < rules.k:
-                continue
-            clear(rules, counts)
-            for z in range(first, at):
-                entry = left[sequence[z]]
-                take_in(entry, weights[entry], sensitive, rules, counts)
-                if enough(rules, counts):
-                    break
-            if not holds(sizes[c], counts, rules):
-                sizes[c] = 0
+        _require(weights, sensitive, left, number, found, sizes, rules, counts, sequence)
     rows, lost = np.int64(0), 0.0
     for i in range(many):
         entry = left[i]
@@ -204,7 +329,7 @@ def _look(  # type: ignore[no-untyped-def]
     return rows, lost
 
 
-@always_compiled
+@compiled
 def _best_node(  # type: ignore[no-untyped-def]
     table, weights, sensitive, left, nodes, bounds, starts, marks, prices, rules, least, suppressed,
 ):  # fmt: skip
@@ -214,11 +339,8 @@ def _best_node(  # type: ignore[no-untyped-def]
     while slots < 2 * many:
         slots *= 2
     table_of_keys = np.empty(slots, np.int64)
-    keys, number, sizes = (
-        np.empty(many, np.uint64),
-        np.empty(many, np.int64),
-        np.empty(many, np.int64),
-    )
+    keys, number = np.empty(many, np.uint64), np.empty(many, np.int64)
+    sizes, sequence = np.empty(many, np.int64), np.empty(many, np.int64)
     counts = np.zeros(rules.offsets[-1], np.int64)
     released = np.empty(many, np.bool_)
     total = np.int64(0)
@@ -231,7 +353,7 @@ def _best_node(  # type: ignore[no-untyped-def]
         looked += 1
         rows, lost = _look(
             table, weights, sensitive, left, nodes[z], starts, marks, prices, rules, released,
-            keys, table_of_keys, number, sizes, counts,
+            keys, table_of_keys, number, sizes, sequence, counts,
         )  # fmt: skip
         loss = lost + (total - rows) * suppressed
         if rows >= least and rows > 0 and loss < best - 1e-9:
