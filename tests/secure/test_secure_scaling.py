@@ -126,9 +126,9 @@ def test_bad_ways_are_refused(how, words):
 
 def test_wrapping_shares_have_room_beside_the_numbers():
     needed = (1000 << 40) + 4000
-    arithmetic._check_room(Ring.odd(needed + 1), 1000, 40)
+    arithmetic.check_room(Ring.odd(needed + 1), 1000, 40)
     with pytest.raises(ParameterError, match="no room"):
-        arithmetic._check_room(Ring.odd(needed - 1), 1000, 40)
+        arithmetic.check_room(Ring.odd(needed - 1), 1000, 40)
 
 
 def test_wrapping_shares_check_their_numbers():
