@@ -131,6 +131,41 @@ def test_odd_names_are_found_by_content_or_asked_for(name: str) -> None:
     assert (found.kind, found.unsure) == (kind, unsure), found.why
 
 
+PARTS = {
+    "year and month": ["2020-01", "2020-02", "2021-11"],
+    "month and year": ["01/2020", "2/2020", "11/2021"],
+    "day and month": ["Jan 5", "Feb 17", "March 3rd"],
+    "day before month": ["5. März", "17 Feb", "3-Dec"],
+    "day and month in digits": ["5.3.", "17.12.", "03.04."],
+    "month and short year": ["Jan-12", "Feb-13", "Dec '14"],
+    "week": ["2020-W01", "2020-W53", "2021W07"],
+    "quarter": ["2020Q1", "Q2 2020", "2020-Q4"],
+    "months": ["Jan", "Feb", "March", "Dec."],
+    "months as numbers": [202001 + month for month in range(12)],
+}
+
+
+@pytest.mark.parametrize("form", PARTS)
+def test_all_elements_of_dates_but_the_year_are_found(form: str) -> None:
+    values: list[object] = list(PARTS[form]) * 20
+    assert look("col1", values).kind == "C"
+    released = sf.safe_harbor(pa.table({"col1": values, "b": ["x", "y"] * (len(values) // 2)}))
+    assert next(c["action"] for c in released.columns if c["column"] == "col1") == "dropped"
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        ["Marketing", "Maintenance", "Sales", "Decoration"],
+        ["2019", "2020", "2021"],
+        ["2020-17", "2020-31", "2021-44"],
+        [123456, 654321, 222299, 199913, 200000],
+    ],
+)
+def test_what_only_resembles_parts_of_dates_is_none(values: list[object]) -> None:
+    assert look("col1", values * 20).kind is None
+
+
 def test_ages_of_a_census_table_are_not_published() -> None:
     release = sf.safe_harbor(sample_path("pums_oregon_calm_person.parquet"), as_of=TODAY)
     assert release.column_actions["AGEP"] == "ages above 89 to 90+"

@@ -68,3 +68,21 @@ def test_nothing_is_said_where_nothing_is_to_be_said() -> None:
         people(), qi=["age"], k=5, l=2, t=0.9, sensitive=["wage"], identifiers=["id"]
     )
     assert not [warning for warning in close.warnings if "l counts" in warning]
+
+
+def test_kept_columns_that_find_rows_by_themselves_are_named(tmp_path: Path) -> None:
+    random = np.random.default_rng(5)
+    rows = 400
+    seen = np.datetime64("2020-12-31T23:00:00") + 60 * random.integers(0, 3_000, rows)
+    table = people(rows).drop(["wage"]).append_column("seen", pa.array(seen))
+    table = table.append_column("height", pa.array(random.normal(170, 9, rows)))
+    release = sf.anonymize(
+        table, qi=["age"], k=5, rows_are_people=True, output=tmp_path / "out.parquet"
+    )
+    own = [name for name in ("seen", "height") if len(set(table[name].to_pylist())) > rows / 2]
+    assert release.beside["of_its_own"] == own == ["seen", "height"]
+    said = "`seen`, `height` have values of their own in most rows"
+    assert any(said in warning for warning in release.warnings)
+    assert any("name persons: `id`" in warning for warning in release.warnings)
+    told = sf.verify(tmp_path / "out.parquet").not_promised["remarks"]
+    assert any(said in line for line in told)

@@ -71,7 +71,7 @@ SPELLINGS: list[list[str]] = [
         min_size=1,
         max_size=4,
     ),
-    st.sampled_from([",", ";", "|"]),
+    st.sampled_from([",", ";", "|", "\t"]),
     st.sampled_from(["utf-8", "cp1252"]),
     st.sampled_from(["memory", "duckdb"]),
 )
@@ -100,6 +100,16 @@ def test_a_file_of_another_country_is_found_as_it_was(tmp_path: Path) -> None:
     assert (tmp_path / "out.csv").read_bytes().startswith("age;Größe\n".encode("latin-1"))
     sf.anonymize(source, qi=["age"], k=5, output=tmp_path / "out.tsv")
     assert (tmp_path / "out.tsv").read_bytes().startswith("age\tGröße\n".encode("latin-1"))
+
+
+def test_tabs_stay_unless_the_ending_says_otherwise(tmp_path: Path) -> None:
+    for ending, delimiter in (("csv", "\t"), ("tsv", ",")):
+        cells = {"Ort": ["Köln", "Bonn"] * (ROWS // 2)}
+        source = written(tmp_path / f"in.{ending}", cells, "\t", "utf-16")
+        out = tmp_path / f"of_{ending}.csv"
+        sf.anonymize(source, qi=["age"], k=5, output=out)
+        assert out.read_bytes().startswith(f"age{delimiter}Ort\n".encode("utf-16"))
+        assert sf.verify(out).holds
 
 
 def test_labels_that_the_encoding_lacks_are_refused(tmp_path: Path) -> None:

@@ -90,6 +90,25 @@ _DATE = (
     + _DAY + r"\.? ?[ -]?" + _MONTH + r"[ -.,]*(?:(?:1[6-9]|20)\d\d|\d\d)|"
     + _MONTH + r"[ -.]*" + _DAY + r"(?:st|nd|rd|th)?,? +(?:1[6-9]|20)\d\d"
 )  # fmt: skip
+_MONTH_NAME = (
+    r"(?:jan(?:uary|uar|vier)?|feb(?:ruary|ruar)?|f[eé]v(?:rier)?|mar(?:ch|s|zo)?|m[aä]rz?"
+    r"|apr(?:il|ile)?|avr(?:il)?|abr(?:il)?|may|mai|mayo|maggio|mag|june?|juni|juin|giu(?:gno)?"
+    r"|july?|juli|juil(?:let)?|lug(?:lio)?|aug(?:ust)?|ao[uû]t|ago(?:sto)?"
+    r"|sept?(?:ember|embre|iembre)?|set(?:tembre)?|oct(?:ober|obre|ubre)?|okt(?:ober)?"
+    r"|ott(?:obre)?|nov(?:ember|embre|iembre)?|d[eé]c(?:ember|embre)?|dez(?:ember)?"
+    r"|dic(?:iembre|embre)?|ene(?:ro)?|gen(?:naio)?)\.?"
+)
+"""Months and nothing else: `Marketing` and `Maintenance` are none."""
+_YEAR = r"(?:1[6-9]|20)\d\d"
+_PART_OF_DATE = (
+    _YEAR + r"[-/.](?:0?[1-9]|1[0-2])|(?:0?[1-9]|1[0-2])[-/.]" + _YEAR + r"|"
+    + _YEAR + r"-?W(?:0[1-9]|[1-4]\d|5[0-3])(?:-?[1-7])?|"
+    + _YEAR + r"[- ]?Q[1-4]|Q[1-4][-/ ]?" + _YEAR + r"|"
+    + _MONTH_NAME + r"[ -]*(?:" + _DAY + r"(?:st|nd|rd|th)?|'?\d\d|,? *" + _YEAR + r")|"
+    + _YEAR + r"[ -]*" + _MONTH_NAME + r"|"
+    + _DAY + r"(?:st|nd|rd|th|\.)?[ -]*" + _MONTH_NAME + r"|"
+    + _DAY + r"\.(?:0?[1-9]|1[0-2])\."
+)  # fmt: skip
 _SEXES = (
     "m|f|w|d|x|u|unknown|other|male|female|man|woman|men|women|mann|frau|männlich|weiblich|divers|"
     "hombre|mujer|masculino|femenino|feminino|homme|femme|masculin|féminin|maschio|femmina|uomo|"
@@ -157,6 +176,8 @@ _PATTERNS = {
     "amounts": r"[-+(]?[$€£]? ?\d{1,3}(?:[., ']?\d{3})*[.,]\d{1,2}(?: ?[€$])?\)?",
     "capitalized words": r"\p{Lu}[\pL'’.]+(?:[ -]+\p{Lu}?[\pL'’.]+){0,3}",
     "years": r"(?:1[89]|20)\d\d(\.0+)?",
+    "parts of dates": r"(?i)\s*(?:" + _PART_OF_DATE + r")\s*",
+    "months as numbers": r"(?:1[89]|20)\d\d(?:0[1-9]|1[0-2])",
     "days as numbers": r"(?:1[89]|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])",
 }
 
@@ -322,7 +343,7 @@ _SPOKEN: tuple[tuple[Role, str, str], ...] = (
         r"|new york|new jersey|ohio|oregon|texas|virginia|washington|wisconsin|bayern|sachsen"
         r"|hessen",
     ),
-    ("quasi-identifier", "months", _MONTH),
+    ("quasi-identifier", "months", _MONTH_NAME),
     ("sensitive", "income",
      r"[<>]=? ?[$€]?\d+ ?k|[$€£] ?\d[\d.,]*|\d[\d.,]* ?(?:usd|eur|gbp|€|\$)"),
 )  # fmt: skip

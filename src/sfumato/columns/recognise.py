@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from sfumato.columns.codebooks import Codebook, codebooks_of
 from sfumato.columns.content import (
+    MOST,
     Found,
     dates_inside,
     few_of,
@@ -273,9 +274,21 @@ class _Column:
             return Recognised(
                 "quasi-identifier", 0.9, "cells look like dates", f"a {form}", "C", form
             )
-        if meaning is None and self.facts.classes >= 5 and self._day_numbers():
+        if self.is_text and share(self.cells, "parts of dates") >= MOST:
+            why = "cells look like parts of dates"
+            return Recognised("quasi-identifier", 0.8, why, "a part of a date", "C")
+        if meaning is None and self.facts.classes >= 5:
+            return self._by_day_numbers()
+        return None
+
+    def _by_day_numbers(self) -> Recognised | None:
+        """Whole numbers written as days or months are."""
+        if self._day_numbers():
             why = "whole numbers that look like days (yyyymmdd)"
             return Recognised("quasi-identifier", 0.7, why, "a date", "C")
+        if self.facts.kind == "integer" and share(self.cells, "months as numbers") >= 0.95:
+            why = "whole numbers that look like months (yyyymm)"
+            return Recognised("quasi-identifier", 0.7, why, "a part of a date", "C")
         return None
 
     def by_flag(self) -> Recognised | None:
@@ -365,7 +378,8 @@ class _Column:
         about = words_in(self.cells)
         if about is not None:
             role, what = about
-            return Recognised(role, 0.7, f"cells speak of {what}", what)
+            law = "C" if what == "months" else None
+            return Recognised(role, 0.7, f"cells speak of {what}", what, law)
         many = self.facts.classes > FEW
         if many and is_free_text(self.cells) and self.facts.classes >= GROUPS * self.facts.rows:
             return Recognised(

@@ -12,7 +12,7 @@ import weakref
 from collections.abc import Callable, Container, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Protocol
 
 from sfumato.engines.foreign import FOREIGN, read_foreign
@@ -184,13 +184,14 @@ def kept_form(source: Source | None, destination: str, format: str | None) -> Te
     """How a release is written whose kept cells stay as they stand in a text file.
 
     None where the table or the release is no text. The delimiter stays too, unless the ending says
-    another one.
+    another one: that of a release (.tsv), or .csv in place of .tsv.
     """
     kind = format_of(destination, format).kind
     if not isinstance(source, KeepsText) or kind not in ("csv", "tsv"):
         return None
     form = source.text_form()
-    if kind == "csv" and form.delimiter != "\t" and form.delimiter.isprintable():
+    tabs = form.delimiter == "\t" and ".tsv" not in PurePath(source.name.lower()).suffixes
+    if kind == "csv" and (tabs or form.delimiter.isprintable()):
         return form
     return replace(form, delimiter="\t" if kind == "tsv" else ",")
 

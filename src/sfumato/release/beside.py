@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 
 from sfumato.budget import Budget
+from sfumato.columns.persons import naming_columns
+from sfumato.columns.profile import FEW
 from sfumato.errors import spell
 from sfumato.privacy import Model
 from sfumato.results import Result
@@ -29,6 +31,8 @@ _LOOKED_AT = 50_000
 _STEPS = 2
 """Kept columns that are named."""
 _MOST_COLUMNS = 30
+_NAMED = 5
+"""Columns that are named in one sentence."""
 _NEARLY_A_KEY = 0.9
 """Columns with more different values than this share of rows find anybody alone."""
 _NEARLY_ALL = 0.9
@@ -53,6 +57,9 @@ class Beside(Result):
         The kept columns that were looked at, and rows that are alone by all of them.
     rows
         Rows of the release.
+    of_its_own
+        Kept columns with a value of its own in most rows, which by themselves find them; but for
+        those that point at persons, which the release points out.
     """
 
     qi: tuple[str, ...]
@@ -61,6 +68,23 @@ class Beside(Result):
     all_columns: tuple[str, ...]
     alone_by_all: int
     rows: int
+    of_its_own: tuple[str, ...] = ()
+
+    @property
+    def say_of_its_own(self) -> str | None:
+        """A sentence about columns that find rows by themselves; None where there are none."""
+        if not self.of_its_own:
+            return None
+        shown = [f"`{name}`" for name in self.of_its_own[:_NAMED]]
+        more = len(self.of_its_own) - len(shown)
+        names = ", ".join(shown) + (f" and {more:,} more" if more else "")
+        several = len(self.of_its_own) > 1
+        values = "have values of their own" if several else "has a value of its own"
+        return (
+            f"{NOT_PROMISED}{names} {values} in most rows, and whoever knows "
+            f"{'one of them' if several else 'it'} of such a person finds the row; blur what "
+            "others may know, too"
+        )
 
     @property
     def say(self) -> str | None:
@@ -110,10 +134,15 @@ def beside(
         few = table(released.sample(_LOOKED_AT, shown))
     few.codes(shown, budget)  # read together, in one pass
     sizes = {name: few.class_sizes([name], budget) for name in kept}
-    telling = [n for n in kept if 1 < sizes[n].classes <= _NEARLY_A_KEY * few.rows]
+    near = [n for n in kept if sizes[n].classes > _NEARLY_A_KEY * few.rows]
+    whole = {n: sizes[n] if few is released else released.class_sizes([n], budget) for n in near}
+    near = [n for n in near if whole[n].unique_rows > rows / 2]
+    pointed_out = naming_columns(released, near, budget=budget) if near else {}
+    own = tuple(n for n in near if n not in pointed_out and rows > FEW)
+    telling = [n for n in kept if sizes[n].classes > 1 and n not in near]
     telling = sorted(telling, key=lambda n: -sizes[n].classes)[:_MOST_COLUMNS]
     if not telling:
-        return None
+        return None if not own else Beside(tuple(qi), (), (), (), 0, rows, own)
     by: list[str] = []
     while len(by) < min(_STEPS, len(telling)):
         left = [name for name in telling if name not in by]
@@ -122,8 +151,8 @@ def beside(
     alone = [
         released.class_sizes([*qi, *by[: at + 1]], budget).unique_rows for at in range(len(by))
     ]
-    whole = released.class_sizes([*qi, *telling], budget).unique_rows
-    return Beside(tuple(qi), tuple(by), tuple(alone), tuple(telling), whole, rows)
+    by_all = released.class_sizes([*qi, *telling], budget).unique_rows
+    return Beside(tuple(qi), tuple(by), tuple(alone), tuple(telling), by_all, rows, own)
 
 
 def remarks(
@@ -140,8 +169,8 @@ def remarks(
     told: list[str] = []
     found = beside(released, sets[0], [*sensitive, *others], budget)
     figures: dict[str, Any] = {} if found is None else {"beside": found.to_dict()}
-    if found is not None and found.say is not None:
-        told.append(found.say)
+    if found is not None:
+        told += [said for said in (found.say, found.say_of_its_own) if said is not None]
     for name in sensitive:
         told += _about_numbers(
             released, name, {m.title for m in models if m.to_dict().get("column") == name}
