@@ -29,6 +29,8 @@ ORDERS = {
 """Which rows are shown, and how that is said."""
 
 Array = npt.NDArray[np.int64]
+Texts = tuple[Array, list[str | None]]
+"""A column: for every entry the place of its text in a list."""
 
 
 @dataclass(frozen=True)
@@ -75,11 +77,10 @@ def rows_of(release: Release, which: str, only: int | None = None) -> Rows | Non
     classes, sizes = _alike(shown_as, counts * kept)
     held = [before[name] for name in names]
     mine, own = _alike(held, counts)
-    changed = sum(
-        np.array([was[a] != now[b] for a, b in zip(codes, shown, strict=True)], np.int64)
-        for (codes, was), (shown, now) in zip(held, shown_as, strict=True)
-    )
-    order = _order(which, counts, own[mine], np.asarray(changed))
+    changed = np.zeros(match.entries, np.int64)
+    for one, other in zip(held, shown_as, strict=True):
+        changed += _differ(one, other)
+    order = _order(which, counts, own[mine], changed)
     if only is not None:
         order = order[classes[order] == only]
     chosen = sorted(order[:MOST_ROWS].tolist(), key=lambda at: (int(classes[at]), at))
@@ -104,7 +105,15 @@ def _step(release: Release) -> Step | None:
     return next((s for s in mapping.steps if wanted & set(s.cells) & set(s.match.columns)), None)
 
 
-def _alike(columns: Sequence[tuple[Array, list[str | None]]], counts: Array) -> tuple[Array, Array]:
+def _differ(before: Texts, after: Texts) -> npt.NDArray[np.bool_]:
+    """Whether each cell reads otherwise than before."""
+    (was, old), (now, new) = before, after
+    number = {text: at for at, text in enumerate(dict.fromkeys([*old, *new]))}
+    numbers = [np.array([number[text] for text in texts], np.int64) for texts in (old, new)]
+    return np.asarray(numbers[0][was] != numbers[1][now])
+
+
+def _alike(columns: Sequence[Texts], counts: Array) -> tuple[Array, Array]:
     """The class of each entry by its texts, and the rows in every class."""
     arrays, cardinalities = [], []
     for codes, texts in columns:
