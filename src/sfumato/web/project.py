@@ -252,8 +252,7 @@ class Project:
 
     def can_count_soon(self, qi: Names) -> bool:
         """Whether class sizes are missing that a page can wait for."""
-        ready = self.table.engine.capabilities.coded and not self.busy.locked()
-        return bool(qi) and not self.has_sizes(qi) and ready
+        return bool(qi) and not self.has_sizes(qi) and self.table.engine.capabilities.coded
 
     def has_sizes(self, qi: Names) -> bool:
         """Whether class sizes are known without counting."""
