@@ -36,6 +36,7 @@ DIFFERING = {
         "Figure 1(b), sex first, C_WDM by label",
         "Figure 1(b), sex first, C_WDM by overlap",
         "Figure 1(b), sex first, C_WDM by region",
+        "Figure 2(b), age first, C_WDM by label",
         "Figure 2(b), age first, C_WDM by region",
         "Figure 4(b)",
         "Figure 4(c), against Mondrian",

@@ -82,8 +82,8 @@ def _overview(folder: Path) -> str:
         if counted is not None:
             numbers = [int(number.replace(",", "")) for number in counted.groups()]
             rows.append([f"[{title}]({name}.md)", *numbers])
-    total = [sum(column) for column in list(zip(*rows, strict=True))[1:]]
     heads = ("paper", "cells", *VERDICTS, "CPU s")
+    total = [sum(row[at] for row in rows) for at in range(1, len(heads))]
     return (
         "# Eight papers, done again\n\nCells of tables, points of figures and sentences that the "
         "papers state, beside what comes out here; each page says why where they differ. Written "

@@ -183,9 +183,9 @@ class Release(Result, Frames):
         >>> import pandas as pd, sfumato as sf
         >>> frame = pd.DataFrame({"age": [21, 22], "sex": ["F", "M"]}, index=["a", "b"])
         >>> sf.anonymize(frame, qi=["age"], k=2).to_pandas()
-                    age sex
-        a  [19.5, 22.5)   F
-        b  [19.5, 22.5)   M
+                age sex
+        a  [20, 23)   F
+        b  [20, 23)   M
         """
         made = self.to_arrow().to_pandas()
         rows = self._kept_rows()
