@@ -137,7 +137,7 @@ def test_no_guess_about_the_input_can_be_tried_out_on_a_certificate(
     told = dict(leaves(true))
     at_home = set(answered["stays_at_home"])
     alike = 0
-    for guess in guesses():
+    for guess in guesses()[:: 4 if verb == "population" else 1]:  # one estimate takes half a second
         try:
             other, body, answer = made(guess)
         except (InputError, sf.errors.PromiseError):
@@ -213,7 +213,7 @@ def test_what_stays_at_home_does_tell_guesses_apart(tmp_path: Path) -> None:
 
     released, true = made({})
     excluding: dict[str, int] = {}
-    for guess in guesses():
+    for guess in guesses()[:: 4 if verb == "population" else 1]:  # one estimate takes half a second
         other, answer = made(guess)
         for name in true:
             excluding[name] = excluding.get(name, 0) + (
