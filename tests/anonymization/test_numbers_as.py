@@ -274,10 +274,23 @@ def test_months_and_years_of_a_tree_have_no_bounds(how: str) -> None:
 
 
 @pytest.mark.parametrize("base", [2**55 + 1, 2**63 - 60])
-def test_middles_and_bounds_of_very_large_numbers(base: int) -> None:
+def test_very_large_numbers_are_shown_by_whole_bounds_and_not_by_floats(base: int) -> None:
     table = pa.table({"n": pa.array([base + row for row in range(60)], pa.int64())})
     asked = {"qi": ["n"], "k": 5, "rows_are_people": True}
-    middle = sf.anonymize(table, **asked, numbers_as="middle").to_arrow()["n"].to_pylist()
-    assert all(abs(shown - base) <= 2048 for shown in middle)
-    bounds = sf.anonymize(table, **asked, numbers_as="bounds").to_arrow()
-    assert bounds["n_from"].to_pylist()[0] == pytest.approx(base, abs=60)
+    for how in ("mean", "median", "middle", "bounds"):  # here ends lie between values
+        with pytest.raises(ParameterError, match="beyond 2\\^53, which floats round"):
+            sf.anonymize(table, **asked, numbers_as=how)
+    common = [2**60 + row for row in range(60) for _ in range(6 if row % 3 else 1)]
+    shown = sf.anonymize(pa.table({"n": common}), **asked, numbers_as="bounds").to_arrow()
+    ends = [shown[f"n_{end}"].to_pylist() for end in ("from", "to")]
+    for value, low, high in zip(common, *ends, strict=True):
+        assert isinstance(low, int)
+        assert low <= value < high or low == value == high
+
+
+def test_only_ends_that_were_chosen_so_are_said_to_be_nobodys() -> None:
+    table = pa.table({"x": [3 * row for row in range(30)]})
+    for exact in (False, True):
+        release = sf.anonymize(table, qi=["x"], k=3, numbers_as="mean", exact_ends=exact)
+        (said,) = [told for told in release.warnings if "the mean of `x`" in told]
+        assert ("ends of ranges never are" in said) is not exact

@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import sfumato as sf
 from cli_tools import sfumato
 from samples import sample_path
 from sfumato.errors import (
@@ -35,6 +36,7 @@ from sfumato.utility import (
     average_class_size,
     certainty_penalty,
     column_losses,
+    compare,
     cross_validated,
     discernibility,
     distribution_distances,
@@ -444,10 +446,6 @@ def test_accuracy_of_naive_bayes_on_adult() -> None:
 
 
 def test_a_release_is_compared_with_its_original_whatever_stands_for_a_class(tmp_path):
-    import sfumato as sf
-    from sfumato.errors import ParameterError
-    from sfumato.utility import compare
-
     random = np.random.default_rng(4)
     people = pa.table({"age": random.integers(20, 80, 300), "sex": random.choice(["F", "M"], 300)})
     ranges = sf.anonymize(people, qi=["age", "sex"], k=5, exact_ends=True)
@@ -498,3 +496,42 @@ def test_stars_that_are_told_from_nulls_by_a_column_beside_them_count_as_stars()
     view = pair_tables(before, after, ["age"])
     starred = pair_tables(before, pa.table({"age": ["20", None, "*", "*"]}), ["age"])
     assert column_losses(view) == column_losses(starred) == {"age": 0.5}
+
+
+@pytest.mark.parametrize("asked", [{"method": "full-domain"}, {"hierarchies": {}}])
+def test_inferred_trees_cost_what_is_said(tmp_path: Path, asked: dict[str, object]) -> None:
+    random = np.random.default_rng(4)
+    rows = 200
+    original = pa.table(
+        {
+            "height": random.normal(170, 9, rows),
+            "income": np.round(random.lognormal(9, 1, rows)).astype(int),
+            "born": np.datetime64("1930-01-01") + random.integers(0, 9_000, rows),
+            "zip": random.choice(["02139", "02140", "10001"], rows),
+        }
+    )
+    for name in original.column_names:
+        out = tmp_path / f"{name}.csv"
+        own = sf.anonymize(original, qi=[name], k=4, rows_are_people=True, output=out, **asked)
+        found = compare(out, original)
+        assert own.suppressed_rows == 0
+        assert found.certainty_penalty == pytest.approx(own.utility["ncp"])
+        assert found.information_loss == pytest.approx(own.utility["information_loss"])
+        assert found.granularity == pytest.approx(own.utility["granularity"])
+
+
+def test_what_was_parsed_is_parsed_in_the_original(tmp_path: Path) -> None:
+    lines = [f"{1 + row % 28}.{1 + row % 12}.{1950 + row % 50}" for row in range(60)]
+    (tmp_path / "in.csv").write_text("born\n" + "\n".join(lines) + "\n")
+    places = str(tmp_path / "in.csv"), str(tmp_path / "out.csv")
+    for shown in ("range", "mean"):
+        made = sfumato(
+            "anonymize", places[0], "-k", "5", "--qi", "born", "--parse", "born=date:dmy", "-o",
+            places[1], "--numbers-as", shown, "--rows-are-people", "--force", "--json",
+        )  # fmt: skip
+        found = sfumato(
+            "utility", places[1], "--of", places[0], "--parse", "born=date:dmy", "--json"
+        )
+        assert made.code == found.code == 0, found.err
+        ncp = made.json["utility"]["ncp"]
+        assert found.json["certainty_penalty"] == pytest.approx(ncp)

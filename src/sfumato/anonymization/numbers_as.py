@@ -63,6 +63,8 @@ class Shown(NamedTuple):
 def number_columns(solution: Solution, column: str, how: str) -> dict[str, Shown]:
     """The columns that stand for a blurred column in the release."""
     published = solution.published[column]
+    if how in ("mean", "median", "middle"):
+        _require_floats(solution.problem.entries.values_of(column), column)
     if how == "bounds":
         ends = _bounds(solution, column, published)
         return {
@@ -116,10 +118,17 @@ def coincidences(solution: Solution, shows: Mapping[str, str]) -> list[str]:
             told.append(
                 f"the {how} of `{name}` in {classes:,} class{'' if classes == 1 else 'es'} "
                 f"({int(rows[held].sum()):,} rows) happens to be a value that fewer than "
-                f"{solution.problem.rules.k:,} {who} hold; ends of ranges never are "
-                f"({spell('numbers_as', {name: 'bounds'})})"
+                f"{solution.problem.rules.k:,} {who} hold{_where_none(solution, name)}"
             )
     return told
+
+
+def _where_none(solution: Solution, name: str) -> str:
+    """What shows no such value, if anything does: ranges whose ends were chosen so."""
+    shape = solution.problem.shapes[name]
+    if not isinstance(shape, Ranges) or shape.ends is None:
+        return ""
+    return f"; ends of ranges never are ({spell('numbers_as', {name: 'bounds'})})"
 
 
 class _Classes:
@@ -250,9 +259,30 @@ def _bounds(solution: Solution, column: str, published: Published) -> tuple[pa.A
     ends = []
     for texts in (low, high):
         read = _read_ends(texts, values.type)
+        if pa.types.is_floating(read.type):
+            _require_floats(values, column)
         known = singles.cast(read.type, safe=False) if singles.type != read.type else singles
         ends.append(pc.if_else(pa.array(alone), known, read))
     return ends[0], ends[1]
+
+
+_WHOLE_FLOATS = 2**53
+"""Up to here floats hold every whole number."""
+
+
+def _require_floats(values: pa.Array, column: str) -> None:
+    """Refuse floats in place of whole numbers that they would round to others."""
+    kind = values.type.value_type if pa.types.is_dictionary(values.type) else values.type
+    if not pa.types.is_integer(kind):
+        return
+    least, most = pc.min_max(values.cast(kind)).as_py().values()
+    if least is not None and max(-least, most) > _WHOLE_FLOATS:
+        raise ParameterError(
+            f"column `{column}` holds whole numbers beyond 2^53, which floats round: no mean, "
+            "middle or end between two of them can be shown as a number",
+            remedy=f"Show ranges ({spell('numbers_as', {column: 'range'})}), or take a fixed "
+            "number off the column before.",
+        )
 
 
 def _interval(text: str, kind: pa.DataType) -> Interval | None:

@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from functools import cached_property, partial
@@ -184,10 +184,11 @@ class Run:
 
         return Console(highlight=False, markup=False, emoji=False)
 
-    def open(self, source: str) -> Table:
+    def open(self, source: str, parse: Mapping[str, str] | None = None) -> Table:
         """Open another table with the options of this run; it is closed when the run ends.
 
-        What is said about text files is said of those among the tables.
+        What is said about text files is said of those among the tables, what is parsed only of the
+        table that `parse` is given for.
         """
         from sfumato.tables import table
 
@@ -195,6 +196,8 @@ class Run:
         if not _may_be_text(source):
             named = ["engine"]
         reading = {name: self.reading[name] for name in named if name in self.reading}
+        if parse:
+            reading |= {"parse": parse, "unparsed": self.reading.get("unparsed", "stop")}
         opened = table(source, budget=self.budget, **reading)
         self._opened.append(opened)
         return opened

@@ -12,6 +12,7 @@ from sfumato.cli._options import (
     new_app,
     new_file,
     option,
+    parse_kinds,
     parse_weights,
     split_columns,
 )
@@ -87,16 +88,18 @@ def utility(
 ) -> None:
     """What a release cost: how much its cells tell less than those of the original.
 
-    Ranges, sets, stars, nodes of trees, and numbers that stand for a class are understood.
+    Ranges, sets, stars, nodes of trees, and numbers that stand for a class are understood. What is
+    to be parsed (--parse) is parsed in the original: a release has parsed values already.
     """
     from sfumato.utility.view import compare
 
     if report is not None:
         new_file(report, force, run.source, of)
+    parse = parse_kinds(run.reading.pop("parse", None))
     names = None if qi is None else split_columns(qi, run.table.columns)
     found = compare(
         run.table,
-        run.open(of),
+        run.open(of, parse),
         qi=names,
         row_key=row_key,
         hierarchies=hierarchies,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -35,6 +36,7 @@ from sfumato.hierarchy import (
     ValueSets,
     read_folder,
 )
+from sfumato.hierarchy.infer import infer
 from sfumato.hierarchy.labels import as_text, star_beside
 from sfumato.hierarchy.tree import Array
 from sfumato.tables import Table, table
@@ -202,7 +204,8 @@ def compare(
         column = _rows(before, [target], "original")[target].combine_chunks()
         encoded = column.dictionary_encode(null_encoding="encode")
         codes = np.asarray(encoded.indices).astype(np.int64)
-    view = pair_tables(before, shown, names, key=row_key, hierarchies=hierarchies)
+    trees = {**_inferred(before, shown, names, told), **(hierarchies or {})}
+    view = pair_tables(before, shown, names, key=row_key, hierarchies=trees)
     return summarize(view, weights=weights, target=codes)
 
 
@@ -226,6 +229,39 @@ def _certified(released: Table, told: Mapping[str, Any]) -> list[str]:
             where=released.name,
             remedy=f"Name them, e.g. {spell('qi', ['age', 'sex'])}.",
         ) from None
+
+
+_CLIMBS = "full-domain"
+"""The method that infers trees without being told so."""
+
+
+def _inferred(
+    before: Table, shown: Table, names: Sequence[str], told: Mapping[str, Any]
+) -> dict[str, Hierarchy]:
+    """The trees that `anonymize` inferred, by what the certificate says and the original holds.
+
+    Columns whose labels such a tree does not have are left to be read as ranges and sets.
+    """
+    asked = told.get("asked")
+    asked = asked if isinstance(asked, dict) else {}
+    among = asked.get("hierarchies") is not None and asked.get("infer_hierarchies") is not False
+    if told.get("method") != _CLIMBS and (not among or "boundaries" in asked):
+        return {}
+    k = max([n for n in (asked.get("k"), asked.get("k_map")) if isinstance(n, int)], default=1)
+    codes, shows = asked.get("categorical") or (), asked.get("numbers_as") or {}
+    found = {}
+    for name in names:
+        stands = shows.get(name, "range") if isinstance(shows, dict) else shows
+        if name in before.columns and name in shown.columns and stands == "range":
+            column = _rows(before, [name], "original")[name].combine_chunks()
+            encoded = column.dictionary_encode(null_encoding="encode")
+            held = np.bincount(np.asarray(encoded.indices), minlength=len(encoded.dictionary))
+            values = encoded.dictionary
+            tree = infer(name, values, held, categorical=name in codes, k=k)[0]
+            with suppress(HierarchyError):
+                tree.bind(values, name).read(_rows(shown, [name], "release")[name].unique())
+                found[name] = tree
+    return found
 
 
 def _refuse_bounds(names: Sequence[str], shown: Table, before: Table) -> None:
@@ -382,7 +418,13 @@ def _read(name: str, values: pa.Array, cells: pa.Array, tree: Hierarchy | None) 
         except HierarchyError:
             pass  # perhaps sets of numbers
     sets = ValueSets(values, name)
-    return sets.published(*sets.read(cells))
+    try:
+        return sets.published(*sets.read(cells))
+    except HierarchyError:
+        with suppress(HierarchyError):
+            inferred = infer(name, values)[0].bind(values, name)  # labels of months, 021**
+            return inferred.published(inferred.read(cells))
+        raise
 
 
 def _standing(
