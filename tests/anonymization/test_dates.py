@@ -143,3 +143,42 @@ def test_dates_that_are_text_are_spoken_of(tmp_path: Path) -> None:
     asked: dict[str, Any] = {"qi": ["age"], "k": 2, "person": "patient", "key_file": key}
     told = sf.anonymize(table, **asked, shift_dates=True).warnings
     assert any("was not moved: `back`, `month`;" in one for one in told)
+
+
+def test_a_date_that_many_persons_share_tells_how_far(key: Path) -> None:
+    """A date that stands for none, like the end of what has not ended, is known to everybody."""
+    asked: dict[str, Any] = {"qi": ["age"], "k": 2, "person": "patient", "key_file": key}
+    table = visits()
+    told = sf.anonymize(table, **asked, shift_dates=True).warnings
+    assert not any("reads from it" in one for one in told)
+    never = pa.array([datetime.date(2099, 12, 31)] * 60)
+    told = sf.anonymize(table.append_column("ends", never), **asked, shift_dates=True).warnings
+    assert any("`ends` held one date for 12 of 12 persons" in one for one in told)
+    assert not any("2099" in one for one in told)
+
+
+@pytest.mark.parametrize("day", [datetime.date.max, datetime.date.min])
+def test_no_date_leaves_the_calendar(day: datetime.date, key: Path) -> None:
+    times = pa.array([datetime.datetime.combine(day, datetime.time(12))] * 60, pa.timestamp("us"))
+    for cells in (pa.array([day] * 60), times):
+        table = visits().append_column("ends", cells)
+        with pytest.raises(SfumatoError, match="`ends` cannot be moved"):
+            sf.anonymize(table, qi=["age"], k=2, person="patient", shift_dates=True, key_file=key)
+
+
+@pytest.mark.parametrize(
+    ("cells", "like"),
+    [
+        (["05/02/24", "17/11/23"], True),
+        (["20240205", "20231117"], True),
+        ([20240205, 20231117], True),
+        ([20240205, 7], False),
+        ([2024, 2023], False),
+    ],
+)
+def test_what_only_looks_like_dates_is_named(cells: list[Any], like: bool, key: Path) -> None:
+    table = visits().append_column("day", pa.array(cells * 30))
+    told = sf.anonymize(
+        table, qi=["age"], k=2, person="patient", shift_dates=True, key_file=key
+    ).warnings
+    assert any("looks like dates was not moved: `day`" in one for one in told) == like

@@ -258,3 +258,19 @@ def test_numbers_of_rows_are_known_where_no_event_is(m: int | str, key: Path) ->
             alike[row["born"], known].add(row["who"])
     assert min(map(len, alike.values())) >= 3
     assert len(lengths) == (8 if m == "all" else 12)  # the shortest are nobody else's
+
+
+@pytest.mark.parametrize("how", ["mean", "median", "middle", "bounds"])
+def test_numbers_that_stand_for_own_columns_are_one_a_person(how: str, key: Path) -> None:
+    table = histories(3, persons=24)
+    years = [1950 + int(one[1:]) for one in table["who"].to_pylist()]
+    table = table.append_column("born", pa.array(years))
+    asked = {**ASKED, "qi": ["born", "code"], "numbers_as": {"born": how}}
+    release = sf.anonymize(table, k=3, m=2, key_file=key, identifiers=["row"], **asked)
+    assert release.verified
+    shown = [name for name in release.to_arrow().column_names if name.startswith("born")]
+    people = defaultdict(set)
+    for row in release.to_arrow().to_pylist():
+        people[row["who"]].add(tuple(row[name] for name in shown))
+    assert {len(cells) for cells in people.values()} == {1}
+    assert min(Counter(next(iter(cells)) for cells in people.values()).values()) >= 3

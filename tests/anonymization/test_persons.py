@@ -361,6 +361,32 @@ def test_columns_of_other_persons_stop_a_release() -> None:
     assert sf.anonymize(table, qi=["age"], k=2, person="patient", identifiers=["mother"]).verified
 
 
+@pytest.mark.parametrize(
+    "mothers",
+    [
+        ["P000", "P007", "P014", None],  # three of them
+        [f"P{7 * row:03}" for row in range(80)],  # half of them are no patients
+    ],
+)
+def test_a_few_persons_and_persons_from_elsewhere_stop_a_release(mothers: list[Any]) -> None:
+    table = stays(mother=[mothers[row % len(mothers)] for row in range(120)])
+    with pytest.raises(ColumnError, match=r"`mother` would be published .* persons of `patient`"):
+        sf.anonymize(table, qi=["age"], k=2, person="patient")
+
+
+def test_a_few_numbers_are_persons_where_those_leave_gaps() -> None:
+    who = [10_000 + 997 * (row // 3) for row in range(120)]
+    ages = [20 + row // 3 % 4 for row in range(120)]
+    table = pa.table(
+        {"patient": who, "age": ages, "guide": [who[row % 5 * 9] for row in range(120)]}
+    )
+    with pytest.raises(ColumnError, match="`guide`"):
+        sf.anonymize(table, qi=["age"], k=2, person="patient")
+    near = [1 + row // 3 for row in range(120)]
+    table = pa.table({"patient": near, "age": ages, "dose": [1 + row % 4 for row in range(120)]})
+    assert sf.anonymize(table, qi=["age"], k=2, person="patient").verified
+
+
 def test_small_numbers_are_no_persons_by_chance() -> None:
     who = [1 + row // 3 for row in range(600)]
     table = pa.table({"patient": who, "age": [row % 5 for row in range(600)]})

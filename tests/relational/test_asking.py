@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import datetime
 import json
 import shutil
 from collections import defaultdict
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.csv
 import pytest
 
 import sfumato as sf
@@ -300,6 +302,53 @@ def test_verify_notices_what_was_changed(house: Path, key: Path, tmp_path: Path)
     found = sf.relational.verify(released)
     broken = {finding.check for finding in found.findings if not finding.holds}
     assert {"fingerprint", "whole-references", "linked-tables"} <= broken
+
+
+def test_what_lies_beside_a_release_is_none_of_it(house: Path, key: Path, tmp_path: Path) -> None:
+    released = tmp_path / "released"
+    ask(house, key, output=released)
+    assert sf.relational.verify(released).not_promised["remarks"] == ()
+    (released / "names.csv").write_bytes((house / "patients.csv").read_bytes())
+    found = sf.relational.verify(released)
+    assert found.holds
+    assert "not looked at: names.csv" in found.not_promised["remarks"][0]
+    description = released / "dataset.toml"
+    said = description.read_text()
+    description.write_text(said + '\n[tables.names]\nsource = "names.csv"\n')
+    found = sf.relational.verify(released)
+    broken = [finding.say for finding in found.findings if not finding.holds]
+    assert broken == ["dataset.toml names tables that were not released here: `names`"]
+    description.write_text("tables = 7")
+    assert not sf.relational.verify(released).holds
+
+
+def test_an_altered_certificate_is_told_and_no_accident(
+    house: Path, key: Path, tmp_path: Path
+) -> None:
+    released = tmp_path / "released"
+    ask(house, key, output=released)
+    place = released / "certificate.json"
+    place.write_text(place.read_text().replace('"k": 3', '"k": 9'))
+    told = sfumato("verify", released)
+    assert told.code == 1
+    assert "altered or" in told.out
+    assert "It does not hold." in told.out
+
+
+def test_an_attack_says_that_dates_were_moved(key: Path, tmp_path: Path) -> None:
+    born = pa.array([datetime.date(1950 + at, 1, 1) for at in range(20)])
+    people = pa.table({"id": [f"P{at}" for at in range(20)], "born": born, "sex": ["F", "M"] * 10})
+    described = {"person": "patients.id", "tables": {"patients": {"source": people}}}
+    asked: dict[str, Any] = {"qi": ["patients.born"], "k": 2, "m": 1, "shift_days": 3000}
+    ask(described, key, output=tmp_path / "out", shift_dates=True, **asked)
+    found = sf.relational.attack(tmp_path / "out", described)
+    assert found.moved
+    (tmp_path / "house").mkdir()
+    pa.csv.write_csv(people, tmp_path / "house" / "patients.csv")
+    place = tmp_path / "house" / "dataset.toml"
+    place.write_text('person = "patients.id"\n[tables.patients]\nsource = "patients.csv"\n')
+    told = sfumato("attack", tmp_path / "out", place).out
+    assert "The release moved dates" in told
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import hmac
 import re
 from collections.abc import Sequence
 from dataclasses import replace
+from datetime import date
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +20,7 @@ import numpy.typing as npt
 from sfumato.anonymization.actions import ranked
 from sfumato.engines.recoding import Cells, Step
 from sfumato.engines.results import Codes, smallest_dtype
-from sfumato.errors import ColumnError
+from sfumato.errors import ColumnError, spell
 from sfumato.hierarchy.labels import as_text
 from sfumato.tables.parsing import MOST, messy
 
@@ -28,7 +29,16 @@ if TYPE_CHECKING:
 
     from sfumato.tables import Table
 
-__all__ = ["date_columns", "days_of", "moved", "shift_step", "shifted", "unmoved"]
+__all__ = [
+    "commonest_date",
+    "date_columns",
+    "days_of",
+    "known_to_all",
+    "moved",
+    "shift_step",
+    "shifted",
+    "unmoved",
+]
 
 _PURPOSE = b"sfumato: days by which the dates of a person are moved\0"
 
@@ -43,8 +53,13 @@ def date_columns(table: Table, left_out: Sequence[str]) -> tuple[str, ...]:
 
 
 def unmoved(table: Table, left_out: Sequence[str], seed: int = 0) -> dict[str, bool]:
-    """Columns of text that look like dates or months and are not moved; whether they are dates."""
-    columns = [c.name for c in table.schema if c.kind == "text" and c.name not in left_out]
+    """Columns that look like dates or months and are not moved; whether they can be read as dates.
+
+    Text, and whole numbers like 20240131.
+    """
+    columns = [
+        c.name for c in table.schema if c.kind in ("text", "integer") and c.name not in left_out
+    ]
     found: dict[str, bool] = {}
     if not columns:
         return found
@@ -52,16 +67,57 @@ def unmoved(table: Table, left_out: Sequence[str], seed: int = 0) -> dict[str, b
     for name in columns:
         texts = as_text(sample[name].unique()).to_pylist()
         cells = [text.strip() for text in texts if text is not None]
-        mostly = messy(cells)
+        text = any(c.name == name and c.kind == "text" for c in table.schema)
+        mostly = messy(cells) if text else None
         if mostly is not None and mostly.kind == "date":
             found[name] = True
-        elif cells and sum(map(bool, map(_MONTH.fullmatch, cells))) >= MOST * len(cells):
+        elif _like(cells, _MONTH if text else _DAY_NUMBER, MOST if text else 1.0):
             found[name] = False
     return found
 
 
 _LOOKED_AT = 2_000
-_MONTH = re.compile(r"\d{4}[-/.]\d{1,2}|\d{1,2}[-/.]\d{4}")
+_DAY_NUMBER = re.compile(r"(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])")
+_MONTH = re.compile(
+    r"\d{4}[-/.]\d{1,2}|\d{1,2}[-/.]\d{4}|\d{1,2}([-/.])\d{1,2}\1\d{2}(?:[ T].*)?|"
+    + _DAY_NUMBER.pattern
+)
+"""Months, days of years of two digits, and days without signs: they are not read as dates."""
+
+
+def _like(cells: Sequence[str], pattern: re.Pattern[str], share: float) -> bool:
+    return bool(cells) and sum(map(bool, map(pattern.fullmatch, cells))) >= share * len(cells)
+
+
+def commonest_date(cells: pa.Array, who: npt.NDArray[np.int64]) -> int:
+    """How many persons have the date that most of them have.
+
+    Examples
+    --------
+    >>> import datetime, pyarrow as pa
+    >>> never = datetime.date(2099, 12, 31)
+    >>> commonest_date(pa.array([never, never, never, None]), np.array([0, 0, 1, 2]))
+    2
+    """
+    encoded = cells.dictionary_encode()
+    codes = encoded.indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    persons = int(who.max(initial=0)) + 1
+    pairs = np.unique(codes[codes >= 0] * persons + who[codes >= 0])
+    return int(np.bincount(pairs // persons).max(initial=0))
+
+
+def known_to_all(name: str, most: int, persons: int) -> str | None:
+    """What is said of a column of moved dates in which one date is many persons'."""
+    if most < max(_MANY_PERSONS, _MANY_SHARE * persons):
+        return None
+    return (
+        f"before dates were moved, `{name}` held one date for {most:,} of {persons:,} persons: "
+        "whoever knows or guesses it reads from it how far all of theirs were moved; empty what "
+        f"stands for no date, or leave the column out ({spell('identifiers', [name])})"
+    )
+
+
+_MANY_PERSONS, _MANY_SHARE = 10, 0.1
 
 
 def days_of(persons: pa.Array, key: bytes, most: int) -> npt.NDArray[np.int64]:
@@ -89,15 +145,32 @@ def moved(values: pa.Array, days: npt.NDArray[np.int64], name: str) -> pa.Array:
     try:
         if pa.types.is_date(values.type):
             plain = values.cast(pa.date32()).cast(pa.int32()).cast(pa.int64())
-            return pc.add_checked(plain, pa.array(days)).cast(pa.int32()).cast(pa.date32())
+            there = _in_calendar(pc.add_checked(plain, pa.array(days)), 1)
+            return there.cast(pa.int32()).cast(pa.date32())
         step = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}[values.type.unit] * 86_400
         plain = values.cast(pa.int64())
-        return pc.add_checked(plain, pa.array(days * step)).cast(values.type)
+        return _in_calendar(pc.add_checked(plain, pa.array(days * step)), step).cast(values.type)
     except pa.ArrowInvalid:
         raise ColumnError(
             f"a date of column `{name}` cannot be moved: it would leave the calendar",
             remedy="Mend or leave out such dates, or leave the column out.",
         ) from None
+
+
+def _in_calendar(moved_to: pa.Array, step: int) -> pa.Array:
+    """Numbers of days (or parts of them, `step` a day) since 1970, all in the years 1 to 9999."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    ends = pc.min_max(moved_to)
+    low, high = ends["min"].as_py(), ends["max"].as_py()
+    if low is not None and not _FIRST_DAY * step <= low <= high < (_LAST_DAY + 1) * step:
+        raise pa.ArrowInvalid("no such day")
+    return moved_to
+
+
+_FIRST_DAY = (date.min - date(1970, 1, 1)).days
+_LAST_DAY = (date.max - date(1970, 1, 1)).days
 
 
 def shifted(

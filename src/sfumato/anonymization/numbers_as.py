@@ -134,8 +134,9 @@ def _where_none(solution: Solution, name: str) -> str:
 class _Classes:
     """The numbers of one column, class by class.
 
-    Where sets of quasi-identifiers share columns a class of one set is many groups: there all rows
-    that show the same range count as one class.
+    Where sets of quasi-identifiers share columns, and where histories stay whole, rows of many
+    groups show the same range: there all that do count as one class. A person has groups for each
+    of her events, and one birth year in all of them.
     """
 
     def __init__(self, solution: Solution, column: str, published: Published) -> None:
@@ -143,7 +144,7 @@ class _Classes:
         entry = np.arange(len(solution.groups)) if solution.entry is None else solution.entry
         rows = problem.counts if solution.rows is None else solution.rows
         kept = solution.groups >= 0
-        alone = len(largest_sets(problem.sets)) <= 1
+        alone = len(largest_sets(problem.sets)) <= 1 and "linkable" not in solution.details
         self.of_group = np.arange(len(published)) if alone else np.maximum(published.codes, 0)
         self.count = int(self.of_group.max(initial=-1)) + 1
         self.values = problem.entries.values_of(column)

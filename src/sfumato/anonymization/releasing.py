@@ -18,7 +18,13 @@ from sfumato.anonymization.costs import (
     touched_rows,
     utility,
 )
-from sfumato.anonymization.dates import date_columns, shift_step, unmoved
+from sfumato.anonymization.dates import (
+    commonest_date,
+    date_columns,
+    known_to_all,
+    shift_step,
+    unmoved,
+)
 from sfumato.anonymization.numbers_as import (
     WORDS,
     as_read,
@@ -488,6 +494,21 @@ def _ambiguous(name: str, shape: Shape, shown: Published) -> str | None:
     )
 
 
+def _shared_dates(opened: Table, request: Request) -> list[str]:
+    """Sentences about moved dates that many persons shared, and that therefore tell how far."""
+    import pyarrow as pa
+
+    assert request.person is not None
+    told = []
+    for name in date_columns(opened, (*request.dropped, *request.replaced)):
+        pairs = opened.classes((name, request.person))
+        cells = pairs.values_of(name).take(pa.array(pairs.column(name).astype(np.int64)))
+        who, persons = pairs.column(request.person), len(pairs.values_of(request.person))
+        most = commonest_date(cells, who.astype(np.int64))
+        told.append(known_to_all(name, most, persons))
+    return [one for one in told if one is not None]
+
+
 def _warnings(opened: Table, request: Request, release: Release) -> tuple[str, ...]:
     found: list[str] = []
     if request.target is not None and request.target in request.sensitive:
@@ -502,11 +523,12 @@ def _warnings(opened: Table, request: Request, release: Release) -> tuple[str, .
             "of theirs were moved"
         )
         still = unmoved(opened, (*request.dropped, *request.replaced), request.seed)
+        found += _shared_dates(opened, request)
         if still:
             dates = {name: "date" for name, readable in still.items() if readable}
-            read = f"; read it as dates ({spell('parse', dates)})" if dates else ""
+            read = f"; read text as dates ({spell('parse', dates)})" if dates else ""
             found.append(
-                f"text that looks like dates was not moved: {', '.join(f'`{n}`' for n in still)}"
+                f"what looks like dates was not moved: {', '.join(f'`{n}`' for n in still)}"
                 f"{read}{', or' if read else ';'} leave it out ({spell('identifiers', [*still])})"
             )
     if request.workload is not None:

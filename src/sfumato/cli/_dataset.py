@@ -303,9 +303,17 @@ def attack_view(found: TablesAttack) -> RenderableType:
         (f"{found.attackers:,}", "bold"),
         f" attackers, who know own columns and {found.m} rows of one of {found.persons:,} persons",
     )
-    verdict = (
-        f"Nobody is left with fewer than {found.k:,} persons."
-        if found.holds
-        else f"Somebody is left with {found.least:,} persons, {found.k:,} were asked."
-    )
-    return Group(title, "", lines, "", Text(f"Known: {', '.join(found.known)}"), verdict)
+    few = f"is left with fewer than {found.k:,} persons."
+    verdict = f"Somebody is left with {found.least:,} persons, {found.k:,} were asked."
+    if found.holds:
+        verdict = f"Nobody who finds anybody {few}" if found.matches_none else f"Nobody {few}"
+    known = [Text(f"Known: {', '.join(found.known)}")]
+    if found.moved:
+        known.append(
+            Text(
+                "The release moved dates: who looks for the true ones looks in the wrong places, "
+                "and what was counted is not what somebody finds who knows how far.",
+                style="yellow",
+            )
+        )
+    return Group(title, "", lines, "", *known, verdict)

@@ -177,11 +177,12 @@ def _mark(found: Verification, finding: Finding) -> tuple[str, str]:
 
 def _not_promised(found: Verification) -> list[str]:
     """What nobody promised, in a line each."""
-    columns, models = found.not_promised["columns"], found.not_promised["models"]
+    told = found.not_promised  # empty where the certificate is broken
+    columns, models = told.get("columns", ()), told.get("models", ())
     lines = []
     if columns:
         lines.append(f"Nothing is promised about: {', '.join(columns)}.")
     if models:
         lines.append(f"Not asked for: {', '.join(models)}.")
-    lines += [f"{line[:1].upper()}{line[1:]}." for line in found.not_promised["remarks"]]
+    lines += [f"{line[:1].upper()}{line[1:]}." for line in told.get("remarks", ())]
     return lines

@@ -210,7 +210,7 @@ _MANY = 100
 def numbers_of_persons(
     opened: Table, columns: Sequence[str], persons: pa.Array, seed: int = 0
 ) -> list[str]:
-    """Columns whose cells are nearly all those of a column of persons, beyond chance.
+    """Columns whose cells are those of a column of persons, beyond chance.
 
     Whole numbers from 1 to 90 are those of patients 1 to 500 by chance; so where the persons'
     numbers leave few gaps, a column must have many and span most of theirs. Some rows are looked
@@ -235,17 +235,44 @@ def _plain(values: pa.Array) -> list[str]:
 
 
 def _among(cells: set[str], known: set[str]) -> bool:
-    """Whether cells are nearly all known ones, and not by chance."""
-    if len(cells) <= FEW or len(cells & known) < NEARLY * len(cells):
+    """Whether cells are known ones, and not by chance.
+
+    Names like P17 are not met by chance: some of them will do, and half of the cells, as mothers
+    need not be patients. Of numbers nearly all must be known.
+    """
+    shared = cells & known
+    if len(known) <= FEW or len(shared) < _SOME:
         return False
-    whole = [int(cell) for cell in cells & known if cell.isdecimal()]
-    numbers = [int(cell) for cell in known if cell.isdecimal()]
-    if len(whole) <= FEW:
+    if sum(map(_letters_and_digits, shared)) >= max(_SOME, len(cells) / 2):
         return True
+    whole = [int(cell) for cell in shared if cell.isdecimal()]
+    few = len(cells) <= FEW
+    if len(shared) < NEARLY * len(cells) or (few and len(whole) < _SOME):
+        return False
+    if len(whole) <= FEW and not few:
+        return True
+    numbers = [int(cell) for cell in known if cell.isdecimal()]
     low, high = min(whole), max(whole)
-    if 2 * sum(low <= number <= high for number in numbers) < high - low + 1:
+    density = sum(low <= number <= high for number in numbers) / (high - low + 1)
+    if few:
+        return bool(density ** len(whole) < _CHANCE)
+    if density < 0.5:
         return True
     return len(whole) > _MANY and high - low >= NEARLY * (max(numbers) - min(numbers))
+
+
+_SOME = 3
+_CHANCE = 0.001
+"""How likely a few numbers may be all known by chance, to be taken for persons all the same."""
+
+
+def _letters_and_digits(cell: str) -> bool:
+    """Whether a text is a name like P17, and no number like 1e-05."""
+    try:
+        float(cell)
+    except ValueError:
+        return any(map(str.isdigit, cell)) and any(map(str.isalpha, cell))
+    return False
 
 
 def other_names(

@@ -51,6 +51,8 @@ class TablesAttack(Result):
         Attackers who are left with nobody, exactly one person, fewer than k, and at least k.
     least
         The fewest persons that any attacker is left with, who is left with any.
+    moved
+        Whether the release moved dates, so that whoever looks for the true ones is led astray.
     """
 
     release: str
@@ -65,10 +67,11 @@ class TablesAttack(Result):
     matches_few: int
     matches_k: int
     least: int | None
+    moved: bool = False
 
     @property
     def holds(self) -> bool:
-        """Whether no attacker is left with fewer than k persons."""
+        """Whether no attacker who is left with anybody is left with fewer than k persons."""
         return self.matches_one + self.matches_few == 0
 
 
@@ -132,6 +135,7 @@ def attack(
         k=k,
         m="all" if most is None else most,
         known=tuple(f"{n}.{c}" for n, columns in known.items() for c in columns),
+        moved=bool(record.body["asked"].get("shift_dates")),
         **counted,
     )
 

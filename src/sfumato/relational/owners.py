@@ -9,7 +9,14 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sfumato.anonymization.dates import date_columns, days_of, moved, unmoved
+from sfumato.anonymization.dates import (
+    commonest_date,
+    date_columns,
+    days_of,
+    known_to_all,
+    moved,
+    unmoved,
+)
 from sfumato.budget import Budget
 from sfumato.engines.protocol import KeepsText, Source, TextForm
 from sfumato.errors import ColumnError, ParameterError, spell
@@ -127,6 +134,7 @@ def moved_dates(plan: Plan, budget: Budget) -> Plan:
         )
     owners: Owners = {}
     tables, still = dict(made.tables), []
+    shared: list[str | None] = []
     for name in plan.of_persons:
         budget.progress(f"moving dates of {name}")
         mine, gone = made.tables[name].table, (*plan.dropped[name], *plan.linked[name])
@@ -136,9 +144,11 @@ def moved_dates(plan: Plan, budget: Budget) -> Plan:
             continue
         whose = pa.array(owners_of(made, name, owners), pa.string()).dictionary_encode()
         days = np.r_[days_of(whose.dictionary, plan.key, asked.shift_days), 0]
-        by_row = days[whose.indices.fill_null(len(days) - 1).to_numpy()]
-        rows = mine.to_arrow()
+        who = whose.indices.fill_null(len(days) - 1).to_numpy().astype(np.int64)
+        by_row, rows = days[who], mine.to_arrow()
         for column in dates:
+            most = commonest_date(rows.column(column).combine_chunks(), who)
+            shared.append(known_to_all(f"{name}.{column}", most, len(whose.dictionary)))
             cells = moved(rows.column(column).combine_chunks(), by_row, column)
             rows = rows.set_column(rows.column_names.index(column), column, cells)
         everything = np.ones(rows.num_rows, dtype=np.bool_)
@@ -153,9 +163,10 @@ def moved_dates(plan: Plan, budget: Budget) -> Plan:
         "either way, the same in all tables; that is no promise: whoever knows one date of a "
         "person knows how far all of theirs were moved"
     ]
+    told += [one for one in shared if one is not None]
     if still:
         told.append(
-            f"text that looks like dates was not moved: {', '.join(f'`{n}`' for n in still)}; "
+            f"what looks like dates was not moved: {', '.join(f'`{n}`' for n in still)}; "
             f"leave it out ({spell('identifiers', still)})"
         )
     return replace(plan, made=replace(made, tables=tables), warnings=(*plan.warnings, *told))

@@ -7,6 +7,7 @@ under plain names, or tables of the schema that the user named.
 from __future__ import annotations
 
 import os
+import tomllib
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
@@ -18,7 +19,7 @@ from sfumato.budget import Budget
 from sfumato.errors import InputError, PromiseError, SourceError
 from sfumato.files import refuse_link
 from sfumato.keyfiles import public_key
-from sfumato.relational.description import schema_of
+from sfumato.relational.description import DESCRIPTION, schema_of
 from sfumato.relational.promise import LinkedTables, WholeReferences
 from sfumato.relational.publishing import CERTIFICATE, certificate_of
 from sfumato.release import Certificate, Finding
@@ -76,6 +77,7 @@ def verify(
         try:
             tables = opened_release(text, record, stack)
             findings += _same(tables, record.body["output"]["tables"])
+            findings += _described(text, tables)
             promised = record.body["promises"]
             findings += [one for told in promised for one in _replayed(dict(told), tables, budget)]
             if not any(told["kind"] in ("linked-tables", "anonymity") for told in promised):
@@ -92,7 +94,7 @@ def verify(
         table=shown(text),
         certificate=str(place),
         promised=tuple({k: v for k, v in told.items() if k != "measured"} for told in promised),
-        not_promised=_not_promised(promised, record.body["output"]["tables"]),
+        not_promised=_not_promised(promised, record.body["output"]["tables"], text),
         signed_by=str(record.signed["by"]) if record.signed and findings[1].holds else None,
         made=record.maker,
     )
@@ -135,6 +137,36 @@ def _same(tables: Mapping[str, Table], recorded: Mapping[str, Any]) -> list[Find
     ]
 
 
+def _described(text: str, tables: Mapping[str, Table]) -> list[Finding]:
+    """That the description beside the tables names others as well, if it does."""
+    place = Path(text) / DESCRIPTION
+    if is_postgres(text) or not place.is_file():
+        return []
+    refuse_link(place)
+    try:
+        told = tomllib.loads(place.read_text(encoding="utf-8-sig"))
+        others = sorted(set(told["tables"]) - set(tables))
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError, KeyError, TypeError):
+        return [Finding("description", False, f"{DESCRIPTION} cannot be read", remedy=_AGAIN)]
+    if not others:
+        return []
+    listed = ", ".join(f"`{name}`" for name in others)
+    say = f"{DESCRIPTION} names tables that were not released here: {listed}"
+    return [Finding("description", False, say, remedy=_AGAIN)]
+
+
+def _beside(text: str, tables: Mapping[str, Any]) -> tuple[str, ...]:
+    """That files which lie beside the tables are none of the release, if there are any."""
+    if is_postgres(text):
+        return ()
+    own = {CERTIFICATE, DESCRIPTION, *(str(told["file"]) for told in tables.values())}
+    others = sorted(file.name for file in Path(text).iterdir() if file.name not in own)
+    if not others:
+        return ()
+    some = ", ".join(others[:5]) + (f" and {len(others) - 5:,} more" if len(others) > 5 else "")
+    return (f"files that lie here and are not of this release were not looked at: {some}",)
+
+
 def _replayed(
     told: dict[str, Any], tables: Mapping[str, Table], budget: Budget | None
 ) -> list[Finding]:
@@ -159,7 +191,9 @@ def _replayed(
     return [finding, Finding("measures", False, differs)]
 
 
-def _not_promised(promised: Any, tables: Mapping[str, Any]) -> dict[str, tuple[str, ...]]:
+def _not_promised(
+    promised: Any, tables: Mapping[str, Any], text: str
+) -> dict[str, tuple[str, ...]]:
     """Columns of the tables that no promise is about."""
     about: set[str] = set()
     for told in promised:
@@ -170,4 +204,5 @@ def _not_promised(promised: Any, tables: Mapping[str, Any]) -> dict[str, tuple[s
         elif told["kind"] == "anonymity":
             about |= {f"{told['table']}.{c}" for columns in told["qi"] for c in columns}
     every = [f"{name}.{column}" for name, told in tables.items() for column in told["columns"]]
-    return {"remarks": (), "columns": tuple(c for c in every if c not in about), "models": ()}
+    remarks = _beside(text, tables)
+    return {"remarks": remarks, "columns": tuple(c for c in every if c not in about), "models": ()}
