@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 import tomllib
+from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
@@ -72,8 +73,9 @@ def test_the_page_fits_80_columns_and_tells_the_whole_story(hospital, tmp_path, 
                  "birth_date blurred in", "normalized certainty penalty", "prosecutor 100.00%",
                  "Written and verified", "release.parquet.certificate.json"):  # fmt: skip
         assert told in words, told
-    (warning,) = (line for line in done.out.splitlines() if line.startswith("!"))
-    assert "not promised: 1,500 of 1,500 rows" in warning
+    together, alone = (line for line in done.out.splitlines() if line.startswith("!"))
+    assert "not promised: 1,500 of 1,500 rows" in together
+    assert "not promised: `cost` has a value of its own in most rows" in alone
     assert sfumato("verify", out).code == 0
 
 
@@ -456,3 +458,10 @@ def test_the_name_in_a_recoding_prints_no_line_of_its_own(small):
 
 def test_the_help_shows_brackets():
     assert "a table [parse]." in plain(sfumato("anonymize", "--help").out.replace("│", ""))
+
+
+def test_one_row_is_one_row_in_one_class(tmp_path: Path) -> None:
+    (tmp_path / "one.csv").write_text("age\n5\n")
+    said = sfumato("anonymize", tmp_path / "one.csv", "-k", "1", "--qi", "age")
+    assert said.code == 0, said.err
+    assert said.out.startswith("1 row in 1 class, by mondrian\n")

@@ -166,6 +166,7 @@ def test_zero_bytes_are_characters(file):
 
 def test_undecodable_header(file):
     refused(SourceError, "offset 2 is not utf-8", file(b"a,\x81b\n1,2\n"))
+    refused(SourceError, r'e\.g\. encoding="cp1252" or latin-1\.$', file(b"a,\x81b\n1,2\n"))
 
 
 def test_blank_lines_beyond_the_first_look(file):

@@ -58,7 +58,8 @@ def _headline(release: Release) -> RenderableType:
 
     people = release.details.get("persons")
     whose = f" of {people['persons'] - people['left_out']:,} persons" if people else ""
-    told = f"{release.rows:,} rows{whose} in {release.classes:,} classes, by {release.method}"
+    told = f"{release.rows:,} row{'s' * (release.rows != 1)}{whose} in {release.classes:,} "
+    told += f"class{'es' * (release.classes != 1)}, by {release.method}"
     line = Text(told, style="bold")
     if release.suppressed_rows:
         before = release.rows + release.suppressed_rows

@@ -374,12 +374,12 @@ def undecodable_bytes(file: BinaryIO, name: str, encoding: str, packed: bool) ->
         return None
     offset, around = found
     western = encoding == "utf-8" and looks_western(around)
-    hint = "it looks like cp1252 (Windows Western)" if western else "e.g. cp1252 or latin-1"
+    hint = ": it looks like cp1252 (Windows Western)" if western else " or latin-1"
     unpacked = " of the unpacked file" if packed else ""
     return SourceError(
         f"the byte at offset {offset:,}{unpacked} is not {encoding}",
         where=name,
-        remedy=f"Say which encoding the file has, e.g. {spell('encoding', 'cp1252')}: {hint}.",
+        remedy=f"Say which encoding the file has, e.g. {spell('encoding', 'cp1252')}{hint}.",
     )
 
 
