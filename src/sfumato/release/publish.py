@@ -575,8 +575,8 @@ def _with_earlier(
         if name not in known
     ]
     told += [
-        f"`{name}` is {action.partition(', ')[2]} here, and a range in the earlier release: no "
-        "class is in both, so what their classes have in common is not counted"
+        f"`{name}` is shown as{action.partition(', shown as')[2]} here, and a range in the earlier "
+        "release: no class is in both, so what their classes have in common is not counted"
         for name, action in plan.column_actions.items()
         if ", shown as" in action and any(name in names for one in about for names in one.qi)
     ]
