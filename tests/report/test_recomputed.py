@@ -394,7 +394,7 @@ def utilities(
         "granularity": (1 - ncp, ["1", "0", "1"]),
         "non-uniform entropy": (bits / possible, []),
         "discernibility": (squares, []),
-        "weighted discernibility": (float(weighted), []),
+        "weighted discernibility, by label": (float(weighted), []),
         "average class size": (len(after) / classes(after, known), []),
     }
     return {
