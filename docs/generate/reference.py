@@ -59,6 +59,7 @@ def pages() -> dict[str, str]:
         "reference/certificate.md": certificate(),
         "changelog.md": _from_root("CHANGELOG.md"),
         "contributing.md": _from_root("CONTRIBUTING.md"),
+        "benchmarks.md": _from_root("benchmarks/RESULTS.md"),
     }
     return made | {page: python_module(name) for page, name in public_modules().items()}
 
