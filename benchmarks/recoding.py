@@ -3,8 +3,7 @@
 Adult is ARX's table (30,162 rows, 8 quasi-identifiers, k = 5). A loss is the normalized certainty
 penalty, computed by `sfumato.utility` from the groups of rows that each side made, so that all are
 measured alike. Seconds are those of the method alone, the table being in memory on every side; ours
-are taken again before and after every peer. The part ``local`` sets `best` beside ARX's iteration
-(`benchmarks.iterated`) on several tables. Ask for the part ``large`` to take one and ten million
+are taken again before and after every peer. Ask for the part ``large`` to take one and ten million
 rows from Parquet to verified Parquet, each in a process of its own.
 
 Writes the tables of ``docs/recoding.md``.
@@ -31,7 +30,6 @@ import pyarrow.parquet as pq
 
 import sfumato as sf
 from benchmarks.census import census_file
-from benchmarks.iterated import KS, RULES, TABLES, Cell, contest
 from benchmarks.runner import (
     Comparison,
     Measured,
@@ -49,7 +47,7 @@ from sfumato.budget import Budget
 from sfumato.hierarchy import EncodedHierarchy, Ranges, read_folder
 from sfumato.utility import View, certainty_penalty
 
-__all__ = ["main"]
+__all__ = ["main", "put"]
 
 SCRIPT = Path(__file__).parent / "peers" / "mondrians.py"
 PAGE = Path(__file__).parents[1] / "docs" / "recoding.md"
@@ -305,27 +303,6 @@ def large(facts: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def local(
-    facts: dict[str, Any], tables: Sequence[str], rules: Sequence[str], ks: Sequence[int]
-) -> None:
-    """Our method `best` beside ARX's iteration, cell by cell."""
-    cells: list[Cell] = []
-    for cell in contest(tables, rules, ks):
-        cells.append(cell)
-        print(cell.row, flush=True)
-        lines = [
-            "| table | asked | k | `best` | CPU s | iteration | CPU s |",
-            "|:--|:--|--:|--:|--:|--:|--:|",
-            *(one.row for one in cells),
-        ]
-        put("local", "\n".join(lines))
-    worse = [cell for cell in cells if cell.loss > cell.reference.loss]
-    slow = [cell for cell in cells if 4 * cell.ours.cpu > cell.reference.cpu]
-    facts["local recoding, cells"] = len(cells)
-    facts["cells in which the iteration loses less"] = len(worse)
-    facts["cells in which `best` takes more than a quarter of its CPU"] = len(slow)
-
-
 def put(mark: str, text: str) -> None:
     """Put a table between its marks on the page."""
     begin, end = f"<!-- {mark} -->", f"<!-- end of {mark} -->"
@@ -336,20 +313,14 @@ def put(mark: str, text: str) -> None:
 def main() -> None:
     """Run the benchmark."""
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("parts", nargs="*", default=["methods", "peers", "local"])
-    options.add_argument("--tables", nargs="*", default=list(TABLES), help="of the part `local`")
-    options.add_argument("--rules", nargs="*", default=list(RULES), help="of the part `local`")
-    options.add_argument("--k", nargs="*", type=int, default=[5, 25, 100], help=f"among {KS}")
-    given = options.parse_args()
-    chosen = given.parts
+    options.add_argument("parts", nargs="*", default=["methods", "peers"])
+    chosen = options.parse_args().parts
     facts: dict[str, Any] = {"when": time.strftime("%Y-%m-%d")}
     comparisons: list[Comparison] = []
     if "methods" in chosen:
         put("methods", methods(facts))
     if "peers" in chosen:
         comparisons = against_peers(facts)
-    if "local" in chosen:
-        local(facts, given.tables, given.rules, given.k)
     if "large" in chosen:
         put("large", large(facts))
     report(

@@ -97,8 +97,9 @@ def test_scan_of_people_who_cannot_be_found(tmp_path):
     ("table", "words"),
     [
         ("when,x\n2020-01-01,1\n2020-01-02,1\n", "Everybody, directly, by when."),
-        ("value\n0.25\n0.5\n0.75\n", "Nobody is the only one"),
-        ("ssn,age\n1,30\n2,30\n", "Everybody, directly, by ssn. Without them, nobody"),
+        ("value\n0.25\n0.5\n0.75\n", "No column was recognised"),
+        ("age,zip,sex\n34,02139,F\n", "No column was recognised that others may know"),
+        ("ssn,age\n1,30\n2,30\n", "Everybody, directly, by ssn. No other column was"),
     ],
 )
 def test_scan_of_keys(tmp_path, table, words):

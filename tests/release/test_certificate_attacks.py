@@ -407,6 +407,8 @@ def test_the_hmac_is_gone(tmp_path: Path) -> None:
         ([], "promises nothing"),
         ([{"kind": "without-columns", "columns": [], "measured": {"present": []}}],
          "promises nothing"),
+        ([{"kind": "without-columns", "columns": ["ssn"], "measured": {"present": []}}],
+         "promises nothing"),
         ([{"kind": "anonymity", "models": [], "qi": [["age"]], "sensitive": [],
            "measured": {"checks": [], "wildcards": False}}], "promises nothing"),
         ([{"kind": "anonymity", "models": [{"model": "k-anonymity", "k": 5}], "qi": [],

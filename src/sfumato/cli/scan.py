@@ -291,9 +291,13 @@ def _verdict(found: Scan) -> Text:
     if direct:
         text.append("Everybody", "bold red").append(f", directly, by {_listed(direct)}. ")
     rung = _telling(found)
-    if rung is None:
+    known = found.ladder[-1].columns if found.ladder else ()
+    if not known:
+        others = "No other column" if direct else "No column"
+        text.append(f"{others} was recognised that others may know, so nothing was counted.")
+    elif rung is None:
         nobody = "Without them, nobody" if direct else "Nobody"
-        text.append(f"{nobody} is the only one of their kind by {_known(found)}.")
+        text.append(f"{nobody} is the only one of their kind by {_listed(known)}.")
     else:
         text.append("Without them, " if direct else "")
         rows = found.person is not None and not found.person.counted
@@ -317,11 +321,6 @@ def _telling(found: Scan) -> Measures | None:
             return min(telling, key=lambda m: (len(m.columns), -m.alone))
     most = max(sets, key=lambda m: m.alone, default=None)
     return most if most is not None and most.alone else None
-
-
-def _known(found: Scan) -> str:
-    columns = found.ladder[-1].columns if found.ladder else ()
-    return _listed(columns) if columns else "columns that others may know"
 
 
 def _listed(names: tuple[str, ...] | list[str], most: int = 8) -> str:

@@ -5,7 +5,7 @@
 *Of an exact fit*: what the numbers that it opens tell about this party's rows. The party fits the
 model of its own rows alone, in the same way and to the same precision, and attacks what would be
 opened. That is the worst case: whoever is in league with all others knows their part of every
-number, and the more rows take part, the less each of them moves a rounded number. Two things are
+number, and the more rows take part, the less each of them moves a rounded number. Three things are
 measured. Counting: how many tables of the agreed grid have these outcomes, and how many different
 answers the opened digits can spell; of all those tables no more can be told from every other than
 there are answers. The same for few people who alone differ in a column: at the maximum their

@@ -284,12 +284,17 @@ def scan_summary(found: Scan) -> Page:
             f"{strongest.unique_rows:,} of {found.rows:,} rows ({percent(strongest.unique)}) stand "
             f"alone by {phrase(strongest.columns)}."
         )
+    good = (
+        "No column was recognised that others may know, so nothing was counted."
+        if strongest is None
+        else "Nobody stands alone by the columns that others may know."
+    )
     return Page(
         title=name_of(found.table),
         subtitle=f"First look · {counted(found.rows, 'row')}, "
         f"{counted(len(found.columns), 'column')}",
-        verdict=" ".join(said) or "Nobody stands alone by the columns that others may know.",
-        tone="bad" if said else "good",
+        verdict=" ".join(said) or good,
+        tone="bad" if said else "warn" if strongest is None else "good",
         facts=(
             ("rows", f"{found.rows:,}"),
             (
