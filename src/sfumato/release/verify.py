@@ -338,7 +338,8 @@ class _Replay:
             if of is not None:
                 recorded = record.body["input"]["fingerprint"]
                 found.append(_same_input(recorded, table(of, budget=self._budget)))
-            return found + self._promised(record.body["promises"], people)
+            columns = record.body["input"]["columns"]
+            return found + self._promised(record.body["promises"], columns, people)
         except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
             raise SourceError(
                 "the certificate lacks what it must say",
@@ -346,8 +347,11 @@ class _Replay:
                 remedy="Get it again from where it was made, or release the table again.",
             ) from error
 
-    def _promised(self, recorded: Any, people: Any) -> list[Finding]:
-        """Each promise as it is measured now; a list that promises nothing does not hold."""
+    def _promised(self, recorded: Any, columns: list[str], people: Any) -> list[Finding]:
+        """Each promise as it is measured now; a list that promises nothing does not hold.
+
+        That a column is not there promises something only if the input had it.
+        """
         found: list[Finding] = []
         if not isinstance(recorded, list):
             raise TypeError("no list of promises")
@@ -367,7 +371,8 @@ class _Replay:
                 found += _replayed(promise, measured, self._opened, self._budget)
             else:
                 found.append(_nothing_promised(f"the promise `{kind}` of the certificate"))
-        if not any(map(_columns_of, self.promises)):  # of columns that are not there, none is safe
+        left_out = (set(getattr(promise, "columns", ())) for promise in self.promises)
+        if not any(map(_columns_of, self.promises)) and not any(map({*columns}.__and__, left_out)):
             found.append(_nothing_promised("the certificate"))
         return found
 
