@@ -148,3 +148,15 @@ def test_a_lost_session(people: SQLEngine, monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(people.connection.spark, "sql", refuse)
     with pytest.raises(EngineError, match="connection to Spark was lost"):
         people.class_sizes(["age"])
+
+
+def test_executors_without_pyarrow_are_named(people: SQLEngine) -> None:
+    def lacking(_: Iterator[Any]) -> Iterator[Any]:  # what pyspark does first on such an executor
+        raise ModuleNotFoundError("No module named 'pyarrow'")
+
+    connection: Any = people.connection
+    rows = connection.spark.range(1).mapInArrow(lacking, "id bigint")
+    found = pytest.raises(EngineError, match="pyarrow is not installed on Spark's executors")
+    with found as error, connection.guarded():
+        rows.collect()
+    assert "PYSPARK_PYTHON" in str(error.value.remedy)

@@ -116,7 +116,7 @@ class Spark:
     def guarded(self) -> Iterator[None]:
         """Turn Spark's errors into ours, without its words: these could quote a cell."""
         from py4j.protocol import Py4JError, Py4JNetworkError  # type: ignore[import-untyped]
-        from pyspark.errors import PySparkException
+        from pyspark.errors import PySparkException, PythonException
 
         try:
             yield
@@ -125,6 +125,14 @@ class Spark:
         except PySparkException as error:
             if self._stopped():
                 raise self._lost() from error
+            # What went wrong in Python on an executor reaches us as text only.
+            if isinstance(error, PythonException) and "No module named 'pyarrow'" in str(error):
+                raise EngineError(
+                    "pyarrow is not installed on Spark's executors",
+                    where=self.name,
+                    remedy=f"Install sfumato {__version__} there, or set PYSPARK_PYTHON to a "
+                    "Python that has it.",
+                ) from error
             condition = error.getCondition() or type(error).__name__
             raise self._refused(condition) from error
         except (Py4JError, AttributeError, AssertionError) as error:
@@ -235,24 +243,12 @@ class _Session:
     ) -> Generator[pa.RecordBatch]:
         """The answer to a statement, one partition after the other; executors need pyarrow."""
         import pyarrow as pa
-        from pyspark.errors import PythonException
 
-        try:
-            with self._database.guarded():
-                frame = self._database.answer(statement).mapInArrow(_packing(), "rows binary")
-                for (data,) in frame.toLocalIterator():
-                    with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
-                        yield from as_declared(reader.read_all(), columns).to_batches(rows)
-        except EngineError as error:
-            # An executor's own error reaches us as text only.
-            cause = error.__cause__
-            if isinstance(cause, PythonException) and "No module named 'pyarrow'" in str(cause):
-                raise EngineError(
-                    "pyarrow is not installed on Spark's executors",
-                    where=self._database.name,
-                    remedy="Install it there, or set PYSPARK_PYTHON to a Python that has it.",
-                ) from error
-            raise
+        with self._database.guarded():
+            frame = self._database.answer(statement).mapInArrow(_packing(), "rows binary")
+            for (data,) in frame.toLocalIterator():
+                with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
+                    yield from as_declared(reader.read_all(), columns).to_batches(rows)
 
     def run(self, statement: sql.Node) -> None:
         """Run a statement that has no answer."""
