@@ -15,6 +15,7 @@ from accessibility import RUN, axe_or_skip
 from artefacts import keep
 from sfumato.demo import write_people
 from sfumato.keyfiles import write_secret
+from sfumato.web.verbs import VERBS
 from workbench import PATIENCE, Running, running
 
 pytestmark = pytest.mark.browser
@@ -469,3 +470,24 @@ def test_everything_but_uploads_works_without_scripts(bench: Running, chromium: 
         expect(page.locator("#verified")).to_have_attribute("data-holds", "yes")
     finally:
         context.close()
+
+
+def test_other_verbs_are_asked_where_they_belong(bench: Running, board: Page) -> None:
+    """Each from its step, by clicking; nothing sticks out, and nothing is hard to read."""
+    page, hand = board, Hand(board)
+    hand.click(page.get_by_role("button", name="Save and explore"), "Who can be found?")
+    page.get_by_role("link", name="Release", exact=True).click()
+    hand.click(page.get_by_role("button", name="Make the release"), "Release")
+    for name, verb in VERBS.items():
+        page.get_by_role("link", name=verb.step.capitalize(), exact=True).click()
+        page.get_by_role("link", name=verb.title).click()
+        at(page, verb.title)
+        for fewer in ("doctor", "admission_date", "discharge_date", "insurance", "department"):
+            for box in page.locator(f"[value={fewer}]:checked").all():
+                box.uncheck()
+        if name == "safe-harbor":
+            page.locator("[name=keep][value=doctor]").check()
+        page.get_by_role("button", name="See what would be" if verb.writes else "Ask").click()
+        expect(page.locator("#answer .verdict").first).to_be_visible()
+        look(page, f"ask-{name}")
+        no_issues(page, f"ask-{name}")

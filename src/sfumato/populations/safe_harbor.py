@@ -311,8 +311,9 @@ class SafeHarborForms:
         return Finding(
             check=self.kind,
             holds=not wrong,
-            say=f"{len(self.forms)} columns hold ZIP areas, years and ages as the law allows them, "
-            f"{len(wrong)} do not{self._own_list()}",
+            say=f"{_holding(len(self.forms) - len(wrong))} ZIP areas, years and ages as the law "
+            f"allows them, {len(wrong)} {'does' if len(wrong) == 1 else 'do'} not"
+            f"{self._own_list()}",
             measured={"wrong": wrong},
             remedy="Publish again, or drop: " + ", ".join(f"`{name}`" for name in wrong),
         )
@@ -530,3 +531,7 @@ class _Work:
             seed=seed,
             warnings=tuple(warnings),
         )
+
+
+def _holding(columns: int) -> str:
+    return "1 column holds" if columns == 1 else f"{columns} columns hold"

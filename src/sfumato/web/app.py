@@ -27,6 +27,7 @@ from sfumato.web.pages import form_of, frame, page, to
 from sfumato.web.project import Decided, Project
 from sfumato.web.sources import TableFolders, Uploads
 from sfumato.web.steps import Steps
+from sfumato.web.verbs import Asking
 
 __all__ = ["Workbench"]
 
@@ -70,6 +71,7 @@ class Workbench:
                 Route("/p/{number}/close", self.close_project, methods=["POST"]),
                 *Steps(self).routes(),
                 *Editing(self).routes(),
+                *Asking(self).routes(),
             ],
             exception_handlers={
                 SfumatoError: self.problem,

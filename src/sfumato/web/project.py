@@ -17,6 +17,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
+import tomli_w
+
 from sfumato.budget import Budget
 from sfumato.columns.persons import person_columns
 from sfumato.columns.profile import Profile, profile
@@ -33,6 +35,8 @@ from sfumato.release.publish import Release
 from sfumato.report.disclosure import counts_of
 from sfumato.report.page import body_html, write_page
 from sfumato.report.pages.release import certified_release, release_page
+from sfumato.report.registry import page_of
+from sfumato.report.wording import sentence
 from sfumato.tables import Table
 from sfumato.web.candidates import Candidate, candidates_from, candidates_to
 from sfumato.web.choices import (
@@ -44,12 +48,14 @@ from sfumato.web.choices import (
 )
 from sfumato.web.hierarchies import MOST_VALUES, EditableHierarchy, Held, inferred
 
-__all__ = ["Decided", "Made", "Project", "Version"]
+__all__ = ["Answered", "Decided", "Made", "Project", "Version"]
 
 MOST_UNDO = 50
 MOST_CANDIDATES = 24
 TRIED = "candidates.json"
 """File of the candidates beside the decisions."""
+ABOUT_FILES = ("certificate", "signature", "fingerprint")
+"""Checks of a release that are about its files, not about people."""
 QUICK = 2_000_000
 """Rows times columns that are counted while a page waits."""
 
@@ -82,7 +88,8 @@ class Made:
 
     name: str
     """What its files are called, without an ending: ``release``, ``release-2``, …"""
-    choices: Choices
+    choices: Choices | None
+    """None where another verb made it, or where they are not known any more."""
     settings: str
     release: Release
     holds: bool
@@ -92,6 +99,35 @@ class Made:
     """Columns worth hiding of which classes hold one value only, and nothing was asked of them."""
     single: Names = ()
     """Columns worth hiding with numbers that one row alone holds."""
+
+    @property
+    def how(self) -> str:
+        """How it was made, in words."""
+        if self.choices is not None:
+            return f"{self.choices.method.capitalize()} with {self.choices.demand}"
+        asked = _demand(self.release.asked)
+        return self.release.method.capitalize() + (f" with {asked}" if asked else "")
+
+    @property
+    def promise(self) -> str:
+        """What was promised, as it was measured."""
+        if self.choices is not None:
+            return f"{self.choices.demand}."
+        told = [one for one in self.release.findings if one.check not in ABOUT_FILES]
+        return sentence("; ".join(finding.say for finding in told))
+
+
+@dataclass(frozen=True)
+class Answered:
+    """What another verb was asked, and its page; see `sfumato.web.verbs`."""
+
+    given: Mapping[str, Any]
+    """What was answered to its questions."""
+    asked: Mapping[str, Any]
+    """The parameters of the verb."""
+    command: str
+    """Which asks the same."""
+    shown: str = ""
 
 
 @dataclass(frozen=True)
@@ -127,6 +163,8 @@ class Project:
     """Empty until the first look."""
     candidates: tuple[Candidate, ...] = ()
     made: Made | None = None
+    answers: dict[str, Answered] = field(default_factory=dict)
+    """The last answer of every other verb."""
     rows_shown: bool = False
     """Whether somebody asked to see single rows since the table was opened."""
     busy: threading.Lock = field(default_factory=threading.Lock)
@@ -157,6 +195,11 @@ class Project:
     def looked(self) -> bool:
         """Whether the columns are known."""
         return bool(self.columns)
+
+    @property
+    def rows(self) -> int:
+        """Rows of the table, once it was looked at."""
+        return 0 if self._look is None else self._look.rows
 
     # Decisions
 
@@ -410,6 +453,35 @@ class Project:
             used = replace(choices, trees=choices.used_trees)
             write_choices(used, self.folder, self.source.name, f"{name}.decisions", folder)
 
+    def release_by(
+        self, command: Callable[[str], str], make: Callable[..., Release], budget: Budget
+    ) -> None:
+        """Write the release of another verb, its certificate, command and report; verify it."""
+        from sfumato.release.verify import verify
+
+        with self._asking(budget):
+            self._make_folder()
+            with held(self.folder) as home:
+                name = self._free_name(home, None)
+                output = f"{name}{_ending(self.source)}"
+                release = make(output=str(home / output), force=True, budget=budget)
+                self.made = None
+                settings = tomli_w.dumps({"command": command(output)})
+                write_text(home / f"{name}.toml", settings)
+                budget.progress("verifying what was written")
+                holds = verify(str(home / output), budget=budget.unhurried()).holds
+                self._finish(name, None, settings, release, holds, home, budget, fresh=True)
+
+    def answer(self, name: str, asked: Answered, work: Callable[[], Any], budget: Budget) -> None:
+        """Let another verb work on the table, and keep the page of its result."""
+        with self._asking(budget):
+            found = work()
+            if budget.stopped_by == "cancelled":
+                raise BudgetError("the work was stopped")
+            budget.progress("drawing")
+            shown = body_html(page_of(found))
+        self.answers[name] = replace(asked, shown=shown)
+
     def reopen(self, name: str, budget: Budget) -> None:
         """Show a release of an earlier day: files may be changed, so it is measured again."""
         with self._asking(budget):
@@ -421,14 +493,13 @@ class Project:
                 output = home / f"{name}{_ending(self.source)}"
                 release = certified_release(output, self.table, budget=budget)
                 holds = all(finding.holds for finding in release.findings)
-                known = choices or self.choices
-                self._finish(name, known, settings, release, holds, home, budget, fresh=False)
+                self._finish(name, choices, settings, release, holds, home, budget, fresh=False)
             self._unreadable.discard(name)
 
     def _finish(
         self,
         name: str,
-        choices: Choices,
+        choices: Choices | None,
         settings: str,
         release: Release,
         holds: bool,
@@ -439,19 +510,21 @@ class Project:
         """Draw the page of a release that was written, and show it."""
         output = f"{name}{_ending(self.source)}"
         budget.progress("drawing")
-        page = release_page(release, self.table, choices.with_role("sensitive"))
+        hidden = (choices or self.choices).with_role("sensitive")
+        page = release_page(release, self.table, hidden)
         if fresh:
             write_page(page, home / f"{name}.html", force=True)
         place = str(self.folder / output)
         release = replace(release, output=place, destination=place)
         shared = next((one.shared for one in page.lights if one.shared), ())
         single = next((one.single for one in page.lights if one.single), ())
-        shared = () if choices.protects_sensitive else shared
+        shared = () if choices is None or choices.protects_sensitive else shared
+        single = () if choices is None else single
         self.made = Made(name, choices, settings, release, holds, body_html(page), shared, single)
 
-    def _free_name(self, home: Path, choices: Choices) -> str:
+    def _free_name(self, home: Path, choices: Choices | None) -> str:
         """What the files of a release are called: no other release has this name."""
-        if self.made is not None and self.made.choices == choices:
+        if self.made is not None and choices is not None and self.made.choices == choices:
             return self.made.name
         names = ("release" if n == 1 else f"release-{n}" for n in itertools.count(1))
         ending = _ending(self.source)
@@ -538,20 +611,24 @@ def _ending(source: Path) -> str:
 
 def _version(name: str, output: str, body: Mapping[str, Any]) -> Version:
     """A release as its certificate describes it."""
-    asked = [
-        f"{symbol} = {value:g}"
-        for symbol, value in body["asked"].items()
-        if isinstance(value, (int, float)) and not isinstance(value, bool)
-    ]
     k = body.get("k")
     return Version(
         name=name,
         output=output,
         date=str(body["date"]),
         method=str(body["method"]),
-        demand=", ".join(asked),
+        demand=_demand(body["asked"]),
         k=None if k is None else int(k),
         rows=int(body["rows"]),
+    )
+
+
+def _demand(asked: Mapping[str, Any]) -> str:
+    """The numbers that were asked for."""
+    return ", ".join(
+        f"{symbol} = {value:g}"
+        for symbol, value in asked.items()
+        if isinstance(value, (int, float)) and not isinstance(value, bool)
     )
 
 

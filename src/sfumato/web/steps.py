@@ -23,6 +23,7 @@ from sfumato.web.jobs import Job
 from sfumato.web.pages import Form, form_of, frame, number_or_none, page, to, whole
 from sfumato.web.project import Decided, Project
 from sfumato.web.rows import ORDERS, rows_of
+from sfumato.web.verbs import VERBS
 
 if TYPE_CHECKING:
     from sfumato.web.app import Workbench
@@ -130,7 +131,9 @@ class Steps:
                 lambda budget: project.explore(project.choices, budget),
             )
         shown = await run_in_threadpool(lambda: body_html(pages.explore(project, choices)))
-        return page("explore.html.j2", **frame(project, decided, "explore"), body=shown)
+        return page(
+            "explore.html.j2", **frame(project, decided, "explore"), verbs=VERBS, body=shown
+        )
 
     async def risk(self, request: Request) -> Response:
         project, decided = self.bench.ready(request)
@@ -138,7 +141,7 @@ class Steps:
         if not project.has_sizes(choices.qi):
             return self._count(project, "risk")
         shown = await run_in_threadpool(lambda: body_html(pages.risk(project, choices)))
-        return page("risk.html.j2", **frame(project, decided, "risk"), body=shown)
+        return page("risk.html.j2", **frame(project, decided, "risk"), verbs=VERBS, body=shown)
 
     async def risk_figure(self, request: Request) -> Response:
         project, decided = self.bench.ready(request)
@@ -162,8 +165,9 @@ class Steps:
         project, decided = self.bench.ready(request)
         candidates = project.candidates
         picture = await run_in_threadpool(curve, candidates, decided.choices)
-        return page("utility.html.j2", **frame(project, decided, "utility"), picture=picture,
-                    candidates=candidates, best=best_of(candidates, decided.choices), range=RANGE,
+        return page("utility.html.j2", **frame(project, decided, "utility"), verbs=VERBS,
+                    picture=picture, candidates=candidates,
+                    best=best_of(candidates, decided.choices), range=RANGE,
                     names=names_of(candidates, decided.choices),
                     **await self._offer(decided.choices))  # fmt: skip
 
@@ -201,8 +205,9 @@ class Steps:
         latest = None if made else await run_in_threadpool(project.latest)
         if latest is not None and not any(j.after == _place(project) for j in self._running()):
             return self._show(project, latest)
-        changed = [] if made is None else made.choices.differs(decided.choices)
-        return page("release.html.j2", **frame(project, decided, "release"), made=made,
+        then = None if made is None else made.choices
+        changed = [] if then is None else then.differs(decided.choices)
+        return page("release.html.j2", **frame(project, decided, "release"), verbs=VERBS, made=made,
                     changed=changed, files=project.files(),
                     versions=await run_in_threadpool(project.versions))  # fmt: skip
 

@@ -10,7 +10,7 @@ from sfumato.populations.survey import PopulationReport
 from sfumato.report import charts
 from sfumato.report.drawing import gauge
 from sfumato.report.page import Figure, Grid, Page, Section, tempered
-from sfumato.report.wording import percent, phrase, sentence
+from sfumato.report.wording import counted, percent, phrase, sentence
 
 __all__ = [
     "attack_page",
@@ -277,4 +277,13 @@ def attack_page(found: AttackResult) -> Page:
             f"Released rows by matching {found.counted}", shown, what="share of released rows"
         ),
     )
-    return replace(attack_summary(found), sections=[Section("Matches", figures=[figure])])
+    sections = [Section("Matches", figures=[figure])]
+    told = [
+        f"Column `{name}`: {counted(count, 'distinct cell')} of the release fit no value of the "
+        "outside table."
+        for name, count in found.unread.items()
+    ]
+    told += [sentence(warning) for warning in found.warnings]
+    if told:
+        sections.append(Section("To keep in mind", told))
+    return replace(attack_summary(found), sections=sections)

@@ -1,0 +1,439 @@
+"""Questions beside the main road: other verbs, each on a page of its own under its step.
+
+A page asks what the verb must be told, the verb runs as a job, and the page that `report` would
+write is shown below the command that repeats it: nothing is computed twice, or otherwise.
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from sfumato.budget import Budget
+from sfumato.errors import ParameterError
+from sfumato.tables import table
+from sfumato.web.choices import Choices
+from sfumato.web.pages import Form, form_of, frame, page
+from sfumato.web.project import Answered, Project, Version
+
+if TYPE_CHECKING:
+    from sfumato.web.app import Workbench
+
+__all__ = ["VERBS", "Around", "Asking", "Question", "Verb", "command_of"]
+
+Given = Mapping[str, Any]
+AS_IT_IS = "the table as it is"
+
+
+@dataclass(frozen=True)
+class Around:
+    """What questions and verbs can choose from."""
+
+    project: Project
+    choices: Choices
+    tables: Sequence[Path] = ()
+    """Tables that may be opened."""
+    versions: Sequence[Version] = ()
+    """Releases of this one."""
+
+    @property
+    def person(self) -> str | None:
+        """The column that says whose rows they are."""
+        return self.choices.person or None
+
+    def release(self, name: str) -> Path:
+        """Where a release lies."""
+        output = next(one.output for one in self.versions if one.name == name)
+        return self.project.folder / output
+
+
+Offer = Callable[[Around], Mapping[str, str]]
+
+
+@dataclass(frozen=True)
+class Question:
+    """One field of a form."""
+
+    name: str
+    label: str
+    kind: Literal["number", "whole", "choice", "columns"]
+    usual: Any = None
+    """The answer to begin with, or a function of what is around; None: may be left empty."""
+    help: str = ""
+    least: float = 0
+    most: float = 1e12
+    offers: Offer | None = None
+    """What can be chosen, and how it is said."""
+
+    def first(self, around: Around) -> Any:
+        """The answer to begin with."""
+        return self.usual(around) if callable(self.usual) else self.usual
+
+    def read(self, form: Form, around: Around) -> Any:
+        """The answer of a form, checked."""
+        texts = form.get(self.name, [])
+        if self.kind == "columns":
+            return tuple(name for name in self._offered(around) if name in texts)
+        text = texts[0].strip() if texts else ""
+        if self.kind == "choice":
+            if text not in self._offered(around):
+                raise ParameterError(f"{self.label}: choose one of the list")
+            return text
+        if not text and self.usual is None:
+            return None
+        return self._number(text)
+
+    def _offered(self, around: Around) -> Mapping[str, str]:
+        assert self.offers is not None
+        return self.offers(around)
+
+    def _number(self, text: str) -> float:
+        try:
+            number = int(text) if self.kind == "whole" else float(text)
+        except ValueError as error:
+            kind = "a whole number" if self.kind == "whole" else "a number"
+            raise ParameterError(f"{self.label}: this is not {kind}") from error
+        if not math.isfinite(number) or not self.least <= number <= self.most:
+            raise ParameterError(
+                f"{self.label}: this is out of range",
+                remedy=f"Give a number from {self.least:,g} to {self.most:,g}.",
+            )
+        return number
+
+
+@dataclass(frozen=True)
+class Verb:
+    """A verb, what it asks, and how it is called."""
+
+    name: str
+    """As the command line has it."""
+    step: str
+    title: str
+    says: str
+    home: str
+    """``module:function`` of the verb."""
+    questions: tuple[Question, ...]
+    asked: Callable[[Around, Given], dict[str, Any]]
+    """Its parameters, from what was answered and what is decided."""
+    tables: Callable[[Around, Given], list[Path]] = lambda around, given: []
+    """Other tables it takes, after the first."""
+    of: Callable[[Around, Given], Path | None] = lambda around, given: None
+    """What it is asked of, where that is not the table itself."""
+    writes: bool = False
+    """Whether it makes releases."""
+    keeps: bool = False
+    """Whether it can end early with what it has."""
+    options: Mapping[str, str] = field(default_factory=dict)
+    """Options that are not called like the parameter."""
+
+    def run(self, around: Around, given: Given, budget: Budget, **more: Any) -> Any:
+        """Ask the verb; of a job that has the table for itself."""
+        module, _, function = self.home.partition(":")
+        verb = getattr(importlib.import_module(module), function)
+        asked = self.asked(around, given)
+        of = self.of(around, given)
+        with _opened([of] if of else []) as own, _opened(self.tables(around, given)) as others:
+            first = own[0] if own else around.project.table
+            return verb(first, *others, **asked, **more, budget=budget)
+
+
+@contextmanager
+def _opened(places: Sequence[Path]) -> Iterator[list[Any]]:
+    """Tables that are open for a while."""
+    found: list[Any] = []
+    try:
+        found.extend(table(str(place)) for place in places)
+        yield found
+    finally:
+        for one in found:
+            one.close()
+
+
+def command_of(verb: Verb, around: Around, given: Given, output: str | None = None) -> str:
+    """The command that asks the same."""
+    of = verb.of(around, given) or around.project.source
+    places = [place.name for place in (of, *verb.tables(around, given))]
+    words = ["sfumato", verb.name, *places]
+    for name, value in verb.asked(around, given).items():
+        option = verb.options.get(name, f"-{name}" if len(name) == 1 else f"--{name}")
+        option = option.replace("_", "-")
+        if value is True:
+            words.append(option)
+        elif isinstance(value, float):
+            words += [option, f"{value:.15g}"]
+        elif value not in (None, False, (), {}):
+            words += [option, ",".join(value) if isinstance(value, tuple) else str(value)]
+    return shlex.join([*words, *(["-o", output] if output else [])])
+
+
+# What there is to choose from
+
+
+def _published(around: Around) -> dict[str, str]:
+    """Columns that would not be left out."""
+    roles = around.choices.roles
+    return {name: name for name in roles if roles[name] != "identifier"}
+
+
+def _all(around: Around) -> dict[str, str]:
+    return {name: name for name in around.choices.roles}
+
+
+def _known(around: Around) -> tuple[str, ...]:
+    return around.choices.qi
+
+
+def _qi(around: Around) -> dict[str, str]:
+    return {name: name for name in around.choices.qi}
+
+
+def _tables(around: Around) -> dict[str, str]:
+    return {str(place): place.name for place in around.tables}
+
+
+def _releases(around: Around) -> dict[str, str]:
+    found = {one.name: f"{one.output} ({one.method}, {one.demand})" for one in around.versions}
+    return {**found, "": AS_IT_IS}
+
+
+def _last(around: Around) -> str:
+    made = around.project.made
+    names = [one.name for one in around.versions]
+    return made.name if made is not None and made.name in names else next(iter(names), "")
+
+
+def _place(around: Around, given: Given) -> Path | None:
+    return around.release(given["of"]) if given["of"] else None
+
+
+COLUMNS = Question("columns", "Columns", "columns", _known, "Those that are looked at.",
+                   offers=_published)  # fmt: skip
+SIZE = Question("max_size", "Columns together, at most", "whole", 3, least=1, most=50)
+MEASURES = {
+    "key": "tell all rows apart",
+    "distinct": "have many different combinations (distinct ratio)",
+    "separation": "tell most pairs of rows apart (separation ratio)",
+}
+RATIOS = {name: said for name, said in MEASURES.items() if name != "key"}
+BETA = Question("beta", "Ratio (β)", "number", None, "For a ratio: which share counts.", most=1)
+
+
+def _keys(around: Around, given: Given) -> dict[str, Any]:
+    found = {"columns": given["columns"], "measure": given["measure"]}
+    if given["measure"] != "key":
+        found["beta"] = 0.9 if given["beta"] is None else given["beta"]
+    return {**found, "max_size": given["max_size"], "person": around.person}
+
+
+def _attacked(around: Around, given: Given) -> dict[str, Any]:
+    found = {"on": given["on"], "k": given["k"]}
+    trees = around.project.folder / f"{given['of']}.hierarchies"
+    if given["of"] and trees.is_dir():
+        found["hierarchies"] = str(trees)
+    return found
+
+
+def _ratio(around: Around) -> str:
+    """Different combinations say nothing about persons with several rows."""
+    return "separation" if around.person else "distinct"
+
+
+VERBS = {
+    verb.name: verb
+    for verb in (
+        Verb(
+            "keys",
+            "explore",
+            "Which columns are a key together?",
+            "All smallest sets of columns that tell rows apart, and the lattice they lie in.",
+            "sfumato.quasi.minimal_keys:minimal_keys",
+            (
+                COLUMNS,
+                Question("measure", "Sets that", "choice", "key", offers=lambda _: MEASURES),
+                BETA,
+                SIZE,
+            ),
+            _keys,
+            keeps=True,
+        ),
+        Verb(
+            "violations",
+            "explore",
+            "Which columns break k?",
+            "The smallest sets of columns by which fewer than k rows look alike.",
+            "sfumato.quasi.violations:violations",
+            (
+                COLUMNS,
+                Question("k", "Alike, at least (k)", "whole", lambda a: a.choices.k, least=2),
+                SIZE,
+            ),
+            lambda around, given: {**given, "person": around.person},
+            keeps=True,
+        ),
+        Verb(
+            "uniques",
+            "explore",
+            "Which rows stand out?",
+            "Rows that few columns single out, scored as special uniques (SUDA): how many columns "
+            "it takes, and which of them tell most.",
+            "sfumato.quasi.uniques:uniques",
+            (
+                COLUMNS,
+                SIZE,
+                Question("sampling_fraction", "Share of all people who are in the table", "number",
+                         0.01, "For the score of disclosure.", least=1e-9, most=1),
+            ),
+            lambda around, given: {**given, "person": around.person},
+        ),
+        Verb(
+            "population",
+            "risk",
+            "Who is alone in the population?",
+            "Takes the table as a sample of all people: how many are unique among them, by which "
+            "columns, and how many values each column may keep.",
+            "sfumato.populations.survey:population",
+            (
+                Question("universe", "People in the population", "number",
+                         lambda a: max(1e6, 100.0 * a.project.rows), least=1),
+                Question("qi", "Columns others may know", "columns", _known, offers=_published),
+                Question("k", "People a row should match (k)", "whole", 100, least=2),
+                Question("beta", "Share that may match fewer (β)", "number", 0.1, least=1e-6,
+                         most=0.999),
+            ),
+            lambda around, given: {**given, "person": around.person},
+        ),
+        Verb(
+            "attack",
+            "risk",
+            "What would a known table find?",
+            "Joins a release, or the table as it is, with a table of people somebody may have, and "
+            "counts who is found.",
+            "sfumato.populations.attack:attack",
+            (
+                Question("of", "Attack", "choice", _last, offers=_releases),
+                Question("known", "with", "choice", "", offers=_tables),
+                Question("on", "Joined by", "columns", _known, "Columns that both tables have.",
+                         offers=_qi),
+                Question("k", "Matches, at least (k)", "whole", lambda a: a.choices.k, least=2),
+            ),
+            _attacked,
+            tables=lambda around, given: [Path(given["known"])],
+            of=_place,
+        ),
+        Verb(
+            "safe-harbor",
+            "release",
+            "Safe Harbor",
+            "HIPAA’s eighteen identifiers: left out or coarsened by the letter of the law. What "
+            "a person must decide is asked.",
+            "sfumato.populations.safe_harbor:safe_harbor",
+            (
+                Question("keep", "Keep as they are", "columns", (), offers=_all),
+                Question("drop", "Leave out in any case", "columns", (), offers=_all),
+            ),
+            lambda around, given: dict(given),
+            writes=True,
+        ),
+        Verb(
+            "mask",
+            "release",
+            "Publish fewer columns",
+            "The most columns that, published exactly as they are, tell rows apart no better than "
+            "a ratio allows.",
+            "sfumato.quasi.mask:mask",
+            (
+                Question("measure", "Ratio", "choice", _ratio, offers=lambda _: RATIOS),
+                Question("beta", "At most (β)", "number", 0.5, least=0, most=1),
+                Question("must_publish", "Must be published", "columns", (), offers=_published),
+            ),
+            lambda around, given: {
+                **given,
+                "must_drop": around.choices.with_role("identifier"),
+                "person": around.person,
+            },
+            writes=True,
+            keeps=True,
+            options={"must_publish": "--publish", "must_drop": "--drop"},
+        ),
+    )
+}  # fmt: skip
+"""All verbs that have a page of their own, by name."""
+
+
+class Asking:
+    """Handlers of the pages of verbs."""
+
+    def __init__(self, bench: Workbench) -> None:
+        self.bench = bench
+
+    def routes(self) -> list[Route]:
+        """Where they are found."""
+        place = "/p/{number}/ask/{verb}"
+        return [Route(place, self.show), Route(place, self.ask, methods=["POST"])]
+
+    async def show(self, request: Request) -> Response:
+        project, decided = self.bench.ready(request)
+        verb = _verb(request)
+        around = await self._around(project, decided.choices)
+        answered = project.answers.get(verb.name)
+        changed = answered is not None and answered.asked != verb.asked(around, answered.given)
+        given = {one.name: one.first(around) for one in verb.questions}
+        if answered is not None:
+            given |= answered.given
+        offers = {one.name: one.offers(around) for one in verb.questions if one.offers is not None}
+        return page("verb.html.j2", **frame(project, decided, verb.step), verb=verb, given=given,
+                    offers=offers, answered=answered, changed=changed)  # fmt: skip
+
+    async def ask(self, request: Request) -> Response:
+        project, decided = self.bench.ready(request)
+        verb = _verb(request)
+        form = await form_of(request)
+        around = await self._around(project, decided.choices)
+        given = {one.name: one.read(form, around) for one in verb.questions}
+        if verb.writes and "write" in form:
+            return self.bench.start(
+                f"Making the release: {verb.title}",
+                project,
+                "release",
+                lambda budget: project.release_by(
+                    lambda output: command_of(verb, around, given, output),
+                    lambda **more: verb.run(around, given, **more),
+                    budget,
+                ),
+            )
+
+        def work(budget: Budget) -> None:
+            command = command_of(verb, around, given)
+            project.answer(
+                verb.name,
+                Answered(given, verb.asked(around, given), command),
+                lambda: verb.run(around, given, budget),
+                budget,
+            )
+
+        return self.bench.start(verb.title, project, f"ask/{verb.name}", work, verb.keeps)
+
+    async def _around(self, project: Project, choices: Choices) -> Around:
+        tables = await run_in_threadpool(self.bench.shelf.tables)
+        opened = [one.source for one in self.bench.projects.values()]
+        others = list(dict.fromkeys([*tables, *opened]))
+        return Around(project, choices, others, await run_in_threadpool(project.versions))
+
+
+def _verb(request: Request) -> Verb:
+    found = VERBS.get(request.path_params["verb"])
+    if found is None:
+        raise HTTPException(404, "There is no such page.")
+    return found

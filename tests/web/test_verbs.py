@@ -1,0 +1,144 @@
+"""Other verbs on pages of their own: each says what the command line says, and shows its report."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import shlex
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cli_tools import sfumato
+from sfumato.report.page import body_html
+from sfumato.report.registry import page_of
+from sfumato.web.project import Project
+from sfumato.web.verbs import VERBS
+from workbench import Running
+
+ROLES = {"role-0": "identifier", "role-1": "quasi-identifier", "role-2": "quasi-identifier",
+         "role-3": "quasi-identifier", "role-4": "sensitive"}  # fmt: skip
+KNOWN = ["age", "sex", "town"]
+
+
+@pytest.fixture
+def opened(bench: Running, tmp_path: Path) -> Project:
+    bench.follow(bench.post("/open", table=str(tmp_path / "people.csv")))
+    (project,) = bench.workbench.projects.values()
+    bench.post(f"/p/{project.number}/configure", k=5, method="mondrian", **ROLES)
+    return project
+
+
+def answers(folder: Path) -> dict[str, dict[str, Any]]:
+    """What each verb is told."""
+    return {
+        "keys": {"columns": [*KNOWN, "illness"], "measure": "distinct", "beta": 0.2, "max_size": 4},
+        "violations": {"columns": KNOWN, "k": 7, "max_size": 2},
+        "uniques": {"columns": KNOWN, "max_size": 2, "sampling_fraction": 0.1},
+        "population": {"qi": KNOWN, "universe": 40000, "k": 20, "beta": 0.2},
+        "attack": {"of": "", "known": str(folder / "people.csv"), "on": KNOWN, "k": 3},
+        "safe-harbor": {"keep": ["illness"], "drop": ["town"]},
+        "mask": {"measure": "distinct", "beta": 0.3, "must_publish": ["sex"]},
+    }
+
+
+def of(page: str, pattern: str) -> str:
+    found = re.search(pattern, page, re.DOTALL)
+    assert found is not None, page
+    return html.unescape(found[1])
+
+
+@pytest.mark.parametrize("name", sorted(VERBS))
+def test_the_page_is_that_of_the_command_line(
+    name: str, bench: Running, opened: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command that is shown gives the figures that are drawn, and nothing is drawn twice."""
+    results: list[Any] = []
+    monkeypatch.setattr(
+        "sfumato.web.project.page_of", lambda found: results.append(found) or page_of(found)
+    )
+    place = f"/p/{opened.number}/ask/{name}"
+    assert bench.get(place).status == 200
+    page = bench.follow(bench.post(place, **answers(tmp_path)[name])).text
+    assert f"<h1>{VERBS[name].title}</h1>" in page
+    (result,) = results
+    assert opened.answers[name].shown == body_html(page_of(result))
+    assert opened.answers[name].shown in page
+    monkeypatch.chdir(tmp_path)
+    words = shlex.split(of(page, r'class="command">.*?<code>(.*?)</code>'))
+    told = sfumato(*words[1:], "--json").json
+    assert json.loads(json.dumps(result.answer())) == told
+    assert bench.get(place).text == page
+    assert len(results) == 1
+    listed = bench.follow(bench.get(f"/p/{opened.number}/{VERBS[name].step}")).text
+    assert "answered" in of(listed, rf'href="{place}">(.*?)</a>')
+
+
+@pytest.mark.parametrize("name", [name for name in VERBS if VERBS[name].writes])
+def test_verbs_that_release_are_verified_and_lie_beside_the_others(
+    name: str, bench: Running, opened: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base, told = f"/p/{opened.number}", answers(tmp_path)[name]
+    bench.follow(bench.post(f"{base}/release"))
+    page = bench.follow(bench.post(f"{base}/ask/{name}", write=1, **told)).text
+    assert 'data-holds="yes"' in page
+    assert "with k = 5" not in page
+    assert "k = 5." not in of(page, r'id="verified"[^>]*>(.*?)</p>')
+    assert "release-2.csv.certificate.json" in page
+    command = of(page, r"command = (.*?)\n")
+    monkeypatch.chdir(tmp_path)
+    done = sfumato(*shlex.split(json.loads(command))[1:])
+    assert done.code == 0, done.err
+    made, again = opened.folder / "release-2.csv", tmp_path / "release-2.csv"
+    assert made.read_bytes() == again.read_bytes()
+    bench.follow(bench.post(f"{base}/release/show", name="release"))
+    back = bench.follow(bench.post(f"{base}/release/show", name="release-2")).text
+    assert of(back, r'id="verified"[^>]*>(.*?)</p>') == of(page, r'id="verified"[^>]*>(.*?)</p>')
+
+
+def test_an_answer_says_when_it_is_about_other_decisions(bench: Running, opened: Project) -> None:
+    place = f"/p/{opened.number}/ask/mask"
+    page = bench.follow(bench.post(place, measure="distinct", beta=0.3)).text
+    assert "Decisions have changed" not in page
+    other = {**ROLES, "role-3": "identifier"}
+    bench.post(f"/p/{opened.number}/configure", k=5, method="mondrian", **other)
+    page = bench.get(place).text
+    assert "Decisions have changed" in page
+    assert "--drop name</code>" in page
+
+
+@pytest.mark.parametrize(
+    ("name", "told", "said"),
+    [
+        ("keys", {"columns": KNOWN, "measure": "key", "max_size": "two"}, "not a whole number"),
+        ("keys", {"columns": KNOWN, "measure": "all", "max_size": 2}, "choose one of the list"),
+        ("mask", {"measure": "distinct", "beta": 2}, "out of range"),
+        ("mask", {"measure": "distinct", "beta": "nan"}, "out of range"),
+        ("attack", {"of": "", "known": "/etc/passwd", "on": KNOWN, "k": 2}, "choose one of the"),
+        ("attack", {"of": "../people", "known": "", "on": KNOWN, "k": 2}, "choose one of the"),
+    ],
+)
+def test_answers_that_mean_nothing_are_refused(
+    name: str, told: dict[str, Any], said: str, bench: Running, opened: Project
+) -> None:
+    answer = bench.post(f"/p/{opened.number}/ask/{name}", **told)
+    assert answer.status == 400
+    assert said in answer.text
+    assert not opened.answers
+
+
+def test_a_cancelled_question_leaves_the_answer_before_it(
+    bench: Running, opened: Project, tmp_path: Path
+) -> None:
+    place, told = f"/p/{opened.number}/ask/keys", answers(tmp_path)["keys"]
+    bench.follow(bench.post(place, **told))
+    before = opened.answers["keys"]
+    with opened.busy:
+        job = bench.post(place, **{**told, "max_size": 2}).place
+        assert bench.get(place).status == 200  # nobody waits
+        bench.post(f"{job}/cancel")
+    bench.workbench.jobs.close()
+    assert opened.answers["keys"] is before
+    assert bench.get(f"/p/{opened.number}/ask/verify").status == 404
