@@ -88,6 +88,17 @@ def test_nearest_entries_lose_least_together(seed, rows, wish):
             np.testing.assert_allclose([lost[other] for other in found], least, atol=1e-8)
 
 
+def test_a_class_passes_on_no_rows_that_it_needs():
+    """Combinations that many rows have move as a whole, and may leave too few behind."""
+    random = np.random.default_rng(10)
+    many = random.integers(30, 120)
+    random.integers(2, 5)
+    columns = {
+        name: np.minimum(random.geometric(p, many), 6) for name, p in (("a", 0.35), ("b", 0.4))
+    }
+    assert sf.anonymize(pa.table(columns), qi=["a", "b"], k=4, method="best", seed=10).k >= 4
+
+
 def test_a_seed_repeats_a_release():
     table = small_table(np.random.default_rng(3), 200)
     asked = {"qi": ["job", "town"], "k": 7, "method": "best", "hierarchies": TREES, "seed": 5}

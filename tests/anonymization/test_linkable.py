@@ -102,6 +102,22 @@ def test_one_event_a_person_known_whole_is_k_anonymity(key: Path) -> None:
     assert release.k == min(classes.values())
 
 
+@pytest.mark.parametrize("events", [[], ["code"]])
+def test_classes_of_own_columns_have_k_persons_of_whom_none_is_left_out(
+    events: list[str], key: Path
+) -> None:
+    """Twelve persons of twelve ages, each with two rows: three of them can hide in an age."""
+    ages = np.repeat(np.arange(12) * 5, 2)
+    table = pa.table({"who": [f"p{a}" for a in ages], "age": ages, "code": ["c", "d"] * 12})
+    asked: dict[str, Any] = {"qi": ["age", *events], "person": "who", "linkable": True}
+    release = sf.anonymize(table, k=3, m=1, key_file=key, **asked)
+    told = release.details["linkable"]
+    assert (told["own"], told["persons_left_out"]) == (["age"], 0)
+    persons = {(row["age"], row["who"]) for row in release.to_arrow().to_pylist()}
+    assert min(Counter(age for age, _ in persons).values()) >= 3
+    assert len({age for age, _ in persons}) >= 2
+
+
 def test_rows_of_one_person_stay_together_under_a_pseudonym(key: Path) -> None:
     table = histories(9, persons=8)
     release = sf.anonymize(table, k=2, m=1, key_file=key, **ASKED)

@@ -94,6 +94,13 @@ def test_a_median_is_nobodys_cell_unless_k_rows_hold_it() -> None:
     assert all(held.get(value, 5) >= 5 for value in shown)
 
 
+def test_a_median_of_k_minus_1_rows_gives_way_to_the_mean() -> None:
+    for sevens, shown in ((3, 12.0), (4, 7.0)):
+        table = pa.table({"x": [1, *[7] * sevens, 20, 72 - 1 - 20 - 7 * sevens]})
+        release = sf.anonymize(table, qi=["x"], k=4, numbers_as="median").to_arrow()
+        assert set(release["x"].to_pylist()) == {shown}
+
+
 @settings(max_examples=60)
 @given(st.lists(st.integers(0, 30), min_size=6, max_size=60), st.sampled_from(HOWS))
 def test_classes_of_any_numbers_have_k_rows(numbers: list[int], how: str) -> None:

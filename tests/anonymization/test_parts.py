@@ -175,6 +175,17 @@ def test_cuts_say_the_same_here_and_in_the_database() -> None:
     assert here.min() > 0.5 * 1200 / 7
 
 
+@pytest.mark.parametrize("engine", ["memory", "duckdb"])
+def test_a_part_without_diversity_is_solved_with_its_neighbour(engine: Any) -> None:
+    """Everybody below 50 has flu: a part of its own would lose them all."""
+    ages = np.arange(100)
+    ill = np.where(ages < 50, "flu", np.array(["flu", "gout"])[ages % 2])
+    table = sf.table(pa.table({"age": ages, "ill": ill}), engine=engine)
+    release = sf.anonymize(table, qi=["age"], sensitive=["ill"], k=2, l=2, parts=2)
+    assert release.details["in_parts"]["parts"] == 1
+    assert (release.rows, release.suppressed_rows) == (100, 0)
+
+
 def test_failing_parts_are_merged_with_their_neighbours() -> None:
     age = pa.array([40])
     parting = Parting(

@@ -208,6 +208,24 @@ def test_full_domain_is_the_optimum_of_the_lattice(table, k, limit):
     assert lattice["holds"][chosen]
 
 
+def test_full_domain_looks_below_levels_that_fail_where_classes_may_spoil_each_other():
+    """A class that holds may fail together with one that does not: more is left out above it."""
+    x = Hierarchy.from_levels([list("abcd"), ["ab", "ab", "cd", "cd"], ["*"] * 4])
+    y = Hierarchy.from_levels([list("wxyz"), ["wx", "wx", "yz", "yz"], ["*"] * 4])
+    table = pa.table({"x": list("cabdacbb"), "y": list("zwzywzwx"), "ill": list("prrpqqpq")})
+    asked = {"k": 2, "sensitive": ["ill"], "alpha": 0.5, "suppression_limit": 0.3}
+    for more in ({}, {"l": 2}):
+        release = sf.anonymize(
+            table,
+            qi=["x", "y"],
+            method="full-domain",
+            hierarchies={"x": x, "y": y},
+            **asked,
+            **more,
+        )
+        assert release.utility["ncp"] == pytest.approx(0.375)
+
+
 @pytest.mark.parametrize("k", [3, 4])
 def test_full_domain_never_leaves_everybody_out(k):
     """Four rows apart cost as much as four roots; only the roots are a release."""

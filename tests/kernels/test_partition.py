@@ -67,6 +67,14 @@ def test_a_bound_stops_early_but_never_wrongly(table, bound):
         assert (bounded == exact) if exact <= bound else (bounded > bound)
 
 
+def test_a_bound_that_the_first_class_just_reaches_does_not_end_the_count():
+    first, second = np.array([0, 0, 0, 1, 1, 1], np.uint8), np.zeros(6, np.uint8)
+    partition = kernels.partition_of([first], [2])
+    assert kernels.pairs_after(partition, second, 1, bound=3) == 6
+    giant = np.r_[np.zeros(3), np.arange(1, 70_000), [1]].astype(np.uint32)
+    assert kernels.pairs_after(kernels.whole(len(giant)), giant, 70_000, bound=3) == 4
+
+
 def test_a_giant_class_is_abandoned_before_its_end(by):
     codes = np.zeros(1_000_000, np.uint8)
     found = kernels.pairs_after(kernels.whole(len(codes)), codes, 1, bound=10)

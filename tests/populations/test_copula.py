@@ -12,8 +12,7 @@ from samples import sample_path
 from sfumato.engines.results import Codes, smallest_dtype
 from sfumato.errors import ParameterError
 from sfumato.populations import estimators as copula
-from sfumato.populations._kernels import box_probabilities
-from sfumato.populations.estimators import fit_copula
+from sfumato.populations.estimators import box_probabilities, fit_copula
 
 
 def as_codes(columns: dict[str, np.ndarray]) -> Codes:
@@ -42,13 +41,6 @@ def test_box_probabilities_equal_scipys() -> None:
         for a, b in zip(low, high, strict=True)
     ]
     assert found == pytest.approx(exact, rel=5e-3, abs=1e-5)
-
-
-def test_the_compiled_normal_quantile() -> None:
-    from sfumato.populations import _kernels
-
-    for p in (1e-12, 1e-5, 0.02, 0.5, 0.77, 0.999, 1 - 1e-9):
-        assert _kernels._quantile(p) == pytest.approx(norm.ppf(p), rel=1e-6, abs=1e-9)
 
 
 def test_a_discretized_pair_has_its_shares_and_its_correlation() -> None:

@@ -129,6 +129,15 @@ def test_bounds_of_fractional_weights_are_not_rounded_up():
     assert found.proven_minimum
 
 
+def test_a_proof_does_not_end_one_column_short():
+    """The first demands are met by two columns; only demands of a second round ask for three."""
+    columns = {"a": "211010", "b": "112022", "c": "100020", "d": "020222", "e": "021211"}
+    codes = sf.table(pa.table({name: list(cells) for name, cells in columns.items()})).codes()
+    found = proven_minimum(codes, [1.0] * 5, Goal(pairs=0), range(5), all_separable=True)
+    assert (found.columns, found.lower_bound, found.rounds) == ((0, 1, 2), 3, 2)
+    assert found.proven
+
+
 def test_a_proof_without_time_proves_nothing():
     codes = sf.table(PEOPLE).codes()
     asked = {"all_separable": True, "budget": sf.Budget(seconds=0)}

@@ -313,3 +313,16 @@ def test_a_form_that_is_none(bench: Running) -> None:
     with suppress(ConnectionResetError):
         assert ask(bench, "/open", "POST", large, cookie=cookie, origin=own).status == 413
     assert ask(bench, "/open", "POST", "%ff%fe=\xff", cookie=cookie, origin=own).status == 400
+
+
+def test_an_unexpected_problem_quotes_no_cell(
+    bench: Running, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: Any) -> None:
+        raise ValueError("invalid literal: 'Anna Berg, HIV positive'")
+
+    monkeypatch.setattr(bench.workbench.shelf, "tables", fails)
+    answer = bench.get("/")
+    assert answer.status == 500
+    assert "an unexpected problem (ValueError)" in answer.text
+    assert "Anna" not in answer.text

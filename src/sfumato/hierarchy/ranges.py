@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sfumato.engines.arrow_buffers import stored_cells, valid_cells
 from sfumato.engines.writing import parsed
 from sfumato.errors import ColumnError, HierarchyError
 from sfumato.hierarchy.ends import FINEST, Ends, finer_ends, round_ends
@@ -421,7 +422,9 @@ def numbers(values: pa.Array, name: str) -> Array:
             where=f"column `{name}`",
             remedy="Give the column another kind of hierarchy.",
         )
-    return np.asarray(values.cast(pa.float64(), safe=False).fill_null(np.nan))
+    values = values.cast(pa.float64(), safe=False)
+    points, valid = stored_cells(values), valid_cells(values)
+    return np.where(valid, points, np.nan) if len(valid) else points
 
 
 def _ends(line: pa.Array) -> tuple[pa.Array, pa.Array]:

@@ -126,11 +126,16 @@ def _people_grid(k: int, fraction: float, largest: int) -> npt.NDArray[np.int64]
 
 
 def _others(people: npt.NDArray[np.int64], fraction: float, largest: int) -> Floats:
-    """P(c-1 = 0, 1, …, largest-1 other rows | N people), one line for each N."""
-    from scipy.stats import binom
+    """P(c-1 = 0, 1, …, largest-1 other rows | N people), one line for each N.
 
-    others = np.arange(largest)
-    return np.asarray(binom.pmf(others[None, :], (people - 1)[:, None], fraction))
+    Binomial, each from the one before it, in logarithms: large cells may be sure to have more.
+    """
+    less = (people - 1)[:, None]
+    steps = np.arange(1, largest)
+    with np.errstate(divide="ignore"):
+        ratios = np.log(np.maximum(less + 1 - steps, 0) * (fraction / (1 - fraction)) / steps)
+    none = less * math.log1p(-fraction)
+    return np.asarray(np.exp(np.cumsum(np.hstack([none, ratios]), axis=1)))
 
 
 def _likely_share_below(
@@ -217,11 +222,9 @@ class _Candidates:
 
 
 def _candidates(k: int, fraction: float, largest: int) -> _Candidates:
-    from scipy.stats import binom
-
     # the simplest valid a: fewer than t others, over the chance that k-1 people have so few
     thresholds = np.unique(np.linspace(1, largest, THRESHOLDS).astype(np.int64))
-    few = binom.cdf(thresholds - 1, max(k - 2, 0), fraction)
+    few = np.cumsum(_others(np.array([k - 1]), fraction, largest)[0])[thresholds - 1]
     usable = few > 0.05
     steps = np.arange(largest)[None, :] < thresholds[usable][:, None]
     fixed = steps / few[usable][:, None]

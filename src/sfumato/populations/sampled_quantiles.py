@@ -15,12 +15,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from sfumato.errors import ColumnError, ParameterError, did_you_mean
+from sfumato.kernels.compiling import compiled
 from sfumato.kernels.sorted_groups import merge_small, sample_size, sampled_cuts
 from sfumato.results import Result
 
@@ -71,10 +72,8 @@ class ValueReservoir:
 
     def add(self, values: npt.ArrayLike) -> None:
         """Feed a batch of numbers (no nulls)."""
-        from sfumato.populations._kernels import feed_reservoir
-
         batch = np.ascontiguousarray(values, dtype=np.float64)
-        self.seen, self._skip, self._w = feed_reservoir(
+        self.seen, self._skip, self._w = _feed(
             batch, self._kept, self.seen, self._skip, self._w, self._random
         )
 
@@ -121,6 +120,48 @@ class ValueReservoir:
         ordered.sort()
         at = np.floor(np.asarray(rank) * len(ordered)).astype(np.int64)
         return np.asarray(ordered[np.clip(at, 0, len(ordered) - 1)])
+
+
+@compiled
+def _feed(
+    values: npt.NDArray[Any],
+    kept: npt.NDArray[Any],
+    seen: int,
+    skip: int,
+    w: float,
+    random: np.random.Generator,
+) -> tuple[int, int, float]:
+    """Li's Algorithm L: keep a uniform sample while jumping over values that are not taken.
+
+    `skip` is how many values are still to be passed over before the next one is taken.
+    """
+    size = len(kept)
+    i = 0
+    while seen < size and i < len(values):
+        kept[seen] = values[i]
+        seen += 1
+        i += 1
+        if seen == size:
+            w = math.exp(math.log(1.0 - random.random()) / size)
+            skip = _jump(w, random)
+    while i < len(values):
+        if skip >= len(values) - i:
+            skip -= len(values) - i
+            seen += len(values) - i
+            break
+        i += skip
+        seen += skip + 1
+        kept[random.integers(0, size)] = values[i]
+        i += 1
+        w *= math.exp(math.log(1.0 - random.random()) / size)
+        skip = _jump(w, random)
+    return seen, skip, w
+
+
+@compiled
+def _jump(w: float, random: np.random.Generator) -> int:
+    jump = math.floor(math.log(1.0 - random.random()) / math.log1p(-w))
+    return int(min(jump, 4.0e18))
 
 
 def _hypergeometric(random: np.random.Generator, good: int, bad: int, draws: int) -> int:

@@ -16,7 +16,7 @@ from sfumato.anonymization.cells.candidates import closed_candidates
 from sfumato.anonymization.cells.direct import approx_dr, opt_lb
 from sfumato.anonymization.cells.exact import _is_whole, optimum, repaired, solve_assignment
 from sfumato.anonymization.cells.paper import start
-from sfumato.anonymization.cells.partition import Partition
+from sfumato.anonymization.cells.partition import Partition, fits, groups_of, unite
 from sfumato.anonymization.cells.patterns import Patterns, patterns_of
 from sfumato.anonymization.cells.search import improved, local_search
 from sfumato.anonymization.cells.table import PRICE_UNIT, CellTable, table_of_codes
@@ -224,6 +224,21 @@ def test_bounds_of_a_solver_that_ran_out_of_time_are_rounded_down(
     found = solve_assignment(table, closed_candidates(table), 1.0)
     assert (found.partition, found.proven) == (None, False)
     assert found.bound == 3998
+
+
+def test_a_row_fits_a_group_whose_values_it_has_as_long_as_the_group_is_there() -> None:
+    """A group that the search remembers may have gone since, and its number be another's."""
+    codes = np.array([[0, 0], [0, 1], [1, 0], [1, 1]])
+    table = table_of_codes(codes, k=2)
+    groups, _ = groups_of(table, Partition(np.arange(4), np.ones(4, int), np.array([0, 0, 1, 1])))
+    of = {tuple(table.codes[groups.entry[u]].tolist()): u for u in range(4)}
+    where = {tuple(row): int(groups.group[of[tuple(row)]]) for row in table.codes.tolist()}
+    for row, u in of.items():
+        for other, q in where.items():
+            assert fits(table.codes, groups, u, q) == (row[0] == other[0])
+    first, second = sorted(set(where.values()))
+    unite(groups, first, second)
+    assert not any(fits(table.codes, groups, u, first) for u in range(4))
 
 
 def test_a_spent_budget_still_gives_a_partition_and_a_bound() -> None:

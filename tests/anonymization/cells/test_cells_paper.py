@@ -10,7 +10,7 @@ import pytest
 from sfumato.anonymization.cells.candidates import closed_candidates, frequent_candidates
 from sfumato.anonymization.cells.direct import opt_lb
 from sfumato.anonymization.cells.exact import optimum
-from sfumato.anonymization.cells.paper import start
+from sfumato.anonymization.cells.paper import _gen_cover, start
 from sfumato.anonymization.cells.patterns import patterns_of
 from sfumato.anonymization.cells.table import PRICE_UNIT, CellTable, table_of_codes
 from sfumato.budget import Budget
@@ -122,3 +122,12 @@ def test_mining_with_a_limit_needs_less_room() -> None:
 def _as_sets(candidates: Any) -> set[tuple[int, ...]]:
     parts = np.split(candidates.members, candidates.starts[1:-1])
     return {tuple(sorted(part.tolist())) for part in parts} if len(candidates) else set()
+
+
+def test_a_candidate_is_judged_by_the_rows_it_newly_covers() -> None:
+    """After {0, 1} the second covers one row for 22, the third two rows for 30."""
+    counts, starts, members = np.ones(4, np.int64), np.array([0, 2, 4, 6]), [0, 1, 1, 2, 2, 3]
+    prices = np.array([20, 22, 30])
+    edges, rows = _gen_cover(counts, 2, 3, starts, np.array(members), prices)
+    chosen = [sorted(one.tolist()) for one in np.split(rows, edges[1:-1])]
+    assert chosen == [[0, 1], [2, 3]]
