@@ -107,10 +107,12 @@ def test_a_page_shows_decisions_of_one_moment(
     """A decision falls while the page is being made: it shows all of it, or nothing."""
     edition = opened.decided.edition
     before(monkeypatch, "sfumato.web.pages.blurred",
-           lambda: opened.alter(lambda now: replace(now, k=77)))  # fmt: skip
+           lambda: opened.alter(lambda now: replace(now, k=77, roles={**now.roles, "sex": "other"})))  # fmt: skip
     page = bench.get(f"/p/{opened.number}/configure").text
     assert f'name="edition" value="{edition}"' in page
-    assert 'name="k" min="2" max="1000000" value="5"' in page
+    menu = page.partition('aria-label="Role of sex">')[2].partition("</select>")[0]
+    assert '<option value="quasi-identifier" selected>' in menu
+    assert '<small data-count="quasi-identifier">3</small>' in page
     late = bench.post(f"/p/{opened.number}/configure", k=5, method="mondrian", edition=edition,
                       **{**FORM, "role-1": "other"})  # fmt: skip
     assert late.status == 400

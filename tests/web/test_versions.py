@@ -109,7 +109,7 @@ def test_pages_answer_while_a_job_has_the_table(bench: Running, opened: Project)
         assert bench.get(f"{base}/release").status == 200
         job = bench.post(f"{base}/utility", k=5, method="mondrian")
         (told,) = json.loads(bench.get("/jobs").text)
-        assert (told["title"], told["table"]) == ("Trying mondrian with k = 5", "people.csv")
+        assert (told["title"], told["table"]) == ("Trying mondrian with k = 5, l = 2", "people.csv")
         assert told["keeps"]
     bench.follow(job)
     assert json.loads(bench.get("/jobs").text) == []

@@ -183,19 +183,23 @@ def test_two_pages_of_one_table_do_not_undo_each_other(board: Page, bench: Runni
     other.goto(board.url)
     board.get_by_label("Role of sex").select_option("other")
     expect(board.locator("#undo-button")).to_be_enabled()
-    other.get_by_role("spinbutton", name="People alike").fill("9")
+    other.get_by_label("Role of zip").select_option("other")
+    expect(other.locator("#meter")).to_contain_text("another page")
     other.get_by_role("button", name="Save and explore").click()
     expect(other.locator(".verdict")).to_contain_text("another page")
-    assert (project.choices.roles["sex"], project.choices.k) == ("other", 5)
+    assert (project.choices.roles["sex"], project.choices.roles["zip"]) == (
+        "other",
+        "quasi-identifier",
+    )
     other.get_by_role("link", name="Back").click()
     expect(other.locator(".lane[data-role=other]")).to_contain_text("sex")
 
     # Several changes in haste, and on at once: the page waits for what it is keeping.
-    board.get_by_role("spinbutton", name="People alike").fill("9")
-    board.get_by_label("Role of zip").select_option("other")
+    board.get_by_role("spinbutton", name="How much precision of zip matters").fill("9")
+    board.get_by_label("Role of language").select_option("other")
     board.get_by_role("button", name="Save and explore").click()
     board.wait_for_url("**/explore")
-    assert (project.choices.roles["zip"], project.choices.k) == ("other", 9)
+    assert (project.choices.roles["language"], project.choices.weights["zip"]) == ("other", 9)
 
 
 def test_a_count_that_comes_late_does_not_put_the_page_back(
@@ -334,21 +338,26 @@ def test_settings_depend_on_each_other_and_candidates_can_be_chosen(
     board: Page, bench: Running
 ) -> None:
     (project,) = bench.workbench.projects.values()
+    board.get_by_role("link", name="Risk").click()
+    at(board, "How many should look alike?")
+    board.get_by_label("Different values, at least").fill("3")
+    board.get_by_role("button", name="On to the cost").click()
+    at(board, "What does it cost?")
+    assert project.choices.l == 3
     limit = board.get_by_label("Rows that may be left out")
     expect(limit).to_be_hidden()
-    board.get_by_label("Method").select_option("full-domain")
+    method(board, "full-domain").check()
     expect(limit).to_be_visible()
-    board.get_by_label("Method").select_option("mondrian")
-    board.get_by_label("Different values, at least").fill("3")
-    board.get_by_role("button", name="Save and explore").click()
-    at(board, "Who can be found?")
-    assert project.choices.l == 3
-    board.get_by_role("link", name="Utility").click()
-    at(board, "What does it cost?")
+    method(board, "full-domain").uncheck()
+    expect(limit).to_be_hidden()
     board.get_by_role("button", name="Try it").click()
     expect(board.locator("tr.chosen")).to_contain_text("mondrian, k = 5, l = 3")
-    board.get_by_label("People alike, at least").fill("8")
+    board.get_by_role("link", name="change").click()
+    at(board, "How many should look alike?")
+    board.locator("#k").fill("8")
     board.get_by_label("Different values, at least").fill("")
+    board.get_by_role("link", name="Utility").click()  # in haste: the page waits
+    at(board, "What does it cost?")
     board.get_by_role("button", name="Try it").click()
     expect(board.locator("tr.chosen")).to_contain_text("mondrian, k = 8")
     assert project.choices.l is None
@@ -358,25 +367,37 @@ def test_settings_depend_on_each_other_and_candidates_can_be_chosen(
     expect(board.get_by_role("link", name="On to the release")).to_contain_text("k = 5, l = 3")
 
 
+def method(page: Page, name: str) -> Locator:
+    """The tick of a method."""
+    return page.locator(f"[name=method][value={name}]")
+
+
 def test_more_demands_and_pseudonyms(board: Page, bench: Running, tmp_path: Path) -> None:
     (project,) = bench.workbench.projects.values()
     write_secret(tmp_path / "hospital.key", b"8f14e45fceea167a5a36dedd4bea2543\n")
-    expect(board.get_by_label("Values worth hiding, at least")).to_be_hidden()
     board.reload()
+    card_of(board, "patient_id").get_by_label("pseudonym").check()
+    board.get_by_text("The key of pseudonyms").click()
+    board.get_by_label("made with the key").select_option(label=f"hospital.key in {tmp_path.name}")
+    kept(board, 2)
+    look(board, "pseudonyms")
+    no_issues(board, "pseudonyms")
+    board.get_by_role("link", name="Risk").click()
+    at(board, "How many should look alike?")
+    expect(board.get_by_label("Values worth hiding, at least")).to_be_hidden()
     board.get_by_text("More demands").click()
     board.get_by_label("Values worth hiding, at least").fill("2")
     board.get_by_label("Share of one value, at most").fill("0.8")
-    card_of(board, "patient_id").get_by_label("pseudonym").check()
-    board.get_by_label("made with the key").select_option(label=f"hospital.key in {tmp_path.name}")
-    kept(board, 4)
+    board.get_by_label("Share of one value, at most").press("Tab")
+    expect(board.locator("#figure")).to_contain_text("What must hold")
     look(board, "demands")
     no_issues(board, "demands")
-    board.get_by_role("button", name="Save and explore").click()
-    at(board, "Who can be found?")
+    board.get_by_role("button", name="On to the cost").click()
+    at(board, "What does it cost?")
     choices = project.choices
     assert (choices.p, choices.alpha, choices.replaced) == (2, 0.8, ("patient_id",))
     assert choices.key_file == str(tmp_path / "hospital.key")
-    board.get_by_role("link", name="Release").click()
+    board.get_by_role("link", name="Release", exact=True).click()
     board.get_by_role("button", name="Make the release").click()
     expect(board.locator("#verified")).to_have_attribute("data-holds", "yes")
     folder = tmp_path / "people.csv.sfumato"
@@ -389,19 +410,34 @@ def test_more_demands_and_pseudonyms(board: Page, bench: Running, tmp_path: Path
 
 def test_what_a_tree_means_for_the_others_is_told_at_once(board: Page) -> None:
     note = board.locator(".along:visible")
-    method = board.get_by_label("Method")
+    steps = board.get_by_role("navigation")
 
     def told(column: str, words: str | re.Pattern[str]) -> None:
-        link = card_of(board, column).get_by_role("link")
+        link = card_of(board, column).get_by_role("link").locator("span:visible").first
         expect(link).to_have_text(words, use_inner_text=True)
 
+    def go(step: str, heading: str) -> None:
+        steps.get_by_role("link", name=step).click()
+        at(board, heading)
+
+    def choose(name: str) -> None:
+        """Try one method, which is then the chosen one, and go back to the cards."""
+        go("Utility", "What does it cost?")
+        board.locator("[name=method]:checked").uncheck()
+        method(board, name).check()
+
     told("zip", "blurred in sets")
-    expect(note).to_have_count(0)
-    method.select_option("full-domain")
+    choose("full-domain")
     expect(note).to_contain_text("full-domain climbs trees only")
+    board.get_by_role("button", name="Try it").click()
+    expect(board.locator("tr.chosen")).to_contain_text("full-domain")
+    go("Configure", "What may others know?")
     told("zip", "blurred by inferred tree")
-    method.select_option("mondrian")
-    told("zip", "blurred in sets")
+    choose("mondrian")
+    expect(note).to_have_count(0)
+    board.get_by_role("button", name="Try it").click()
+    expect(board.locator("tr.chosen")).to_contain_text("mondrian")
+    go("Configure", "What may others know?")
     card_of(board, "ethnicity").get_by_role("link").click()
     at(board, "How is ethnicity blurred?")
     expect(board.locator(".origin")).to_contain_text("mondrian makes sets of values")
@@ -409,14 +445,12 @@ def test_what_a_tree_means_for_the_others_is_told_at_once(board: Page) -> None:
     expect(board.locator(".origin")).to_contain_text("Its own tree")
     board.get_by_role("link", name="Done").click()
     at(board, "What may others know?")
-    expect(note).to_have_count(0)
     told("ethnicity", re.compile("^blurred by own tree"))
     told("zip", "blurred in sets")
     look(board, "mixed-trees")
     no_issues(board, "mixed-trees")
-    method.select_option("cells")
+    choose("cells")
     expect(note).to_contain_text("cells stars values")
-    told("zip", "starred")
 
 
 def test_changes_in_haste_come_one_after_the_other(board: Page, bench: Running) -> None:

@@ -107,10 +107,9 @@ def test_decisions_are_saved_taken_back_and_found_again(
     assert tomllib.loads(saved.read_text())["k"] == 7
     bench.post(f"{opened}/close")
     assert bench.get(f"{opened}/configure").status == 404
-    page = bench.follow(bench.post("/open", table=str(tmp_path / "people.csv")))
-    assert 'value="7"' in page.text
+    bench.follow(bench.post("/open", table=str(tmp_path / "people.csv")))
     (project,) = bench.workbench.projects.values()
-    assert project.choices.roles["name"] == "identifier"
+    assert (project.choices.k, project.choices.roles["name"]) == (7, "identifier")
 
 
 @pytest.mark.parametrize(
@@ -325,6 +324,65 @@ def test_explore_follows_the_roles(bench: Running, opened: str) -> None:
         assert found.unique_rows == sf.measure(str(project.source), found.columns).unique_rows
 
 
+def test_roles_are_given_to_many_columns_at_once(bench: Running, opened: str) -> None:
+    (project,) = bench.workbench.projects.values()
+    guessed = project.choices.roles
+    page = bench.get(f"{opened}/configure?view=table&sort=values").text
+    assert re.findall(r'name="pick" value="(\d)"', page)[0] == "0", "names have the most values"
+    answer = bench.post(f"{opened}/configure", bulk="sensitive", pick=["1", "3"], **ROLES)
+    assert answer.place == f"{opened}/configure", "there may be more to do"
+    assert project.choices.with_role("sensitive") == ("age", "town", "illness")
+    bench.post(f"{opened}/configure", rest="other", pick=["1", "2"], **ROLES)
+    assert project.choices.roles == {
+        "name": "other", "age": "quasi-identifier", "sex": "quasi-identifier", "town": "other",
+        "illness": "other",
+    }  # fmt: skip
+    refused = bench.post(f"{opened}/configure", rest="identifier", **ROLES)
+    assert refused.status == 400
+    assert "no column is picked" in refused.text
+    for _ in range(2):
+        bench.post(f"{opened}/undo")
+    assert project.choices.roles == guessed
+
+
+def test_a_form_changes_only_what_it_asks_about(bench: Running, opened: str) -> None:
+    (project,) = bench.workbench.projects.values()
+    bench.post(f"{opened}/configure", k=7, l=2, method="lattice", **ROLES)
+    bench.post(f"{opened}/configure", **ROLES)
+    assert (project.choices.k, project.choices.l, project.choices.method) == (7, 2, "lattice")
+    assert bench.post(f"{opened}/risk", k=9, t="0.4", l="").place == f"{opened}/utility"
+    asked = project.choices
+    assert (asked.k, asked.l, asked.t, asked.method) == (9, None, 0.4, "lattice")
+
+
+def test_several_methods_are_tried_together(bench: Running, opened: str) -> None:
+    (project,) = bench.workbench.projects.values()
+    bench.post(f"{opened}/configure", k=3, method="mondrian", **ROLES)
+    form = {"tries": 1, "method": ["mondrian", "lattice", "kmember"]}
+    page = bench.follow(bench.post(f"{opened}/utility", **form)).text
+    assert "Of the 3 that promise the same" in page
+    tried = [one.choices.method for one in project.candidates]
+    assert tried == ["lattice", "kmember", "mondrian"], "what was chosen stays so, and comes last"
+    bench.follow(bench.post(f"{opened}/utility", tries=1, method=["lattice", "kmember"]))
+    assert project.choices.method == project.candidates[-1].choices.method == "kmember"
+    assert "no method is ticked" in bench.post(f"{opened}/utility", tries=1).text
+
+
+@pytest.mark.parametrize(
+    "demand", [{"l": 2, "role-4": "other"}, {"person": "name", "role-0": "other"}]
+)
+def test_the_risk_is_shown_while_something_is_missing(
+    bench: Running, opened: str, demand: dict[str, object]
+) -> None:
+    """Demands are made on that page, so it must be there to take them back."""
+    bench.post(f"{opened}/configure", k=5, method="mondrian", **{**ROLES, **demand})
+    page = bench.follow(bench.get(f"{opened}/risk"))
+    assert page.status == 200
+    (project,) = bench.workbench.projects.values()
+    assert project.choices.gap is not None
+    assert project.choices.gap[1] in html.unescape(page.text)
+
+
 @pytest.mark.parametrize("method", OFFERED)
 def test_every_method_can_be_tried_and_compared(bench: Running, opened: str, method: str) -> None:
     bench.follow(bench.post(f"{opened}/configure", k=3, method="mondrian", **ROLES))
@@ -444,19 +502,17 @@ def test_what_trees_mean_is_said_beside_the_method(bench: Running, opened: str) 
     (project,) = bench.workbench.projects.values()
     bench.follow(bench.post(f"{opened}/configure", k=5, method="mondrian", **ROLES))
     notes = along(bench.get(f"{opened}/utility").text)
-    assert {method for method, says in notes.items() if says} == {"full-domain"}
+    assert set(notes) == {"full-domain"}
     assert (
         notes["full-domain"]
         == "full-domain climbs trees only: those of age, sex and town are inferred."
     )
     bench.post(f"{opened}/columns/3", do="build", way="order", fanout=2,
                edition=project.decided.edition)  # fmt: skip
-    for step in ("configure", "utility"):
-        notes = along(bench.get(f"{opened}/{step}").text)
-        assert set(notes) == set(OFFERED)
-        assert notes["full-domain"].endswith("those of age and sex are inferred.")
-        assert "only their limits count" in notes["cells"]
-        assert {method for method, says in notes.items() if says} == {"full-domain", "cells"}
+    notes = along(bench.get(f"{opened}/utility").text)
+    assert set(notes) == {"full-domain", "cells"}
+    assert notes["full-domain"].endswith("those of age and sex are inferred.")
+    assert "only their limits count" in notes["cells"]
 
 
 @pytest.mark.parametrize("method", ["mondrian", "lattice", "full-domain", "cells"])
@@ -484,9 +540,9 @@ def test_what_cards_say_is_what_a_release_does(bench: Running, opened: str, meth
 
 
 def along(page: str) -> dict[str, str]:
-    """What a page says beside each method about trees."""
-    found = re.findall(r'<p class="along"[^>]* data-method="([^"]*)">([^<]*)</p>', page)
-    return {method: html.unescape(says) for method, says in found}
+    """What a page says beside each method."""
+    found = re.findall(r'<p class="along" data-when="method=([a-z-]+)">([^<]*)</p>', page)
+    return dict(found)
 
 
 def test_the_hierarchical_distance_takes_the_tree_of_its_column(
@@ -574,7 +630,7 @@ def test_persons_are_counted_where_a_column_says_who_they_are(
 ) -> None:
     form = {"k": 5, "method": "mondrian", "person": "name"}
     bench.follow(bench.post(f"{opened}/configure", **form, **ROLES))
-    page = bench.get(f"{opened}/configure").text
+    page = bench.follow(bench.get(f"{opened}/risk")).text
     assert '<option value="name" selected>persons, by name</option>' in page
     done = bench.follow(bench.post(f"{opened}/release"))
     assert 'data-holds="yes"' in done.text

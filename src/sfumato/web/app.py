@@ -37,6 +37,7 @@ STATIC = {
     "workbench.css": ("text/css", "web/static/workbench.css"),
     "workbench.js": ("text/javascript", "web/static/workbench.js"),
     "drag.js": ("text/javascript", "web/static/drag.js"),
+    "columns.js": ("text/javascript", "web/static/columns.js"),
     "roles.js": ("text/javascript", "web/static/roles.js"),
     "tree.js": ("text/javascript", "web/static/tree.js"),
 }

@@ -280,10 +280,13 @@ class Choices(_Demands):  # type: ignore[misc]
                 "no column is marked as known to others",
                 remedy="Mark at least one on the first page.",
             )
+        if self.gap is not None:
+            what, remedy = self.gap
+            raise ParameterError(what, remedy=remedy)
         given: dict[str, Any] = {"qi": [list(self.qi)], "k": self.k, "method": self.method}
         given |= self._about_sensitive()
         if self.person:
-            given["person"] = self._left_out(self.person)
+            given["person"] = self.person
         weights = {n: w for n, w in self.weights.items() if n in self.qi and w != 1}
         if weights:
             given["weights"] = weights
@@ -294,18 +297,14 @@ class Choices(_Demands):  # type: ignore[misc]
             given["boundaries"] = {n: {"marks": list(m)} for n, m in marks.items() if m}
         return given
 
-    def _left_out(self, person: str) -> str:
-        """The person, if it is not published: who sees it sees which rows belong together."""
-        if person in self.with_role("identifier") and person not in self.replaced:
-            return person
-        raise ParameterError(
-            f"`{person}` says whose rows they are, and would be published",
-            remedy="Leave it out, without a pseudonym; or count rows.",
-        )
-
     @property
     def gap(self) -> tuple[str, str] | None:
         """What is missing before a demand means something, and what to do about it."""
+        dropped = set(self.with_role("identifier")) - set(self.replaced)
+        if self.person and self.person not in dropped:
+            # Who sees it sees which rows belong together.
+            what = f"`{self.person}` says whose rows they are, and would be published"
+            return what, "Leave it out, without a pseudonym; or count rows."
         if not self.protects_sensitive:
             return None
         hidden = self.with_role("sensitive")
@@ -329,9 +328,6 @@ class Choices(_Demands):  # type: ignore[misc]
     def _about_sensitive(self) -> dict[str, Any]:
         if not self.protects_sensitive:
             return {}
-        if self.gap is not None:
-            what, remedy = self.gap
-            raise ParameterError(what, remedy=remedy)
         given: dict[str, Any] = {"sensitive": list(self.with_role("sensitive"))}
         for number, chosen in self._asked.items():
             given |= {number: getattr(self, number), **chosen}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cache
 from typing import Any
@@ -14,6 +14,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from sfumato.budget import Budget
 from sfumato.errors import ParameterError
+from sfumato.quasi.scan import ColumnScan
 from sfumato.report.drawing import gauge
 from sfumato.report.page import Grid, Page, Section, Tone, tempered
 from sfumato.report.pages.table import classes_of, scan_page
@@ -22,12 +23,14 @@ from sfumato.web.choices import OFFERED, Choices
 from sfumato.web.project import Decided, Project
 
 __all__ = [
+    "LANES",
     "Form",
     "along",
     "blurred",
     "explore",
     "form_of",
     "frame",
+    "listed",
     "meter",
     "number_or_none",
     "page",
@@ -40,6 +43,16 @@ __all__ = [
 Form = dict[str, list[str]]
 LARGEST_FORM = 4_000_000
 """Bytes of a form; a table of ten thousand columns needs less."""
+LANES = {
+    "quasi-identifier": ("Others may know", "Blurred until enough people look alike.",
+                         "Quasi-identifiers"),
+    "sensitive": ("Worth hiding", "Kept exact; l, t, p and α protect it.", "Sensitive"),
+    "identifier": ("Leave out", "Dropped, or given a pseudonym.", "Identifiers"),
+    "other": ("Other", "Kept as it is.", "Insensitive"),
+}  # fmt: skip
+"""Roles in the order of `ROLES`: what we call each, what becomes of it, and the field's word."""
+MANY_COLUMNS = 40
+"""From more columns on a table is shown first, and not the board."""
 STEPS = ("configure", "explore", "risk", "utility", "release")
 
 
@@ -133,6 +146,25 @@ def meter(project: Project, choices: Choices) -> tuple[str, Tone]:
         return f"{alone}.", "bad"
     few = f"{percent(below / sizes.rows)} have fewer than {k - 1} others like them"
     return f"{alone}, and {few}.", "bad"
+
+
+def listed(project: Project, choices: Choices, sort: str) -> dict[str, Any]:
+    """The columns as a table shows them: in which order, and whether there is to be a table."""
+    roles = choices.roles
+    orders: dict[str, Callable[[ColumnScan], Any]] = {
+        "name": lambda one: one.name.casefold(),
+        "role": lambda one: list(LANES).index(roles[one.name]),
+        "type": lambda one: one.type,
+        "values": lambda one: -one.classes,
+        "alone": lambda one: -one.unique,
+        "missing": lambda one: -one.nulls,
+    }
+    numbered = list(enumerate(project.columns))
+    if sort in orders:
+        numbered.sort(key=lambda one: orders[sort](one[1]))
+    wide = len(project.columns) > MANY_COLUMNS
+    return {"columns": numbered, "sort": sort if sort in orders else "",
+            "table": project.view == "table" or (wide and project.view != "board")}  # fmt: skip
 
 
 def blurred(project: Project, choices: Choices) -> dict[str, str]:

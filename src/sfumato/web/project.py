@@ -165,6 +165,8 @@ class Project:
     made: Made | None = None
     answers: dict[str, Answered] = field(default_factory=dict)
     """The last answer of every other verb."""
+    view: str = ""
+    """How columns are shown, ``board`` or ``table``; empty until somebody chose."""
     rows_shown: bool = False
     """Whether somebody asked to see single rows since the table was opened."""
     busy: threading.Lock = field(default_factory=threading.Lock)
@@ -325,7 +327,11 @@ class Project:
         """What the table as it is has of everything demanded; None where that takes longer."""
         names = (*choices.qi, *choices.with_role("sensitive"))
         assert self._look is not None
-        if not choices.protects_sensitive or self._look.rows * len(names) > QUICK:
+        if (
+            choices.gap is not None
+            or not choices.protects_sensitive
+            or self._look.rows * len(names) > QUICK
+        ):
             return None
         if self.busy.locked() and (self._entries is None or self._entries[0] != names):
             return None

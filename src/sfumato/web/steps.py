@@ -16,9 +16,10 @@ from starlette.routing import Route
 from sfumato.budget import Budget
 from sfumato.errors import ParameterError
 from sfumato.report.page import body_html
+from sfumato.report.wording import phrase
 from sfumato.web import pages
 from sfumato.web.candidates import best_of, curve, names_of
-from sfumato.web.choices import DEMANDS, DISTANCES, FIRST, ROLES, Choices, methods
+from sfumato.web.choices import DEMANDS, DISTANCES, FIRST, Choices, methods
 from sfumato.web.jobs import Job
 from sfumato.web.pages import Form, form_of, frame, number_or_none, page, to, whole
 from sfumato.web.project import Decided, Project
@@ -50,7 +51,7 @@ class Steps:
             Route(f"{base}/undo", self.undo, methods=["POST"]),
             Route(f"{base}/explore", self.explore),
             Route(f"{base}/risk", self.risk),
-            Route(f"{base}/risk", self.keep_k, methods=["POST"]),
+            Route(f"{base}/risk", self.keep_demands, methods=["POST"]),
             Route(f"{base}/risk/figure", self.risk_figure),
             Route(f"{base}/utility", self.utility),
             Route(f"{base}/utility", self.try_out, methods=["POST"]),
@@ -70,11 +71,13 @@ class Steps:
         if not project.looked:
             return self.bench.look(project)
         decided = project.decided
+        project.view = request.query_params.get("view", project.view)
         meter = await run_in_threadpool(pages.meter, project, decided.choices)
-        return page("configure.html.j2", **frame(project, decided, "configure"), roles=ROLES,
-                    meter=meter, blurred=pages.blurred(project, decided.choices),
+        return page("configure.html.j2", **frame(project, decided, "configure"),
+                    roles=pages.LANES, meter=meter, blurred=pages.blurred(project, decided.choices),
                     more=project.can_count_soon(decided.choices.qi),
-                    **await self._offer(decided.choices))  # fmt: skip
+                    listed=pages.listed(project, decided.choices, request.query_params.get("sort", "")),
+                    keys=await run_in_threadpool(self.bench.shelf.keys))  # fmt: skip
 
     async def decide(self, request: Request) -> Response:
         project = self.bench.project(request)
@@ -88,7 +91,8 @@ class Steps:
         )
         if "application/json" in request.headers.get("accept", ""):
             return await self._meter(project, decided)
-        return to(f"/p/{project.number}/{'explore' if decided.choices.qi else 'configure'}")
+        stays = not decided.choices.qi or {"bulk", "rest"} & set(form)
+        return to(f"/p/{project.number}/{'configure' if stays else 'explore'}")
 
     async def meter(self, request: Request) -> Response:
         project, decided = self.bench.ready(request)
@@ -103,11 +107,11 @@ class Steps:
             {
                 "said": said,
                 "tone": tone,
+                "lacks": choices.gap is not None,
                 "undo": decided.can_undo,
                 "more": project.can_count_soon(choices.qi),
                 "edition": decided.edition,
                 "blurred": list(pages.blurred(project, choices).values()),
-                "along": pages.along(choices),
             }
         )
 
@@ -141,7 +145,8 @@ class Steps:
         if not project.has_sizes(choices.qi):
             return self._count(project, "risk")
         shown = await run_in_threadpool(lambda: body_html(pages.risk(project, choices)))
-        return page("risk.html.j2", **frame(project, decided, "risk"), verbs=VERBS, body=shown)
+        return page("risk.html.j2", **frame(project, decided, "risk"), verbs=VERBS,
+                    body=shown, demands=DEMANDS, first=FIRST, distances=DISTANCES)  # fmt: skip
 
     async def risk_figure(self, request: Request) -> Response:
         project, decided = self.bench.ready(request)
@@ -153,10 +158,12 @@ class Steps:
             await run_in_threadpool(lambda: body_html(pages.risk(project, choices)))
         )
 
-    async def keep_k(self, request: Request) -> Response:
+    async def keep_demands(self, request: Request) -> Response:
         project, _ = self.bench.ready(request)
-        k = whole(await form_of(request), "k")
-        await run_in_threadpool(project.alter, lambda now: now.asking(k=k))
+        form = await form_of(request)
+        decided = await run_in_threadpool(project.alter, lambda now: _demanded(now, form, ()))
+        if "application/json" in request.headers.get("accept", ""):
+            return await self._meter(project, decided)
         return to(f"/p/{project.number}/utility")
 
     # Utility
@@ -168,22 +175,24 @@ class Steps:
         return page("utility.html.j2", **frame(project, decided, "utility"), verbs=VERBS,
                     picture=picture, candidates=candidates,
                     best=best_of(candidates, decided.choices), range=RANGE,
-                    names=names_of(candidates, decided.choices),
-                    **await self._offer(decided.choices))  # fmt: skip
+                    names=names_of(candidates, decided.choices), methods=methods(),
+                    along=pages.along(decided.choices))  # fmt: skip
 
     async def try_out(self, request: Request) -> Response:
         project, decided = self.bench.ready(request)
         form = await form_of(request)
         keys = await run_in_threadpool(self.bench.shelf.keys)
-        if form.get("range", [""])[0]:
-            decided = await run_in_threadpool(project.alter, lambda now: _demanded(now, form, keys))
-            chosen = decided.choices  # tried last, since what was tried last is what is chosen
-            tried = [*(chosen.asking(k=k) for k in RANGE if k != chosen.k), chosen]
-            title = f"Trying {chosen.method} with k from {RANGE[0]} to {RANGE[-1]}"
-        else:
-            decided = await run_in_threadpool(project.alter, lambda now: _demanded(now, form, keys))
-            tried = [decided.choices]
-            title = f"Trying {tried[0].method} with {tried[0].demand}"
+        decided = await run_in_threadpool(project.alter, lambda now: _demanded(now, form, keys))
+        chosen = decided.choices
+        others = [name for name in form.get("method", []) if name != chosen.method]
+        ways = [*(replace(chosen, method=name) for name in others), chosen]
+        ranged = bool(form.get("range", [""])[0])
+        ks = [*(k for k in RANGE if k != chosen.k), chosen.k] if ranged else [chosen.k]
+        # What is chosen comes last, since what was tried last is what is chosen.
+        tried = [way.asking(k=k) for way in ways for k in ks]
+        named = phrase([way.method for way in ways], len(ways))
+        with_k = f"k from {RANGE[0]} to {RANGE[-1]}" if ranged else chosen.demand
+        title = f"Trying {named} with {with_k}"
         return self.bench.start(
             title, project, "utility", lambda budget: project.try_out(tried, budget), True
         )
@@ -279,12 +288,6 @@ class Steps:
 
         return self.bench.start("Counting who looks alike", project, step, work)
 
-    async def _offer(self, choices: Choices) -> dict[str, Any]:
-        """What the form about privacy lets one choose."""
-        return {"methods": methods(), "demands": DEMANDS, "first": FIRST, "distances": DISTANCES,
-                "along": pages.along(choices),
-                "keys": await run_in_threadpool(self.bench.shelf.keys)}  # fmt: skip
-
 
 def _protected(now: Choices, form: Form) -> Choices:
     """What one click under a release asks for: different values, or a column blurred as well."""
@@ -308,24 +311,46 @@ def _decided(project: Project, now: Choices, form: Form, keys: Sequence[Path]) -
         given = number_or_none(form, f"weight-{at}")
         if given is not None and given != 1:
             weights[name] = given
+    roles |= _together(names, form)
     chosen = replace(now, roles=roles, weights=weights, pseudonyms=pseudonyms)
     return _demanded(chosen, form, keys)
 
 
+def _together(names: Sequence[str], form: Form) -> dict[str, str]:
+    """The role that one click gives to all columns that are picked, or to all others."""
+    asked = [one for one in ("bulk", "rest") if one in form]
+    picked = {name for at, name in enumerate(names) if str(at) in form.get("pick", [])}
+    if asked and not picked:
+        raise ParameterError("no column is picked", remedy="Tick some in the table first.")
+    return {name: form[one][0] for one in asked for name in names
+            if (name in picked) == (one == "bulk")}  # fmt: skip
+
+
 def _demanded(now: Choices, form: Form, keys: Sequence[Path]) -> Choices:
-    """What must hold, and how to get there."""
-    share = number_or_none(form, "suppression_limit")
+    """What must hold, and how to get there; what a form does not ask about stays."""
+    share = now.suppression_limit
+    if "suppression_limit" in form:
+        given = number_or_none(form, "suppression_limit")
+        share = None if given is None else given / 100
     key = form.get("key", [now.key_file])[0]
     if key not in ("", now.key_file, *map(str, keys)):
         raise ParameterError("this key is not in the folders that were opened")
     return replace(
         now,
-        **{name: _asked(form, name) for name in DEMANDS},
-        method=form.get("method", [""])[0],
-        suppression_limit=None if share is None else share / 100,
+        **{name: _asked(form, name) for name in DEMANDS if name in form},
+        method=_method(now, form),
+        suppression_limit=share,
         key_file=key,
         person=form.get("person", [now.person])[0],
     )
+
+
+def _method(now: Choices, form: Form) -> str:
+    """The method that is chosen where several are tried: the one of before, or the last one."""
+    ticked = form.get("method", [now.method] if "tries" not in form else [])
+    if not ticked:
+        raise ParameterError("no method is ticked", remedy="Tick at least one.")
+    return now.method if now.method in ticked else ticked[-1]
 
 
 def _asked(form: Form, name: str) -> Any:

@@ -1,5 +1,5 @@
 /* What all pages share: jobs, the slider, fields that depend on others, uploads, and undo. */
-import { roles } from "./roles.js";
+import { keeping, roles, tell } from "./roles.js";
 import { tree } from "./tree.js";
 
 const find = (selector, within = document) => within.querySelector(selector);
@@ -29,18 +29,19 @@ function follow(job) {
   addEventListener("beforeunload", () => events.close());
 }
 
-/* Redraws the risk while k moves; only the last answer counts. */
-function slide(slider) {
-  const figure = find("#figure");
+/* Redraws the risk while k moves, where only the last answer counts; what is settled is kept. */
+function slide(field) {
+  const figure = find("#figure"), range = find("#slide");
+  range.hidden = false;
   let asking = null;
-  slider.addEventListener("input", async () => {
-    find("#k-said").textContent = slider.value;
+  const draw = async () => {
+    if (!field.checkValidity()) return;
     if (asking) asking.abort();
     asking = new AbortController();
     figure.classList.add("loading");
     const { signal } = asking;
     try {
-      const answer = await fetch(`${slider.dataset.figure}?k=${slider.value}`, { signal });
+      const answer = await fetch(`${field.dataset.figure}?k=${field.value}`, { signal });
       const drawn = await answer.text();
       if (!answer.ok || signal.aborted) return;
       figure.innerHTML = drawn;
@@ -48,15 +49,22 @@ function slide(slider) {
     } catch {
       /* a later answer is on its way, or the page is being left */
     }
+  };
+  range.addEventListener("input", () => { field.value = range.value; draw(); });
+  field.addEventListener("input", () => { range.value = field.value; draw(); });
+  const { save } = keeping(field.form, (told) => {
+    tell(told.said, told.lacks ? "warn" : "unseen");
+    draw();
   });
+  field.form.addEventListener("change", () => { if (field.checkValidity()) save(); });
 }
 
 /* Shows a field only while another one has the value it depends on. */
 function depend(field) {
   const [name, value] = field.dataset.when.split("=");
-  const other = field.closest("form").elements[name];
-  const settle = () => { field.hidden = other.value !== value; };
-  other.addEventListener("change", settle);
+  const form = field.closest("form");
+  const settle = () => { field.hidden = !new FormData(form).getAll(name).includes(value); };
+  form.addEventListener("change", settle);
   settle();
 }
 
