@@ -106,8 +106,9 @@ def test_a_page_shows_decisions_of_one_moment(
 ) -> None:
     """A decision falls while the page is being made: it shows all of it, or nothing."""
     edition = opened.decided.edition
+    roles = {**opened.choices.roles, "sex": "other"}
     before(monkeypatch, "sfumato.web.pages.blurred",
-           lambda: opened.alter(lambda now: replace(now, k=77, roles={**now.roles, "sex": "other"})))  # fmt: skip
+           lambda: opened.alter(lambda now: replace(now, k=77, roles=roles)))  # fmt: skip
     page = bench.get(f"/p/{opened.number}/configure").text
     assert f'name="edition" value="{edition}"' in page
     menu = page.partition('aria-label="Role of sex">')[2].partition("</select>")[0]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,8 +10,8 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 import sfumato as sf
-from accessibility import RUN, axe_or_skip
 from artefacts import keep
+from clicking import Hand, at, kept, look, no_issues
 from sfumato.demo import write_people
 from sfumato.keyfiles import write_secret
 from sfumato.web.verbs import VERBS
@@ -35,50 +34,6 @@ def board(bench: Running, page: Page) -> Page:
     page.get_by_role("button", name="Open people.csv").click()
     at(page, "What may others know?")
     return page
-
-
-def at(page: Page, heading: str) -> None:
-    """Wait until a page is there and listens."""
-    expect(page.get_by_role("heading", level=1)).to_have_text(heading)
-    page.wait_for_load_state("load")
-
-
-class Hand:
-    """Clicks what is on the page, and counts."""
-
-    def __init__(self, page: Page) -> None:
-        self.page = page
-        self.clicks = 0
-
-    def click(self, what: Locator, then: str) -> None:
-        """Click, and wait for a heading."""
-        self.clicks += 1
-        what.click()
-        at(self.page, then)
-
-
-def look(page: Page, name: str) -> None:
-    """Nothing may stick out at two sizes; keep pictures of both, by day and by night."""
-    for width in (1400, 400):
-        page.set_viewport_size({"width": width, "height": 900})
-        for scheme in ("light", "dark"):
-            page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
-            keep(
-                f"workbench/{name}-{width}-{scheme}.png",
-                lambda: page.screenshot(full_page=True, animations="disabled"),
-            )
-        assert page.evaluate("document.documentElement.scrollWidth") <= width, name
-    page.set_viewport_size({"width": 1400, "height": 900})
-    page.emulate_media(color_scheme="light")
-
-
-def no_issues(page: Page, name: str) -> None:
-    """Nothing that axe-core finds wrong, by day and by night."""
-    page.evaluate(axe_or_skip() + ";true")
-    for scheme in ("dark", "light"):
-        page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
-        found = page.evaluate(RUN)
-        assert found == [], f"{name}, {scheme}: {json.dumps(found, indent=1)}"
 
 
 def test_from_demo_to_verified_release_in_under_ten_clicks(
@@ -134,11 +89,6 @@ def lies_in(page: Page, column: str, role: str) -> None:
     """Wait until the card of a column lies in a lane."""
     lane = page.locator(f".lane[data-role={role}]")
     expect(lane.locator(card_of(page, column))).to_have_count(1)
-
-
-def kept(page: Page, edition: int) -> None:
-    """Wait until the page knows that so many decisions were kept."""
-    expect(page.locator("#roles [name=edition]")).to_have_value(str(edition))
 
 
 def test_roles_by_drag_menu_and_keyboard(board: Page, bench: Running) -> None:

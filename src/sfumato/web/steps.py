@@ -72,11 +72,12 @@ class Steps:
             return self.bench.look(project)
         decided = project.decided
         project.view = request.query_params.get("view", project.view)
+        sort = request.query_params.get("sort", "")
         meter = await run_in_threadpool(pages.meter, project, decided.choices)
         return page("configure.html.j2", **frame(project, decided, "configure"),
                     roles=pages.LANES, meter=meter, blurred=pages.blurred(project, decided.choices),
                     more=project.can_count_soon(decided.choices.qi),
-                    listed=pages.listed(project, decided.choices, request.query_params.get("sort", "")),
+                    listed=pages.listed(project, decided.choices, sort),
                     keys=await run_in_threadpool(self.bench.shelf.keys))  # fmt: skip
 
     async def decide(self, request: Request) -> Response:

@@ -63,7 +63,9 @@ export function columns(form, save) {
   search.addEventListener("keydown", (event) => {
     if (event.key !== "Enter") return;
     event.preventDefault();
-    const first = search.value.trim() && shown()[0];
+    const wanted = search.value.trim().toLowerCase(), here = wanted ? shown() : [];
+    const first = here.find((row) => row.dataset.name === wanted)
+      ?? here.find((row) => row.dataset.name.startsWith(wanted)) ?? here[0];
     if (!first) return;
     box(first).checked = true;
     search.select();
