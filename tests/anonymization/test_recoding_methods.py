@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from samples import ADULT_QI, FOLDER, sample_path
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, PromiseError
 from sfumato.hierarchy import Boundaries, Hierarchy
 
 LOCAL = ["kmember", "lattice", "best"]
@@ -338,3 +338,41 @@ def test_methods_on_adult():
     }
     assert all(release.k >= 5 for release in found.values())
     assert found["lattice"].utility["ncp"] < 0.055 < found["mondrian"].utility["ncp"]
+
+
+def test_levels_that_were_chosen_are_taken_and_every_node_is_what_choosing_it_gives():
+    """The list of the lattice against a release at each of its nodes, counted by hand."""
+    rows = 60
+    table = pa.table(
+        {
+            "job": [
+                ["nurse", "cook", "clerk", "judge"][row * 7 % 4 - (row % 9 == 0)]
+                for row in range(rows)
+            ],
+            "town": ["abcdef"[row * 5 % 6] for row in range(rows)],
+        }
+    )
+    trees = {"job": JOBS, "town": TOWNS}
+    asked = {"qi": ["job", "town"], "k": 4, "method": "full-domain", "hierarchies": trees}
+    listed = sf.anonymize(table, **asked, every_node=True).details["lattice"]
+    assert (listed["nodes"], listed["visited"], listed["heights"]) == (9, 9, [3, 3])
+    held = 0
+    for at, (job, town) in enumerate(listed["levels"]):
+        chosen = {"job": job, "town": town}
+        if not listed["holds"][at]:
+            with pytest.raises(PromiseError, match=f"{listed['suppressed'][at]:,} rows"):
+                sf.anonymize(table, **asked, levels=chosen)
+            continue
+        held += 1
+        release = sf.anonymize(table, **asked, levels=chosen)
+        cells = release.table.to_arrow().select(["job", "town"]).to_pylist()
+        classes = Counter(tuple(row.values()) for row in cells)
+        assert release.details["levels"] == chosen
+        assert listed["k"][at] == min(classes.values())
+        assert listed["loss"][at] == pytest.approx(release.utility["ncp"])
+    assert 1 < held < 9
+    half = sf.anonymize(table, **asked, levels={"town": 2}).details["levels"]
+    assert half["town"] == 2
+    for wrong in ({"job": 3}, {"job": -1}, {"job": 0.5}, {"sex": 1}):
+        with pytest.raises(ParameterError, match="level"):
+            sf.anonymize(table, **asked, levels=wrong)

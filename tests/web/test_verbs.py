@@ -8,12 +8,14 @@ import re
 import shlex
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
 from cli_tools import sfumato
 from sfumato.report.page import body_html
 from sfumato.report.registry import page_of
+from sfumato.web.lattice import nodes_of
 from sfumato.web.project import Project
 from sfumato.web.verbs import VERBS
 from workbench import Running
@@ -142,3 +144,34 @@ def test_a_cancelled_question_leaves_the_answer_before_it(
     bench.workbench.jobs.close()
     assert opened.answers["keys"] is before
     assert bench.get(f"/p/{opened.number}/ask/verify").status == 404
+
+
+def test_a_node_of_the_lattice_is_looked_at_and_chosen(bench: Running, opened: Project) -> None:
+    base = f"/p/{opened.number}"
+    assert "Look at the lattice" in bench.get(f"{base}/lattice").text
+    page = bench.follow(bench.post(f"{base}/lattice")).text
+    lattice = opened.lattice_of(opened.choices)
+    assert lattice is not None
+    nodes = nodes_of(lattice)
+    assert lattice["visited"] == lattice["nodes"] == len(nodes)
+    assert page.count('class="holds') == sum(node.holds is True for node in nodes)
+    for node in nodes:
+        assert f"node={node.name}#node" in page, node
+    dearer = max((node for node in nodes if node.holds), key=lambda node: (node.lost, node.levels))
+    shown = bench.get(f"{base}/lattice?node={quote(dearer.name)}").text
+    assert f"Levels {dearer.said[7:]}." in html.unescape(shown)
+    bench.follow(bench.post(f"{base}/lattice", node=dearer.name))
+    assert opened.choices.levels == dict(zip(lattice["columns"], dearer.levels, strict=True))
+    (tried,) = opened.candidates
+    assert (tried.k, tried.rows_left_out) == (dearer.k, dearer.left_out)
+    assert tried.lost == pytest.approx(dearer.lost)
+    assert opened.lattice_of(opened.choices) is lattice
+    again = bench.get(f"{base}/lattice?node={quote(dearer.name)}").text
+    assert "<strong>chosen</strong>" in again
+    assert "Verified: k = 5." in bench.follow(bench.post(f"{base}/release")).text
+    assert "levels" in (opened.folder / "release.toml").read_text()
+    for wrong in ("9·9·9", "x", "1", ""):
+        assert bench.post(f"{base}/lattice", node=wrong).status == 404
+    assert bench.get(f"{base}/lattice?node=9").status == 404
+    bench.post(f"{base}/configure", k=7, method="mondrian", **ROLES)
+    assert "Look at the lattice" in bench.get(f"{base}/lattice").text

@@ -462,6 +462,12 @@ def test_other_verbs_are_asked_where_they_belong(bench: Running, board: Page) ->
     hand.click(page.get_by_role("button", name="Save and explore"), "Who can be found?")
     page.get_by_role("link", name="Release", exact=True).click()
     hand.click(page.get_by_role("button", name="Make the release"), "Release")
+    page.get_by_role("link", name="Utility", exact=True).click()
+    page.get_by_role("link", name="The lattice of levels").click()
+    hand.click(page.get_by_role("button", name="Look at the lattice"), "The lattice of levels")
+    expect(page.locator("#node .verdict")).to_contain_text("holds")
+    look(page, "lattice")
+    no_issues(page, "lattice")
     for name, verb in VERBS.items():
         page.get_by_role("link", name=verb.step.capitalize(), exact=True).click()
         page.get_by_role("link", name=verb.title).click()

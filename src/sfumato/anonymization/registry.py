@@ -93,7 +93,7 @@ METHODS: dict[str, Method] = {
     "full-domain": Method(
         "sfumato.anonymization.methods.full_domain",
         "one level a column for the whole table, the optimum; lists the lattice of levels",
-        ("suppression_limit",),
+        ("suppression_limit", "levels", "every_node"),
         needs_trees=True,
         judges_sets=True,
     ),
@@ -172,6 +172,24 @@ class MethodFields(TypedDict, total=False):
     ]
     suppression_limit: Annotated[
         float | None, Field("Share of rows that `full-domain` may leave out.", BLURRING)
+    ]
+    levels: Annotated[
+        Mapping[str, int] | None,
+        Field(
+            "Levels of trees that `full-domain` takes, by column (0 is exact); it searches those "
+            "of the other columns.",
+            BLURRING,
+            "--levels",
+            "age=2,zip=1",
+        ),
+    ]
+    every_node: Annotated[
+        bool | None,
+        Field(
+            "Whether `full-domain` looks at every node of its lattice, so that all of them are "
+            "listed with k and loss; otherwise at those the search needs.",
+            BLURRING,
+        ),
     ]
     ties: Annotated[bool | None, Field("Whether equal values stay together.", BLURRING)]
     cost: Annotated[str | None, Field("What `optimal-1d` makes smallest.", BLURRING)]

@@ -1,15 +1,18 @@
-"""Hand-made drawings: who sends what to whom, arcs between names, the lattice of column sets."""
+"""Hand-made drawings: who sends what to whom, arcs between names, lattices of sets and levels."""
 
 from __future__ import annotations
 
 import html
 import textwrap
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from typing import Any
 
 __all__ = [
     "MOST_IN_LATTICE",
+    "MOST_LEVELS",
     "MOST_MEMBERS",
     "MOST_SETS",
     "Side",
@@ -17,6 +20,7 @@ __all__ = [
     "exchange_svg",
     "gathering_svg",
     "lattice_svg",
+    "levels_svg",
     "sets_svg",
 ]
 
@@ -288,6 +292,69 @@ def lattice_svg(columns: Sequence[str], minimal: Sets, title: str) -> str:
     )
 
 
+MOST_LEVELS = 300
+"""Nodes of a lattice of levels that are drawn."""
+Levels = tuple[int, ...]
+
+
+def levels_svg(
+    lattice: Mapping[str, Any],
+    title: str,
+    *,
+    said: Callable[[int], str],
+    link: Callable[[Levels], str] | None = None,
+    chosen: Levels | None = None,
+) -> str:
+    """A lattice of levels as `anonymize` lists it: exact below, everything blurred on top.
+
+    `said` tells about a node by its place in the lists; `link` leads to it.
+
+    Examples
+    --------
+    >>> two = {"levels": [[0], [1]], "holds": [False, True], "optimal": 1}
+    >>> picture = levels_svg(two, "Levels of age", said=str)
+    >>> picture.count("<rect"), picture.count('class="holds best"'), picture.count("<line")
+    (2, 1, 1)
+    """
+    nodes: list[Levels] = [tuple(one) for one in lattice["levels"]]
+    rows: dict[int, list[Levels]] = defaultdict(list)
+    for levels in nodes:
+        rows[sum(levels)].append(levels)
+    across, step = 14 + 9 * max(3, 2 * len(nodes[0]) - 1), 74
+    width = max(360, across * max(len(row) for row in rows.values()))
+    height = step * (len(rows) - 1) + 70
+    place = {
+        levels: (width * (at + 0.5) / len(row), height - 35 - step * up)
+        for up, row in rows.items()
+        for at, levels in enumerate(row)
+    }
+    lines = [
+        f'<line x1="{x:.0f}" y1="{y:.0f}" x2="{u:.0f}" y2="{v:.0f}"/>'
+        for levels, (x, y) in place.items()
+        for axis in range(len(levels))
+        for u, v in [place.get((*levels[:axis], levels[axis] + 1, *levels[axis + 1 :]), (None, 0))]
+        if u is not None
+    ]
+    drawn = []
+    for at, levels in enumerate(nodes):
+        x, y = place[levels]
+        kind = {True: "holds", False: "fails", None: "unknown"}[lattice["holds"][at]]
+        kind += " best" if at == lattice["optimal"] else ""
+        kind += " chosen" if levels == chosen else ""
+        told = html.escape(said(at))
+        inside = (
+            f'<g class="{kind}"><title>{told}</title>'
+            f'<rect x="{x - across / 2 + 4:.0f}" y="{y - 17:.0f}" width="{across - 8}" height="34" '
+            f'rx="17"/>'
+            f'<text x="{x:.0f}" y="{y + 5:.0f}" text-anchor="middle">'
+            f"{'·'.join(map(str, levels))}</text></g>"
+        )
+        way = None if link is None else html.escape(link(levels))
+        drawn.append(inside if way is None else f'<a href="{way}">{inside}</a>')
+    inside = f'<g class="lines">{"".join(lines)}</g>{"".join(drawn)}'
+    return _scrolling("levels", title, width, height, inside, "img" if link is None else "group")
+
+
 _MEANING = {
     "found": "a minimal set",
     "above": "identifies too, but is not minimal",
@@ -354,12 +421,14 @@ def sets_svg(minimal: Sets, title: str) -> str:
     return _scrolling("sets", title, width, height, "".join(parts))
 
 
-def _scrolling(style: str, title: str, width: float, height: float, inside: str) -> str:
+def _scrolling(
+    style: str, title: str, width: float, height: float, inside: str, role: str = "img"
+) -> str:
     """A drawing that scrolls sideways where the page is narrow."""
     said = html.escape(title)
     return (
         f'<div class="scroll" tabindex="0" role="region" aria-label="{said}">'
         f'<svg class="{style}" xmlns="http://www.w3.org/2000/svg" '
         f'viewBox="0 0 {width:.0f} {height:.0f}" width="{width:.0f}" height="{height:.0f}" '
-        f'role="img" aria-label="{said}"><title>{said}</title>{inside}</svg></div>'
+        f'role="{role}" aria-label="{said}"><title>{said}</title>{inside}</svg></div>'
     )

@@ -23,6 +23,7 @@ from sfumato.errors import ParameterError, SfumatoError
 from sfumato.tables import table
 from sfumato.web.hierarchy_pages import Editing
 from sfumato.web.jobs import Job, Jobs
+from sfumato.web.lattice import Levels
 from sfumato.web.pages import form_of, frame, page, to
 from sfumato.web.project import Decided, Project
 from sfumato.web.sources import TableFolders, Uploads
@@ -73,6 +74,7 @@ class Workbench:
                 *Steps(self).routes(),
                 *Editing(self).routes(),
                 *Asking(self).routes(),
+                *Levels(self).routes(),
             ],
             exception_handlers={
                 SfumatoError: self.problem,
@@ -262,6 +264,8 @@ class Workbench:
 def _back(after: str) -> str:
     """Where to go on when work came to nothing: pages that would begin it again are left out."""
     project, _, step = after.rpartition("/")
+    if project.endswith("/ask") or step == "lattice":
+        return after
     return {"configure": "/", "utility": after, "release": after}.get(step, f"{project}/configure")
 
 

@@ -15,11 +15,14 @@ from sfumato.web.choices import Choices, choices_from, choices_to
 
 __all__ = [
     "Candidate",
+    "Point",
     "best_of",
     "candidates_from",
     "candidates_to",
     "curve",
     "names_of",
+    "plot",
+    "points_of",
 ]
 
 
@@ -132,17 +135,57 @@ APART = 15
 """Between the names of two lines."""
 
 
+@dataclass(frozen=True)
+class Point:
+    """A release that could be, by privacy and precision."""
+
+    k: int
+    lost: float
+    said: str
+    href: str
+    kind: str
+    """``chosen``, ``tried`` or another class of the style sheet."""
+
+
 def curve(candidates: Sequence[Candidate], chosen: Choices) -> str:
     """Precision lost against people alike: one line for settings that differ in k alone.
 
     Every point is a link to its candidate in the table below.
     """
-    points = [c for c in candidates if c.k is not None]
+    points = points_of(candidates, chosen)
+    place = {point.href: point for point in points}
+    lines = [
+        (line[-1].choices.method, [place[f"#candidate-{c.number}"] for c in line])
+        for line in _lines([c for c in candidates if c.k is not None])
+    ]
+    return plot(points, lines)
+
+
+def points_of(
+    candidates: Sequence[Candidate], chosen: Choices, page: str = "", tried: str = "tried"
+) -> list[Point]:
+    """Candidates as points that lead to their line in the table of a page."""
+    names = names_of(candidates, chosen)
+    return [
+        Point(
+            c.k,
+            c.lost,
+            f"{names[c.number]}: {percent(c.lost)} lost, at least {c.k} alike",
+            f"{page}#candidate-{c.number}",
+            "chosen" if c.choices == chosen and not page else tried,
+        )
+        for c in candidates
+        if c.k is not None
+    ]
+
+
+def plot(points: Sequence[Point], joined: Sequence[tuple[str, Sequence[Point]]]) -> str:
+    """Points by people alike and precision lost, some of them joined by lines with names."""
     if not points:
         return ""
-    ks = [c.k or 1 for c in points]
+    ks = [point.k for point in points]
     low, high = math.log(min(ks)) - 0.15, math.log(max(ks)) + 0.15
-    most = max(0.05, max(c.lost for c in points)) * 1.08
+    most = max(0.05, max(point.lost for point in points)) * 1.08
 
     def x(k: int) -> float:
         return LEFT + (math.log(k) - low) / (high - low) * (WIDTH - LEFT - RIGHT)
@@ -151,25 +194,22 @@ def curve(candidates: Sequence[Candidate], chosen: Choices) -> str:
         return HEIGHT - BOTTOM - lost / most * (HEIGHT - TOP - BOTTOM)
 
     parts = [_grid(most, y), _ticks(ks, x)]
-    lines = sorted(_lines(points), key=lambda line: y(line[-1].lost))
     lowest = -math.inf
-    for line in lines:
-        way = " ".join(f"{x(c.k or 1):.1f},{y(c.lost):.1f}" for c in line)
+    for name, line in sorted(joined, key=lambda one: y(one[1][-1].lost)):
+        way = " ".join(f"{x(point.k):.1f},{y(point.lost):.1f}" for point in line)
         end = line[-1]
         lowest = max(lowest + APART, y(end.lost) + 4)
         parts.append(
-            f'<polyline points="{way}"/><text class="name" x="{x(end.k or 1) + 12:.1f}" '
-            f'y="{lowest:.1f}">{html.escape(end.choices.method)}</text>'
+            f'<polyline points="{way}"/><text class="name" x="{x(end.k) + 12:.1f}" '
+            f'y="{lowest:.1f}">{html.escape(name)}</text>'
         )
-    names = names_of(candidates, chosen)
-    for c in points:
-        said = html.escape(f"{names[c.number]}: {percent(c.lost)} lost, at least {c.k} alike")
-        kind = "chosen" if c.choices == chosen else "tried"
+    for point in points:
+        said, across, down = html.escape(point.said), x(point.k), y(point.lost)
         parts.append(
-            f'<a href="#candidate-{c.number}" class="{kind}" aria-label="{said}">'
-            f'<title>{said}</title><circle class="touch" cx="{x(c.k or 1):.1f}" '
-            f'cy="{y(c.lost):.1f}" r="14"/><circle cx="{x(c.k or 1):.1f}" cy="{y(c.lost):.1f}" '
-            f'r="{8 if kind == "chosen" else 6}"/></a>'
+            f'<a href="{html.escape(point.href)}" class="{point.kind}" aria-label="{said}">'
+            f'<title>{said}</title><circle class="touch" cx="{across:.1f}" cy="{down:.1f}" r="14"/>'
+            f'<circle cx="{across:.1f}" cy="{down:.1f}" '
+            f'r="{8 if point.kind == "chosen" else 6}"/></a>'
         )
     return (
         f'<svg class="curve" viewBox="0 0 {WIDTH} {HEIGHT}" role="group" '

@@ -95,6 +95,8 @@ class Choices(_Demands):  # type: ignore[misc]
     person: str = ""
     """The column that says whose rows they are, one of those that are left out."""
     weights: Mapping[str, float] = field(default_factory=dict)
+    levels: Mapping[str, int] = field(default_factory=dict)
+    """Levels that full-domain recoding takes, by column; the others are searched for."""
     trees: Mapping[str, EditableHierarchy] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -114,6 +116,8 @@ class Choices(_Demands):  # type: ignore[misc]
             )
         for column, weight in self.weights.items():
             _within(f"the weight of `{column}`", weight, 0, 1e6)
+        for column, level in self.levels.items():
+            _within(f"the level of `{column}`", level, 0, 1000)
         _known("method", self.method, OFFERED)
         _known("distance", self.t_distance, DISTANCES)
         for role in self.roles.values():
@@ -192,6 +196,8 @@ class Choices(_Demands):  # type: ignore[misc]
             said.append(f"persons by {other.person}" if other.person else "rows are counted")
         if other.suppression_limit != self.suppression_limit and other.method == "full-domain":
             said.append(f"up to {other.suppression_limit or 0:.3g} of the rows left out")
+        if other.used_levels != self.used_levels:
+            said.append(f"levels {other._levels}" if other.used_levels else "levels are searched")
         if other.weights != self.weights:
             said.append("other weights" if other.weights else "no weights")
         if other.used_trees != self.used_trees:
@@ -222,9 +228,23 @@ class Choices(_Demands):  # type: ignore[misc]
             said.append("other persons are counted, or rows")
         if now.used_trees != self.used_trees:
             said.append("trees or limits are others")
+        if now.used_levels != self.used_levels:
+            said.append(f"levels {self._levels} is now {now._levels}")
         if now._given() != self._given() and not said:
             said.append("weights, or the share of rows that may be left out, are others")
         return said
+
+    @property
+    def used_levels(self) -> dict[str, int]:
+        """Levels that the method takes as they were chosen."""
+        if self.method != "full-domain":
+            return {}
+        return {name: self.levels[name] for name in self.qi if name in self.levels}
+
+    @property
+    def _levels(self) -> str:
+        used = self.used_levels
+        return "·".join(str(used.get(name, "?")) for name in self.qi) if used else "searched"
 
     @property
     def used_trees(self) -> dict[str, EditableHierarchy]:
@@ -292,6 +312,8 @@ class Choices(_Demands):  # type: ignore[misc]
             given["weights"] = weights
         if self.method == "full-domain" and self.suppression_limit is not None:
             given["suppression_limit"] = self.suppression_limit
+        if self.used_levels:
+            given["levels"] = self.used_levels
         marks = {n: tree.mark_labels for n, tree in self.used_trees.items() if n in self.qi}
         if any(marks.values()):
             given["boundaries"] = {n: {"marks": list(m)} for n, m in marks.items() if m}

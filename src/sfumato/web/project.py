@@ -179,6 +179,7 @@ class Project:
     _entries: tuple[Names, Codes] | None = None
     _held: dict[str, Held] = field(default_factory=dict)
     _inferred: dict[str, EditableHierarchy] = field(default_factory=dict)
+    _lattice: tuple[Choices, Mapping[str, Any]] | None = None
     _tried: int = 0
     _unreadable: set[str] = field(default_factory=set)
     """Releases that could not be shown again: they are not tried a second time unasked."""
@@ -221,6 +222,7 @@ class Project:
             pseudonyms=tuple(name for name in kept.pseudonyms if name in roles),
             person=kept.person if roles.get(kept.person) == "identifier" else "",
             weights={name: weight for name, weight in kept.weights.items() if name in roles},
+            levels={name: level for name, level in kept.levels.items() if name in roles},
             trees={name: tree for name, tree in kept.trees.items() if name in roles},
         )
         with self._changing:
@@ -270,7 +272,7 @@ class Project:
         """Refuse decisions about columns that the table does not have."""
         if set(choices.roles) != set(self.table.columns):
             raise ParameterError("the roles are not those of this table's columns")
-        named = {*choices.weights, *choices.trees, *choices.pseudonyms}
+        named = {*choices.weights, *choices.levels, *choices.trees, *choices.pseudonyms}
         named |= {choices.person} - {""}
         if not named <= set(choices.roles):
             raise ParameterError("something was decided about a column that does not exist")
@@ -397,6 +399,24 @@ class Project:
                 new = Candidate.of(self._tried, choices, release)
                 self.candidates = (*others, new)[-MOST_CANDIDATES:]
                 self._keep_candidates()
+
+    def look_at_lattice(self, choices: Choices, budget: Budget) -> None:
+        """Let `full-domain` list its lattice, with what every node of a small one comes to."""
+        from sfumato.anonymization.verb import anonymize
+
+        wanted = _searched(choices)
+        with self._asking(budget):
+            request = wanted.rehearsed().overridden({"every_node": True})
+            found = anonymize(self.table, config=request, budget=budget)
+        if budget.stopped_by == "cancelled":
+            raise BudgetError("the work was stopped")
+        self._lattice = (wanted, found.details["lattice"])
+
+    def lattice_of(self, choices: Choices) -> Mapping[str, Any] | None:
+        """The lattice of levels, if it was looked at with these decisions."""
+        if self._lattice is None or self._lattice[0] != _searched(choices):
+            return None
+        return self._lattice[1]
 
     def _keep_candidates(self) -> None:
         """For another day, where the folder can be written; they are a convenience."""
@@ -669,6 +689,11 @@ def _texts(folder: Path) -> dict[str, str]:
     with held(folder) as place:
         names = [p.name for p in place.glob("*.csv") if not p.is_symlink()]
         return {name: read_unlinked(place / name, "the tree") for name in names}
+
+
+def _searched(choices: Choices) -> Choices:
+    """The same by full-domain recoding that is free to choose all levels."""
+    return replace(choices, method="full-domain", levels={})
 
 
 def _deciding(choices: Choices) -> tuple[Names, Names]:

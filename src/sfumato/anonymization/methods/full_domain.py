@@ -30,7 +30,7 @@ from sfumato.anonymization.axes import sensitive_of
 from sfumato.anonymization.methods.lattice import nodes_by_loss
 from sfumato.anonymization.problem import Problem, Solution
 from sfumato.anonymization.suppression import Blocks, allowed_blocks
-from sfumato.errors import ParameterError, spell
+from sfumato.errors import ParameterError, PromiseError, did_you_mean, spell
 from sfumato.hierarchy import EncodedHierarchy
 from sfumato.privacy._kernels import groups_hold, held
 from sfumato.privacy.rules import DISTINCT, MAPPED, PERSONS, Rules, compares, recounted
@@ -42,6 +42,8 @@ Levels = tuple[int, ...]
 UNKNOWN, FAILS, HOLDS = 0, 1, 2
 LARGEST = 50_000_000
 """Nodes of a lattice beyond which levels cannot be enumerated."""
+MOST_LOOKED_AT = 200_000_000
+"""Nodes times combinations of values up to which every node is looked at, if asked for."""
 LISTED = 20_000
 """Nodes of a lattice that is listed as a whole; of larger ones only what was visited."""
 
@@ -72,11 +74,17 @@ class Node:
 def solve(problem: Problem) -> Solution:
     """The node of least loss among those that leave out no more rows than allowed.
 
-    Options: ``suppression_limit``, the share of rows that may be left out (default 0).
+    Options: ``suppression_limit``, the share of rows that may be left out (default 0); ``levels``,
+    of columns whose level is not searched for; ``every_node``, whether all nodes are looked at.
     """
     lattice = _Lattice(problem, _limit(problem))
     best: Node | None = None
-    for levels, bound in nodes_by_loss(lattice.losses):
+    allowed = _allowed(problem, lattice)
+    losses = [
+        [own[level] for level in some] for own, some in zip(lattice.losses, allowed, strict=True)
+    ]
+    for places, bound in nodes_by_loss(losses):
+        levels = tuple(some[place] for some, place in zip(allowed, places, strict=True))
         if best is not None and bound >= best.loss - 1e-12:
             break
         if problem.budget.spent() and best is not None:
@@ -88,8 +96,37 @@ def solve(problem: Problem) -> Solution:
             best = node
         elif not node.holds:
             lattice.leap(levels)
-    assert best is not None, "the top of the lattice always holds"
+    if best is None:
+        highest = lattice.visit(tuple(some[-1] for some in allowed))
+        raise PromiseError(
+            f"at these levels {highest.suppressed:,} rows look like too few others, and "
+            f"{lattice.limit:,} may be left out",
+            remedy=f"Give higher levels, or let more rows go ({spell('suppression_limit', 0.05)}).",
+        )
+    if problem.options.get("every_node"):
+        lattice.visit_all()
     return lattice.solution(best, problem.budget.stopped_by)
+
+
+def _allowed(problem: Problem, lattice: _Lattice) -> list[Sequence[int]]:
+    """The levels of each column that may be chosen: all, or the one that was asked for."""
+    asked = problem.options.get("levels") or {}
+    for name in asked:
+        if name not in problem.qi:
+            raise ParameterError(
+                f"`{name}` is no column whose level is chosen",
+                remedy=did_you_mean(name, problem.qi),
+            )
+    found: list[Sequence[int]] = []
+    for name, height in zip(problem.qi, lattice.status.shape, strict=True):
+        level = asked.get(name)
+        if level is not None and level not in range(height):
+            raise ParameterError(
+                f"the tree of `{name}` has no level {level:g}",
+                remedy=f"Give a whole number from 0 (exact) to {height - 1}.",
+            )
+        found.append(range(height) if level is None else (int(level),))
+    return found
 
 
 def _limit(problem: Problem) -> int:
@@ -236,6 +273,15 @@ class _Lattice:
                 below[...] = FAILS
         return node
 
+    def visit_all(self) -> None:
+        """Look at every node, where that takes no longer than a person waits."""
+        if self.status.size > LISTED or self.status.size * len(self.kept) > MOST_LOOKED_AT:
+            return
+        for levels in np.ndindex(*self.status.shape):
+            if self.problem.budget.spent():
+                return
+            self.visit(levels)
+
     def leap(self, levels: Levels) -> None:
         """Halve the way up from a failing node, to learn of as many failing nodes as possible."""
         if not self.monotone:
@@ -293,6 +339,7 @@ class _Lattice:
         known = {UNKNOWN: None, FAILS: False, HOLDS: True}
         return {
             "columns": list(self.problem.qi),
+            "heights": list(self.status.shape),
             "nodes": int(self.status.size),
             "visited": len(self.visited),
             "levels": [list(levels) for levels in nodes],
