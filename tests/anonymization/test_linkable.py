@@ -85,6 +85,27 @@ def test_every_attacker_is_left_with_k_persons(m: int | str, seeds: range, key: 
         )
 
 
+@pytest.mark.parametrize("m", [1, 2, 3, "all"])
+@pytest.mark.parametrize(
+    "seeds",
+    [range(30), pytest.param(range(30, 330), marks=pytest.mark.slow)],
+    ids=["some", "many"],
+)
+def test_rows_that_look_alike_are_shown_once(m: int | str, seeds: range, key: Path) -> None:
+    """Then whoever knows m rows as they were is left with k, and nobody but them is left out."""
+    for seed in seeds:
+        k = 2 + seed % 2
+        table = histories(seed, persons=5 + seed % 4)
+        release = sf.anonymize(table, k=k, m=m, key_file=key, repeats="once", **ASKED)
+        rows = release.to_arrow().to_pylist()
+        looks = [(row["who"], row["code"], row["place"]) for row in rows]
+        assert len(looks) == len({*looks})
+        assert attackers_left(rows, None if m == "all" else int(m)) >= k
+        told = release.details["linkable"]
+        assert told["rows_left_out"] == told["rows_shown_once"] == table.num_rows - len(rows)
+        assert len({row["who"] for row in rows}) == len({*table["who"].to_pylist()})
+
+
 def test_more_known_rows_never_promise_less(key: Path) -> None:
     for seed in range(12):
         release = sf.anonymize(histories(seed), k=2, m=3, key_file=key, **ASKED)
@@ -211,6 +232,8 @@ def test_twenty_million_events_are_refused_with_what_would_fit() -> None:
         {"sensitive": ["place"], "l": 2, "qi": ["sex", "code"]},
         {"method": "lattice"},
         {"linkable": False},
+        {"linkable": False, "m": None, "repeats": "once"},
+        {"repeats": "twice"},
         {"k": 9},
     ],
     ids=str,

@@ -5,37 +5,33 @@ of her rows is left with at least k persons (k^m-anonymity of Terrovitis, Mamoul
 2008, within classes of own columns). Own columns have one value a person, event columns several.
 
 1. Own columns are blurred into classes of persons, larger than k where there are events to blur.
-2. Within a class, events start as blurred as can be. Then any m of them are like any other m, if
-   enough persons have as many; what is too long for that is cut: events are left out.
-3. Event cells are made precise top down, as Mondrian cuts, as long as every combination of at most
-   m events that somebody has is had by k persons of the class. Only combinations with a new cell
-   are counted again: all others were counted before.
+2. Within a class, events that are as blurred as can be are all alike: then any m of them are like
+   any other m, if enough persons have as many; what is too long for that is cut: events are left
+   out. Where rows of a person that look alike are shown once, nothing is too long.
+3. Event cells are made as precise as they may be (see `event_cells`).
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import combinations
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.anonymization.axes import positions_of, published_groups
+from sfumato.anonymization.axes import published_groups
+from sfumato.anonymization.event_cells import EventSpace, Histories
 from sfumato.anonymization.problem import Problem, Solution
 from sfumato.engines.results import ClassSizes
 from sfumato.errors import BudgetError, spell
-from sfumato.hierarchy import EncodedHierarchy, Ranges
+from sfumato.hierarchy import Published
 from sfumato.privacy import KAnonymity, compile_rules
 from sfumato.utility import column_losses
 
 __all__ = [
     "MOST_COMBINATIONS",
     "ROOM",
-    "EventSpace",
     "combinations_of",
     "own_columns",
     "require_countable",
@@ -116,7 +112,7 @@ def require_countable(histories: ClassSizes, m: int | None) -> None:
     )
 
 
-def solve_linkable(problem: Problem, k: int, m: int | None) -> Solution:
+def solve_linkable(problem: Problem, k: int, m: int | None, *, once: bool = False) -> Solution:
     """Groups of rows that show the same, and what they show; some rows are in none.
 
     Parameters
@@ -125,6 +121,8 @@ def solve_linkable(problem: Problem, k: int, m: int | None) -> Solution:
         Its entries are each of one person, and the number of a run is that of a person.
     m
         How many rows of a person may be known; None means all of them.
+    once
+        Whether rows of a person that show the same events are shown once, and the others left out.
     """
     who, persons = _who(problem)
     own, contradictions = own_columns(problem)
@@ -132,13 +130,29 @@ def solve_linkable(problem: Problem, k: int, m: int | None) -> Solution:
     entry = np.repeat(np.arange(len(who)), problem.counts)  # one piece a row
     lengths = np.bincount(who[entry], minlength=persons)
     known = lengths if m is None else np.minimum(lengths, m)
-    unlike = len(np.unique(known)) > 1  # without events, how many rows somebody has is known
+    # without events, how many rows somebody has is known, unless they are shown once
+    unlike = len(np.unique(known)) > 1 and not once
     classes = _own_classes(problem, own, who, persons, k, bool(events) or unlike)
     items = np.zeros(len(entry), dtype=np.int64)
     if events or unlike:
         space = EventSpace.of(problem, events)
-        items = _events(space, entry, who, classes, k, m, problem)
-    return _solution(problem, own, events, entry, classes[who[entry]], items, contradictions, m)
+        items = _events(space, entry, who, classes, k, m, problem, once)
+    again = _again(who[entry], items) if once else np.zeros(len(entry), dtype=bool)
+    classes = classes[who[entry]]
+    return _solution(problem, own, events, entry, classes, items, again, contradictions, m)
+
+
+def _again(person: Array, items: Array) -> Array:
+    """Rows that show what a row of the same person before them shows.
+
+    Examples
+    --------
+    >>> _again(np.array([0, 0, 1, 0]), np.array([7, 8, 7, 7])).tolist()
+    [False, False, False, True]
+    """
+    again = np.ones(len(person), dtype=bool)
+    again[np.unique(np.stack([person, items]), axis=1, return_index=True)[1]] = False
+    return again & (items >= 0)
 
 
 def _own_classes(
@@ -168,50 +182,6 @@ def _own_classes(
     return mondrian.solve(people).groups.astype(np.int64)
 
 
-@dataclass(frozen=True, eq=False)
-class EventSpace:
-    """The event columns: position of each entry on each axis, and how axes may be cut."""
-
-    positions: Array
-    shapes: tuple[Any, ...]
-
-    @classmethod
-    def of(cls, problem: Problem, events: tuple[str, ...]) -> EventSpace:
-        table = positions_of(problem)
-        chosen = [problem.qi.index(name) for name in events]
-        return cls(
-            table[:, chosen].astype(np.int64), tuple(problem.shapes[name] for name in events)
-        )
-
-    def cuts(self, entries: Array) -> Iterator[Array]:
-        """Ways to part some entries, the widest axis first: a number of the part of each."""
-        spreads = []
-        for axis, shape in enumerate(self.shapes):
-            held = np.unique(self.positions[entries, axis])
-            if len(held) > 1:
-                spreads.append((-self._spread(shape, held), axis))
-        for _, axis in sorted(spreads):
-            yield self._parts(self.shapes[axis], self.positions[entries, axis])
-
-    def _spread(self, shape: Any, held: Array) -> float:
-        if isinstance(shape, Ranges):
-            return float(shape.loss(held[:1], held[-1:])[0])
-        return float((len(held) - 1) / max(shape.size - 1, 1))
-
-    def _parts(self, shape: Any, at: Array) -> Array:
-        """Children of the lowest common ancestor in a tree, else two halves."""
-        if isinstance(shape, EncodedHierarchy):
-            codes = shape.order[at]
-            for level in range(shape.height, -1, -1):
-                nodes = shape.ancestors[codes, level]
-                if len(np.unique(nodes)) > 1:
-                    return np.asarray(np.unique(nodes, return_inverse=True)[1])
-        held, counts = np.unique(at, return_counts=True)
-        ends = np.cumsum(counts)
-        cut = int(np.argmin(np.abs(ends[:-1] - ends[-1] / 2)))
-        return np.asarray(at > held[cut]).astype(np.int64)
-
-
 def _events(
     space: EventSpace,
     entry: Array,
@@ -220,6 +190,7 @@ def _events(
     k: int,
     m: int | None,
     problem: Problem,
+    once: bool,
 ) -> Array:
     """What each row shows of its events, as numbers within its class; -1 for rows left out."""
     items = np.full(len(entry), -1, dtype=np.int64)
@@ -229,8 +200,10 @@ def _events(
     parts = np.split(order, edges) if len(order) else []
     for at, rows in enumerate(parts):
         problem.budget.progress("blurring events", at / len(parts))
-        kept = _cut_to_length(person[rows], k, m)
-        items[rows[kept]] = _Histories(space, entry[rows[kept]], person[rows[kept]], k, m).refined()
+        if not once:  # as blurred as can be, everybody shows one event
+            rows = rows[_cut_to_length(person[rows], k, m)]
+        found = Histories(space, entry[rows], person[rows], k, m, once=once)
+        items[rows] = found.blurred()
     return items
 
 
@@ -272,61 +245,6 @@ def _lengths(lengths: Array, k: int, m: int | None) -> Array:
     return allowed
 
 
-class _Histories:
-    """The events of the persons of one class, and what is shown of each so far."""
-
-    def __init__(
-        self, space: EventSpace, entry: Array, person: Array, k: int, m: int | None
-    ) -> None:
-        self.space, self.entry, self.k, self.m = space, entry, k, m
-        self.shown = np.zeros(len(entry), dtype=np.int64)
-        _, self.person = np.unique(person, return_inverse=True)
-        self.rows_of: dict[int, list[int]] = {}
-        for row, one in enumerate(self.person.tolist()):
-            self.rows_of.setdefault(one, []).append(row)
-
-    def refined(self) -> Array:
-        """Part what is shown until no further part would keep the promise."""
-        waiting, fresh = [0] if len(self.shown) else [], 1
-        while waiting:
-            item = waiting.pop()
-            rows = np.flatnonzero(self.shown == item)
-            for parts in self.space.cuts(self.entry[rows]):
-                numbers = fresh + parts
-                before = self.shown[rows].copy()
-                self.shown[rows] = numbers
-                if self._hold(rows, fresh):
-                    waiting += sorted(set(numbers.tolist()))
-                    fresh = int(numbers.max()) + 1
-                    break
-                self.shown[rows] = before
-        return self.shown
-
-    def _hold(self, rows: Array, fresh: int) -> bool:
-        """Whether every combination with a new item is had by k persons."""
-        support: Counter[tuple[int, ...]] = Counter()
-        for one in set(self.person[rows].tolist()):
-            history = sorted(self.shown[self.rows_of[one]].tolist())
-            support.update(known(history, self.m, fresh))
-        return all(number >= self.k for number in support.values())
-
-
-def known(history: Sequence[int], m: int | None, least: int = 0) -> set[tuple[int, ...]]:
-    """What may be known of a history: at most m of its items, one of them `least` or larger.
-
-    Examples
-    --------
-    >>> sorted(known([1, 1, 2], 2))
-    [(1,), (1, 1), (1, 2), (2,)]
-    """
-    if m is None:
-        return {tuple(history)} if history and history[-1] >= least else set()
-    found: set[tuple[int, ...]] = set()
-    for size in range(1, min(m, len(history)) + 1):
-        found |= {one for one in combinations(history, size) if one[-1] >= least}
-    return found
-
-
 def _solution(
     problem: Problem,
     own: tuple[str, ...],
@@ -334,6 +252,7 @@ def _solution(
     entry: Array,
     classes: Array,
     items: Array,
+    again: Array,
     contradictions: dict[str, int],
     m: int | None,
 ) -> Solution:
@@ -356,44 +275,39 @@ def _solution(
             shown[name] = published.take(class_of)
     if events:
         shown |= published_groups(replace(problem, qi=events), groups, count, entry)
-    keys, inverse = np.unique(entry * (count + 1) + groups + 1, return_inverse=True)
-    piece, group = np.divmod(keys, count + 1)
-    found = Solution(
-        (group - 1).astype(np.int32),
-        {name: shown[name] for name in problem.qi},
-        entry=piece.astype(np.int64),
-        rows=np.bincount(inverse).astype(np.int64),
-    )
-    told = _price(problem, found, own, events, contradictions, entry, kept, m)
-    return replace(found, details={"linkable": told})
-
-
-def _price(
-    problem: Problem,
-    found: Solution,
-    own: tuple[str, ...],
-    events: tuple[str, ...],
-    contradictions: dict[str, int],
-    entry: Array,
-    kept: Array,
-    m: int | None,
-) -> dict[str, Any]:
-    """What the promise cost."""
+    shown = {name: shown[name] for name in problem.qi}
+    found = _pieces(entry, np.where(again, -1, groups), count, shown)
+    # a row that another one shows has lost what that one lost, and not everything
+    counted = _pieces(entry, groups, count, shown) if again.any() else found
+    lost = column_losses(replace(counted, solves=replace(problem, sets=(problem.qi,))).view)
     who, persons = _who(problem)
-    lost = column_losses(replace(found, solves=replace(problem, sets=(problem.qi,))).view)
-    return {
+    told = {
         "m": "all" if m is None else m,
         "own": list(own),
         "events": list(events),
         "contradictions": {n: c for n, c in contradictions.items() if 20 * c <= persons},
         "rows": len(entry),
-        "rows_left_out": int((~kept).sum()),
+        "rows_left_out": int((~kept | again).sum()),
+        "rows_shown_once": int(again.sum()),
         "persons": persons,
         "persons_left_out": persons - len(np.unique(who[entry[kept]])),
         "ncp_own": float(np.mean([lost[n] for n in own])) if own else None,
         "ncp_events": float(np.mean([lost[n] for n in events])) if events else None,
         "support_error": _support_error(problem, found, events) if events else None,
     }
+    return replace(found, details={"linkable": told})
+
+
+def _pieces(entry: Array, groups: Array, count: int, shown: dict[str, Published]) -> Solution:
+    """Rows of one entry that are in the same group are one piece."""
+    keys, inverse = np.unique(entry * (count + 1) + groups + 1, return_inverse=True)
+    piece, group = np.divmod(keys, count + 1)
+    return Solution(
+        (group - 1).astype(np.int32),
+        shown,
+        entry=piece.astype(np.int64),
+        rows=np.bincount(inverse).astype(np.int64),
+    )
 
 
 COMMON = 20

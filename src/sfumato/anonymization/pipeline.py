@@ -92,7 +92,8 @@ def _linked(table: Table, request: Request, budget: Budget) -> Solution:
     require_countable(table.class_sizes([request.person], budget), request.known_rows)
     problem = prepare(table, request, budget)
     budget.progress("blurring histories")
-    found = solve_linkable(problem, request.k, request.known_rows)
+    once = request.repeats == "once"
+    found = solve_linkable(problem, request.k, request.known_rows, once=once)
     return replace(found, solves=replace(problem, sets=request.qi))
 
 

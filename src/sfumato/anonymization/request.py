@@ -110,6 +110,16 @@ class RequestFields(PromiseFields, MethodFields, total=False):
             what="a whole number, or all",
         ),
     ]
+    repeats: Annotated[
+        Literal["keep", "once"],
+        Field(
+            "Of a linkable release: rows of a person that look alike are all kept, so that how "
+            "many there are may be known too, or shown once, which blurs less.",
+            COLUMNS,
+            "--repeats",
+            default="keep",
+        ),
+    ]
     shift_dates: Annotated[
         bool,
         Field(
@@ -758,6 +768,12 @@ class Request:
                 raise ParameterError(
                     "how many rows may be known only matters where histories can be linked",
                     remedy=f"Ask for it ({spell('linkable', True)}), or leave m out.",
+                )
+            if "repeats" in self.values:
+                raise ParameterError(
+                    "rows of a person that look alike are counted where histories can be linked",
+                    remedy=f"Ask for it ({spell('linkable', True)} {spell('m', 2)}), or leave out "
+                    f"{spell('repeats', self.repeats)}.",
                 )
             return
         known = str(self.m)

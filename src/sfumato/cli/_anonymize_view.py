@@ -223,6 +223,8 @@ def _price_of_histories(price: Mapping[str, Any]) -> dict[str, str]:
         "rows of histories left out": f"{price['rows_left_out']:,} of {price['rows']:,}",
         "persons left out": f"{price['persons_left_out']:,} of {price['persons']:,}",
     }
+    if price["rows_shown_once"]:
+        told["shown by a row alike"] = f"{price['rows_shown_once']:,} of the rows left out"
     named = {"ncp_own": "loss of own columns", "ncp_events": "loss of other columns"}
     told |= {say: f"{price[key]:.4f}" for key, say in named.items() if price[key] is not None}
     if price["support_error"] is not None:

@@ -24,7 +24,8 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.anonymization.axes import published_groups
-from sfumato.anonymization.linkable import ROOM, EventSpace, require_countable
+from sfumato.anonymization.event_cells import EventSpace
+from sfumato.anonymization.linkable import ROOM, require_countable
 from sfumato.anonymization.problem import Problem, Solution
 from sfumato.budget import Budget
 from sfumato.engines.results import ClassSizes
