@@ -244,7 +244,7 @@ class MemoryEngine:
         cells: dict[str, pa.Array] = {}
         keep: npt.NDArray[np.bool_] | None = None
         for step in recoding.steps:
-            found = self._finder(step, None)(slice(0, self.row_count()))
+            found = self._finder(step, None, recoding.sorted)(slice(0, self.row_count()))
             if (found < 0).any():
                 raise unmatched(self.name)
             if step.keep is not None:
@@ -321,7 +321,7 @@ class MemoryEngine:
         keys: dict[tuple[str, ...], _Key] = {}
         kept: npt.NDArray[np.bool_] | None = None
         for step in recoding.steps:
-            found = self._finder(step, budget)(slice(0, self.row_count()))
+            found = self._finder(step, budget, recoding.sorted)(slice(0, self.row_count()))
             if (found < 0).any():
                 raise unmatched(self.name)
             if step.keep is not None:
@@ -371,14 +371,26 @@ class MemoryEngine:
         return dict(zip(names, zip(arrays, values, strict=True), strict=True))
 
     def _finder(
-        self, step: Step, budget: Budget | None
+        self, step: Step, budget: Budget | None, by_cells: bool = False
     ) -> Callable[[slice], npt.NDArray[np.integer[Any]]]:
-        """The entry that each of some rows meets; rows are asked for in order, each once."""
+        """The entry that each of some rows meets; rows are asked for in order, each once.
+
+        Equal rows are numbered in that order, or else by the cells of all columns.
+        """
         class_of = self._class_of.get(step.match)
         if class_of is not None and step.first is None:
             return class_of.__getitem__  # the step's combinations are classes counted here
         codes = self.codes(step.match.columns, budget)
         lookup = _lookup(step, codes)
+        if by_cells and step.first is not None:
+            every = self.codes([column.name for column in self.schema()], budget)
+            ids, count = kernels.class_ids(
+                every.arrays, every.cardinalities, threads=self._threads(budget)
+            )
+            order, _ = kernels.group_rows(ids, count)
+            met = np.empty(len(order), dtype=np.int64)
+            met[order] = lookup.find([array[order] for array in codes.arrays], entries=len(order))
+            return met.__getitem__
 
         def find(rows: slice) -> npt.NDArray[np.int64]:
             entries = len(range(*rows.indices(self.row_count())))

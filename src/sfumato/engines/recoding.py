@@ -112,7 +112,7 @@ class Lookup:
     """One step of a recoding: its distinct combinations, and the entry of each row.
 
     Rows must be asked for in their stable order, each once: the ordinal among equal rows is counted
-    here.
+    here, unless it is given.
 
     Parameters
     ----------
@@ -163,12 +163,12 @@ class Lookup:
             self._start = np.searchsorted(self._tuple, np.arange(len(chosen)))
             self._seen = np.zeros(len(chosen), dtype=np.int64)
 
-    def entries(self, tuples: Entries) -> Entries:
+    def entries(self, tuples: Entries, ordinals: Entries | None = None) -> Entries:
         """The entry each of the next rows meets, given the number of its combination."""
         if not self.ranged:
             return self._entry_of[tuples]
         assert self.step.last is not None
-        ordinals = self._ordinals(tuples)
+        ordinals = self._ordinals(tuples) if ordinals is None else ordinals
         # Ranges of one combination do not overlap, so the last one that starts early enough is the
         # only candidate: search for (tuple, ordinal) among the pairs (tuple, first).
         width = int(max(self._first.max(initial=0), ordinals.max(initial=0))) + 1

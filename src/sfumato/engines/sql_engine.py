@@ -393,16 +393,19 @@ class SQLEngine:
     ) -> Generator[pa.RecordBatch]:
         """Every row is looked up in the database, and recoded here batch by batch."""
         lookups = [Lookup(step, self.name) for step in recoding.steps]
+        # rows that leave their order must not be told by it which of them are left out
+        by_cells = [at for at, lookup in enumerate(lookups) if lookup.ranged and recoding.sorted]
         total, done = self.row_count(), 0
         written = {name for step in recoding.steps for name in step.cells}
         read = [name for name in schema.names if name not in written]
         # A reading of no column might lose the number of rows.
         batches = self._cells(read or [*names_in(self.schema(), None)[:1]], as_text)
-        with self._combinations(lookups, budget) as met:
+        with self._combinations(lookups, by_cells, budget) as met:
             for batch in batches:
+                taken = met.take(batch.num_rows)
+                ordinals = dict(zip(by_cells, taken[len(lookups) :], strict=True))
                 entries = [
-                    lookup.entries(tuples)
-                    for lookup, tuples in zip(lookups, met.take(batch.num_rows), strict=True)
+                    lookup.entries(taken[at], ordinals.get(at)) for at, lookup in enumerate(lookups)
                 ]
                 yield recoded_batch(batch, recoding, entries, schema)
                 done += batch.num_rows
@@ -445,9 +448,12 @@ class SQLEngine:
 
     @contextmanager
     def _combinations(
-        self, lookups: Sequence[Lookup], budget: Budget | None
+        self, lookups: Sequence[Lookup], by_cells: Sequence[int], budget: Budget | None
     ) -> Iterator[Combinations]:
-        """The combination every row has in each step, row by row in order."""
+        """The combination every row has in each step, row by row in order.
+
+        After them, for some of the steps, the number of the row among those of its combination.
+        """
         import pyarrow as pa
 
         if not lookups:
@@ -468,9 +474,10 @@ class SQLEngine:
                 session.upload(mapping.relation, pa.table([*keys, numbers], names=names))
                 mappings.append(mapping)
             figures = [whole_number(f"t{at}") for at in range(len(mappings))]
-            numbered = session.stream(sql.matched(rows, mappings), figures)
+            figures += [whole_number(f"ordinal{at}") for at in by_cells]
+            numbered = session.stream(sql.matched(rows, mappings, by_cells), figures)
             with closing(numbered):
-                yield Combinations(numbered, len(mappings), self.name)
+                yield Combinations(numbered, len(figures), self.name)
 
     def several_class_sizes(
         self, sets: Sequence[Sequence[str]], budget: Budget | None = None

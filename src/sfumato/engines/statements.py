@@ -582,12 +582,27 @@ class Mapping:
     ranged: bool
 
 
-def matched(rows: Rows, mappings: Sequence[Mapping]) -> Node:
-    """For each row, in order, the number of the tuple it matches in each mapping, or null."""
+def matched(rows: Rows, mappings: Sequence[Mapping], ranged: Sequence[int] = ()) -> Node:
+    """For each row, in order, the number of the tuple it matches in each mapping, or null.
+
+    Then, for some of the mappings, its number among rows of equal keys, by the cells of all
+    columns; rows that are equal in all of them are numbered in their order.
+    """
     needed = [name for name in rows.names if any(name in m.columns for m in mappings)]
+    origin = rows.numbered(rows.names if ranged else needed).subquery(quoted(ORIGIN))
+    position = field(POSITION, ORIGIN)
+    if ranged:
+        every = [*rows.keys(rows.names), position]
+        ordinals = [
+            named(row_number(rows.keys(mappings[at].columns), every), f"ordinal{at}")
+            for at in ranged
+        ]
+        numbered = exp.select(*rows.cells(needed), position, *ordinals).from_(origin)
+        origin = numbered.subquery(quoted(ORIGIN))
     found = exp.select(
-        *[named(field(TUPLE, m.relation), f"t{at}") for at, m in enumerate(mappings)]
-    ).from_(rows.numbered(needed).subquery(quoted(ORIGIN)))
+        *[named(field(TUPLE, m.relation), f"t{at}") for at, m in enumerate(mappings)],
+        *[field(f"ordinal{at}", ORIGIN) for at in ranged],
+    ).from_(origin)
     return _joined(found, rows, mappings).order_by(field(POSITION, ORIGIN))
 
 
