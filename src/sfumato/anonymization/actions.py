@@ -17,6 +17,7 @@ import numpy.typing as npt
 from sfumato.engines.recoding import Cells, Step
 from sfumato.engines.results import Codes, smallest_dtype
 from sfumato.errors import ColumnError, ParameterError, did_you_mean
+from sfumato.wording import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -132,7 +133,7 @@ def described(actions: Mapping[str, Any]) -> str:
         elif action == "round":
             words.append(f"rounded to {value:g}")
         elif action == "recode":
-            words.append(f"{len(value)} values recoded")
+            words.append(f"{counted(len(value), 'value')} recoded")
     return ", ".join(words)
 
 

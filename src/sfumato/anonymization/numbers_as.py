@@ -26,6 +26,7 @@ from sfumato.hierarchy.labels import Interval, read_interval
 from sfumato.hierarchy.ranges import Ranges, numbers
 from sfumato.tables import table
 from sfumato.tables.frames import is_pandas, is_polars, with_columns
+from sfumato.wording import counted
 
 if TYPE_CHECKING:
     from sfumato.hierarchy import Published
@@ -116,8 +117,8 @@ def coincidences(solution: Solution, shows: Mapping[str, str]) -> list[str]:
             classes = int(held.sum())
             who = "rows" if solution.problem.person is None else "persons"
             told.append(
-                f"the {how} of `{name}` in {classes:,} class{'' if classes == 1 else 'es'} "
-                f"({int(rows[held].sum()):,} rows) happens to be a value that fewer than "
+                f"the {how} of `{name}` in {counted(classes, 'class')} "
+                f"({counted(int(rows[held].sum()), 'row')}) happens to be a value that fewer than "
                 f"{solution.problem.rules.k:,} {who} hold{_where_none(solution, name)}"
             )
     return told

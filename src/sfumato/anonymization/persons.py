@@ -35,6 +35,7 @@ from sfumato.hierarchy.labels import as_text
 from sfumato.privacy import Model, Rules, SensitiveColumn, compile_rules, with_persons
 from sfumato.tables import Table
 from sfumato.tables.open import table
+from sfumato.wording import counted
 
 __all__ = [
     "Persons",
@@ -412,7 +413,7 @@ def _shared(opened: Table, request: Request) -> list[str]:
         return []
     held = {n: set(as_text(opened.values(n).values[0].drop_null()).to_pylist()) for n in names}
     return [
-        f"{len(held[one] & held[other]):,} values of `{one}` are values of `{other}`, too, and "
+        f"{counted(len(held[one] & held[other]), 'value')} of `{one}` also stand in `{other}`, and "
         "have the same pseudonym there: if they do not mean the same, whoever knows one knows the "
         f"other; say what they are ({spell('columns', {other: {'pseudonym': other}})}), or leave "
         "one out"

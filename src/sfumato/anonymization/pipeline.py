@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     from sfumato.anonymization.parts import Whole
 from sfumato.engines.results import Codes
+from sfumato.wording import counted
 
 __all__ = ["components", "prepare", "released", "shape_of", "solve", "stay_within"]
 
@@ -416,6 +417,7 @@ def stay_within(problem: Problem, solution: Solution, name: str) -> None:
             beyond = int(rows[starred & ~limit.may_be_starred(codes)].sum())
         if beyond:
             raise PromiseError(
-                f"method `{name}` blurred {beyond:,} cells of `{column}` beyond the boundaries",
+                f"method `{name}` blurred {counted(beyond, 'cell')} of `{column}` "
+                "beyond the boundaries",
                 remedy=f"Choose a method that keeps them, e.g. {spell('method', 'mondrian')}.",
             )

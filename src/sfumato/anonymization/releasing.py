@@ -47,6 +47,7 @@ from sfumato.release.anonymity import Anonymity
 from sfumato.release.histories import LinkedHistories
 from sfumato.release.promise import WithoutColumns
 from sfumato.tables import Table
+from sfumato.wording import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -535,7 +536,7 @@ def _warnings(opened: Table, request: Request, release: Release) -> tuple[str, .
         found += request.workload.warnings(opened.columns)
     if request.boundaries is not None and release.suppressed_rows:
         found.append(
-            f"{release.suppressed_rows:,} rows are left out: they cannot be blurred enough within "
-            "the boundaries"
+            f"{counted(release.suppressed_rows, 'row', does='are')} left out, which cannot "
+            "be blurred enough within the boundaries"
         )
     return tuple(found)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from sfumato.wording import counted
+
 if TYPE_CHECKING:
     from rich.console import RenderableType
     from rich.table import Table
@@ -57,18 +59,18 @@ def _headline(release: Release) -> RenderableType:
     from rich.text import Text
 
     people = release.details.get("persons")
-    whose = f" of {people['persons'] - people['left_out']:,} persons" if people else ""
-    told = f"{release.rows:,} row{'s' * (release.rows != 1)}{whose} in {release.classes:,} "
-    told += f"class{'es' * (release.classes != 1)}, by {release.method}"
+    whose = f" of {counted(people['persons'] - people['left_out'], 'person')}" if people else ""
+    told = f"{counted(release.rows, 'row')}{whose} in "
+    told += f"{counted(release.classes or 0, 'class')}, by {release.method}"
     line = Text(told, style="bold")
     if release.suppressed_rows:
         before = release.rows + release.suppressed_rows
         share = release.suppressed_rows / before
         line.append(f"; {release.suppressed_rows:,} left out ({share:.2%})", style="yellow")
     if people and people["left_out"]:
-        line.append(f"; {people['left_out']:,} persons left out", style="yellow")
+        line.append(f"; {counted(people['left_out'], 'person')} left out", style="yellow")
     if release.suppressed_cells:
-        line.append(f"; {release.suppressed_cells:,} cells starred")
+        line.append(f"; {counted(release.suppressed_cells, 'cell')} starred")
     return line
 
 
@@ -187,7 +189,7 @@ def _of_the_method(release: Release) -> dict[str, str]:
     if "linkable" in details:
         told |= _price_of_histories(details["linkable"])
     if "loss_before" in details and "start" in details:
-        rounds = f"{details['rounds']} round" + ("" if details["rounds"] == 1 else "s")
+        rounds = counted(details["rounds"], "round")
         told["search"] = (
             f"{details['loss_before']:.4f} by {details['start']}, "
             f"{details['loss_after']:.4f} after {rounds}"
@@ -235,8 +237,8 @@ def _price_of_histories(price: Mapping[str, Any]) -> dict[str, str]:
 def _kept_groups(like: Mapping[str, Any], together: Sequence[Finding]) -> dict[str, str]:
     """What was kept of an earlier release, and what holds of both."""
     kept = (
-        f"{like['rows_in_kept_groups']:,} rows in {like['groups_kept']:,} of its "
-        f"{like['groups']:,} groups; {like['rows_in_new_groups']:,} rows in "
+        f"{counted(like['rows_in_kept_groups'], 'row')} in {like['groups_kept']:,} of its "
+        f"{like['groups']:,} groups; {counted(like['rows_in_new_groups'], 'row')} in "
         f"{like['new_groups']:,} new groups; {like['rows_left_out']:,} left out"
     )
     checked = "; ".join(finding.say for finding in together)

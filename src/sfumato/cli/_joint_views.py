@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sfumato.engines.protocol import Column as SchemaColumn
 from sfumato.errors import ColumnError, ParameterError, did_you_mean
 from sfumato.joint.agreement import Category, Column, Number
+from sfumato.wording import counted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -142,9 +143,9 @@ def view_share(found: Any) -> RenderableType:
         lines.add_row(name, f"{certain:.0%}", f"{min(widths):.0%}" if widths else "–")
     of = "all" if leak.attacked_rows == leak.rows else "a sample of"
     facts = [
-        f"Share of {found.institution}: {found.rows:,} rows, {found.events:,} of them with the "
-        f"event; {found.dimensions} numbers a row rounded to {found.rounding:g} (chosen by "
-        f"{found.chosen_by}).",
+        f"Share of {found.institution}: {counted(found.rows, 'row')}, "
+        f"{found.events:,} of them with the event; {found.dimensions} numbers a row "
+        f"rounded to {found.rounding:g} (chosen by {found.chosen_by}).",
         f"Attacked {of} {leak.attacked_rows:,} rows: {leak.recovered_rows:,} recovered"
         + ("" if of == "all" else f", at most {leak.recovered_at_most:.2%} of all (95 %)")
         + f"; a guess is right for {leak.guessed:.1%}.",
@@ -217,7 +218,7 @@ def view_scores(found: Any) -> RenderableType:
     """The first scores."""
     from rich.table import Table
 
-    lines = Table(title=f"{found.rows:,} rows scored", title_justify="left")
+    lines = Table(title=f"{counted(found.rows, 'row')} scored", title_justify="left")
     lines.add_column("row", justify="right")
     lines.add_column("score", justify="right")
     if found.survival is not None:

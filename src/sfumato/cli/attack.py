@@ -9,6 +9,7 @@ import typer
 from sfumato.cli._options import examples, new_app, split_columns
 from sfumato.cli._running import Run, verb
 from sfumato.errors import ParameterError
+from sfumato.wording import counted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -157,7 +158,8 @@ def view(found: AttackResult) -> RenderableType:
     guess = f"Guessing among the matches is right {found.expected_right:,.1f} times on average."
     if found.guessed_right is not None:
         guess = (
-            f"With the true identities: {found.certain_right:,} rows are found for certain, and "
+            f"With the true identities: {counted(found.certain_right or 0, 'row', does='are')} "
+            "found for certain, and "
             f"guessing is right {found.guessed_right:,.1f} times on average."
         )
     unread = [

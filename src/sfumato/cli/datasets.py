@@ -10,6 +10,7 @@ import typer
 from sfumato.cli._options import Force, Output, examples, new_app
 from sfumato.cli._running import Run, verb
 from sfumato.errors import ParameterError
+from sfumato.wording import counted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -74,8 +75,8 @@ def _all(found: Listing) -> RenderableType:
 
 def _one(found: Dataset) -> str:
     return (
-        f"{found.name}  {found.rows:,} rows, {found.columns} columns\n{found.about}\n"
-        f"Source: {found.source}\nLicence: {found.licence}"
+        f"{found.name}  {counted(found.rows, 'row')}, {counted(found.columns, 'column')}\n"
+        f"{found.about}\nSource: {found.source}\nLicence: {found.licence}"
     )
 
 

@@ -14,6 +14,7 @@ from sfumato.cli._options import Columns, Force, examples, new_app
 from sfumato.cli._running import Run, table_verb, verb
 from sfumato.errors import ParameterError
 from sfumato.results import Result
+from sfumato.wording import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -327,7 +328,7 @@ def _picture(
         if len(shown) > width:
             branch.add(Text(f"… {len(shown) - width:,} more", style="dim"))
     depth = "" if told.uniform else ", branches of unequal depth"
-    title = Text(f"{told.values:,} values, height {told.height}{depth}")
+    title = Text(f"{counted(told.values, 'value')}, height {told.height}{depth}")
     notes: list[RenderableType] = [title, "", drawn]
     if told.ambiguous:
         notes += ["", f"{told.ambiguous:,} labels mean different things on different levels."]

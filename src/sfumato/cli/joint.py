@@ -27,6 +27,7 @@ from sfumato.cli._running import Run, table_verb, verb
 from sfumato.errors import ParameterError
 from sfumato.files import appearing, require_file, write_text
 from sfumato.results import Result
+from sfumato.wording import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -596,7 +597,7 @@ def dose(
 
 def _view_doses(found: Doses) -> RenderableType:
     lacking = f", {found.empty:,} of them empty" if found.empty else ""
-    return f"`{found.column}` of {found.rows:,} rows{lacking}, written to {found.output}."
+    return f"`{found.column}` of {counted(found.rows, 'row')}{lacking}, written to {found.output}."
 
 
 @app.command(epilog=examples("sfumato joint seeds A.csv -a study.toml -o A.seeds.json"))

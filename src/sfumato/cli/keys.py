@@ -20,6 +20,7 @@ from sfumato.cli._options import (
 )
 from sfumato.cli._running import Run, table_verb
 from sfumato.errors import ParameterError
+from sfumato.wording import counted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -124,7 +125,7 @@ def view(found: MinimalKeys) -> RenderableType:
         Text(f"  {name} could be {' or '.join(others)}")
         for name, others in found.equivalents.items()
     ]
-    title = f"{len(found.keys):,} minimal set{'s' * (len(found.keys) != 1)}"
+    title = f"{counted(len(found.keys), 'minimal set')}"
     if found.represents > len(found.keys):
         title += f", which stand for {found.represents:,} (--expand lists them)"
     parts = [Text(title, style="bold"), *lines]

@@ -23,6 +23,7 @@ from sfumato.cli._options import (
 )
 from sfumato.cli._running import Run, table_verb
 from sfumato.cli._streaming import Stream, read_as_stream
+from sfumato.wording import counted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -137,12 +138,16 @@ def view(release: Release) -> RenderableType:
         lines.add_row(f"  {name}", str(why))
     measures = details["measures"]
     parts: list[RenderableType] = [
-        Text(f"{len(published)} columns can be published", style="bold"),
+        Text(f"{counted(len(published), 'column')} can be published", style="bold"),
         Text("  " + ", ".join(published)),
         Text(),
     ]
     if dropped:
-        parts += [Text(f"{len(dropped)} columns are left out", style="bold"), lines, Text()]
+        parts += [
+            Text(f"{counted(len(dropped), 'column', does='are')} left out", style="bold"),
+            lines,
+            Text(),
+        ]
     if measures is not None:
         parts.append(
             Text(

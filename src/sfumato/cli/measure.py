@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from sfumato.cli._options import Columns, Missing, Person, examples, new_app
 from sfumato.cli._running import Run, table_verb
+from sfumato.wording import counted
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -95,5 +96,5 @@ def _verdict(found: Measures, wild: bool) -> str:
         return f"Nobody stands alone: the smallest group of equal rows has {found.k:,}."
     if found.unique_rows == found.rows:
         return "Every row stands alone: whoever knows these columns finds anybody."
-    alone = "1 row stands" if found.unique_rows == 1 else f"{found.unique_rows:,} rows stand"
+    alone = counted(found.unique_rows, "row", does="stand")
     return f"{alone} alone: whoever knows these columns of such a person finds their row."

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from sfumato.cli._options import Columns, Person, Seed, examples, new_app
 from sfumato.cli._running import Run, table_verb
+from sfumato.wording import counted, phrase
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -118,10 +119,10 @@ def _title(found: Scan) -> Text:
 
     title = Text(found.table, style="bold cyan", overflow="fold")
     title.append(
-        f"  {_count(found.rows, 'row')}, {_count(len(found.columns), 'column')}", "default"
+        f"  {counted(found.rows, 'row')}, {counted(len(found.columns), 'column')}", "default"
     )
     if found.duplicate_rows:
-        title.append(f", {_count(found.duplicate_rows, 'duplicate row')}: no key", "default")
+        title.append(f", {counted(found.duplicate_rows, 'duplicate row')}: no key", "default")
     return title
 
 
@@ -173,7 +174,7 @@ def _remarks(found: Scan) -> Table:
     for label, flag in FLAGS.items():
         names = [column.name for column in found.columns if flag in column.flags]
         if names:
-            lines.add_row(f"  {label}", _listed(names))
+            lines.add_row(f"  {label}", phrase(names))
     for column in found.columns:
         if column.mostly is not None:
             lines.add_row("  Not yet values", f"{column.name}: {column.mostly}")
@@ -188,12 +189,15 @@ def _persons(found: PersonScan) -> Text:
 
     names = "names" if found.counted else "seems to name"
     text = Text(found.column, style="bold")
-    text.append(f" {names} {found.persons:,} persons with {found.rows:,} rows.", "default")
+    text.append(
+        f" {names} {counted(found.persons, 'person')} with {counted(found.rows, 'row')}.", "default"
+    )
     if found.own:
-        text.append(f" One value a person: {_listed(found.own)}.", "default")
+        text.append(f" One value a person: {phrase(found.own)}.", "default")
     if found.by:
         text.append(
-            f" By {_listed(found.by)}, {found.unique_rows:,} rows stand alone; counted by persons, "
+            f" By {phrase(found.by)}, {counted(found.unique_rows, 'row', does='stand')} alone; "
+            "counted by persons, "
             f"{found.unique_persons:,} have a combination that nobody else has "
             f"({_percent(found.unique_persons, found.persons)})."
         )
@@ -276,7 +280,7 @@ def _choice(found: Scan) -> Text:
 def _proposal(found: Scan) -> Text:
     from rich.text import Text
 
-    text = Text(_listed(found.proposed, most=10), style="bold")
+    text = Text(phrase(found.proposed, most=10), style="bold")
     return text.append(f"\n{found.proposal[0].upper()}{found.proposal[1:]}.", "dim")
 
 
@@ -289,7 +293,7 @@ def _verdict(found: Scan) -> Text:
     # a measured number that differs in every row finds nobody: who would know it?
     direct = [c.name for c in found.columns if "key" in c.flags and "float" not in c.flags]
     if direct:
-        text.append("Everybody", "bold red").append(f", directly, by {_listed(direct)}. ")
+        text.append("Everybody", "bold red").append(f", directly, by {phrase(direct)}. ")
     rung = _telling(found)
     known = found.ladder[-1].columns if found.ladder else ()
     if not known:
@@ -297,16 +301,16 @@ def _verdict(found: Scan) -> Text:
         text.append(f"{others} was recognised that others may know, so nothing was counted.")
     elif rung is None:
         nobody = "Without them, nobody" if direct else "Nobody"
-        text.append(f"{nobody} is the only one of their kind by {_listed(known)}.")
+        text.append(f"{nobody} is the only one of their kind by {phrase(known)}.")
     else:
         text.append("Without them, " if direct else "")
         rows = found.person is not None and not found.person.counted
         text.append(f"{rung.alone:,} of {rung.total:,} {'rows' if rows else 'people'}", "bold red")
         text.append(f" ({_percent(rung.alone, rung.total)}) are the only one with their ")
-        text.append(_listed(rung.columns), "bold")
+        text.append(phrase(rung.columns), "bold")
         text.append(": whoever knows that of a person finds their row")
         secret = found.with_role("sensitive")
-        text.append(f", and with it {_listed(secret)}." if secret else ".")
+        text.append(f", and with it {phrase(secret)}." if secret else ".")
     if found.stopped_by:
         text.append(f"\nStopped by {found.stopped_by}: there may be more.", "yellow")
     return text
@@ -321,16 +325,6 @@ def _telling(found: Scan) -> Measures | None:
             return min(telling, key=lambda m: (len(m.columns), -m.alone))
     most = max(sets, key=lambda m: m.alone, default=None)
     return most if most is not None and most.alone else None
-
-
-def _listed(names: tuple[str, ...] | list[str], most: int = 8) -> str:
-    if len(names) > most:
-        return ", ".join(names[:most]) + f" and {len(names) - most:,} more"
-    return ", ".join(names[:-1]) + " and " + names[-1] if len(names) > 1 else names[0]
-
-
-def _count(number: int, what: str) -> str:
-    return f"{number:,} {what}{'' if number == 1 else 's'}"
 
 
 def _percent(part: int, whole: int) -> str:

@@ -19,6 +19,7 @@ from sfumato.hierarchy.labels import as_text
 from sfumato.results import Result
 from sfumato.tables import Table
 from sfumato.tables.celltypes import MISSING_WORDS
+from sfumato.wording import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -54,7 +55,7 @@ def require_person(opened: Table, person: str, others: Sequence[str] = ()) -> st
     nobody += rows_of_words(opened, person).get("", 0)
     if nobody:
         raise ColumnError(
-            f"column `{person}` is empty in {nobody:,} rows, so nobody knows whose they are",
+            f"column `{person}` is empty in {counted(nobody, 'row')}: nobody knows whose they are",
             where=opened.name,
             remedy="Leave these rows out, or say who they belong to.",
         )

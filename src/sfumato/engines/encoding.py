@@ -30,6 +30,7 @@ from sfumato.engines.arrow_buffers import (
 from sfumato.engines.protocol import Column, column_of
 from sfumato.engines.results import CodeArray, Codes, smallest_dtype
 from sfumato.errors import BudgetError, spell
+from sfumato.wording import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -77,7 +78,7 @@ def encode_batches(
         if budget is not None:
             if budget.spent():
                 raise BudgetError(
-                    f"reading stopped after {length} rows ({budget.stopped_by})",
+                    f"reading stopped after {counted(length, 'row')} ({budget.stopped_by})",
                     where=where,
                     remedy="Allow more time.",
                 )

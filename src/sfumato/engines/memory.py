@@ -34,6 +34,7 @@ from sfumato.engines.results import (
     too_many_classes,
 )
 from sfumato.errors import BudgetError
+from sfumato.wording import counted
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -295,7 +296,7 @@ class MemoryEngine:
             if budget is not None:
                 if budget.spent():
                     raise BudgetError(
-                        f"writing stopped after {done} rows ({budget.stopped_by})",
+                        f"writing stopped after {counted(done, 'row')} ({budget.stopped_by})",
                         where=self.name,
                         remedy="Allow more time.",
                     )

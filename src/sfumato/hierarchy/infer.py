@@ -13,6 +13,7 @@ from sfumato.hierarchy.hierarchy import Hierarchy
 from sfumato.hierarchy.intervals import equal_frequency, intervals
 from sfumato.hierarchy.labels import STAR, as_text
 from sfumato.hierarchy.ranges import numbers
+from sfumato.wording import counted
 
 __all__ = ["infer"]
 
@@ -72,7 +73,7 @@ def infer(
     if pa.types.is_boolean(kind):
         return flat(values), "yes or no: only * above"
     if categorical and not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
-        return flat(values), f"{len(values)} codes of categories: only * above"
+        return flat(values), f"{counted(len(values), 'code')} of categories: only * above"
     if pa.types.is_date(kind) or pa.types.is_timestamp(kind):
         return _calendar(values, name)
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):

@@ -35,6 +35,7 @@ from sfumato.joint.attack import equal_tables, grid_attack
 from sfumato.joint.linear_classifiers import Loss, row_losses
 from sfumato.joint.local_data import Encoded, LocalRows, project, random_matrix, round_to
 from sfumato.results import Result
+from sfumato.wording import counted
 
 if TYPE_CHECKING:
     from sfumato.joint.hidden_newton import Climb
@@ -648,7 +649,7 @@ def check_opened(found: ExactLeakage, coarser: float | None, where: str) -> None
 def _alone_in(found: ExactLeakage) -> str:
     if found.group_column is None:
         return "1 row of this table can be told from all others by a sum of columns"
-    people = "1 row of this table differs" if found.group == 1 else f"{found.group} rows differ"
+    people = counted(found.group, "row", does="differ")
     return f"{people} from all others in column `{found.group_column}`"
 
 

@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sfumato.errors import ColumnError, InputError, ParameterError, did_you_mean
 from sfumato.joint.agreement import Agreement, Category, Number
+from sfumato.wording import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -248,7 +249,7 @@ def _numbers(cells: Any, column: Number, where: str) -> Floats:
     outside = (values < column.low) | (values > column.high)
     if outside.any():
         raise ColumnError(
-            f"{int(outside.sum())} values lie outside the agreed bounds",
+            f"{counted(int(outside.sum()), 'value', does='lie')} outside the agreed bounds",
             where=place,
             remedy="Correct them, or agree on wider bounds.",
         )
@@ -304,7 +305,7 @@ def _category(cells: Any, column: Category, where: str) -> NDArray[np.int64]:
     found = pc.index_in(text, pa.array(column.categories))
     if found.null_count:
         raise ColumnError(
-            f"{found.null_count} rows hold a category that was not agreed",
+            f"{counted(found.null_count, 'row', does='hold')} a category that was not agreed",
             where=place,
             remedy="Correct them, or agree on more categories.",
         )
@@ -315,7 +316,7 @@ def _stand_in(column: Number | Category, count: int, where: str) -> Any:
     """What was agreed to stand for missing values."""
     if column.missing is None:
         raise ColumnError(
-            f"{count} values are missing and the agreement has no rule for them",
+            f"{counted(count, 'value', does='are')} missing, for which the agreement has no rule",
             where=where,
             remedy="Agree on a `missing` value, or leave those rows out.",
         )

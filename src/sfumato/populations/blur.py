@@ -29,6 +29,7 @@ from sfumato.release import Promise, Release
 from sfumato.release.promise import WithoutColumns
 from sfumato.results import Result
 from sfumato.tables import Table
+from sfumato.wording import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -185,7 +186,7 @@ class Blurrer:
             nodes, groups = np.unique(bound.ancestors[:, level], return_inverse=True)
             if len(nodes) <= distinct:
                 break
-        action = f"level {level} of {bound.height}: {len(nodes)} values"
+        action = f"level {level} of {bound.height}: {counted(len(nodes), 'value')}"
         if len(nodes) == 1:
             action = "suppressed"
         return Blurred(self.name, groups.astype(np.int64), bound.labels(nodes), action)

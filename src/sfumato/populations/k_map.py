@@ -19,6 +19,7 @@ from sfumato.populations.attack import AttackResult, join_attack
 from sfumato.privacy import KMap, ModelFinding
 from sfumato.release.promise import Finding
 from sfumato.tables import Table
+from sfumato.wording import counted
 
 __all__ = ["MatchesPopulation"]
 
@@ -146,7 +147,11 @@ def _failing_rows(found: AttackResult) -> int:
 
 
 def _sentence(finding: ModelFinding, people: Table) -> str:
-    failing = f" ({finding.failing_rows:,} rows match fewer)" if finding.failing_rows else ""
+    failing = (
+        f" ({counted(finding.failing_rows, 'row', does='match')} fewer)"
+        if finding.failing_rows
+        else ""
+    )
     fewest = finding.measured["k"]
     return (
         f"k-map on {', '.join(finding.qi)}: every row matches at least "

@@ -30,6 +30,7 @@ from sfumato.release.place import check_place
 from sfumato.release.promise import Finding, WithoutColumns
 from sfumato.results import Result
 from sfumato.tables import Table, table
+from sfumato.wording import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -311,9 +312,9 @@ class SafeHarborForms:
         return Finding(
             check=self.kind,
             holds=not wrong,
-            say=f"{_holding(len(self.forms) - len(wrong))} ZIP areas, years and ages as the law "
-            f"allows them, {len(wrong)} {'does' if len(wrong) == 1 else 'do'} not"
-            f"{self._own_list()}",
+            say=f"{counted(len(self.forms) - len(wrong), 'column', does='hold')} ZIP areas, years "
+            f"and ages as the law allows them, {len(wrong)} "
+            f"{'does' if len(wrong) == 1 else 'do'} not{self._own_list()}",
             measured={"wrong": wrong},
             remedy="Publish again, or drop: " + ", ".join(f"`{name}`" for name in wrong),
         )

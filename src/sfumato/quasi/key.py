@@ -28,6 +28,7 @@ from sfumato.quasi.proof import proven_minimum
 from sfumato.quasi.sampling import all_combinations, differing_columns, pulled, sampled_rows
 from sfumato.results import Result
 from sfumato.tables import Table, table
+from sfumato.wording import counted
 
 __all__ = [
     "Key",
@@ -328,7 +329,8 @@ def _notes(
     if reached or stopped:
         return ()
     if question.max_size is not None:
-        return (f"no set of at most {question.max_size} columns was found that reaches the goal",)
+        most = counted(question.max_size, "column")
+        return (f"no set of at most {most} was found that reaches the goal",)
     return (f"even all columns together do not reach {question.beta:g}",)
 
 

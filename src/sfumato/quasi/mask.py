@@ -40,6 +40,7 @@ from sfumato.release import Release, publish, rehearse
 from sfumato.release.place import check_place
 from sfumato.release.promise import RatioAtMost, WithoutColumns
 from sfumato.tables import Table, table
+from sfumato.wording import counted
 
 __all__ = [
     "DistinctCount",
@@ -233,7 +234,9 @@ def greedy_publishable(
     while waiting:
         if budget.spent():
             return Published(tuple(chosen), stopped_by=budget.stopped_by)
-        budget.progress(f"{len(chosen)} columns can be published", len(chosen) / len(columns))
+        budget.progress(
+            f"{counted(len(chosen), 'column')} can be published", len(chosen) / len(columns)
+        )
         if isinstance(how, AskedCount):
             how.ahead(state, waiting)
         after = {c: how.after(state, c) for c in waiting}

@@ -25,6 +25,7 @@ from sfumato.engines.results import Codes
 from sfumato.engines.stream import StreamEngine
 from sfumato.errors import EngineError, ParameterError, TooManyClassesError, spell
 from sfumato.tables import Table
+from sfumato.wording import counted
 
 __all__ = [
     "all_combinations",
@@ -142,7 +143,8 @@ def pair_indices(
     """Independent pairs (i, j), i != j, each uniform over all pairs of row numbers."""
     if rows < 2:
         raise ParameterError(
-            f"a table of {rows} rows has no pairs of rows", remedy="Give a table with more rows."
+            f"a table of {counted(rows, 'row')} has no pairs of rows",
+            remedy="Give a table with more rows.",
         )
     left = random.integers(0, rows, pairs)
     right = random.integers(0, rows - 1, pairs)
@@ -213,7 +215,7 @@ def all_combinations(opened: Table, budget: Budget) -> Codes:
     except TooManyClassesError as error:
         raise EngineError(
             f"the table has more than {limit:,} distinct combinations of its "
-            f"{len(opened.columns)} columns, too many to pull into {memory >> 20:,} MiB",
+            f"{counted(len(opened.columns), 'column')}, too many to pull into {memory >> 20:,} MiB",
             where=opened.name,
             remedy=f"Answer from a sample (for `key` {spell('eps', 0.001)}, for `mask` "
             f"{spell('sample', 20_000)}), choose fewer columns, or allow more memory (e.g. "

@@ -30,6 +30,7 @@ from sfumato.quasi.persons import Histories, persons_of
 from sfumato.quasi.sampling import all_combinations
 from sfumato.results import Result
 from sfumato.tables import table
+from sfumato.wording import counted
 
 __all__ = ["RowUniques", "Uniques", "uniques"]
 
@@ -170,7 +171,7 @@ class _Search:
                 groups, count = self._groups(shared)
                 for column in range(shared[-1] + 1 if shared else 0, width):
                     if looked % 16 == 0:
-                        budget.progress(f"sets of {size} columns", looked / total)
+                        budget.progress(f"sets of {counted(size, 'column')}", looked / total)
                         if budget.spent():
                             return False
                     looked += 1

@@ -24,6 +24,7 @@ from sfumato.privacy.models import Missing
 from sfumato.privacy.wildcards import star_codes
 from sfumato.release.promise import Finding, require_same_classes
 from sfumato.tables import Table, table
+from sfumato.wording import counted
 
 __all__ = ["Anonymity", "combined"]
 
@@ -286,7 +287,9 @@ def sentence(finding: ModelFinding) -> str:
         for name, value in finding.measured.items()
     )
     of = f" of {finding.column}" if finding.column else ""
-    failing = f" ({finding.failing_rows:,} rows fail)" if finding.failing_rows else ""
+    failing = (
+        f" ({counted(finding.failing_rows, 'row', does='fail')})" if finding.failing_rows else ""
+    )
     return (
         f"{finding.model}{of} on {', '.join(finding.qi)}: {measured} measured, "
         f"{asked} asked{failing}"

@@ -20,6 +20,7 @@ from sfumato.errors import spell
 from sfumato.privacy import Model
 from sfumato.results import Result
 from sfumato.tables import Table, table
+from sfumato.wording import counted
 
 __all__ = ["NOT_PROMISED", "Beside", "beside", "remarks"]
 
@@ -215,7 +216,7 @@ def _about_shares(
         return []
     return [
         f"{NOT_PROMISED}in {int(alike.sum()):,} of {number:,} classes "
-        f"({int(rows[alike].sum()):,} rows) at least {_NEARLY_ALL:.0%} of the rows "
+        f"({counted(int(rows[alike].sum()), 'row')}) at least {_NEARLY_ALL:.0%} of the rows "
         f"hold one `{name}`, at most {share.max():.1%}: whoever finds the class of a person "
         f"knows it nearly surely; limit the share of one value, e.g. {spell('alpha', 0.5)}"
     ]

@@ -18,6 +18,7 @@ import numpy as np
 from sfumato.budget import Budget
 from sfumato.release.promise import Finding
 from sfumato.tables import Table
+from sfumato.wording import counted
 
 __all__ = ["LinkedHistories"]
 
@@ -124,8 +125,8 @@ class LinkedHistories:
         return Finding(
             check=self.kind,
             holds=False,
-            say=f"`{self.person}` does not name persons: {nobody:,} rows are nobody's, and "
-            f"{twice:,} pseudonyms have more than one set of own cells",
+            say=f"`{self.person}` does not name persons: {counted(nobody, 'row', does='are')} "
+            f"nobody's, and {twice:,} pseudonyms have more than one set of own cells",
             measured={"nobody": nobody, "twice": twice},
             remedy="Get the release again from its maker.",
         )

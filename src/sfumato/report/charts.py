@@ -19,7 +19,7 @@ from sfumato.report.drawing import (
     name_axis,
     share_axis,
 )
-from sfumato.report.wording import percent
+from sfumato.wording import percent
 
 __all__ = [
     "class_sizes",

@@ -18,7 +18,7 @@ from importlib.resources import files
 from typing import Any
 
 from sfumato.errors import MissingExtraError
-from sfumato.report.wording import percent
+from sfumato.wording import percent
 
 __all__ = [
     "ACCENT",

@@ -23,6 +23,7 @@ from typing import Any, BinaryIO
 
 from sfumato.engines.writing import DELIMITERS
 from sfumato.errors import ParameterError, SourceError, spell
+from sfumato.wording import counted
 
 __all__ = [
     "Layout",
@@ -394,7 +395,7 @@ def ragged_line(file: BinaryIO, name: str, encoding: str, layout: Layout) -> Sou
                 declaration = False
             elif record and len(record) != width:
                 first, lines = ended + 1, reader.line_num - ended
-                cells = "1 cell" if len(record) == 1 else f"{len(record)} cells"
+                cells = counted(len(record), "cell")
                 return SourceError(
                     f"line {first:,} has {cells}, the {_first(layout)} has {width}",
                     where=name,

@@ -30,6 +30,7 @@ from sfumato.tables.dialect import (
     undecodable_bytes,
 )
 from sfumato.tables.source import chosen
+from sfumato.wording import counted
 
 if TYPE_CHECKING:
     import duckdb
@@ -476,7 +477,7 @@ def _explained(ragged: Sequence[pc.InvalidRow], name: str) -> SourceError:
         where = "a line" if row.number is None else f"line {row.number:,}"
         return SourceError(
             f"{where} does not fit the header: {row.actual_columns} instead of "
-            f"{row.expected_columns} cells",
+            f"{counted(row.expected_columns, 'cell')}",
             where=name,
             remedy=f"Repair it, or say which delimiter it has, e.g. {spell('delimiter', ';')}.",
         )

@@ -12,6 +12,7 @@ from sfumato.errors import ColumnError, MissingExtraError, ParameterError, did_y
 from sfumato.hierarchy.tree import Array
 from sfumato.results import Result
 from sfumato.utility.view import View
+from sfumato.wording import counted
 
 __all__ = [
     "Accuracy",
@@ -278,7 +279,7 @@ def cross_validated(
     target = np.asarray(target)
     if not 2 <= folds <= len(target):
         raise ParameterError(
-            f"{folds} folds are not possible with {len(target)} rows",
+            f"{folds} folds are not possible with {counted(len(target), 'row')}",
             remedy="Give at least 2 folds and at most as many as rows.",
         )
     columns = [np.unique(column, return_inverse=True)[1] for column in features]

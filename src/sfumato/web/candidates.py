@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from sfumato.release.publish import Release
-from sfumato.report.wording import percent
 from sfumato.web.choices import Choices, choices_from, choices_to
+from sfumato.wording import percent
 
 __all__ = [
     "Candidate",

@@ -18,9 +18,9 @@ from sfumato.quasi.scan import ColumnScan
 from sfumato.report.drawing import gauge
 from sfumato.report.page import Grid, Page, Section, Tone, tempered
 from sfumato.report.pages.table import classes_of, scan_page
-from sfumato.report.wording import percent, phrase, sentence
 from sfumato.web.choices import OFFERED, Choices
 from sfumato.web.project import Decided, Project
+from sfumato.wording import percent, phrase, sentence
 
 __all__ = [
     "LANES",

@@ -36,7 +36,6 @@ from sfumato.report.disclosure import counts_of
 from sfumato.report.page import body_html, write_page
 from sfumato.report.pages.release import certified_release, release_page
 from sfumato.report.registry import page_of
-from sfumato.report.wording import sentence
 from sfumato.tables import Table
 from sfumato.web.candidates import Candidate, candidates_from, candidates_to
 from sfumato.web.choices import (
@@ -47,6 +46,7 @@ from sfumato.web.choices import (
     write_trees,
 )
 from sfumato.web.hierarchies import MOST_VALUES, EditableHierarchy, Held, inferred
+from sfumato.wording import sentence
 
 __all__ = ["Answered", "Decided", "Made", "Project", "Version"]
 

@@ -16,7 +16,6 @@ from starlette.routing import Route
 from sfumato.budget import Budget
 from sfumato.errors import ParameterError
 from sfumato.report.page import body_html
-from sfumato.report.wording import phrase
 from sfumato.web import pages
 from sfumato.web.candidates import best_of, curve, names_of
 from sfumato.web.choices import DEMANDS, DISTANCES, FIRST, Choices, methods
@@ -25,6 +24,7 @@ from sfumato.web.pages import Form, form_of, frame, number_or_none, page, to, wh
 from sfumato.web.project import Decided, Project
 from sfumato.web.rows import ORDERS, rows_of
 from sfumato.web.verbs import VERBS
+from sfumato.wording import phrase
 
 if TYPE_CHECKING:
     from sfumato.web.app import Workbench

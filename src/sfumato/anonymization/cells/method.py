@@ -22,6 +22,7 @@ from sfumato.anonymization.cells.wildcards import Loosened, fewest, loosened
 from sfumato.anonymization.problem import Problem, Solution
 from sfumato.budget import Budget
 from sfumato.errors import ColumnError, ParameterError, did_you_mean, spell
+from sfumato.wording import counted
 
 __all__ = ["Choices", "solve"]
 
@@ -246,8 +247,9 @@ def _solution(
     warnings = []
     if found.left_out:
         warnings.append(
-            f"{found.left_out:,} rows were left out: {_in_sight(problem, choices)} must not be "
-            "starred, and they share their values there with too few others"
+            f"{counted(found.left_out, 'row', does='were')} left out: "
+            f"{_in_sight(problem, choices)} must not be starred, and they "
+            "share their values there with too few others"
         )
     warnings += details["cut_off"]
     if choices.wildcards:

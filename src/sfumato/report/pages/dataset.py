@@ -7,7 +7,7 @@ from dataclasses import replace
 from sfumato.relational import DatasetScan, TablesRelease
 from sfumato.report.drawing import gauge
 from sfumato.report.page import Grid, Page, Section, Tone
-from sfumato.report.wording import percent, sentence
+from sfumato.wording import percent, sentence
 
 __all__ = ["release_page", "release_summary", "scan_page", "scan_summary"]
 

@@ -22,7 +22,7 @@ from sfumato.report import charts
 from sfumato.report.diagrams import gathering_svg
 from sfumato.report.disclosure import RARE, safe_moments
 from sfumato.report.page import Figure, Grid, Page, Section
-from sfumato.report.wording import amount, percent, phrase, sentence
+from sfumato.wording import amount, percent, phrase, sentence
 
 if TYPE_CHECKING:
     from sfumato.joint.agreement import Column

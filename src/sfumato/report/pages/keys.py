@@ -14,7 +14,7 @@ from sfumato.report import charts
 from sfumato.report.diagrams import MOST_IN_LATTICE, lattice_svg, sets_svg
 from sfumato.report.drawing import gauge
 from sfumato.report.page import Figure, Grid, Page, Section
-from sfumato.report.wording import percent, phrase, sentence
+from sfumato.wording import percent, phrase, sentence
 
 __all__ = [
     "key_page",

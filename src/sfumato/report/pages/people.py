@@ -10,7 +10,7 @@ from sfumato.populations.survey import PopulationReport
 from sfumato.report import charts
 from sfumato.report.drawing import gauge
 from sfumato.report.page import Figure, Grid, Page, Section, tempered
-from sfumato.report.wording import counted, percent, phrase, sentence
+from sfumato.wording import counted, percent, phrase, sentence
 
 __all__ = [
     "attack_page",

@@ -43,9 +43,9 @@ from sfumato.report.disclosure import (
 )
 from sfumato.report.page import AT_HOME, Figure, Grid, Light, Page, Section, Tone, tempered
 from sfumato.report.pages.risk import findings_grid, risk_gauges
-from sfumato.report.wording import percent, phrase, sentence, shortened
 from sfumato.risks import Risk, risk_of_classes
 from sfumato.tables import Table, table
+from sfumato.wording import percent, phrase, sentence, shortened
 
 __all__ = [
     "Compared",

@@ -12,8 +12,8 @@ from sfumato.release.verify import Verification
 from sfumato.report import charts
 from sfumato.report.drawing import gauge
 from sfumato.report.page import AT_HOME, Figure, Grid, Page, Section, Tone
-from sfumato.report.wording import percent, phrase
 from sfumato.risks import Risk
+from sfumato.wording import percent, phrase
 
 __all__ = [
     "findings_grid",

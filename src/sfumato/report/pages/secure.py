@@ -13,10 +13,10 @@ from typing import Any
 from sfumato.report import charts
 from sfumato.report.diagrams import Side, arcs_svg, exchange_svg
 from sfumato.report.page import Figure, Grid, Page, Section
-from sfumato.report.wording import amount, phrase, sentence
 from sfumato.secure.bayes import BayesNet
 from sfumato.secure.decision_tree import DecisionTree, Split
 from sfumato.secure.session import SessionReport
+from sfumato.wording import amount, phrase, sentence
 
 __all__ = [
     "net_page",

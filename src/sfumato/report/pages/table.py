@@ -15,8 +15,8 @@ from sfumato.report import charts
 from sfumato.report.disclosure import name_of
 from sfumato.report.drawing import gauge
 from sfumato.report.page import Figure, Grid, Page, Section, Tone, tempered
-from sfumato.report.wording import counted, percent, phrase
 from sfumato.tables import Table, table
+from sfumato.wording import counted, percent, phrase
 
 __all__ = [
     "TableFindings",

@@ -1,4 +1,4 @@
-"""How pages say figures and lists."""
+"""How figures and lists are said, in errors, on pages and on the command line."""
 
 from __future__ import annotations
 
@@ -38,15 +38,27 @@ def phrase(names: Sequence[str], most: int = 12) -> str:
     return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
 
 
-def counted(number: int, thing: str) -> str:
-    """A number of things.
+def counted(number: int, thing: str, *, many: str | None = None, does: str = "") -> str:
+    """A number of things, and what they do, in the words for several of them.
 
     Examples
     --------
-    >>> counted(1, "row"), counted(2500, "row")
-    ('1 row', '2,500 rows')
+    >>> counted(1, "row"), counted(2500, "row"), counted(1, "person", many="people")
+    ('1 row', '2,500 rows', '1 person')
+    >>> counted(1, "row", does="stand alone"), counted(3, "row", does="are left out")
+    ('1 row stands alone', '3 rows are left out')
     """
-    return f"{number:,} {thing}{'s' * (number != 1)}"
+    if number == 1:
+        return " ".join([f"1 {thing}", *_of_one(does)])
+    ending = "es" if thing.endswith("s") else "s"
+    return " ".join([f"{number:,} {many or thing + ending}", *does.split()])
+
+
+def _of_one(does: str) -> list[str]:
+    """What several do, said of one."""
+    verb, *rest = does.split() or [""]
+    irregular = {"are": "is", "were": "was", "have": "has", "": ""}
+    return [word for word in (irregular.get(verb, verb + "s"), *rest) if word]
 
 
 def shortened(text: str, lists: Sequence[Sequence[str]], most: int = 6) -> str:
