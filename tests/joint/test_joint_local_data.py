@@ -81,7 +81,7 @@ def test_other_types_of_columns_are_read_alike() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"age": [19, 30, 40]}, r"`age`: 1 values lie outside"),
+        ({"age": [19, 30, 40]}, r"`age`: 1 value lies outside"),
         ({"age": [20, 121, 122]}, r"`age`: 2 values lie outside"),
         ({"age": ["x", "y", "z"]}, "numbers are expected, found string"),
         ({"cell": ["a", "d", "d"]}, r"`cell`: 2 rows hold a category that was not agreed"),

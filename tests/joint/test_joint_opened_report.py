@@ -214,7 +214,7 @@ def test_one_person_of_a_kind_is_read_from_the_model_and_the_rehearsal_refuses_i
     leak = rehearsed(own, agreement, "logistic", "efron", False, 1e-6)
     assert (leak.group, leak.group_column, leak.attacked) == (1, "stage", False)
     assert not leak.holds()
-    with pytest.raises(PromiseError, match=r"1 row of this table differs .* column `stage`"):
+    with pytest.raises(PromiseError, match=r"1 row differs .* column `stage`"):
         check_opened(leak, None, "table")
 
 
