@@ -85,7 +85,7 @@ def test_other_types_of_columns_are_read_alike() -> None:
         ({"age": [20, 121, 122]}, r"`age`: 2 values lie outside"),
         ({"age": ["x", "y", "z"]}, "numbers are expected, found string"),
         ({"cell": ["a", "d", "d"]}, r"`cell`: 2 rows hold a category that was not agreed"),
-        ({"cell": ["a", None, "b"]}, r"`cell`: 1 values are missing"),
+        ({"cell": ["a", None, "b"]}, r"`cell`: 1 value is missing"),
         ({"t": [-1, 2, 3]}, "1 times are negative"),
         ({"t": [None, 2, 3]}, "1 times are missing"),
         ({"e": [2, None, 1]}, "`e`: 1 outcomes are missing"),
