@@ -532,7 +532,3 @@ class _Work:
             seed=seed,
             warnings=tuple(warnings),
         )
-
-
-def _holding(columns: int) -> str:
-    return "1 column holds" if columns == 1 else f"{columns} columns hold"

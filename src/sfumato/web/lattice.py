@@ -17,11 +17,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from sfumato.report.diagrams import MOST_LEVELS, levels_svg
-from sfumato.report.wording import percent
 from sfumato.web.candidates import Point, plot, points_of
 from sfumato.web.choices import Choices
 from sfumato.web.pages import form_of, frame, page
 from sfumato.web.project import Project
+from sfumato.wording import percent
 
 if TYPE_CHECKING:
     from sfumato.web.app import Workbench
