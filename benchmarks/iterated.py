@@ -10,19 +10,24 @@ visited by a bound of their loss until that exceeds the best found.
 Rows show the levels of the node, as ARX publishes them, and what is suppressed in the end loses
 everything. `contest` sets it beside our method `best`.
 
-``python -m benchmarks.iterated`` measures cell by cell and, when all are measured, writes the table
-of ``docs/recoding.md``.
+``python -m benchmarks.iterated`` measures cell by cell for a given time, keeps what it measured for
+the next time while the code of recoding stays the same, and writes the cells that there are into
+``docs/recoding.md``.
 """
 
 from __future__ import annotations
 
 import argparse
+import hashlib
+import json
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from importlib.metadata import version
 from itertools import product
 from math import prod
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -31,14 +36,14 @@ import pyarrow.parquet as pq
 
 import sfumato as sf
 from benchmarks.recoding import put
-from benchmarks.runner import Measured, measure, report
+from benchmarks.runner import Measured, cache_folder, measure, report
 from sfumato.anonymization.axes import positions_of, sensitive_of
 from sfumato.anonymization.methods.lattice import _level_loss, _marks, _number_keys, level_groups
 from sfumato.anonymization.pipeline import prepare
 from sfumato.anonymization.problem import Problem, group_view
 from sfumato.anonymization.registry import method
 from sfumato.anonymization.request import Request
-from sfumato.budget import Budget
+from sfumato.budget import Budget, parse_time
 from sfumato.hierarchy import read_folder
 from sfumato.kernels.compiling import compiled
 from sfumato.privacy._kernels import clear, enough, holds, take_in
@@ -107,6 +112,16 @@ class Cell:
     reference: Iterated
 
     @property
+    def facts(self) -> dict[str, Any]:
+        """The cell as it is kept."""
+        return {
+            "cell": [self.table, self.rules, self.k],
+            "row": self.row,
+            "loses more": self.loss > self.reference.loss + 1e-9,
+            "takes more than a quarter": 4 * self.ours.cpu > self.reference.cpu,
+        }
+
+    @property
     def row(self) -> str:
         """The cell as a row of a table."""
         theirs = self.reference
@@ -136,23 +151,17 @@ def posed(table: str, rules: str, k: int) -> Problem:
     return problem
 
 
-def contest(
-    tables: Iterable[str] = TABLES, rules: Iterable[str] = RULES, ks: Iterable[int] = KS
-) -> Iterator[Cell]:
+def contest(cells: Iterable[tuple[str, str, int]]) -> Iterator[Cell]:
     """One cell after the other; what is compiled is compiled before."""
     warm = posed("crx", "k, l = 3", 25)
     method("best").solve(warm)
     iterated(warm, STEPS, FACTOR)
-    for table in tables:
-        for asked in rules:
-            for k in ks:
-                problem = posed(table, asked, k)
-                if problem.rows < 2 * k:
-                    continue
-                found, taken = measure(lambda problem=problem: method("best").solve(problem))
-                loss = certainty_penalty(group_view(problem, found))
-                reference = iterated(problem, STEPS, FACTOR, PATIENCE)
-                yield Cell(table, asked, k, loss, taken, reference)
+    for table, asked, k in cells:
+        problem = posed(table, asked, k)
+        found, taken = measure(partial(method("best").solve, problem))
+        loss = certainty_penalty(group_view(problem, found))
+        reference = iterated(problem, STEPS, FACTOR, PATIENCE)
+        yield Cell(table, asked, k, loss, taken, reference)
 
 
 @dataclass(frozen=True)
@@ -367,29 +376,49 @@ def _best_node(  # type: ignore[no-untyped-def]
     return found, looked
 
 
+def kept() -> Path:
+    """Where cells are kept that were measured with this code."""
+    code = hashlib.sha256()
+    for room in ("anonymization", "hierarchy", "privacy"):
+        for file in sorted((Path(sf.__file__).parent / room).rglob("*.py")):
+            code.update(file.read_bytes())
+    return cache_folder() / f"iterated-{code.hexdigest()[:16]}.jsonl"
+
+
 def main() -> None:
-    """Measure all cells, and publish them together."""
+    """Measure cells while there is time, and publish all that were measured."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--tables", nargs="*", default=list(TABLES))
     options.add_argument("--rules", nargs="*", default=list(RULES))
-    options.add_argument("--k", nargs="*", type=int, default=[5, 25, 100], help=f"among {KS}")
+    options.add_argument("--k", nargs="*", type=int, default=list(KS))
+    options.add_argument("--time", default="5m", help="begin no cell after it (default: 5m)")
     given = options.parse_args()
-    cells: list[Cell] = []
-    for cell in contest(given.tables, given.rules, given.k):
-        cells.append(cell)
+    end = time.monotonic() + parse_time(given.time)
+    file = kept()
+    done = [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
+    there = [tuple(one["cell"]) for one in done]
+    # those that most readers ask for first
+    asked = sorted(product(given.tables, given.rules, given.k), key=lambda one: one[2] != 25)
+    waiting = [one for one in asked if one not in there]
+    for cell in contest(one for one in waiting if time.monotonic() < end):
+        done.append(cell.facts)
         print(cell.row, flush=True)
+        with file.open("a") as lines:
+            lines.write(json.dumps(cell.facts) + "\n")
+    order = list(product(TABLES, RULES, KS))
+    done.sort(key=lambda one: order.index(tuple(one["cell"])))
     heads = "| table | asked | k | `best` | CPU s | iteration | CPU s |"
-    put("local", "\n".join([heads, "|:--|:--|--:|--:|--:|--:|--:|", *(one.row for one in cells)]))
+    put("local", "\n".join([heads, "|:--|:--|--:|--:|--:|--:|--:|", *(one["row"] for one in done)]))
     report(
         "iterated",
         [],
         data=", ".join(given.tables),
         versions={"sfumato": version("sfumato")},
         facts={
-            "cells": len(cells),
-            "in which the iteration loses less": sum(c.loss > c.reference.loss for c in cells),
+            "cells": f"{len(done)} of {len(order)}",
+            "in which the iteration loses less": sum(one["loses more"] for one in done),
             "in which `best` takes more than a quarter of its CPU": sum(
-                4 * c.ours.cpu > c.reference.cpu for c in cells
+                one["takes more than a quarter"] for one in done
             ),
         },
     )
