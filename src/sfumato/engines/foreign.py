@@ -32,7 +32,8 @@ from sfumato.errors import (
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["FOREIGN", "Foreign", "carried", "json_kind", "read_foreign", "write_foreign"]
+__all__ = ["FOREIGN", "Foreign", "carried", "json_kind", "parts_of", "read_foreign",
+           "write_foreign"]  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -83,6 +84,22 @@ def read_foreign(kind: str, path: Path, part: str | None, name: str) -> pa.Table
         rows = foreign.read(path, part)
         _check_width(rows.num_columns)
     return type(rows).from_arrays([_flat(column) for column in rows.columns], rows.column_names)
+
+
+def parts_of(path: Path) -> tuple[str, ...]:
+    """The sheets or tables of a file that may hold several; whoever reads it says what is wrong."""
+    with suppress(Exception):
+        with path.open("rb") as file:
+            first = file.read(16)
+        if first.startswith(b"PK"):
+            _check_book(path)
+            with path.open("rb") as file, closing(_workbook(file)) as book:
+                return tuple(book.sheetnames)
+        if first.startswith(b"SQLite format 3"):
+            place = f"{path.resolve().as_uri()}?mode=ro"
+            with closing(sqlite3.connect(place, uri=True)) as database:
+                return tuple(_tables_in(database))
+    return ()
 
 
 def write_foreign(kind: str, rows: pa.Table, path: Path, name: str) -> None:
@@ -311,7 +328,8 @@ def _part(part: str | None, known: Sequence[str], what: str) -> str:
 # Excel
 
 
-def _read_excel(path: Path, part: str | None) -> pa.Table:
+def _check_book(path: Path) -> None:
+    """Refuse archives that are no workbooks, and those that are small only while packed."""
     import zipfile
 
     with suppress(zipfile.BadZipFile), zipfile.ZipFile(path) as archive:
@@ -328,6 +346,10 @@ def _read_excel(path: Path, part: str | None) -> pa.Table:
                 remedy="Save the sheet as CSV.",
             )
         _check_memory(4 * unpacked)
+
+
+def _read_excel(path: Path, part: str | None) -> pa.Table:
+    _check_book(path)
     # given a name, the library judges by its ending
     with path.open("rb") as file, closing(_workbook(file)) as book:
         for sheet in book.worksheets:
@@ -548,15 +570,19 @@ def _pandas_type(column: pa.ChunkedArray) -> str:
 
 def _read_sqlite(path: Path, part: str | None) -> pa.Table:
     with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:
-        listed = database.execute(
-            "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') "
-            "AND name NOT LIKE 'sqlite_%' ORDER BY name"
-        )
-        chosen = _part(part, [name for (name,) in listed], "table")
+        chosen = _part(part, _tables_in(database), "table")
         quoted = '"' + chosen.replace('"', '""') + '"'
         found = database.execute(f"SELECT * FROM {quoted}")
         names = [column[0] for column in found.description]
         return _table(names, found.fetchall())
+
+
+def _tables_in(database: sqlite3.Connection) -> list[str]:
+    listed = database.execute(
+        "SELECT name FROM sqlite_master WHERE type IN ('table', 'view') "
+        "AND name NOT LIKE 'sqlite_%' ORDER BY name"
+    )
+    return [name for (name,) in listed]
 
 
 def _write_sqlite(rows: pa.Table, path: Path) -> None:

@@ -20,12 +20,12 @@ from starlette.routing import Route
 
 from sfumato.budget import Budget
 from sfumato.errors import ParameterError, SfumatoError
-from sfumato.tables import table
 from sfumato.web.hierarchy_pages import Editing
 from sfumato.web.jobs import Job, Jobs
 from sfumato.web.lattice import Levels
 from sfumato.web.pages import form_of, frame, page, to
 from sfumato.web.project import Decided, Project
+from sfumato.web.reading import read_reading
 from sfumato.web.sources import TableFolders, Uploads
 from sfumato.web.steps import Steps
 from sfumato.web.verbs import Asking
@@ -135,15 +135,11 @@ class Workbench:
             raise
         return await self._open(place)
 
-    async def _open(self, place: Path) -> Response:
-        try:
-            opened = await run_in_threadpool(table, str(place))
-        except BaseException:
-            self.uploads.remove(place)
-            raise
-        project = Project(place, opened, kept=not self.uploads.holds(place))
+    async def _open(self, place: Path, step: str = "configure") -> Response:
+        project = Project(place, kept=not self.uploads.holds(place))
+        project.reading = await run_in_threadpool(read_reading, project.folder)
         self.projects[project.number] = project
-        return self.look(project)
+        return self.look(project, step)
 
     async def close_project(self, request: Request) -> Response:
         project = self.project(request)
@@ -209,11 +205,11 @@ class Workbench:
         job = self.jobs.start(title, after, work, project.source.name, keeps)
         return to(f"/jobs/{job.number}")
 
-    def look(self, project: Project) -> Response:
-        """Begin the first look at a table."""
-        return self.start(
-            f"First look at {project.source.name}", project, "configure", project.look
-        )
+    def look(self, project: Project, step: str = "configure") -> Response:
+        """Begin the first look at a table, or go where it is said why that failed."""
+        if project.problem:
+            return to(f"/p/{project.number}/import")
+        return self.start(f"First look at {project.source.name}", project, step, project.look)
 
     # Helpers
 
@@ -226,6 +222,8 @@ class Workbench:
 
     async def problem(self, request: Request, error: Exception) -> Response:
         status, said = _told(error)
+        if status == 303:
+            return to(said)
         if "application/json" in request.headers.get("accept", ""):
             return JSONResponse({"problem": said}, status)
         number = request.path_params.get("number", "")
@@ -247,7 +245,9 @@ class Workbench:
         """A project of which it is known what others may know, and its decisions now."""
         project = self.project(request)
         decided = project.decided
-        if not project.looked or not decided.choices.qi:
+        if not project.looked:  # its page looks, or says why that did not work
+            raise HTTPException(303, f"/p/{project.number}/configure")
+        if not decided.choices.qi:
             raise ParameterError(
                 "no column is marked as known to others",
                 remedy="Mark at least one under Configure.",

@@ -10,6 +10,7 @@ import itertools
 import os
 import re
 import secrets
+import shlex
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -46,6 +47,7 @@ from sfumato.web.choices import (
     write_trees,
 )
 from sfumato.web.hierarchies import MOST_VALUES, EditableHierarchy, Held, inferred
+from sfumato.web.reading import FirstRows, Reading, in_page_words
 from sfumato.wording import sentence
 
 __all__ = ["Answered", "Decided", "Made", "Project", "Version"]
@@ -155,8 +157,16 @@ class Project:
     """
 
     source: Path
-    table: Table
+    opened: Table | None = None
+    """The table as its file is read; None until it was, or where it cannot be."""
     kept: bool = True
+    reading: Reading = field(default_factory=Reading)
+    """How its file is read."""
+    tried: Reading | None = None
+    """How it was to be read when that failed."""
+    problem: str = ""
+    """Why that failed."""
+    first: FirstRows = field(default_factory=FirstRows)
     number: str = field(default_factory=lambda: secrets.token_hex(6))
     decided: Decided = field(default_factory=Decided)
     columns: tuple[ColumnScan, ...] = ()
@@ -185,6 +195,13 @@ class Project:
     """Releases that could not be shown again: they are not tried a second time unasked."""
 
     @property
+    def table(self) -> Table:
+        """The table; an error where its file cannot be read."""
+        if self.opened is None:
+            raise SourceError(self.problem or "the table was not read yet")
+        return self.opened
+
+    @property
     def folder(self) -> Path:
         """Where decisions and releases are kept."""
         return self.source.parent / f"{self.source.name}.sfumato"
@@ -206,15 +223,52 @@ class Project:
 
     # Decisions
 
-    def look(self, budget: Budget) -> None:
-        """First look; decisions of an earlier day come before guesses."""
+    def look(self, budget: Budget, reading: Reading | None = None) -> None:
+        """Read the file and look at it; decisions of an earlier day come before guesses.
+
+        Where it cannot be read that way, `problem` says why, and what was open stays so.
+        """
+        asked = reading or self.reading
         with self._asking(budget):
-            self._look = profile(self.table, seed=0, budget=budget)
+            try:
+                with in_page_words():
+                    opened, look, first = self._read(asked, budget, reading is not None)
+            except SfumatoError as error:
+                if budget.spent():
+                    raise
+                self.problem, self.tried = str(error), asked
+                return
             budget.progress("guessing roles")
-            columns = describe(self._look)
+            columns = describe(look)
             saved = read_choices(self.folder)
-            likely = self._likely_person(self._look, budget) if saved is None else ""
-        kept = saved or replace(self.choices, person=likely)
+            likely = "" if saved else self._likely_person(opened, look, budget)
+        self._take(asked, opened, look, first, columns, saved or Choices(person=likely))
+
+    def _read(
+        self, reading: Reading, budget: Budget, anew: bool
+    ) -> tuple[Table, Profile, FirstRows]:
+        """The table as a file is read, its profile and first rows."""
+        opened, noticed = self.opened, self.first.noticed
+        if opened is None or anew:
+            opened, noticed = reading.open(self.source)
+        try:
+            look = profile(opened, seed=0, budget=budget)
+            return opened, look, FirstRows.of(opened, noticed)
+        except BaseException:
+            if opened is not self.opened:
+                opened.close()
+            raise
+
+    def _take(
+        self,
+        reading: Reading,
+        opened: Table,
+        look: Profile,
+        first: FirstRows,
+        columns: tuple[ColumnScan, ...],
+        kept: Choices,
+    ) -> None:
+        """Take what was read, and forget what was found in what was open before."""
         roles = {column.name: kept.roles.get(column.name, column.role) for column in columns}
         found = replace(
             kept,
@@ -225,15 +279,35 @@ class Project:
             levels={name: level for name, level in kept.levels.items() if name in roles},
             trees={name: tree for name, tree in kept.trees.items() if name in roles},
         )
-        with self._changing:
-            self.decided = replace(self.decided, choices=found)
+        with self._changing, self.busy:
+            if self._closed:
+                opened.close()
+            self._require_open()
+            before, self.opened = self.opened, opened
+            if before is not None and before is not opened:
+                before.close()
+                self.made = None
+            self._look, self.first, self.reading = look, first, reading
+            self.problem, self.tried = "", None
+            for known in (self._sizes, self._scans, self._held, self._inferred, self.answers):
+                known.clear()
+            self._entries = None
+            self.decided = Decided(found, self.decided.edition)
             self.candidates = self._tried_before()
             self._tried = max((one.number for one in self.candidates), default=0)
             self.columns = columns
 
-    def _likely_person(self, look: Profile, budget: Budget) -> str:
+    def keep_reading(self) -> None:
+        """How the file is read, for another day, where the folder can be written."""
+        self._require_open()
+        with suppress(SourceError, OSError):
+            self._make_folder()
+            self.reading.save(self.folder)
+
+    @staticmethod
+    def _likely_person(opened: Table, look: Profile, budget: Budget) -> str:
         """The column that seems to name persons with several rows, if every row has somebody."""
-        found = person_columns(self.table, look, recognise_columns(look), budget)
+        found = person_columns(opened, look, recognise_columns(look), budget)
         held = {facts.name for facts in look.facts if not facts.nulls}
         return next((one.name for one in found if one.name in held), "")
 
@@ -438,10 +512,11 @@ class Project:
         names = set(self.table.columns)
         return tuple(one for one in found if set(one.choices.roles) == names)
 
-    def _stamp(self) -> list[int]:
-        """By which it is seen that the table's file was changed."""
+    def _stamp(self) -> list[Any]:
+        """By which it is seen that the table's file was changed, or is read otherwise."""
         found = self.source.stat()
-        return [found.st_size, found.st_mtime_ns]
+        said = self.reading.said()
+        return [found.st_size, found.st_mtime_ns, *([said] if said else [])]
 
     def release(self, budget: Budget) -> None:
         """Write the release, its certificate, its settings and its report; then verify it.
@@ -458,7 +533,10 @@ class Project:
                 name = self._free_name(home, choices)
                 folder = f"{name}.hierarchies"
                 # Paths in the file are relative to it, so that the folder can be moved.
-                settings = choices.settings(Path(), folder).to_toml()
+                said = self.reading.settings()
+                settings = self._repeats(name) + (
+                    choices.settings(Path(), folder).overridden(said).to_toml()
+                )
                 if choices.replaced and not choices.key_file:
                     _make_key(home / OWN_KEY)
                 output = home / f"{name}{_ending(self.source)}"
@@ -466,7 +544,7 @@ class Project:
                     write_trees(choices.used_trees, trees)
                     release = anonymize(
                         self.table,
-                        config=choices.settings(home, folder),
+                        config=choices.settings(home, folder).overridden(said),
                         output=output,
                         force=True,
                         budget=budget,
@@ -548,6 +626,15 @@ class Project:
         single = () if choices is None else single
         self.made = Made(name, choices, settings, release, holds, body_html(page), shared, single)
 
+    def _repeats(self, name: str) -> str:
+        """The command that repeats a release, as the first line of its settings."""
+        place = shlex.quote(f"{self.folder.name}/{name}.toml")
+        ending = _ending(self.source)
+        return (
+            f"# sfumato anonymize {self.reading.command(self.source)} --config {place} "
+            f"-o again{ending}\n"
+        )
+
     def _free_name(self, home: Path, choices: Choices | None) -> str:
         """What the files of a release are called: no other release has this name."""
         if self.made is not None and choices is not None and self.made.choices == choices:
@@ -595,7 +682,8 @@ class Project:
         with self._changing, self.busy:
             self._closed = True
             self.candidates = ()
-            self.table.close()
+            if self.opened is not None:
+                self.opened.close()
 
     @contextmanager
     def _asking(self, budget: Budget | None = None) -> Iterator[None]:

@@ -21,6 +21,7 @@ from pathlib import Path
 from sfumato.errors import EngineError, ParameterError, SourceError
 
 __all__ = [
+    "ENDINGS",
     "TableFolders",
     "UploadFolder",
     "Uploads",
@@ -28,7 +29,14 @@ __all__ = [
 ]
 
 
-ENDINGS = (".csv", ".tsv", ".parquet", ".arrow", ".csv.gz", ".csv.zst", ".tsv.gz", ".tsv.zst")
+LISTED = (
+    ".csv", ".tsv", ".csv.gz", ".csv.zst", ".tsv.gz", ".tsv.zst", ".parquet", ".pq", ".arrow",
+    ".feather", ".xlsx", ".xlsm", ".sav", ".zsav", ".dta", ".sas7bdat", ".xpt", ".orc", ".avro",
+    ".jsonl", ".ndjson", ".sqlite", ".sqlite3",
+)  # fmt: skip
+"""Endings of files that are tables."""
+ENDINGS = (*LISTED, ".txt", ".txt.gz", ".txt.zst", ".tab", ".ipc", ".json", ".db")
+"""Those and endings of files that may be tables, where somebody says so."""
 MOST = 500
 """Files listed at most."""
 
@@ -56,7 +64,7 @@ class TableFolders:
     def tables(self) -> list[Path]:
         """What can be opened now, in order of names."""
         found = list(self._files)
-        found += [place for place in self._inside(ENDINGS) if place not in found]
+        found += [place for place in self._inside(LISTED) if place not in found]
         return found[:MOST]
 
     def keys(self) -> list[Path]:
@@ -262,7 +270,7 @@ class Uploads:
         if not plain.lower().endswith(ENDINGS) or plain.startswith(".") or not plain.isprintable():
             raise ParameterError(
                 "this is no table that can be read here",
-                remedy="Choose a CSV, TSV, Parquet or Arrow file.",
+                remedy="Choose a text file, Parquet, Arrow, Excel, SPSS, Stata, SAS or SQLite.",
             )
         if len(plain.encode()) > 200:
             raise ParameterError("the name of the file is too long", remedy="Rename it.")

@@ -14,6 +14,7 @@ from starlette.responses import FileResponse, HTMLResponse, JSONResponse, Respon
 from starlette.routing import Route
 
 from sfumato.budget import Budget
+from sfumato.engines.foreign import FOREIGN, parts_of
 from sfumato.errors import ParameterError
 from sfumato.report.page import body_html
 from sfumato.web import pages
@@ -22,6 +23,7 @@ from sfumato.web.choices import DEMANDS, DISTANCES, FIRST, Choices, methods
 from sfumato.web.jobs import Job
 from sfumato.web.pages import Form, form_of, frame, number_or_none, page, to, whole
 from sfumato.web.project import Decided, Project
+from sfumato.web.reading import DELIMITERS, KINDS, Reading
 from sfumato.web.rows import ORDERS, rows_of
 from sfumato.web.verbs import VERBS
 from sfumato.wording import phrase
@@ -31,6 +33,10 @@ if TYPE_CHECKING:
 
 __all__ = ["Steps"]
 
+FOREIGN_ENDINGS = {".parquet", ".pq", ".arrow", ".feather", ".ipc"} | {
+    f".{end}" for one in FOREIGN.values() for end in one.endings
+}
+"""Of files that are no text, about which there is less to say."""
 RANGE = (2, 3, 5, 10, 20, 50)
 """The k that are tried for a curve."""
 
@@ -45,6 +51,9 @@ class Steps:
         """Where the steps are found."""
         base = "/p/{number}"
         return [
+            Route(f"{base}/import", self.reading),
+            Route(f"{base}/import", self.read, methods=["POST"]),
+            Route(f"{base}/import/rows", self.show_first, methods=["POST"]),
             Route(f"{base}/configure", self.configure),
             Route(f"{base}/configure", self.decide, methods=["POST"]),
             Route(f"{base}/configure/meter", self.meter),
@@ -63,6 +72,35 @@ class Steps:
             Route(f"{base}/release/show", self.show_release, methods=["POST"]),
             Route(f"{base}/release/files/{{name:path}}", self.file),
         ]
+
+    # How the file is read
+
+    async def reading(self, request: Request) -> Response:
+        project = self.bench.project(request)
+        if not project.looked and not project.problem:
+            return self.bench.look(project, "import")
+        asked = project.tried or project.reading
+        text = not FOREIGN_ENDINGS & set(project.source.suffixes)
+        return page("import.html.j2", **frame(project, project.decided, "import"), asked=asked,
+                    text=text, kinds=KINDS, delimiters=DELIMITERS, names=_named(project),
+                    parts=await run_in_threadpool(parts_of, project.source))  # fmt: skip
+
+    async def read(self, request: Request) -> Response:
+        project = self.bench.project(request)
+        form = await form_of(request)
+        asked = Reading.asked(form, _named(project))
+
+        def work(budget: Budget) -> None:
+            project.look(budget, asked)
+            if not project.problem:
+                project.keep_reading()
+
+        return self.bench.start(f"Reading {project.source.name}", project, "import", work)
+
+    async def show_first(self, request: Request) -> Response:
+        project = self.bench.project(request)
+        project.rows_shown = True
+        return to(f"/p/{project.number}/import#rows")
 
     # Configure
 
@@ -288,6 +326,11 @@ class Steps:
             project.class_sizes(project.choices.qi, budget)
 
         return self.bench.start("Counting who looks alike", project, step, work)
+
+
+def _named(project: Project) -> tuple[str, ...]:
+    """The columns that may be turned into something: those read, else those that were to be."""
+    return project.first.names or tuple((project.tried or project.reading).parse)
 
 
 def _protected(now: Choices, form: Form) -> Choices:

@@ -1,0 +1,196 @@
+"""How a file is read: found out, shown, and set where it was not as meant."""
+
+from __future__ import annotations
+
+import html
+import shlex
+import sqlite3
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from playwright.sync_api import Page, expect
+
+import sfumato as sf
+from clicking import at, look, no_issues
+from sfumato.engines.foreign import write_foreign
+from sfumato.errors import SourceError
+from sfumato.web.project import Project
+from sfumato.web.reading import Reading, read_reading
+from workbench import Running, running
+
+HEAD = "Größe;Einkommen;gesehen;Ort\n"
+ROWS = [
+    f"{1 + row % 2},{row % 90:02};1.{row % 9:03},00;0{1 + row % 9}.{1 + row % 12:02}.1999;"
+    f"Köln{row % 4}"
+    for row in range(120)
+]
+EURO = (HEAD + "\n".join(ROWS) + "\n").encode("cp1252")
+RAGGED = "age,town\n" + "".join(f"{20 + row % 9},Aton; left\n" for row in range(60)) + "31,a,b\n"
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Iterator[Running]:
+    (tmp_path / "euro.csv").write_bytes(EURO)
+    (tmp_path / "ragged.csv").write_text(RAGGED)
+    book = pa.table({"age": [20, 30, 20, 30] * 20, "sex": ["F", "M"] * 40})
+    write_foreign("sqlite", book, tmp_path / "clinic.sqlite", "clinic.sqlite")
+    with sqlite3.connect(tmp_path / "clinic.sqlite") as database:
+        database.execute("CREATE TABLE staff AS SELECT age AS years FROM release")
+    database.close()
+    with running([tmp_path]) as found:
+        yield found
+
+
+def opened(bench: Running, tmp_path: Path, name: str) -> tuple[Project, str]:
+    bench.follow(bench.post("/open", table=str(tmp_path / name)))
+    (project,) = (one for one in bench.workbench.projects.values() if one.source.name == name)
+    return project, f"/p/{project.number}"
+
+
+def said(text: str) -> str:
+    return html.unescape(text)
+
+
+def test_what_was_found_out_is_said_and_rows_only_when_asked_for(
+    bench: Running, tmp_path: Path
+) -> None:
+    project, base = opened(bench, tmp_path, "euro.csv")
+    page = said(bench.get(f"{base}/import").text)
+    assert "120 rows, 4 columns; semicolon between cells, cp1252." in page
+    assert "all cells are numbers (decimal comma" in page
+    assert "Köln" not in page
+    assert bench.post(f"{base}/import/rows").place == f"{base}/import#rows"
+    shown = said(bench.get(f"{base}/import").text)
+    assert shown.count("<tr>") == 1 + 4 + 1 + 20  # heads, columns, and the first rows
+    assert "<td>Köln3</td>" in shown
+    assert [cells[3] for cells in project.first.rows] == [f"Köln{row % 4}" for row in range(20)]
+
+
+def test_columns_become_dates_and_numbers_and_a_release_repeats_that(
+    bench: Running, tmp_path: Path
+) -> None:
+    project, base = opened(bench, tmp_path, "euro.csv")
+    form = {"text": 1, "header": 1, "parse-0": "number", "parse-1": "number:comma",
+            "parse-2": "date:dmy"}  # fmt: skip
+    page = bench.follow(bench.post(f"{base}/import", **form))
+    assert "verdict bad" not in page.text
+    kinds = {column.name: column.type for column in project.columns}
+    assert kinds == {"Größe": "float", "Einkommen": "float", "gesehen": "date", "Ort": "text"}
+    roles = {"role-0": "quasi-identifier", "role-1": "other", "role-2": "quasi-identifier",
+             "role-3": "sensitive"}  # fmt: skip
+    bench.post(f"{base}/configure", k=3, method="mondrian", **roles)
+    done = bench.follow(bench.post(f"{base}/release"))
+    assert 'data-holds="yes"' in done.text
+    settings = tmp_path / "euro.csv.sfumato" / "release.toml"
+    command = settings.read_text().partition("\n")[0].removeprefix("# ")
+    words = shlex.split(command)
+    subprocess.run([sys.executable, "-m", "sfumato", *words[1:]], cwd=tmp_path, check=True,
+                   capture_output=True)  # fmt: skip
+    made = tmp_path / "euro.csv.sfumato" / "release.csv"
+    assert (tmp_path / "again.csv").read_bytes() == made.read_bytes()
+    report = (tmp_path / "euro.csv.sfumato" / "release.html").read_text()
+    assert "1.001,00" not in report, "no cell of a single row"
+    # another day
+    bench.post(f"{base}/close")
+    again, _ = opened(bench, tmp_path, "euro.csv")
+    assert again.reading == project.reading
+    assert {column.name: column.type for column in again.columns} == kinds
+
+
+def test_a_table_that_cannot_be_read_is_read_otherwise(bench: Running, tmp_path: Path) -> None:
+    project, base = opened(bench, tmp_path, "ragged.csv")
+    page = bench.follow(bench.get(f"{base}/release"))
+    assert "line 62 has 3 cells, the header has 2" in said(page.text)
+    assert f'href="{base}/configure"' in page.text, "the navigation stays"
+    assert 'name="delimiter"' in page.text
+    bench.follow(bench.post(f"{base}/import", text=1, header=1, delimiter=";"))
+    assert "cells" in project.problem
+    assert not project.looked
+    # a character that is not there leaves one column
+    page = bench.follow(bench.post(f"{base}/import", text=1, header=1, other_delimiter="~"))
+    assert project.looked
+    assert "62 rows" not in page.text
+    assert project.table.columns == ("age,town",)
+
+
+def test_what_fails_leaves_open_what_was(bench: Running, tmp_path: Path) -> None:
+    project, base = opened(bench, tmp_path, "euro.csv")
+    table = project.table
+    wrong: list[tuple[dict[str, object], str]] = [
+        ({"encoding": "no-such"}, "there is no encoding `no-such`"),
+        ({"parse-3": "date"}, "cells of column `Ort` are no dates"),
+        ({"exclude": "Ortt"}, "Did you mean `Ort`?"),
+        ({"encoding": "utf-8"}, "encoding cp1252"),
+    ]
+    for form, words in wrong:
+        page = bench.follow(bench.post(f"{base}/import", text=1, header=1, **form))
+        assert words in said(page.text)
+        assert "What was read before is still open" in page.text
+        assert project.table is table
+        assert not (tmp_path / "euro.csv.sfumato" / "reading.toml").exists()
+    page = bench.follow(bench.post(f"{base}/import", text=1, header=1, null_values="Köln1, Köln2"))
+    assert "still open" not in page.text
+    assert next(c for c in project.columns if c.name == "Ort").nulls == 60
+    kept = tmp_path / "euro.csv.sfumato" / "reading.toml"
+    assert read_reading(kept.parent) == Reading(null_values=("Köln1", "Köln2"))
+    bench.follow(
+        bench.post(f"{base}/import", text=1, header=1, **{"parse-3": "date", "unparsed": "null"})
+    )
+    assert "120 cells of column `Ort` are no dates and became missing" in project.first.noticed
+    bench.follow(bench.post(f"{base}/import", text=1))
+    assert project.table.columns == ("column_1", "column_2", "column_3", "column_4")
+    assert project.rows == 121
+
+
+def test_a_table_in_a_file_is_chosen(bench: Running, tmp_path: Path) -> None:
+    project, base = opened(bench, tmp_path, "clinic.sqlite")
+    page = bench.follow(bench.get(f"{base}/configure")).text
+    assert "the file holds 2 tables: `release`, `staff`" in said(page)
+    assert 'name="delimiter"' not in page
+    bench.follow(bench.post(f"{base}/import", part="staff"))
+    assert project.table.columns == ("years",)
+
+
+def test_sheets_and_statistical_files_can_be_opened(bench: Running, tmp_path: Path) -> None:
+    pytest.importorskip("openpyxl")
+    pytest.importorskip("pyreadstat")
+    rows = pa.table({"age": [20, 30] * 20, "sex": ["F", "M"] * 20})
+    write_foreign("excel", rows, tmp_path / "ward.xlsx", "ward.xlsx")
+    write_foreign("spss", rows, tmp_path / "ward.sav", "ward.sav")
+    for name in ("ward.xlsx", "ward.sav"):
+        project, base = opened(bench, tmp_path, name)
+        assert project.table.columns == ("age", "sex")
+        roles = {"role-0": "quasi-identifier", "role-1": "quasi-identifier"}
+        bench.post(f"{base}/configure", k=2, method="mondrian", **roles)
+        assert 'data-holds="yes"' in bench.follow(bench.post(f"{base}/release")).text
+        assert sf.verify(str(tmp_path / f"{name}.sfumato" / "release.csv")).holds
+
+
+def test_saved_words_that_are_none_are_refused(tmp_path: Path) -> None:
+    for text in ("delimiter = 3", "header = 'yes'", "null_values = 'NA'", "parse = []", "= ="):
+        (tmp_path / "reading.toml").write_text(text)
+        with pytest.raises(SourceError, match=r"reading\.toml"):
+            read_reading(tmp_path)
+
+
+@pytest.mark.browser
+def test_a_preview_in_the_browser(bench: Running, page: Page) -> None:
+    page.goto(bench.server.guard.link)
+    page.get_by_role("button", name="Open euro.csv").click()
+    at(page, "What may others know?")
+    page.get_by_role("link", name="how the file is read").click()
+    at(page, "Is it read as it is meant?")
+    page.get_by_label("Read gesehen as").select_option("date:dmy")
+    page.get_by_role("button", name="Read it so").click()
+    row = page.locator("tr", has=page.get_by_role("rowheader", name="gesehen"))
+    expect(row.locator("td").first).to_have_text("date")
+    page.get_by_role("button", name="Show rows").click()
+    expect(page.locator(".first tbody tr")).to_have_count(20)
+    look(page, "import")
+    no_issues(page, "import")
+    page.get_by_role("link", name="On to the roles").click()
+    at(page, "What may others know?")
