@@ -30,7 +30,12 @@ PEOPLE = "name,age,sex,town,illness\n" + "".join(
 
 
 def answered(
-    port: int, method: str, place: str, body: str | bytes | None, headers: Mapping[str, str]
+    port: int,
+    method: str,
+    place: str,
+    body: str | bytes | None,
+    headers: Mapping[str, str],
+    encoding: str = "utf-8",
 ) -> tuple[http.client.HTTPResponse, str]:
     """One request, and the answer with its text.
 
@@ -41,7 +46,7 @@ def answered(
         with suppress(BrokenPipeError, ConnectionResetError):
             connection.request(method, place, body, dict(headers))
         answer = connection.getresponse()
-        return answer, answer.read().decode()
+        return answer, answer.read().decode(encoding)
     finally:
         connection.close()
 

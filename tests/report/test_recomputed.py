@@ -9,6 +9,7 @@ the same in both.
 from __future__ import annotations
 
 import datetime as dt
+import html
 import math
 import re
 from collections import Counter
@@ -24,8 +25,10 @@ from markupsafe import escape
 
 import sfumato as sf
 from sfumato.demo import write_people
+from sfumato.release.certificate import Certificate
 from sfumato.report.page import Figure, Page, page_html
-from sfumato.report.pages.release import release_page
+from sfumato.report.pages.certificate import certificate_pdf, certificate_svg
+from sfumato.report.pages.release import certified_release, release_page
 from sfumato.report.pages.table import findings_of, table_page
 from sfumato.report.registry import page_of
 
@@ -178,11 +181,12 @@ def released(
     """
     rows, left = len(before), len(before) - len(after)
     both = before.set_index("row").loc[after["row"]].reset_index()
-    fates = {name: fate(both[name], after[name], rows, left) for name in known}
+    told = after.assign(**{name: starred(after, name) for name in known})
+    fates = {name: fate(both[name], told[name], rows, left) for name in known}
     stars = sum(round(found.get("starred", 0.0) * rows) for found in fates.values())
     tables, names = {"before": before, "after": after}, {"before": known, "after": known}
     losses = {
-        name: losses_of(before[name], both[name], after[name], left, levels is not None)
+        name: losses_of(before[name], both[name], told[name], left, levels is not None)
         for name in known
     }
     lost = {name: float(loss.sum() / rows) for name, loss in losses.items()}
@@ -233,7 +237,7 @@ def released(
         expected["measure: information loss"] = [f"{lifted:,.4g}"]
     for name in known:
         if f"chart: {name}" in shown:
-            expected |= shapes(before, both, after, name, shown)
+            expected |= shapes(before, both, told, name, shown)
     return expected
 
 
@@ -283,6 +287,14 @@ def fate(was: pd.Series[Any], now: pd.Series[Any], rows: int, left: int) -> dict
         kind = "as it was" if one == other else "starred" if other in ("*", "") else "blurred"
         found[kind] += 1
     return {kind: n / rows for kind, n in found.items()}
+
+
+def starred(after: Frame, name: str) -> pd.Series[Any]:
+    """A column as its reader sees it: where nulls are stars, another column says so."""
+    marked = f"{name}__suppressed"
+    if marked not in after:
+        return after[name]
+    return after[name].astype(object).where(~after[marked].astype(bool), "*")
 
 
 def written(column: pd.Series[Any]) -> list[str]:
@@ -598,6 +610,52 @@ def test_the_page_of_safe_harbor(tmp_path: Path) -> None:
     assert differences(found, expected) == {}
 
 
+def test_the_sheet_of_a_certificate(tmp_path: Path) -> None:
+    """All numbers of the sheet, by the released file; it is one page, and fits on it."""
+    before, known, _ = demo(tmp_path)
+    before.to_csv(tmp_path / "in.csv", index=False)
+    output = tmp_path / "out.csv"
+    made = sf.anonymize(str(tmp_path / "in.csv"), k=5, l=2, qi=known, sensitive=["diagnosis"],
+                        method="cells", output=str(output))  # fmt: skip
+    assert made.certificate is not None
+    svg = certificate_svg(made.certificate)
+    texts = [html.unescape(text) for text in re.findall(r"<text[^>]*>([^<]*)</text>", svg)]
+    after = pd.read_csv(output, dtype=str)
+    alike, rows = sizes(after, known), len(before)
+    fates = [fate(before[name], after[name], rows, 0) for name in known]
+    stars = sum(round(found.get("starred", 0) * rows) for found in fates)
+    diverse = after.groupby(known, dropna=False)["diagnosis"].nunique().min()
+    figures = {
+        "rows published": f"{len(after):,}", "rows left out": f"{len(before) - len(after):,}",
+        "cells starred": f"{stars:,}", "smallest class (k)": f"{alike.min():,}",
+        "classes": f"{classes(after, known):,}", "highest risk": part(1 / alike.min()),
+    }  # fmt: skip
+    for name, value in figures.items():
+        assert texts[texts.index(name) + 1] == value
+    rest = numbers(" ".join(texts[texts.index("highest risk") + 2 :]), list(before.columns))
+    assert rest == ["5", str(alike.min()), "2", str(diverse), "5", "2"]
+    assert texts[-1].endswith(f" {sf.table(str(output)).fingerprint()}")
+    places = [float(y) for y in re.findall(r'<text x="[^"]*" y="([^"]*)"', svg)]
+    assert max(places) < 842 - 40
+    pdf = certificate_pdf(made.certificate)
+    assert pdf.startswith(b"%PDF-")
+    assert len(re.findall(rb"/Type\s*/Page\b", pdf)) == 1
+
+
+def test_a_sheet_of_many_columns_says_what_it_does_not_show() -> None:
+    names = [f"a rather long name of column {at}" for at in range(300)]
+    promise = {"kind": "anonymity", "measured": {"checks": [
+        {"model": "k-anonymity", "qi": names, "asked": {"k": 5}, "measured": {"k": 5},
+         "holds": True, "column": None}] * 30}}  # fmt: skip
+    body = {"output": {"name": "out.csv", "fingerprint": "sha256:0"}, "rows": 9, "k": None,
+            "suppressed_rows": 0, "suppressed_cells": 0, "method": "best", "asked": {},
+            "promises": [promise], "column_actions": {}, "date": "2026-11-16"}  # fmt: skip
+    svg = certificate_svg(Certificate(body))
+    assert "more lines: see the certificate itself." in svg
+    assert "<" not in re.sub(r"<[^<>]*>", "", svg)
+    assert max(float(y) for y in re.findall(r' y="([\d.]+)"', svg)) < 842
+
+
 def test_the_page_of_a_population(tmp_path: Path) -> None:
     """Counts are counted again; estimates, which have tests of their own, agree with each other."""
     frame, known = everybody(tmp_path), ["sex", "zip", "ethnicity"]
@@ -687,6 +745,27 @@ def test_the_page_of_a_release(name: str, method: str, tmp_path: Path) -> None:
     html = page_html(page)  # the saved report says the same
     assert all(str(escape(light.answer)).split("`")[0] in html for light in page.lights)
     assert all(f"<dd>{value}</dd>" in html for _, value in page.facts)
+
+
+def test_a_star_is_a_star_also_where_nothing_stood_before(tmp_path: Path) -> None:
+    """Columns of numbers show stars as nulls beside nulls of their own, and say which is which."""
+    output, known = tmp_path / "out.parquet", ["A1", "A2", "A14", "A6"]
+    source = str(DATA / "crx.parquet")
+    made = sf.anonymize(source, k=7, qi=known, method="cells", output=str(output))
+    before, after = read(DATA / "crx.parquet"), read(output)
+    assert bool((after["A2__suppressed"] & before["A2"].isna()).any())
+    fates = {n: fate(before[n], starred(after, n), len(before), 0) for n in known}
+    stars = sum(round(found.get("starred", 0) * len(before)) for found in fates.values())
+    drawn = chart(
+        {"column": name, "cells": what, "share": share}
+        for name, found in fates.items()
+        for what, share in found.items()
+        if share
+    )
+    for release in (made, certified_release(output, sf.table(source))):
+        shown = said(release_page(release, sf.table(source)), list(before.columns))
+        assert shown["fact: cells starred"] == [f"{stars:,}"]
+        assert shown["chart: What happened to each column"] == drawn
 
 
 # A table

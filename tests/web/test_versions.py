@@ -12,11 +12,12 @@ import pandas as pd
 import pytest
 
 from sfumato.budget import Budget
+from sfumato.tables import Table
 from sfumato.web.candidates import Candidate, best_of, names_of
 from sfumato.web.choices import Choices
 from sfumato.web.project import Project
 from sfumato.web.rows import ORDERS, rows_of
-from workbench import PATIENCE, Running, running
+from workbench import PATIENCE, Running, answered, running
 
 ROLES = {"role-0": "identifier", "role-1": "quasi-identifier", "role-2": "quasi-identifier",
          "role-3": "quasi-identifier", "role-4": "sensitive"}  # fmt: skip
@@ -42,6 +43,14 @@ def test_releases_lie_side_by_side_and_are_found_again(
     assert "Releases of this table" in page
     assert {n: (opened.folder / n).read_bytes() for n in first} == first
     assert (opened.folder / "release-2.csv").is_file()
+    for name in ("release", "release-2"):
+        assert f"{base}/release/certificates/{name}.pdf" in page
+        assert answered(
+            bench.port, "GET", f"{base}/release/certificates/{name}.pdf", None,
+            {"cookie": bench.enter()}, "latin-1",
+        )[1].startswith("%PDF-")  # fmt: skip
+    assert bench.get(f"{base}/release/certificates/release-3.pdf").status == 404
+    assert bench.get(f"{base}/release/certificates/..%2Fproject.pdf").status == 404
     bench.follow(bench.post(f"{base}/release"))  # made again, as it was
     assert not (opened.folder / "release-3.csv").exists()
     bench.follow(bench.post(f"{base}/utility", k=20, method="mondrian"))
@@ -113,6 +122,26 @@ def test_pages_answer_while_a_job_has_the_table(bench: Running, opened: Project)
         assert told["keeps"]
     bench.follow(job)
     assert json.loads(bench.get("/jobs").text) == []
+
+
+def test_what_was_drawn_is_not_counted_or_drawn_again(
+    bench: Running, opened: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A page that is looked at twice asks neither the table nor the drawing of charts."""
+    base = f"/p/{opened.number}"
+    bench.post(f"{base}/configure", k=5, l=2, method="mondrian", **ROLES)
+    bench.follow(bench.post(f"{base}/release"))
+    bench.follow(bench.post(f"{base}/ask/keys", columns=["age", "sex"], measure="key", max_size=2))
+    pages = ["configure", "explore", "risk", "risk/figure?k=7", "utility", "release", "ask/keys",
+             "lattice"]  # fmt: skip
+    before = [bench.follow(bench.get(f"{base}/{place}")).text for place in pages]
+    asked: list[str] = []
+    for name in ("class_sizes", "classes", "codes", "values", "sample"):
+        monkeypatch.setattr(Table, name, lambda *_, name=name, **__: asked.append(name))
+    monkeypatch.setattr("vl_convert.vegalite_to_svg", lambda *_, **__: asked.append("draw"))
+    with opened.busy:  # somebody else has the table
+        assert [bench.get(f"{base}/{place}").text for place in pages] == before
+    assert asked == []
 
 
 def test_a_job_ends_with_the_best_it_has(bench: Running, opened: Project) -> None:

@@ -13,7 +13,7 @@ import html
 import json
 import re
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any
 
@@ -188,7 +188,8 @@ def draw(spec: dict[str, Any], number: int) -> str:
     number
         Makes names inside the picture unique on the page.
     """
-    return _drawn(spec, f"c{number}", "wide") + _drawn(narrowed(spec), f"n{number}", "narrow")
+    wide, narrow = (json.dumps(one, sort_keys=True) for one in (spec, narrowed(spec)))
+    return _drawn(wide, f"c{number}", "wide") + _drawn(narrow, f"n{number}", "narrow")
 
 
 def picture(spec: dict[str, Any], name: str) -> str:
@@ -201,7 +202,7 @@ def picture(spec: dict[str, Any], name: str) -> str:
     name
         Makes names inside the picture unique where several are put into one page.
     """
-    drawn = _drawn(spec, name, "wide") + "\n"
+    drawn = _drawn(json.dumps(spec, sort_keys=True), name, "wide") + "\n"
     # nobody's style sheet reaches into a picture
     return drawn.replace('class="wide"', 'font-family="Helvetica, Arial, sans-serif"', 1)
 
@@ -233,11 +234,14 @@ def narrowed(spec: dict[str, Any]) -> dict[str, Any]:
     return small
 
 
-def _drawn(spec: dict[str, Any], name: str, style: str) -> str:
+@lru_cache(maxsize=256)
+def _drawn(text: str, name: str, style: str) -> str:
+    """The chart of a specification; one that was drawn lately is not drawn again."""
     try:
         import vl_convert
     except ImportError as error:
         raise MissingExtraError("report", "drawing charts") from error
+    spec: dict[str, Any] = json.loads(text)
     svg = str(vl_convert.vegalite_to_svg(_described(spec)))
     found = re.search(r'viewBox="0 0 ([0-9.]+) ([0-9.]+)"', svg)
     assert found is not None, "vl-convert states the size of what it draws"

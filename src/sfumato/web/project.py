@@ -35,6 +35,7 @@ from sfumato.release.certificate import Certificate
 from sfumato.release.publish import Release
 from sfumato.report.disclosure import counts_of
 from sfumato.report.page import body_html, write_page
+from sfumato.report.pages.certificate import certificate_pdf
 from sfumato.report.pages.release import certified_release, release_page
 from sfumato.report.registry import page_of
 from sfumato.tables import Table
@@ -657,6 +658,11 @@ class Project:
                 with suppress(SfumatoError, OSError, KeyError, TypeError, ValueError):
                     found.append(_version(name, f"{name}{ending}", Certificate.read(place).body))
         return sorted(found, key=lambda one: -int(one.name.partition("-")[2] or 1))
+
+    def certificate_pdf(self, version: Version) -> bytes:
+        """The certificate of a release as a PDF."""
+        with held(self.folder) as home:
+            return certificate_pdf(Certificate.read(home / f"{version.output}.certificate.json"))
 
     def latest(self) -> str | None:
         """The release to show where none was made yet: the last one that can be shown."""

@@ -71,6 +71,7 @@ class Steps:
             Route(f"{base}/release/rows", self.show_rows, methods=["POST"]),
             Route(f"{base}/release/show", self.show_release, methods=["POST"]),
             Route(f"{base}/release/files/{{name:path}}", self.file),
+            Route(f"{base}/release/certificates/{{name}}.pdf", self.certificate),
         ]
 
     # How the file is read
@@ -319,6 +320,17 @@ class Steps:
             if str(place.relative_to(project.folder)) == wanted:
                 return FileResponse(place, filename=place.name)
         raise HTTPException(404, "There is no such file.")
+
+    async def certificate(self, request: Request) -> Response:
+        """The certificate of a release on one sheet of paper."""
+        project = self.bench.project(request)
+        wanted = request.path_params["name"]
+        for one in await run_in_threadpool(project.versions):
+            if one.name == wanted:
+                made = await run_in_threadpool(project.certificate_pdf, one)
+                named = {"content-disposition": f'attachment; filename="{one.name}.pdf"'}
+                return Response(made, media_type="application/pdf", headers=named)
+        raise HTTPException(404, "There is no such release.")
 
     def _count(self, project: Project, step: str) -> Response:
         def work(budget: Budget) -> None:

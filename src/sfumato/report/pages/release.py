@@ -59,6 +59,10 @@ __all__ = [
 
 
 STAR = "*"
+MARKED = "__suppressed"
+"""Ends the name of a column that tells stars from nulls in another."""
+MOST_PAIRS = 20_000_000
+"""Pairs of a value and a label that are counted one by one; beyond, those that occur are sorted."""
 Text = str | None
 Moves = dict[tuple[Text, Text], int]
 """Rows by what their cell said before and says now; rows that were left out are not among them."""
@@ -104,11 +108,23 @@ class Compared:
     def _counted(self, name: str) -> tuple[int, int]:
         """Cells that are as they were, and starred ones, as far as counts tell."""
         before, after = self.texts("before", name), self.texts("after", name)
+        marked = self._marked(name)
+        if marked is not None:  # of nulls it is said which are stars
+            after[None] = after.get(None, 0) - marked
+            exact = sum(min(n, after.get(text, 0)) for text, n in before.items())
+            return exact, marked
         exact = sum(min(n, after.get(text, 0)) for text, n in before.items())
         # New stars, and new nulls in columns that cannot hold a star.
         stars = [text for text in after if _is_star(text)]
         starred = sum(max(0, after[text] - before.get(text, 0)) for text in stars)
         return exact, starred
+
+    def _marked(self, name: str) -> int | None:
+        """Stars of a column that shows them as nulls beside nulls of its own."""
+        if f"{name}{MARKED}" not in self.after.columns:
+            return None
+        values, counts = counts_of(self.after, f"{name}{MARKED}")
+        return int(counts[np.asarray(values.fill_null(False))].sum())
 
     def texts(self, which: str, name: str) -> dict[Text, int]:
         """Rows that hold each text of a column."""
@@ -187,9 +203,20 @@ def _moves_of(step: Step, name: str) -> Moves:
         rows = np.ones(step.match.entries, np.int64) if counts is None else counts
     kept = np.ones(len(rows), np.bool_) if step.keep is None else step.keep
     was, now = as_text(step.match.values_of(name)), as_text(step.cells[name].values)
-    pairs = step.match.column(name).astype(np.int64) * len(now) + step.cells[name].codes
-    seen, place = np.unique(pairs[kept], return_inverse=True)
-    held = np.bincount(place, weights=rows[kept], minlength=len(seen)).astype(np.int64)
+    shown = step.cells[name].codes.astype(np.int64)
+    marks = step.cells.get(f"{name}{MARKED}")
+    if marks is not None:  # a null that was starred is a star, also where there was a null before
+        now.append(STAR)
+        starred = np.asarray(marks.values.fill_null(False))[marks.codes]
+        shown = np.where(starred, len(now) - 1, shown)
+    pairs = step.match.column(name).astype(np.int64) * len(now) + shown
+    if len(was) * len(now) <= MOST_PAIRS:
+        all_held = np.bincount(pairs[kept], weights=rows[kept])
+        seen = np.flatnonzero(all_held)
+        held = all_held[seen].astype(np.int64)
+    else:
+        seen, place = np.unique(pairs[kept], return_inverse=True)
+        held = np.bincount(place, weights=rows[kept], minlength=len(seen)).astype(np.int64)
     found: Moves = defaultdict(int)
     for pair, n in zip(seen.tolist(), held.tolist(), strict=True):
         before, after = divmod(pair, len(now))
@@ -422,19 +449,27 @@ def inferences(after: Table, qi: Sequence[str], sensitive: Sequence[str]) -> lis
     known = [name for name in qi if name in after.columns]
     if after.rows * (len(known) + 1) > MOST_CELLS:
         return None
+    hidden = [name for name in sensitive if name in after.columns and name not in known]
+    # Rows that are in memory are classed once; of others each column has classes of its own.
+    together = after.engine.capabilities.coded
     found = []
-    for name in sensitive:
-        if name not in after.columns or name in known:
-            continue
-        entries = after.classes([*known, name])
+    for names in [hidden] if together else [[name] for name in hidden]:
+        entries = after.codes([*known, *names])
         counts = np.ones(entries.entries, np.int64) if entries.counts is None else entries.counts
         own = entries.select(tuple(known))
-        ids, number = class_ids(own.arrays, own.cardinalities, entries=entries.entries)
-        different = np.bincount(ids, minlength=number)
-        shared = int(counts[different[ids] == 1].sum())
-        values, rows = counts_of(after, name)
-        single = int((rows == 1).sum()) if _is_number(values.type) else 0
-        found.append(Inference(name, shared, single, after.rows))
+        ids, number = class_ids(
+            own.arrays, own.cardinalities, entries=entries.entries, ordered=False
+        )
+        for name in names:
+            codes = entries.column(name)
+            one = np.zeros(number, codes.dtype)
+            one[ids] = codes  # of any row of the class
+            differs = np.zeros(number, np.bool_)
+            differs[ids[codes != one[ids]]] = True
+            shared = int(counts[~differs[ids]].sum())
+            held = np.bincount(codes, weights=counts)
+            single = int((held == 1).sum()) if _is_number(entries.values_of(name).type) else 0
+            found.append(Inference(name, shared, single, after.rows))
     return found
 
 

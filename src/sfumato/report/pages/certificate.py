@@ -1,0 +1,192 @@
+"""A certificate on one sheet of paper: what was promised, what was measured, how to check it.
+
+Every figure is one that the certificate holds, and gives nothing away that the certificate does
+not; the sheet is a drawing that is turned into a PDF.
+"""
+
+from __future__ import annotations
+
+import html
+import textwrap
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from sfumato.errors import MissingExtraError
+from sfumato.release.certificate import Certificate
+from sfumato.report.wording import counted, percent, phrase
+
+__all__ = ["certificate_pdf", "certificate_svg"]
+
+WIDTH, HEIGHT = 595, 842
+"""A4, in points."""
+LEFT, RIGHT = 56, 539
+MOST_NAMES = 24
+INK, SOFT, LINE, GOOD, BAD = "#1f1f1f", "#5c5c5c", "#c9c7c0", "#00694d", "#a33f00"
+
+
+def certificate_pdf(certificate: Certificate) -> bytes:
+    """The certificate as one page of a PDF."""
+    try:
+        import vl_convert
+    except ImportError:
+        raise MissingExtraError("report", "the certificate on paper") from None
+    made: bytes = vl_convert.svg_to_pdf(certificate_svg(certificate))
+    return made
+
+
+def certificate_svg(certificate: Certificate) -> str:
+    """The certificate as one drawing.
+
+    Examples
+    --------
+    >>> body = {"output": {"name": "out.csv", "rows": 9, "fingerprint": "sha256:1"}, "rows": 9,
+    ...         "suppressed_rows": 0, "suppressed_cells": 2, "k": 3, "classes": 3,
+    ...         "method": "cells", "asked": {"k": 3}, "promises": [], "column_actions": {}}
+    >>> drawn = certificate_svg(Certificate(body))
+    >>> "out.csv" in drawn, "33.3%" in drawn
+    (True, True)
+    """
+    body = certificate.body
+    sheet = _Sheet()
+    sheet.text(LEFT, 78, "Certificate of a release", size=25, family="serif", weight=600)
+    sheet.text(LEFT, 104, str(body["output"]["name"]), size=14)
+    sheet.text(LEFT, 122, certificate.maker[:1].upper() + certificate.maker[1:] + ".", ink=SOFT)
+    sheet.y = 140
+    sheet.facts(_facts(body))
+    sheet.head("What was promised, and what was measured")
+    for holds, said in _promises(body["promises"]):
+        sheet.point(said, GOOD if holds else BAD, "✓" if holds else "✗")
+    if not body["promises"]:
+        sheet.point("Nothing was promised.", BAD, "–")
+    sheet.head("What happened to the columns")
+    for action, names in _columns(body["column_actions"]).items():
+        sheet.point(f"{action}: {phrase(names, MOST_NAMES)}", SOFT, "·")
+    sheet.head("How it was made")
+    sheet.point(f"Method {body['method']}. Asked: {_asked(body['asked'])}.", SOFT, "·")
+    sheet.head("How to check it")
+    sheet.point(f"sfumato verify {body['output']['name']}", SOFT, "·", family="monospace")
+    sheet.point("It measures everything again from the released file; this sheet proves nothing.",
+                SOFT, "·")  # fmt: skip
+    signed = "Signed" if certificate.signed is not None else "Not signed"
+    sheet.point(f"{signed}. Output {body['output']['fingerprint']}", SOFT, "·")
+    return sheet.svg()
+
+
+def _facts(body: Mapping[str, Any]) -> list[tuple[str, str]]:
+    k, classes = body.get("k"), body.get("classes")
+    return [
+        ("rows published", f"{body['rows']:,}"),
+        ("rows left out", f"{body['suppressed_rows']:,}"),
+        ("cells starred", f"{body['suppressed_cells']:,}"),
+        ("smallest class (k)", "–" if k is None else f"{k:,}"),
+        ("classes", "–" if classes is None else f"{classes:,}"),
+        ("highest risk", percent(None if not k else 1 / k)),
+    ]
+
+
+def _promises(promises: Sequence[Mapping[str, Any]]) -> Iterator[tuple[bool, str]]:
+    """Each promise, whether it held, and in words."""
+    for promise in promises:
+        measured = promise.get("measured", {})
+        if "checks" in measured:
+            yield from ((bool(one["holds"]), _checked(one)) for one in measured["checks"])
+        elif promise["kind"] == "without-columns":
+            gone, there = promise["columns"], measured.get("present", [])
+            yield not there, f"{counted(len(gone), 'column')} left out: {phrase(gone, MOST_NAMES)}"
+        elif promise["kind"] == "ratio-at-most":
+            about = f"{promise['measure']} ratio of {phrase(promise['columns'], MOST_NAMES)}"
+            ratio, most = measured["ratio"], promise["beta"]
+            yield ratio <= most + 1e-12, f"{about}: at most {most:g} asked, {ratio:.6g} measured"
+        elif promise["kind"] == "safe-harbor-forms":
+            wrong = measured.get("wrong", {})
+            right = [name for name in promise["forms"] if name not in wrong]
+            held = "ZIP areas, years and ages as the law allows them"
+            yield not wrong, f"Safe Harbor: {held} in {phrase(right, MOST_NAMES)}"
+        else:
+            kind = str(promise["kind"]).replace("-", " ")
+            yield True, f"{kind}: {_figures(measured) or 'see the certificate'}"
+
+
+def _checked(one: Mapping[str, Any]) -> str:
+    about = f" of {one['column']}" if one.get("column") else ""
+    known = phrase(one["qi"], MOST_NAMES)
+    asked, measured = _figures(one["asked"]), _figures(one["measured"])
+    return f"{one['model']}{about}, for whoever knows {known}: {asked} asked, {measured} measured"
+
+
+def _figures(named: Mapping[str, Any]) -> str:
+    return ", ".join(
+        f"{name} = {value:.6g}" if isinstance(value, float) else f"{name} = {value:,}"
+        for name, value in named.items()
+        if isinstance(value, (int, float)) and not isinstance(value, bool)
+    )
+
+
+def _asked(asked: Mapping[str, Any]) -> str:
+    texts = [f"{n} {v}" for n, v in asked.items() if isinstance(v, str) and n != "method"]
+    return ", ".join(part for part in (_figures(asked), *texts) if part) or "nothing more"
+
+
+def _columns(actions: Mapping[str, str]) -> dict[str, list[str]]:
+    """Columns by what was done to them."""
+    found: dict[str, list[str]] = {}
+    for name, action in actions.items():
+        found.setdefault(str(action), []).append(name)
+    return found
+
+
+class _Sheet:
+    """What is drawn, from top to bottom; what does not fit is counted, never drawn outside."""
+
+    def __init__(self) -> None:
+        self.parts: list[str] = []
+        self.y = 0.0
+        self.lost = 0
+
+    def text(
+        self, x: float, y: float, said: str, *, size: float = 10.5, ink: str = INK,
+        weight: int = 400, family: str = "sans-serif",
+    ) -> None:  # fmt: skip
+        self.parts.append(
+            f'<text x="{x:g}" y="{y:g}" font-size="{size:g}" fill="{ink}" font-weight="{weight}" '
+            f'font-family="{family}">{html.escape(said)}</text>'
+        )
+
+    def head(self, said: str) -> None:
+        self.y += 34
+        if self.y > HEIGHT - 60:
+            return
+        self.parts.append(
+            f'<line x1="{LEFT}" x2="{RIGHT}" y1="{self.y - 20:g}" y2="{self.y - 20:g}" '
+            f'stroke="{LINE}"/>'
+        )
+        self.text(LEFT, self.y, said, size=12.5, family="serif", weight=600)
+        self.y += 6
+
+    def facts(self, named: Sequence[tuple[str, str]]) -> None:
+        across = (RIGHT - LEFT) / 3
+        for at, (name, value) in enumerate(named):
+            x, y = LEFT + across * (at % 3), self.y + 24 + 42 * (at // 3)
+            self.text(x, y, name, size=9.5, ink=SOFT)
+            self.text(x, y + 18, value, size=16)
+        self.y += 42 * ((len(named) + 2) // 3) + 8
+
+    def point(self, said: str, ink: str, mark: str, family: str = "sans-serif") -> None:
+        lines = textwrap.wrap(said, 78 if family == "monospace" else 92) or [""]
+        if self.lost or self.y + 15 * len(lines) > HEIGHT - 70:
+            self.lost += 1
+            return
+        self.text(LEFT, self.y + 15, mark, ink=ink, weight=600)
+        for line in lines:
+            self.y += 15
+            self.text(LEFT + 16, self.y, line, family=family)
+
+    def svg(self) -> str:
+        if self.lost:
+            more = f"{counted(self.lost, 'more line')}: see the certificate itself."
+            self.text(LEFT, HEIGHT - 44, more, ink=SOFT)
+        return (
+            f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{HEIGHT}" '
+            f'viewBox="0 0 {WIDTH} {HEIGHT}"><rect width="{WIDTH}" height="{HEIGHT}" '
+            f'fill="#ffffff"/>{"".join(self.parts)}</svg>'
+        )
