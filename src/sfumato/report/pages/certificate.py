@@ -13,7 +13,7 @@ from typing import Any
 
 from sfumato.errors import MissingExtraError
 from sfumato.release.certificate import Certificate
-from sfumato.report.wording import counted, percent, phrase
+from sfumato.wording import counted, percent, phrase
 
 __all__ = ["certificate_pdf", "certificate_svg"]
 
