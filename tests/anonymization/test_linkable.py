@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ import sfumato as sf
 from sfumato.anonymization import linkable
 from sfumato.engines.results import ClassSizes
 from sfumato.errors import BudgetError, ParameterError, SfumatoError
+from sfumato.privacy import DistinctDiversity
 from sfumato.release.histories import LinkedHistories
 
 
@@ -106,6 +109,91 @@ def test_rows_that_look_alike_are_shown_once(m: int | str, seeds: range, key: Pa
         assert len({row["who"] for row in rows}) == len({*table["who"].to_pylist()})
 
 
+def values_told(rows: list[dict[str, Any]], m: int | None) -> Iterator[list[tuple[str, str]]]:
+    """Whom any attacker is left with and the places they have: in all rows, and in those known."""
+    people: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in rows:
+        people[row["who"]].append(row)
+    codes = {who: Counter(row["code"] for row in hers) for who, hers in people.items()}
+    for hers in people.values():
+        sizes = [len(hers)] if m is None else range(m + 1)
+        for some in (some for size in sizes for some in combinations(hers, size)):
+            wanted = Counter(row["code"] for row in some)
+            fits = [
+                row
+                for who, other in people.items()
+                if other[0]["sex"] == hers[0]["sex"]
+                and (codes[who] == wanted if m is None else not wanted - codes[who])
+                for row in other
+            ]
+            for code in (None, *wanted):
+                yield [(r["who"], r["place"]) for r in fits if code is None or r["code"] == code]
+
+
+def measured(told: list[tuple[str, str]], whole: list[tuple[str, str]]) -> dict[str, float]:
+    """l, entropy l, the share of persons with one value, and the distance from the whole."""
+    counts, all_counts = (Counter(place for _, place in {*some}) for some in (told, whole))
+    shares = {place: number / counts.total() for place, number in counts.items()}
+    apart = [abs(shares.get(p, 0) - n / all_counts.total()) for p, n in all_counts.items()]
+    return {
+        "l": len(counts),
+        "entropy": math.exp(-sum(share * math.log(share) for share in shares.values())),
+        "alpha": max(counts.values()) / len({who for who, _ in told}),
+        "t": sum(apart) / 2,
+    }
+
+
+@pytest.mark.parametrize(
+    ("asked", "fine"),
+    [
+        ({"l": 2}, lambda found: found["l"] >= 2),
+        ({"l": 2, "l_kind": "entropy"}, lambda found: found["entropy"] >= 2 - 1e-9),
+        ({"alpha": 0.8}, lambda found: found["alpha"] <= 0.8 + 1e-9),
+        ({"t": 0.35}, lambda found: found["t"] <= 0.35 + 1e-9),
+    ],
+    ids=["distinct", "entropy", "alpha", "closeness"],
+)
+@pytest.mark.parametrize(
+    "seeds",
+    [range(6), pytest.param(range(6, 100), marks=pytest.mark.slow)],
+    ids=["some", "many"],
+)
+def test_no_attacker_learns_a_sensitive_value(
+    asked: dict[str, Any], fine: Callable[[dict[str, float]], bool], seeds: range, key: Path
+) -> None:
+    given = {**ASKED, "qi": ["sex", "code"], "sensitive": ["place"], "key_file": key, **asked}
+    for seed in seeds:
+        for m in (1, 2, "all"):
+            release = sf.anonymize(histories(seed, persons=24, most=3), k=2, m=m, **given)
+            rows = release.to_arrow().to_pylist()
+            known = None if m == "all" else int(m)
+            whole = [(row["who"], row["place"]) for row in rows]
+            assert all(fine(measured(told, whole)) for told in values_told(rows, known) if told)
+            assert not rows or attackers_left([{**r, "place": ""} for r in rows], known) >= 2
+
+
+def test_the_check_sees_values_that_are_told() -> None:
+    """All who have an event share its value, though they have others: who knows it, knows that."""
+
+    def checked(people: list[tuple[str, str]], m: int | None = 1) -> tuple[bool, Any]:
+        rows = [
+            (f"p{at}", *pair) for at, one in enumerate(people) for pair in zip(*one, strict=True)
+        ]
+        who, code, place = zip(*rows, strict=True)
+        table = sf.table(pa.table({"who": who, "code": code, "place": place}))
+        models = (DistinctDiversity(2, "place"),)
+        promise = LinkedHistories(2, m, (), ("code",), "who", models)
+        assert LinkedHistories.from_dict(promise.to_dict()) == promise
+        found = promise.check(table)
+        return found.holds, found.measured["checks"][0].measured["l"]
+
+    assert checked([("ab", "xy"), ("ab", "yx")]) == (True, 2)
+    assert checked([("ab", "xy"), ("ab", "xy")]) == (False, 1)
+    assert checked([("ab", "xy"), ("ab", "xx"), ("ac", "yz"), ("ac", "xy")], 1) == (True, 2)
+    assert checked([("ab", "xy"), ("ab", "xx"), ("ac", "yz"), ("ac", "xy")], 2) == (False, 1)
+    assert checked([("ab", "xy"), ("ab", "yx"), ("b", "x"), ("b", "x")], None) == (False, 1)
+
+
 @pytest.mark.parametrize("asked", [{"m": "all"}, {"m": 2, "repeats": "once"}], ids=str)
 @pytest.mark.parametrize("engine", ["memory", "duckdb"])
 def test_the_order_of_the_input_tells_nothing(
@@ -191,6 +279,20 @@ def test_a_linkable_release_is_verified_from_itself(key: Path, tmp_path: Path) -
     assert not next(f for f in broken.findings if f.check == "linked-histories").holds
 
 
+def test_sensitive_values_of_histories_are_verified_again(key: Path, tmp_path: Path) -> None:
+    output = tmp_path / "linked.parquet"
+    given = {**ASKED, "qi": ["sex", "code"], "sensitive": ["place"], "key_file": key, "l": 2}
+    sf.anonymize(histories(5, persons=30), k=3, m=2, output=output, **given)
+    again = sf.verify(output)
+    assert again.holds
+    assert "distinct l-diversity" not in again.not_promised["models"]
+    written = pq.read_table(output)
+    at = written.column_names.index("place")
+    pq.write_table(written.set_column(at, "place", pa.array(["x"] * len(written))), output)
+    broken = sf.verify(output)
+    assert not next(f for f in broken.findings if f.check == "linked-histories").holds
+
+
 def test_the_check_sees_what_fewer_than_k_persons_have() -> None:
     """One person too few for a pair of events, for one event, and for an own column alone."""
 
@@ -251,7 +353,8 @@ def test_twenty_million_events_are_refused_with_what_would_fit() -> None:
         {"m": 0},
         {"m": "some"},
         {"person": None},
-        {"sensitive": ["place"], "l": 2, "qi": ["sex", "code"]},
+        {"sensitive": ["place"], "l": 2, "qi": ["sex", "code"], "repeats": "once"},
+        {"sensitive": ["place"], "l": 4, "qi": ["sex", "code"]},
         {"method": "lattice"},
         {"linkable": False},
         {"linkable": False, "m": None, "repeats": "once"},

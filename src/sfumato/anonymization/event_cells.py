@@ -26,8 +26,9 @@ import numpy.typing as npt
 from sfumato.anonymization.axes import positions_of
 from sfumato.anonymization.problem import Problem
 from sfumato.hierarchy import EncodedHierarchy, Ranges
+from sfumato.privacy import Rules, compares, recounted
 
-__all__ = ["EventSpace", "Histories", "known"]
+__all__ = ["EventSpace", "Histories", "SensitiveRows", "known"]
 
 Array = npt.NDArray[Any]
 FROM_BELOW = 1_000_000
@@ -118,6 +119,54 @@ def _few(history: Iterable[int], m: int | None) -> list[int]:
     return [one for at, one in enumerate(ordered) if at < m or ordered[at - m] != one]
 
 
+@dataclass(frozen=True, eq=False)
+class SensitiveRows:
+    """What rows tell of sensitive columns, and what models ask of any group of persons.
+
+    Attributes
+    ----------
+    rules
+        They count persons: each once, and once with every value of hers.
+    person
+        Whose each row is.
+    places
+        Where each value of a row is counted, a column for each sensitive one.
+    """
+
+    rules: Rules
+    person: Array
+    places: Array
+
+    def of(self, rows: Array) -> SensitiveRows:
+        """The same of some of the rows."""
+        return SensitiveRows(self.rules, self.person[rows], self.places[rows])
+
+    def among(self, kept: Array) -> SensitiveRows:
+        """The same, held against the distribution of the rows that are left; itself if it is."""
+        if not compares(self.rules) or kept.all():
+            return self
+        rules = recounted(self.rules, self._counts(np.flatnonzero(kept))[:-1])
+        same = np.allclose(rules.reference, self.rules.reference)
+        return self if same else SensitiveRows(rules, self.person, self.places)
+
+    def hold(self, rows: Array) -> bool:
+        """Whether the models hold for the persons of some rows, as far as these rows tell."""
+        from sfumato.privacy._kernels import holds
+
+        counts = self._counts(rows)
+        return bool(holds(int(counts[-1]), counts, self.rules))
+
+    def _counts(self, rows: Array) -> Array:
+        """How many persons have each value in some rows, and last how many persons there are."""
+        width = self.rules.people + 1
+        counts = np.zeros(width, dtype=np.int64)
+        who = self.person[rows].astype(np.int64)
+        for places in self.places[rows].T:
+            counts += np.bincount(np.unique(who * width + places) % width, minlength=width)
+        counts[-1] = len(np.unique(who))
+        return counts
+
+
 class Histories:
     """The events of the persons of one class, and what is shown of each so far.
 
@@ -129,6 +178,9 @@ class Histories:
         How many events of a person may be known; None means all of them.
     once
         Whether events of a person that look alike are shown once.
+    sensitive
+        What must hold for the sensitive values of whoever has the same events, and for those of
+        the rows that show them.
     """
 
     def __init__(
@@ -140,8 +192,10 @@ class Histories:
         m: int | None,
         *,
         once: bool = False,
+        sensitive: SensitiveRows | None = None,
     ) -> None:
         self.space, self.entry, self.k, self.m, self.once = space, entry, k, m, once
+        self.sensitive = sensitive
         self.shown = np.zeros(len(entry), dtype=np.int64)
         _, self.person = np.unique(person, return_inverse=True)
         self.persons = int(self.person.max(initial=-1)) + 1
@@ -151,7 +205,9 @@ class Histories:
     def blurred(self) -> Array:
         """What each row shows, as numbers; those of the search that loses less."""
         from_above = self._refined(np.zeros(len(self.entry), dtype=np.int64))
-        cut = _Cuts(self).climbed() if self._countable() else None
+        # a cell that climbs helps against too few persons, not always against too few values
+        below = self.sensitive is None and self._countable()
+        cut = _Cuts(self).climbed() if below else None
         if cut is None:
             return from_above
         from_below = self._refined(cut)
@@ -199,14 +255,26 @@ class Histories:
         if self.m is not None:  # most cuts fail by single items, which are counted at once
             who, number = self.person[rows].astype(np.uint32), int(parts.max()) + 1
             had = group_distinct(parts.astype(np.uint32), number, who, self.persons)
-            if had.min() < self.k or self.m == 1:
+            if had.min() < self.k or (self.m == 1 and self.sensitive is None):
                 return bool(had.min() >= self.k)
-        support: Counter[tuple[int, ...]] = Counter()
+        holders: dict[tuple[int, ...], list[int]] = {}
         for one in np.unique(self.person[rows]).tolist():
-            hers = self.by_person[self.begins[one] : self.begins[one + 1]]
-            history = self.shown[hers].tolist()
-            support.update(known([*{*history}] if self.once else history, self.m, fresh))
-        return all(number >= self.k for number in support.values())
+            history = self.shown[self._rows_of(one)].tolist()
+            for some in known([*{*history}] if self.once else history, self.m, fresh):
+                holders.setdefault(some, []).append(one)
+        if not all(len(persons) >= self.k for persons in holders.values()):
+            return False
+        return self.sensitive is None or all(map(self._tell_little, holders, holders.values()))
+
+    def _rows_of(self, person: int) -> Array:
+        return self.by_person[self.begins[person] : self.begins[person + 1]]
+
+    def _tell_little(self, some: tuple[int, ...], persons: list[int]) -> bool:
+        """Whether models hold for who has some events: for all their rows, and those that match."""
+        assert self.sensitive is not None
+        rows = np.concatenate([self._rows_of(one) for one in persons])
+        matching = [rows[self.shown[rows] == item] for item in {*some}]
+        return all(map(self.sensitive.hold, (rows, *matching)))
 
 
 class _Cuts:

@@ -20,13 +20,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.anonymization.axes import published_groups
-from sfumato.anonymization.event_cells import EventSpace, Histories
+from sfumato.anonymization.axes import published_groups, sensitive_of
+from sfumato.anonymization.event_cells import EventSpace, Histories, SensitiveRows
 from sfumato.anonymization.problem import Problem, Solution
+from sfumato.budget import Budget
 from sfumato.engines.results import ClassSizes
 from sfumato.errors import BudgetError, spell
 from sfumato.hierarchy import Published
 from sfumato.privacy import KAnonymity, compile_rules
+from sfumato.privacy.rules import PERSONS
 from sfumato.utility import column_losses
 
 __all__ = [
@@ -41,6 +43,10 @@ __all__ = [
 Array = npt.NDArray[Any]
 MOST_COMBINATIONS = 20_000_000
 """Combinations of events of one person, summed over persons, beyond which nothing is started."""
+VALUES_COST = 20
+"""How many times fewer may be counted where sensitive values are, too."""
+AGAIN = 5
+"""How often classes are held against the distribution of the rows that are left."""
 ROOM = 2
 """Times k that classes of own columns hold, where there are event columns to blur within them."""
 
@@ -68,6 +74,9 @@ def _who(problem: Problem) -> tuple[Array, int]:
     """Person of each entry, and how many there are."""
     assert problem.person is not None
     who = problem.entries.column(problem.person).astype(np.uint32)
+    rules = problem.rules
+    if len(rules.runs) > 1:  # runs are of one person, and one combination of sensitive values
+        who = (rules.marks[:, 0] - (rules.people + 2))[rules.runs[who]].astype(np.uint32)
     return who, int(who.max()) + 1 if len(who) else 0
 
 
@@ -88,25 +97,26 @@ def combinations_of(histories: ClassSizes, m: int | None) -> int:
     )
 
 
-def require_countable(histories: ClassSizes, m: int | None) -> None:
+def require_countable(histories: ClassSizes, m: int | None, *, values: bool = False) -> None:
     """Refuse histories with more combinations than can be counted, before anything is started.
 
     Parameters
     ----------
     histories
         How many persons have how many rows.
+    values
+        Whether sensitive values of whoever shares a combination are counted, too.
     """
     cost = combinations_of(histories, m)
-    if cost <= MOST_COMBINATIONS or m is None:
+    most = MOST_COMBINATIONS // (VALUES_COST if values else 1)
+    if cost <= most or m is None:
         return
-    fits = next(
-        (n for n in range(m - 1, 0, -1) if combinations_of(histories, n) <= MOST_COMBINATIONS), None
-    )
+    fits = next((n for n in range(m - 1, 0, -1) if combinations_of(histories, n) <= most), None)
     smaller = f"ask for {spell('m', fits)}, " if fits is not None else ""
-    share = MOST_COMBINATIONS / cost
+    share = most / cost
     raise BudgetError(
         f"the {histories.classes:,} histories have {cost:,} combinations of at most {m} rows, and "
-        f"up to {MOST_COMBINATIONS:,} are counted",
+        f"up to {most:,} are counted{' with sensitive values' if values else ''}",
         remedy=f"To go on, {smaller}release a sample of the persons (about {share:.1%} of them "
         "fit), leave out the longest histories, or release rows that cannot be linked.",
     )
@@ -134,12 +144,26 @@ def solve_linkable(problem: Problem, k: int, m: int | None, *, once: bool = Fals
     unlike = len(np.unique(known)) > 1 and not once
     classes = _own_classes(problem, own, who, persons, k, bool(events) or unlike)
     items = np.zeros(len(entry), dtype=np.int64)
-    if events or unlike:
+    if events or unlike or problem.sensitive:
         space = EventSpace.of(problem, events)
-        items = _events(space, entry, who, classes, k, m, problem, once)
+        sensitive = _sensitive(problem, who[entry], entry)
+        for _ in range(AGAIN):
+            items = _events(space, entry, who, classes, k, m, problem.budget, once, sensitive)
+            left = None if sensitive is None else sensitive.among(items >= 0)
+            if left is None or left is sensitive:
+                break
+            sensitive = left
     again = _again(who[entry], items) if once else np.zeros(len(entry), dtype=bool)
     classes = classes[who[entry]]
     return _solution(problem, own, events, entry, classes, items, again, contradictions, m)
+
+
+def _sensitive(problem: Problem, person: Array, entry: Array) -> SensitiveRows | None:
+    """What rows tell of sensitive columns, if there are any."""
+    if not problem.sensitive:
+        return None
+    places = sensitive_of(problem)[entry, : len(problem.sensitive)]
+    return SensitiveRows(problem.rules, person, places)
 
 
 def _again(person: Array, items: Array) -> Array:
@@ -166,6 +190,14 @@ def _own_classes(
     first = np.zeros(persons, dtype=np.int64)
     first[who] = np.arange(len(who))
     least = min(ROOM * k if room else k, persons)
+    if problem.sensitive:
+        asked = problem.rules.kinds == PERSONS
+        rules = problem.rules._replace(
+            values=np.where(asked, float(least), problem.rules.values), persons=least
+        )
+        shapes = {name: problem.shapes[name] for name in own}
+        found = mondrian.solve(replace(problem, qi=own, shapes=shapes, rules=rules, options={}))
+        return found.groups.astype(np.int64)[first]  # rows of a person have the same own cells
     people = replace(
         problem,
         entries=replace(
@@ -189,8 +221,9 @@ def _events(
     classes: Array,
     k: int,
     m: int | None,
-    problem: Problem,
+    budget: Budget,
     once: bool,
+    sensitive: SensitiveRows | None,
 ) -> Array:
     """What each row shows of its events, as numbers within its class; -1 for rows left out."""
     items = np.full(len(entry), -1, dtype=np.int64)
@@ -199,10 +232,15 @@ def _events(
     edges = np.flatnonzero(np.diff(classes[person][order])) + 1
     parts = np.split(order, edges) if len(order) else []
     for at, rows in enumerate(parts):
-        problem.budget.progress("blurring events", at / len(parts))
+        budget.progress("blurring events", at / len(parts))
+        told = None if sensitive is None else sensitive.of(rows)
         if not once:  # as blurred as can be, everybody shows one event
-            rows = rows[_cut_to_length(person[rows], k, m)]
-        found = Histories(space, entry[rows], person[rows], k, m, once=once)
+            stay = _cut_to_length(person[rows], k, m)
+            if told is not None:
+                stay = _cut_to_values(person[rows], stay, k, m, told)
+                told = told.of(stay)
+            rows = rows[stay]
+        found = Histories(space, entry[rows], person[rows], k, m, once=once, sensitive=told)
         items[rows] = found.blurred()
     return items
 
@@ -217,6 +255,28 @@ def _cut_to_length(person: Array, k: int, m: int | None) -> Array:
     _, lengths = np.unique(person, return_counts=True)
     allowed = _lengths(lengths, k, m)
     return rank < allowed[np.unique(person, return_inverse=True)[1]]
+
+
+def _cut_to_values(
+    person: Array, stay: Array, k: int, m: int | None, sensitive: SensitiveRows
+) -> Array:
+    """Which of the rows that may stay do, so that models hold for the persons of every length."""
+    stay = stay.copy()
+    while stay.any():
+        number = np.bincount(person[stay], minlength=int(person.max()) + 1)[person]
+        found = sorted({*number[stay].tolist()}, reverse=True)
+        for length in found if m is None else range(min(m, found[0]), 0, -1):
+            group = stay & (number == length if m is None else number >= length)
+            enough = len(np.unique(person[group])) >= k
+            if not enough or not sensitive.hold(np.flatnonzero(group)):
+                break
+        else:
+            return stay
+        lower = [one for one in found if one < length]
+        shorter = length - 1 if m is not None else max(lower, default=0)
+        for one in np.unique(person[group]).tolist():
+            stay[np.flatnonzero(stay & (person == one))[shorter:]] = False
+    return stay
 
 
 def _lengths(lengths: Array, k: int, m: int | None) -> Array:

@@ -90,7 +90,8 @@ def solve(
 
 def _linked(table: Table, request: Request, budget: Budget) -> Solution:
     """Whole histories."""
-    require_countable(table.class_sizes([request.person], budget), request.known_rows)
+    histories = table.class_sizes([request.person], budget)
+    require_countable(histories, request.known_rows, values=bool(request.sensitive))
     problem = prepare(table, request, budget)
     budget.progress("blurring histories")
     once = request.repeats == "once"

@@ -190,7 +190,9 @@ def _linked(request: Request, part: Solution, parted: Sequence[str]) -> list[Pro
         return []
     told = part.details["linkable"]
     own, events = (_released_names(told[name], parted) for name in ("own", "events"))
-    return [LinkedHistories(request.k, request.known_rows, own, events, request.person)]
+    models = tuple(model for model in request.models if model.about is not None)
+    known = request.known_rows
+    return [LinkedHistories(request.k, known, own, events, request.person, models)]
 
 
 def promises_of(

@@ -33,7 +33,7 @@ from sfumato.fields import Columns, Field, Weights, parameters
 from sfumato.files import read_text
 from sfumato.hierarchy import Boundaries, Hierarchy, read_folder
 from sfumato.keyfiles import pseudonym_key
-from sfumato.privacy import KAnonymity, Model, column_sets, models_of
+from sfumato.privacy import Model, column_sets, models_of
 from sfumato.privacy.models import COLUMNS, PromiseFields
 from sfumato.privacy.tables import bin_edges
 from sfumato.release import Release
@@ -787,19 +787,24 @@ class Request:
                 "histories are linked by a person, and k persons must share what is known of them",
                 remedy=f"Give both, e.g. {spell('person', 'patient_id')} {spell('k', 5)}.",
             )
-        other = [model.name for model in self.models if not isinstance(model, KAnonymity)]
+        if self.sensitive and self.repeats == "once":
+            raise ParameterError(
+                "rows that look alike are shown once, and their sensitive values would go with the "
+                "others",
+                remedy=f"Keep all rows ({spell('repeats', 'keep')}), or leave out what is asked of "
+                "sensitive columns.",
+            )
         several = len(self.qi) > 1 and "several sets of quasi-identifiers"
         limited = self.boundaries is not None and "boundaries"
         odd = self.method != _DECLARED["method"].default and f"method `{self.method}`"
         lacking = self.missing != "value" and spell("missing", self.missing)
-        refused = [*other, *(what for what in (several, limited, odd, lacking) if what)]
-        if refused or self.options or self.sensitive:
-            asked = refused[0] if refused else "options of methods or sensitive columns"
+        refused = [what for what in (several, limited, odd, lacking) if what]
+        if refused or self.options:
+            asked = refused[0] if refused else "options of methods"
             raise ParameterError(
-                f"of linkable histories only k and m are promised, not {asked}",
-                remedy="Leave it out; what nobody may learn can be blurred with the rest "
-                f"({spell('qi', [*self.qi_columns, *(self.sensitive or ['diagnosis'])])}). Or "
-                "release rows that cannot be linked: there every model and method counts persons.",
+                f"linkable histories are not released with {asked}",
+                remedy="Leave it out, or release rows that cannot be linked "
+                f"(without {spell('linkable', True)}): there every method counts persons.",
             )
 
     def _check_dates(self) -> None:

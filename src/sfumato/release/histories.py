@@ -2,20 +2,25 @@
 
 It is checked by counting, from nothing but the released table: for every person every combination
 of at most m shown event cells, two equal events being two, must be had by k persons of the same
-shown own cells.
+shown own cells. Models of sensitive columns must hold for the values of whoever has it, a person
+counting once with each value of hers: for those in all of their rows, since somebody may ask what
+else they have; and for those in the rows that show one of the known cells, since somebody may ask
+what that event was.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from typing import Any, Self
 
 import numpy as np
 
 from sfumato.budget import Budget
+from sfumato.privacy import Model, ModelFinding, check, merged_checks, model_from_dict
+from sfumato.release.anonymity import sentence
 from sfumato.release.promise import Finding
 from sfumato.tables import Table
 from sfumato.wording import counted
@@ -35,6 +40,8 @@ class LinkedHistories:
         Quasi-identifiers with one value a person, and the others.
     person
         The column of pseudonyms that says whose rows are whose.
+    models
+        What must hold for sensitive columns.
     """
 
     k: int
@@ -42,6 +49,7 @@ class LinkedHistories:
     own: tuple[str, ...]
     events: tuple[str, ...]
     person: str
+    models: tuple[Model, ...] = ()
     kind: str = field(default="linked-histories", init=False)
 
     @property
@@ -49,23 +57,32 @@ class LinkedHistories:
         """The quasi-identifiers, as other promises name them."""
         return ((*self.own, *self.events),)
 
+    @property
+    def sensitive(self) -> tuple[str, ...]:
+        """The columns that models are about."""
+        return tuple(dict.fromkeys(model.about for model in self.models if model.about))
+
     def to_dict(self) -> dict[str, Any]:
-        return {
+        told = {
             "k": self.k,
             "m": self.m,
             "own": list(self.own),
             "events": list(self.events),
             "person": self.person,
         }
+        return {**told, "models": [m.to_dict() for m in self.models]} if self.models else told
 
     @classmethod
     def from_dict(cls, parameters: Mapping[str, Any]) -> Self:
+        if not all(isinstance(told["column"], str) for told in parameters.get("models", ())):
+            raise TypeError("a model is about something that is no column")
         return cls(
             int(parameters["k"]),
             None if parameters["m"] is None else int(parameters["m"]),
             tuple(parameters["own"]),
             tuple(parameters["events"]),
             str(parameters["person"]),
+            tuple(model_from_dict(model) for model in parameters.get("models", ())),
         )
 
     def check(self, table: Table, budget: Budget | None = None) -> Finding:
@@ -85,13 +102,16 @@ class LinkedHistories:
                 fewest = least if fewest is None else min(fewest, least)
                 failing += sum(number < self.k for number in had.values())
         many = "all" if self.m is None else f"any {self.m}"
+        checks = self._values(table, budget) if self.models else ()
         return Finding(
             check=self.kind,
-            holds=not failing,
+            holds=not failing and all(check.holds for check in checks),
             say=f"whoever knows {', '.join(self.own) or 'no own column'} of a person and {many} of "
             f"her rows ({', '.join(self.events) or 'which say nothing more'}) is left with at "
-            f"least {fewest or 0:,} persons, {self.k:,} asked",
-            measured={"k": fewest, "known": attackers, "failing": failing},
+            f"least {fewest or 0:,} persons, {self.k:,} asked"
+            + "".join(f"; of their values, counting persons, {sentence(one)}" for one in checks),
+            measured={"k": fewest, "known": attackers, "failing": failing}
+            | ({"checks": list(checks)} if checks else {}),
             remedy="Ask for less, or release rows that cannot be linked.",
             class_sizes=(fewest, len(histories)),
         )
@@ -113,6 +133,59 @@ class LinkedHistories:
             history += [items[at]] * times
         return found
 
+    def _values(self, table: Table, budget: Budget | None) -> tuple[ModelFinding, ...]:
+        """What models measure for the persons that each attacker is left with."""
+        names = (*self.own, *self.events, self.person, *self.sensitive)
+        entries = table.classes(names, budget=budget)
+        assert entries.counts is not None
+        row = np.repeat(np.arange(entries.entries), np.asarray(entries.counts))
+        own = list(zip(*(entries.column(n)[row].tolist() for n in self.own), strict=True))
+        item = list(zip(*(entries.column(n)[row].tolist() for n in self.events), strict=True))
+        who = entries.column(self.person)[row].tolist()
+        classes: dict[Any, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
+        for at, one in enumerate(who):
+            classes[own[at] if own else ()][one].append(at)
+        totals = {}
+        for name in self.sensitive:
+            had = {*zip(who, entries.column(name)[row].tolist(), strict=True)}
+            size = len(entries.values_of(name))
+            totals[name] = np.bincount([value for _, value in had], minlength=size)
+        found = []
+        for persons in classes.values():
+            group, rows = self._groups(persons, item or [()] * len(row))
+            codes = {name: entries.column(name)[row[rows]] for name in self.sensitive}
+            found.append(
+                check(
+                    self.models,
+                    {"attacker": group, **codes},
+                    ["attacker"],
+                    values={name: entries.values_of(name) for name in self.sensitive},
+                    person=np.asarray(who)[rows],
+                    totals=totals,
+                )
+            )
+        if not found:
+            return ()
+        told = merged_checks(found).findings
+        return tuple(replace(one, qi=self.qi[0], failing_rows=0) for one in told)
+
+    def _groups(self, persons: Mapping[int, list[int]], item: Sequence[Any]) -> tuple[Any, Any]:
+        """Rows that some attacker looks at, and the number of what is looked at: persons who have
+        what is known, in all of their rows, and in those that show one of the known cells."""
+        having: dict[tuple[Any, ...], list[int]] = defaultdict(list)
+        for one, rows in persons.items():
+            for some in {*self._known(sorted(item[row] for row in rows))}:
+                having[some].append(one)
+        group, taken = [], []
+        number = 0
+        for some, who in having.items():
+            for cell in (None, *{*some}):
+                rows = [r for one in who for r in persons[one] if cell is None or item[r] == cell]
+                group += [number] * len(rows)
+                taken += rows
+                number += 1
+        return np.array(group, dtype=np.uint32), np.array(taken, dtype=np.int64)
+
     def _odd(
         self, histories: Mapping[tuple[Any, ...], Mapping[Any, Any]], table: Table
     ) -> Finding | None:
@@ -131,7 +204,7 @@ class LinkedHistories:
             remedy="Get the release again from its maker.",
         )
 
-    def _known(self, history: list[int]) -> Iterator[tuple[int, ...]]:
+    def _known(self, history: list[Any]) -> Iterator[tuple[Any, ...]]:
         if self.m is None:
             yield tuple(history)
             return

@@ -422,7 +422,8 @@ def _says_something(promise: Promise) -> bool:
     models = getattr(promise, "models", True)
     if models is not True and not any(getattr(promise, "qi", ())):
         return False  # models are about classes, and there are none without columns
-    return bool(models) and bool(_columns_of(promise) or getattr(promise, "columns", ()))
+    asks = models or getattr(promise, "k", None)  # of histories k is asked, and models may be
+    return bool(asks) and bool(_columns_of(promise) or getattr(promise, "columns", ()))
 
 
 def _columns_of(promise: Promise) -> set[str]:
