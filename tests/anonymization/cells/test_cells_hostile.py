@@ -112,15 +112,16 @@ def test_stars_that_cost_nothing() -> None:
 
 
 def test_what_was_cut_off_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    table = random_table(400, 6, values=9)
+    table = random_table(150, 6, values=5)
     names = table.column_names
     assert anonymize(table, qi=names, k=3, method="cells").details["cut_off"] == ()
     monkeypatch.setattr(candidates, "MOST_PLACES", 1)
-    little = anonymize(table, qi=names, k=3, method="cells", budget=Budget(memory=30_000))
+    small = Budget(memory=6_000)
+    little = anonymize(table, qi=names, k=3, method="cells", bound="lp", budget=small)
     assert any("as many as fit into memory" in said for said in little.details["cut_off"])
     monkeypatch.setattr(patterns, "MOST_PATTERNS", 20)
-    monkeypatch.setattr(patterns, "_SAMPLE", 100)
-    monkeypatch.setattr(patterns, "_MOST_PAIRS", 100 * 400)
+    monkeypatch.setattr(patterns, "_SAMPLE", 40)
+    monkeypatch.setattr(patterns, "_MOST_PAIRS", 40 * 150)
     few = anonymize(table, qi=names, k=3, method="cells")
     assert any("of 2^6 sets of columns" in said for said in few.details["cut_off"])
     assert any("were compared with all others" in said for said in few.details["cut_off"])
