@@ -17,14 +17,12 @@ import pyarrow.csv as csv
 import pyarrow.parquet as pq
 import pytest
 
-from cli_tools import sfumato
+from cli_tools import Program, sfumato
 from namespaces import two_hosts
 from pooled_models import plain_bayes_net, plain_id3
 from ports import connected, free_port
 from sfumato.secure import Schema, make_keys
 from sfumato.secure.party import MISSING
-
-PROGRAM = [sys.executable, "-m", "sfumato", "party"]
 
 
 @pytest.fixture(scope="module")
@@ -47,8 +45,10 @@ def meeting(keys, role, port, *, trusting=None, timeout=30):
 
 
 def start(*words, prefix=()):
+    if not prefix:
+        return Program("party", *words)
     return subprocess.Popen(
-        [*prefix, *PROGRAM, *map(str, words)],
+        [*prefix, sys.executable, "-m", "sfumato", "party", *map(str, words)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,

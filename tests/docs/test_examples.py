@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import ast
 import io
+import json
 import os
 import re
 import shlex
@@ -49,6 +50,21 @@ REASONS = {
 """Why a block is not run, and how many blocks there are of each kind in all pages together."""
 HELPERS = ("cat", "cp", "head", "ls", "mkdir", "openssl", "printf", "python")
 """Commands other than ours that pages use."""
+EXTENDED = """
+import json, sys
+from cli_tools import sfumato
+for line in sys.stdin:
+    program, *words = json.loads(line)
+    told = [0, "", ""]
+    if program == "sfumato":
+        done = sfumato(*words)
+        told = [done.code, done.out, done.err]
+    else:
+        assert (program, words[0]) == ("python", "-c")
+        exec(words[1], {"__name__": "__main__"})
+    print(json.dumps(told), flush=True)
+"""
+"""Runs the commands of a page one after the other: loading a package takes longer than most."""
 KNOWN_FENCES = {"", "console", "diff", "json", "python", "sql", "text", "toml"}
 
 
@@ -167,6 +183,7 @@ class PageRun:
         self.package = package
         self.names: dict[str, Any] = {"__name__": "page"}
         self.background: list[tuple[str, subprocess.Popen[str]]] = []
+        self.stage: subprocess.Popen[str] | None = None
         self.port = str(free_port())
 
     def block(self, block: Block) -> None:
@@ -218,15 +235,8 @@ class PageRun:
             assert words[0] == "cat"
             words = words[words.index("|") + 1 :]
         if self.package is not None:
-            program = ["-m", "sfumato"] if words[0] == "sfumato" else []
-            ended = subprocess.run(
-                [sys.executable, *program, *words[1:]],
-                env={**os.environ, "PYTHONPATH": str(self.package), "NO_COLOR": "1"},
-                capture_output=True,
-                text=True,
-                check=False,
-            )
-            return ended.returncode, ended.stdout, ended.stderr
+            code, out, err = self.told(words)
+            return code, out, err
         if words[0] == "sfumato":
             done = sfumato(*globbed(words[1:]), stdin=stdin)
             return done.code, done.out, done.err
@@ -242,8 +252,28 @@ class PageRun:
         )
         return ended.returncode, ended.stdout, ended.stderr
 
+    def told(self, words: list[str]) -> Any:
+        """What the package that the page extends answers to a command."""
+        if self.stage is None:
+            paths = os.pathsep.join([str(self.package), str(ROOT / "tests")])
+            self.stage = subprocess.Popen(
+                [sys.executable, "-c", EXTENDED],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                text=True,
+                env={**os.environ, "PYTHONPATH": paths},
+            )
+        assert self.stage.stdin is not None
+        assert self.stage.stdout is not None
+        print(json.dumps(words), file=self.stage.stdin, flush=True)
+        answer = self.stage.stdout.readline()
+        assert answer, f"{self.page}: {words} ends the program"
+        return json.loads(answer)
+
     def finish(self) -> None:
         """Wait for what was left running."""
+        if self.stage is not None:
+            self.stage.communicate(timeout=120)
         for command, process in self.background:
             out, err = process.communicate(timeout=120)
             assert process.returncode == 0, f"{self.page}: $ {command}\n{out}{err}"

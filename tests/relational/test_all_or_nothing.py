@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import multiprocessing
 import random
 import shutil
 import time
@@ -14,6 +13,7 @@ import pytest
 
 import killed_house
 import sfumato as sf
+from cli_tools import forks
 from sfumato.errors import ParameterError, PromiseError
 from sfumato.relational import release as releasing
 from sfumato.release import Finding
@@ -32,8 +32,7 @@ def killed(times: int, house: Path, key: Path, tmp_path: Path) -> None:
     sf.relational.anonymize(house, linkable=True, key_file=key, output=whole, **asked)
     expected = {n: d for n, d in digest(whole).items() if n != "certificate.json"}
     assert len(expected) == 4
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["killed_house", "sfumato.relational"])
+    context = forks()
     chance, there, took = random.Random(0), 0, 2.0
     folder = tmp_path / "out"
     for turn in range(times):

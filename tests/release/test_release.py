@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import json
-import multiprocessing
 import random
 import time
 from dataclasses import dataclass, field, replace
@@ -19,7 +18,7 @@ from hypothesis import strategies as st
 
 import killed_writer
 import sfumato as sf
-from cli_tools import sfumato
+from cli_tools import forks, sfumato
 from sfumato.engines.recoding import Recoding
 from sfumato.errors import EngineError, ParameterError, PromiseError, SourceError
 from sfumato.privacy import DistinctDiversity, KAnonymity
@@ -357,8 +356,7 @@ def test_killed_at_any_moment_nothing_partial_has_the_final_name(tmp_path, rows,
     made = tmp_path / "whole.csv"
     sf.mask(str(source), beta=0.9, must_drop=["id"], output=str(made))
     whole = hashlib.sha256(made.read_bytes()).digest()
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["killed_writer", "sfumato.quasi.mask", "pyarrow.parquet"])
+    context = forks()
     chance = random.Random(0)
     output = tmp_path / "out" / "out.csv"
     output.parent.mkdir()
