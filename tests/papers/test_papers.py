@@ -15,14 +15,17 @@ from cli_tools import sfumato
 from sfumato.papers.findings import (
     PAPERS,
     VERDICTS,
+    Grid,
+    Picture,
     Reproduction,
+    Section,
     claim,
     figure,
     reproduce,
     sampled,
     written,
 )
-from sfumato.papers.page import BEGIN, END, home, write
+from sfumato.papers.page import BEGIN, END, home, lines, write
 
 PAGES = Path(__file__).parents[2] / "docs" / "papers"
 DIFFERING = {
@@ -179,6 +182,37 @@ def test_whatever_prose_has_marks_in_it_stays(tmp_path_factory, prose):
         assert once.startswith(prose.rstrip())
     write(done, folder)
     assert page.read_text() == once
+
+
+def done_again(seconds: float, stars: int, verdict: bool = True) -> Reproduction:
+    """A paper with a cell, a table and two pictures, some of them of a clock."""
+    cells = (
+        figure("Figure 1, stars", 6, stars),
+        claim("Figure 1, a|b", "is fast", f"{seconds} s", verdict, f"{seconds}", varies=True),
+    )
+    grid = Grid("Figure 1", ["k", "stars", "CF, CPU s"], [[2, stars, seconds], [4, stars, seconds]])
+    drawn = [
+        Picture(str(at), caption, lines("", [{"k": 1, "y": y, "way": "CF"}], "k", "y", "way"))
+        for at, (caption, y) in enumerate((("CPU seconds by k", seconds), ("stars by k", stars)))
+    ]
+    counts = {v: sum(cell.verdict == v for cell in cells) for v in VERDICTS}
+    section = Section("Figure 1", (*cells, grid, *drawn))
+    return Reproduction("yuan", "Yuan", False, counts, cells, seconds, sections=(section,))
+
+
+def test_a_page_that_says_the_same_but_for_seconds_stays(tmp_path):
+    def files():
+        return {path.name: path.read_text("utf-8") for path in tmp_path.rglob("*.*")}
+
+    assert not write(done_again(1.5, 6), tmp_path).kept
+    first = files()
+    assert write(done_again(2.5, 6), tmp_path).kept
+    assert files() == first
+    for other in (done_again(1.5, 7), done_again(1.5, 6, verdict=False)):
+        assert not write(other, tmp_path).kept
+        assert files() != first
+        assert not write(done_again(1.5, 6), tmp_path).kept
+        assert files() == first
 
 
 def test_prose_around_the_marks_stays(tmp_path, quick):

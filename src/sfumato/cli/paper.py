@@ -89,5 +89,6 @@ def _view(done: Reproduction) -> RenderableType:
     told = f"{len(done.cells)} cells: {counted}; {done.cpu_seconds:,.1f} s CPU."
     parts: list[RenderableType] = [Text(done.title, style="bold"), table, Text(), Text(told)]
     if done.page is not None:
-        parts.append(Text(f"Written: {done.page}"))
+        told = "Its page says the same, but for what varies from run to run"
+        parts.append(Text(f"{told if done.kept else 'Written'}: {done.page}"))
     return Group(*parts)

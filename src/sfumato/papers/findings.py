@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import math
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,6 +33,7 @@ __all__ = [
     "Shelf",
     "claim",
     "elsewhere",
+    "faster",
     "figure",
     "reproduce",
     "sampled",
@@ -55,19 +57,26 @@ EXACT, NOISE, DIFFERS, OTHER = VERDICTS = ("exact", "within noise", "differs", "
 """The same figure, or a claim that holds; as far apart as samples are; neither of these; measured
 on another machine or another table, so that equality would mean nothing."""
 MACHINE = "seconds of another machine"
+_VARIES = re.compile(r"\bCPU s|^ms a |^off by units")
+"""Headings and captions of seconds, and of errors that the operating system's chance decides."""
+
 
 Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True)
 class Cell(Result):
-    """One figure or claim of a paper: where it stands, what it says, and what comes out here."""
+    """One figure or claim of a paper: where it stands, what it says, and what comes out here.
+
+    What `varies` is another at each run: seconds, and what the operating system's chance decides.
+    """
 
     where: str
     says: str
     here: str
     verdict: str
     why: str = ""
+    varies: bool = False
 
 
 @dataclass(frozen=True)
@@ -78,6 +87,11 @@ class Grid:
     headings: Sequence[str]
     rows: Sequence[Sequence[Any]]
 
+    @property
+    def varying(self) -> set[int]:
+        """Columns that are others at each run."""
+        return {at for at, head in enumerate(self.headings) if _VARIES.search(head)}
+
 
 @dataclass(frozen=True)
 class Picture:
@@ -86,6 +100,11 @@ class Picture:
     name: str
     caption: str
     spec: dict[str, Any]
+
+    @property
+    def varies(self) -> bool:
+        """Whether it shows seconds, which are others at each run."""
+        return _VARIES.search(self.caption) is not None
 
 
 Found = Cell | Grid | Picture
@@ -112,10 +131,12 @@ class Reproduction(Result):
         What the run took, all cores together.
     page
         Where it was written to; None if it was only shown.
+    kept
+        Whether that page stayed as it was, since it said the same but for what varies.
     """
 
     passed_on: ClassVar[Mapping[str, str]] = dict.fromkeys(
-        ("paper", "title", "quick", "counts", "cells", "cpu_seconds", "page"),
+        ("paper", "title", "quick", "counts", "cells", "cpu_seconds", "page", "kept"),
         "tables of papers are public",
     )
 
@@ -126,6 +147,7 @@ class Reproduction(Result):
     cells: tuple[Cell, ...]
     cpu_seconds: float
     page: str | None = None
+    kept: bool = False
     sections: tuple[Section, ...] = field(default=(), metadata={"private": True})
 
 
@@ -231,9 +253,24 @@ def sampled(where: str, says: float, drawn: Sequence[float], why: str = "") -> C
     return Cell(where, written(says), told + many, verdict, why)
 
 
-def claim(where: str, says: str, here: str, holds: bool, why: str = "") -> Cell:
+def claim(
+    where: str, says: str, here: str, holds: bool, why: str = "", *, varies: bool = False
+) -> Cell:
     """A sentence of the paper that holds here, or does not."""
-    return Cell(where, says, here, EXACT if holds else DIFFERS, why)
+    return Cell(where, says, here, EXACT if holds else DIFFERS, why, varies)
+
+
+def faster(where: str, says: str, ratio: float, why: str) -> Cell:
+    """A sentence about which of two is faster: a tenth more or less is noise of the machine.
+
+    Examples
+    --------
+    >>> [faster("Figure 3", "better", ratio, "").verdict for ratio in (0.8, 1.04, 1.2)]
+    ['exact', 'within noise', 'differs']
+    """
+    verdict = EXACT if ratio < 0.9 else NOISE if ratio < 1.1 else DIFFERS
+    told = "" if verdict == EXACT else why
+    return Cell(where, says, f"{ratio:.2f} of the time", verdict, told, varies=True)
 
 
 def elsewhere(where: str, says: Any, here: Any, why: str) -> Cell:
@@ -244,11 +281,18 @@ def elsewhere(where: str, says: Any, here: Any, why: str) -> Cell:
 def seconds(where: str, says: float | str, here: float, why: str = MACHINE) -> Cell:
     """A time of theirs beside CPU seconds of ours."""
     told = says if isinstance(says, str) else f"{written(says)} s"
-    return Cell(where, told, f"{here:.2g} s" if here < 100 else f"{here:,.0f} s", OTHER, why)
+    spent = f"{here:.2g} s" if here < 100 else f"{here:,.0f} s"
+    return Cell(where, told, spent, OTHER, why, varies=True)
 
 
-def timed(call: Callable[[], Answer]) -> tuple[Answer, float]:
-    """The answer of a call and the CPU seconds it took."""
-    begun = time.process_time()
-    answer = call()
-    return answer, max(time.process_time() - begun, math.ulp(1.0))
+def timed(call: Callable[[], Answer], *, turns: int = 1) -> tuple[Answer, float]:
+    """The answer of a call and the CPU seconds it took: the least, where it is done in turns.
+
+    The first turn may have to compile, and others use the machine.
+    """
+    least = math.inf
+    for _ in range(turns):
+        begun = time.process_time()
+        answer = call()
+        least = min(least, time.process_time() - begun)
+    return answer, max(least, math.ulp(1.0))

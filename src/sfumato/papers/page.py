@@ -44,7 +44,11 @@ def home() -> Path | None:
 
 
 def write(done: Reproduction, folder: Path) -> Reproduction:
-    """Put a run on its page, with its pictures in ``figures`` beside it; prose stays as it is."""
+    """Put a run on its page, with its pictures in ``figures`` beside it; prose stays as it is.
+
+    A page that says the same but for what varies from run to run stays as it is: who does a paper
+    again sees at once whether anything has changed.
+    """
     path = folder / f"{done.paper}.md"
     try:
         (folder / "figures").mkdir(parents=True, exist_ok=True)
@@ -53,15 +57,19 @@ def write(done: Reproduction, folder: Path) -> Reproduction:
         if end < 0:
             text = f"{text.rstrip()}\n\n{BEGIN}\n{END}\n"
             end = text.rfind(END)
-        before, after = text[: text.rfind(BEGIN, 0, end)], text[end + len(END) :]
+        begin = text.rfind(BEGIN, 0, end)
+        before, old, after = text[:begin], text[begin + len(BEGIN) : end], text[end + len(END) :]
+        new = f"\n{measured(done)}\n"
+        kept = _settled(old, done) == _settled(new, done)
         for section in done.sections:
             for one in section.found:
-                if isinstance(one, Picture):
+                if isinstance(one, Picture) and not (kept and one.varies):
                     drawn = folder / "figures" / f"{done.paper}-{one.name}.svg"
                     with appearing(drawn) as partial:
                         partial.write_text(picture(one.spec, one.name), encoding="utf-8")
         with appearing(path) as partial:
-            partial.write_text(f"{before}{BEGIN}\n{measured(done)}\n{END}{after}", encoding="utf-8")
+            whole = f"{before}{BEGIN}{old if kept else new}{END}{after}"
+            partial.write_text(whole, encoding="utf-8")
         with appearing(folder / "README.md") as partial:
             partial.write_text(_overview(folder), encoding="utf-8")
     except OSError as error:
@@ -70,7 +78,23 @@ def write(done: Reproduction, folder: Path) -> Reproduction:
             where=str(path),
             remedy="Name a folder that may be written to.",
         ) from error
-    return dataclasses.replace(done, page=str(path))
+    return dataclasses.replace(done, page=str(path), kept=kept)
+
+
+def _settled(text: str, done: Reproduction) -> str:
+    """What stands between the marks, without what varies from run to run."""
+    found = [one for section in done.sections for one in section.found]
+    cells = {
+        _line([one.where, one.says])[:-1] for one in found if isinstance(one, Cell) and one.varies
+    }
+    grids = {_line(one.headings): one.varying for one in found if isinstance(one, Grid)}
+    lines, varying = [], set[int]()
+    for line in text.splitlines():
+        varying = grids.get(line, varying if line.startswith("|") else set())
+        parts = re.split(r"(?<!\\)\|", line)
+        hidden = varying or ({2, 4} if "|".join(parts[:3]) in cells else set())
+        lines.append("|".join("" if at - 1 in hidden else part for at, part in enumerate(parts)))
+    return re.sub(r"; [\d,]+ s CPU", "", "\n".join(lines), count=1)
 
 
 def _overview(folder: Path) -> str:
@@ -134,13 +158,15 @@ def _shown(paper: str, one: Found) -> str:
 def _table(headings: Sequence[str], rows: Sequence[Sequence[Any]]) -> str:
     numbers = [all(not isinstance(row[at], str) for row in rows) for at in range(len(headings))]
     lines = [
-        "| " + " | ".join(headings) + " |",
+        _line(headings),
         "|" + "".join("---:|" if right else "---|" for right in numbers),
     ]
-    for row in rows:
-        shown = ["–" if value is None else written(value) for value in row]
-        lines.append("| " + " | ".join(cell.replace("|", r"\|") for cell in shown) + " |")
-    return "\n".join(lines)
+    shown = (["–" if value is None else written(value) for value in row] for row in rows)
+    return "\n".join([*lines, *map(_line, shown)])
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |"
 
 
 def lines(

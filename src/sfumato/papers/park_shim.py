@@ -155,7 +155,7 @@ def _measured(codes: Codes, k: int) -> Measured:
         "DR": lambda: approx_dr(table, patterns),
     }
     for name, run in ways.items():
-        partition, found[f"{name} s"] = timed(run)
+        partition, found[f"{name} s"] = timed(run, turns=3)
         assert partition.sizes().min() >= k
         found[name] = int(partition.cost(table))
     least = opt_lb(table, patterns)
@@ -256,13 +256,13 @@ def _claims_12(name: str, measured: list[Measured], quick: bool) -> Iterator[Fou
             ratio = large[f"{slow} s"] / large[f"{fast} s"]
             yield claim(
                 f"{here}, k = 128, seconds of {slow} against {fast}", f"about {says} times",
-                f"{ratio:.1f} times", says / 2 < ratio < says * 2,
-                f"{SAME_LOOPS}; DR mines nothing and GR compares no pairs of rows",
+                f"{ratio:.1f} times", says / 1.5 < ratio < says * 1.5,
+                f"{SAME_LOOPS}; DR mines nothing and GR compares no pairs of rows", varies=True,
             )  # fmt: skip
         yield claim(
             f"{here}, small k", "GR is faster than CF",
             f"k = 2: GR {measured[0]['GR s']:.2f} s, CF {measured[0]['CF s']:.2f} s",
-            measured[0]["GR s"] < measured[0]["CF s"], SAME_LOOPS,
+            measured[0]["GR s"] < measured[0]["CF s"], SAME_LOOPS, varies=True,
         )  # fmt: skip
         beta = _span(measured, "CF-1.8", "CF")
         yield claim(
@@ -273,7 +273,7 @@ def _claims_12(name: str, measured: list[Measured], quick: bool) -> Iterator[Fou
         yield claim(
             f"{here}, seconds of CF-1.8 against CF", "about 40% faster",
             f"{1 - faster:.0%} faster in the median", 1 - faster > 0.2,
-            "β prunes inside the miner",
+            "β prunes inside the miner", varies=True,
         )  # fmt: skip
     if name == "Adult":
         close = _span(measured, "FQ", "CF")
@@ -282,6 +282,7 @@ def _claims_12(name: str, measured: list[Measured], quick: bool) -> Iterator[Fou
             f"stars {_told(close)} times; seconds "
             f"{_told(_span(measured, 'FQ s', 'CF s'))} times",
             close[1] < 1.03 and sum(m["FQ s"] for m in measured) > sum(m["CF s"] for m in measured),
+            varies=True,
         )  # fmt: skip
     if name == "Letter":
         first, last = measured[0], measured[-1]
@@ -298,7 +299,7 @@ def _claims_12(name: str, measured: list[Measured], quick: bool) -> Iterator[Fou
         yield claim(
             f"{here}, seconds of CF-1.8", "much faster than DR",
             f"{ratio:.1f} times as fast at k = {last['k']}", ratio > 1.5,
-            "DR needs no itemsets here",
+            "DR needs no itemsets here", varies=True,
         )  # fmt: skip
 
 
