@@ -37,7 +37,7 @@ Array = npt.NDArray[Any]
 
 WORDS = {
     "mean": "shown as the mean of its class",
-    "median": "shown as the median of its class",
+    "median": "shown as about the median of its class",
     "middle": "shown as the middle of its range",
     "bounds": "shown as the bounds of its range",
 }

@@ -127,7 +127,8 @@ def view(found: MinimalKeys) -> RenderableType:
     ]
     title = f"{counted(len(found.keys), 'minimal set')}"
     if found.represents > len(found.keys):
-        title += f", which stand for {found.represents:,} (--expand lists them)"
+        stand = "stands" if len(found.keys) == 1 else "stand"
+        title += f", which {stand} for {found.represents:,} (--expand lists them)"
     parts = [Text(title, style="bold"), *lines]
     if same:
         parts += [Text(), Text("Columns that say the same", style="bold"), *same]

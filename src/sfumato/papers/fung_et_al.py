@@ -17,8 +17,9 @@ import pyarrow as pa
 
 from sfumato.errors import MissingExtraError
 from sfumato.joint import Agreement, Category, Number, Outcome, Projection, encode, encode_outcome
+from sfumato.joint.local_data import equivalent_dose
 from sfumato.joint.validation import Evaluation, ModelScore, evaluate
-from sfumato.papers.findings import Cell, Found, Grid, Picture, claim
+from sfumato.papers.findings import Cell, Found, Grid, Picture, claim, elsewhere, figure
 from sfumato.papers.page import lines
 
 __all__ = ["EXPERIMENTS"]
@@ -98,6 +99,30 @@ def _whole(table: pa.Table) -> pa.Table:
         for name, column in zip(table.column_names, table.columns, strict=True)
     ]
     return table.cast(pa.schema(fields))
+
+
+def patients(quick: bool) -> Iterator[Found]:
+    """Sections 5.1 to 5.3: patients, dose and columns."""
+    public = "their patients are not to be had: the lung study stands in, in four institutions"
+    encoded, time, event, institution, _, horizon = _study("lung")
+    known = (time > horizon) | event.astype(bool)
+    for what, says, rows in (
+        ("SVM, with two years of follow-up", "70, 37 and 23", known),
+        ("Cox regression", "80, 85 and 40", np.ones(len(time), bool)),
+    ):
+        held = [int((institution[rows] == site).sum()) for site in SITES]
+        told = ", ".join(map(str, held[:-1])) + f" and {held[-1]}"
+        yield elsewhere(f"section 5.3, patients of the {what}", says, told, public)
+    yield figure("section 5.3, predictors", 6, len(LUNG), "other ones, as many")
+    width = encoded.matrix.shape[1]
+    yield claim("section 6, the random matrix B", "5 x 6", f"{width - 1} x {width}", width == 6)
+    doses = equivalent_dose([60.0, 66.0], [2.0, 3.0], [28, 38])
+    by_hand = (60 * (2 + 10) / 12, 66 * (3 + 10) / 12 - 0.66 * 10)
+    yield claim(
+        "formula 5.8, 60 Gy by 2 in 28 days and 66 Gy by 3 in 38 days",
+        ", ".join(f"{dose:.2f}" for dose in by_hand), ", ".join(f"{dose:.2f}" for dose in doses),
+        bool(np.allclose(doses, by_hand)),
+    )  # fmt: skip
 
 
 @cache
@@ -297,4 +322,4 @@ def figure_5(quick: bool) -> Iterator[Found]:
         )  # fmt: skip
 
 
-EXPERIMENTS = (figure_2, figure_3, figure_4, figure_5)
+EXPERIMENTS = (patients, figure_2, figure_3, figure_4, figure_5)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from functools import cache
-from itertools import pairwise
+from itertools import combinations, pairwise
 from typing import Any
 
 import numpy as np
@@ -92,10 +92,14 @@ def coded(name: str) -> Codes:
     return _ranked(census.rename_columns([*census.column_names[:-1], "income"]), CENSUS)
 
 
-def _printed(text: str, k: int) -> Any:
+def _rows(text: str) -> Codes:
     rows = np.array([line.split() for line in text.splitlines()])
     columns = [np.unique(column, return_inverse=True)[1] for column in rows.T]
-    return table_of_codes(np.stack(columns, axis=1), k)
+    return np.stack(columns, axis=1).astype(np.int32)
+
+
+def _printed(text: str, k: int) -> Any:
+    return table_of_codes(_rows(text), k)
 
 
 def _optimal(table: Any) -> int:
@@ -105,14 +109,89 @@ def _optimal(table: Any) -> int:
     return int(found.partition.cost(table))
 
 
+def _length(rows: Codes) -> int:
+    """Suppression length a(S): columns in which rows differ (Definition 4.1)."""
+    return int((rows != rows[0]).any(axis=0).sum())
+
+
+def _diameter(rows: Codes) -> int:
+    """Columns in which the two rows that are most unlike differ."""
+    return int((rows[:, None] != rows[None]).sum(axis=2).max())
+
+
+def _halves(rows: Codes) -> Iterator[tuple[Codes, Codes]]:
+    """All ways to part eight rows into four and four."""
+    for others in combinations(range(1, len(rows)), len(rows) // 2 - 1):
+        first = np.isin(np.arange(len(rows)), (0, *others))
+        yield rows[first], rows[~first]
+
+
+def _partitions(eight: Codes) -> Iterator[Found]:
+    """Examples 3.9, 4.5 and 4.6: diameters, suppression lengths and ratios of Figure 2."""
+    by_diameter, by_length = eight[::2], eight[:4]  # the Masters of Figure 3; Figure 4
+    parts = [(by_diameter, eight[1::2]), (by_length, eight[4:])]
+    diameters = [sum(map(_diameter, halves)) for halves in parts]
+    stars = [sum(len(half) * _length(half) for half in halves) for halves in parts]
+    least = min(sum(map(_diameter, halves)) for halves in _halves(eight))
+    yield figure("Example 3.9 and Figure 3, least diameter sum", 4, least)
+    yield figure("Example 3.9, diameter sum of Figure 3", 4, diameters[0])
+    yield figure("Example 3.9, stars of Figure 3", 32, stars[0])
+    yield figure("Example 4.5, diameter sum of Figure 4", 6, diameters[1])
+    least = min(sum(map(_length, halves)) for halves in _halves(eight))
+    yield claim(
+        "Example 4.5 and Figure 4, least suppression length sum",
+        "3 + 3, and also the fewest stars", f"{least}, {stars[1]} stars",
+        least == sum(map(_length, parts[1])) == 6 and stars[1] == 24,
+    )  # fmt: skip
+    ratios = {
+        rows: _length(eight[list(rows)]) / len(rows)
+        for size in range(4, 8)
+        for rows in combinations(range(8), size)
+    }
+    first = min(ratios, key=lambda rows: (ratios[rows], rows))
+    yield claim(
+        "Example 4.6, the set that GEN-COVER takes first", "the first 6 records, r = 4/6",
+        f"records {first[0] + 1} to {first[-1] + 1}, "
+        f"r = {_length(eight[: len(first)])}/{len(first)}",
+        first == tuple(range(6)) and ratios[first] == 4 / 6,
+    )  # fmt: skip
+    rest = {
+        rows: _length(eight[list(rows)]) / 2 for rows in ratios if {6, 7} <= {*rows}
+    }  # fmt: skip
+    yield claim(
+        "Example 4.6, the least ratio of the second iteration", "3/2, the last four records",
+        f"{2 * min(rest.values()):.0f}/2", min(rest.values()) == rest[4, 5, 6, 7] == 3 / 2,
+    )  # fmt: skip
+
+
+def _representatives(four: Codes) -> Iterator[Found]:
+    """Example 4.8: what two rows have in common, and the rows that have it."""
+    pairs = list(combinations(range(4), 2))
+    shared = [four[a] == four[b] for a, b in pairs]
+    rows = [(four[:, same] == four[a, same]).all(axis=1).sum() for (a, _), same in zip(
+        pairs, shared, strict=True)]  # fmt: skip
+    told = ", ".join(f"{same.sum()} in {held}" for same, held in zip(shared, rows, strict=True))
+    says = "0 in 4, 3 in 2, 0 in 4, 1 in 3, 2 in 2, 1 in 3"
+    yield claim(
+        "Example 4.8 and Figure 8, values in common and rows that have them", says, told,
+        told == says,
+    )  # fmt: skip
+
+
 def examples(quick: bool) -> Iterator[Found]:
-    """Figures 1, 2, 4 and 10: the examples."""
+    """Figures 1 to 4, 8 and 10: the examples."""
     four, eight = _printed(FIGURE_1, 2), _printed(FIGURE_2, 4)
     yield figure(
         "Example 3.9 and Figure 2, stars of an optimal 4-anonymous table",
         24, _optimal(eight),
         "the figure prints nine rows for a table of eight; its count is right",
     )  # fmt: skip
+    yield figure("Figure 1, stars of the 2-anonymous table", 6, _optimal(four))
+    three = np.array([[1, 0, 1, 0], [1, 1, 1, 0], [0, 1, 1, 0]], np.int32)
+    yield figure("Example 4.2, suppression length", 2, _length(three))
+    yield figure("Example 4.2, cells to suppress", 6, _optimal(table_of_codes(three, 3)))
+    yield from _partitions(_rows(FIGURE_2))
+    yield from _representatives(_rows(FIGURE_1))
     yield figure(
         "Example 4.13 and Figure 10, frequent itemsets", 10, len(frequent_candidates(four)) - 1
     )
@@ -224,9 +303,16 @@ def figure_12(quick: bool) -> Iterator[Found]:
             yield from _drawn(f"12-{name.lower()}", title, measured, "k")
         yield from _claims_12(name, measured, quick)
     if not quick:
+        yield figure("section 5.2, Adult, tuples", 45_222, len(coded("Adult")))
+        yield figure("section 5.2, Letter, tuples", 20_000, len(coded("Letter")))
+        yield figure("section 5.2, Letter, attributes", 17, len(read("letter").column_names))
         yield elsewhere(
-            "Figure 12, Census-income, rows", 196_130, len(coded("Census-income")),
+            "section 5.2, Census-income, tuples", 196_130, len(coded("Census-income")),
             "only the test part comes with the repository",
+        )  # fmt: skip
+        yield elsewhere(
+            "section 5.3, APPROX-GR on Census-income with k = 128", "runs out of memory",
+            "ends", "half the rows, and memory that grows with the rows alone",
         )  # fmt: skip
         yield from _beyond()
 

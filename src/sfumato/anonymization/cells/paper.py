@@ -224,7 +224,7 @@ def _halved(rows: CellTable, found: Partition) -> Partition:
 
 @compiled
 def _gen_cover(counts, k, most, starts, members, prices):  # type: ignore[no-untyped-def]
-    """GEN-COVER-FQ (figure 6): repeatedly the candidate with the least price per row newly covered.
+    """GEN-COVER-FQ (figure 9): repeatedly the candidate with the least price per row newly covered.
 
     Rows of one combination are alike, so those covered so far are always its first ones; `offsets`
     says where the rows of each combination begin.
@@ -300,7 +300,7 @@ def _gen_cover(counts, k, most, starts, members, prices):  # type: ignore[no-unt
 
 @compiled
 def _convert(total, k, set_starts, rows):  # type: ignore[no-untyped-def]
-    """CONVERT (figure 9): a cover as a partition, given as the set of each row.
+    """CONVERT (figure 6): a cover as a partition, given as the set of each row.
 
     While a row is in two sets it leaves the larger if that has more than k rows; else both have k
     and become one set of at most 2k - 1.
