@@ -6,18 +6,23 @@ import html
 import json
 import re
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import pandas as pd
 import pytest
 
+import sfumato as sf
 from cli_tools import sfumato
 from sfumato.report.page import body_html
 from sfumato.report.registry import page_of
+from sfumato.web.choices import read_choices
 from sfumato.web.lattice import nodes_of
 from sfumato.web.project import Project
 from sfumato.web.verbs import VERBS
+from sfumato.wording import percent
 from workbench import Running
 
 ROLES = {"role-0": "identifier", "role-1": "quasi-identifier", "role-2": "quasi-identifier",
@@ -175,3 +180,64 @@ def test_a_node_of_the_lattice_is_looked_at_and_chosen(bench: Running, opened: P
     assert bench.get(f"{base}/lattice?node=9").status == 404
     bench.post(f"{base}/configure", k=7, method="mondrian", **ROLES)
     assert "Look at the lattice" in bench.get(f"{base}/lattice").text
+
+
+def test_what_others_know_in_sets_is_counted_and_released_for_each(
+    bench: Running, opened: Project
+) -> None:
+    base = f"/p/{opened.number}"
+    told = {"set-0": ["age"], "set-2": ["town"]}
+    page = html.unescape(bench.follow(bench.post(f"{base}/knowledge", **told)).text)
+    assert opened.choices.known == (("age", "sex"), ("sex", "town"))
+    people = pd.read_csv(opened.source)
+    for known in opened.choices.known:
+        alike = people.groupby(list(known))["name"].transform("size")
+        below = int((alike < 5).sum())
+        assert (
+            f"By {', '.join(known)}: {int((alike == 1).sum()):,} stand alone, {below:,} "
+            f"({percent(below / len(people))}) have fewer than 4 others like them."
+        ) in page
+    shown = bench.follow(bench.post(f"{base}/release")).text
+    assert "k = 5, for each of 2 sets of columns" in shown
+    released = pd.read_csv(opened.folder / "release.csv", dtype=str)
+    for known in opened.choices.known:
+        assert released.groupby(list(known)).size().min() >= 5
+    again = read_choices(opened.folder)
+    assert again is not None
+    assert again.known == opened.choices.known
+    bench.post(f"{base}/knowledge", **{"set-0": ["age", "town"]})
+    assert opened.choices.known == (("age", "sex", "town"),)
+    assert "other sets" in "; ".join(opened.choices.otherwise(again))
+
+
+def test_every_row_matches_people_of_a_population(
+    bench: Running, opened: Project, tmp_path: Path
+) -> None:
+    register = pd.read_csv(opened.source)
+    pd.concat([register] * 2).to_csv(tmp_path / "register.csv", index=False)
+    base, asked = f"/p/{opened.number}", {"k_map": 12, "population": str(tmp_path / "register.csv")}
+    bench.follow(bench.post(f"{base}/knowledge", **asked))
+    page = bench.follow(bench.post(f"{base}/release")).text
+    assert "Verified: k = 5, k-map = 12." in page
+    opened.made = None
+    assert "Verified: k = 5, k-map = 12." in bench.follow(bench.get(f"{base}/release")).text
+    found = sf.attack(str(opened.folder / "release.csv"), asked["population"], on=KNOWN, k=12)
+    assert found.k_map
+    for wrong in ({"k_map": 12}, {"population": asked["population"]},
+                  {"k_map": 12, "population": "/etc/passwd"}, {"target": "nobody"}):  # fmt: skip
+        assert bench.post(f"{base}/knowledge", **wrong).status == 400
+    opened.decide(replace(opened.choices, population="/etc/passwd"))  # came with the folder
+    for place in ("release", "utility", "lattice"):
+        refused = bench.post(f"{base}/{place}", k=5, method="mondrian")
+        assert refused.status == 400
+        assert "not in the folders" in refused.text
+
+
+def test_a_column_is_kept_predictable(bench: Running, opened: Project) -> None:
+    base = f"/p/{opened.number}"
+    bench.follow(bench.post(f"{base}/knowledge", target="illness"))
+    bench.follow(bench.post(f"{base}/release"))
+    assert 'target = "illness"' in (opened.folder / "release.toml").read_text()
+    assert opened.made is not None
+    assert opened.made.release.asked["target"] == "illness"
+    assert replace(opened.choices, method="lattice").used_target == ""

@@ -20,8 +20,10 @@ from starlette.routing import Route
 
 from sfumato.budget import Budget
 from sfumato.errors import ParameterError, SfumatoError
+from sfumato.web.choices import Choices
 from sfumato.web.hierarchy_pages import Editing
 from sfumato.web.jobs import Job, Jobs
+from sfumato.web.knowledge import Knowledge
 from sfumato.web.lattice import Levels
 from sfumato.web.pages import form_of, frame, page, to
 from sfumato.web.project import Decided, Project
@@ -75,6 +77,7 @@ class Workbench:
                 *Editing(self).routes(),
                 *Asking(self).routes(),
                 *Levels(self).routes(),
+                *Knowledge(self).routes(),
             ],
             exception_handlers={
                 SfumatoError: self.problem,
@@ -254,6 +257,19 @@ class Workbench:
             )
         return project, decided
 
+    def tables(self) -> list[Path]:
+        """Tables that may be opened: those in the folders, and those that are."""
+        opened = [one.source for one in self.projects.values()]
+        return list(dict.fromkeys([*self.shelf.tables(), *opened]))
+
+    def may_open(self, choices: Choices) -> None:
+        """Refuse a population that was named elsewhere: decisions may come with a folder."""
+        if choices.population and choices.population not in map(str, self.tables()):
+            raise ParameterError(
+                "the population is not in the folders that were opened",
+                remedy="Choose another under Risk (who knows what), or name its folder.",
+            )
+
     def _job(self, request: Request) -> Job:
         found = self.jobs.find(request.path_params["number"])
         if found is None:
@@ -264,7 +280,7 @@ class Workbench:
 def _back(after: str) -> str:
     """Where to go on when work came to nothing: pages that would begin it again are left out."""
     project, _, step = after.rpartition("/")
-    if project.endswith("/ask") or step == "lattice":
+    if project.endswith("/ask") or step in ("lattice", "knowledge"):
         return after
     return {"configure": "/", "utility": after, "release": after}.get(step, f"{project}/configure")
 

@@ -97,6 +97,13 @@ class Choices(_Demands):  # type: ignore[misc]
     weights: Mapping[str, float] = field(default_factory=dict)
     levels: Mapping[str, int] = field(default_factory=dict)
     """Levels that full-domain recoding takes, by column; the others are searched for."""
+    sets: tuple[tuple[str, ...], ...] = ()
+    """What different people may know; a column others may know that is in none is in all."""
+    k_map: int | None = None
+    population: str = ""
+    """A table of people, of which every row must match `k_map`."""
+    target: str = ""
+    """A column that Mondrian should keep predictable."""
     trees: Mapping[str, EditableHierarchy] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -116,6 +123,8 @@ class Choices(_Demands):  # type: ignore[misc]
             )
         for column, weight in self.weights.items():
             _within(f"the weight of `{column}`", weight, 0, 1e6)
+        if self.k_map is not None:
+            _within("k of the k-map", self.k_map, 2, 1_000_000)
         for column, level in self.levels.items():
             _within(f"the level of `{column}`", level, 0, 1000)
         _known("method", self.method, OFFERED)
@@ -139,6 +148,21 @@ class Choices(_Demands):  # type: ignore[misc]
     def qi(self) -> tuple[str, ...]:
         """Columns others may know."""
         return self.with_role("quasi-identifier")
+
+    @property
+    def known(self) -> tuple[tuple[str, ...], ...]:
+        """The sets of columns that others may know, each as a whole.
+
+        Examples
+        --------
+        >>> roles = dict.fromkeys(["age", "sex", "zip"], "quasi-identifier")
+        >>> Choices(roles, sets=(("age",), ("zip", "job"))).known
+        (('age', 'sex'), ('sex', 'zip'))
+        """
+        named = {name for one in self.sets for name in one}
+        loose = [name for name in self.qi if name not in named]
+        found = [tuple(n for n in self.qi if n in one or n in loose) for one in self.sets]
+        return tuple(dict.fromkeys(one for one in found if one)) or (self.qi,)
 
     @property
     def replaced(self) -> tuple[str, ...]:
@@ -177,13 +201,17 @@ class Choices(_Demands):  # type: ignore[misc]
             others = [v for name, v in chosen.items() if v != DEMANDS[name].default]
             value = f"{DEMANDS[number].symbol} = {getattr(self, number):g}"
             said.append(" ".join([value, *others]))
+        if self.k_map is not None and self.population:
+            said.append(f"k-map = {self.k_map:,}")
+        if len(self.known) > 1:
+            said.append(f"for each of {len(self.known)} sets of columns")
         return ", ".join(said)
 
     @property
     def promise(self) -> tuple[Any, ...]:
         """What is promised to people: releases that promise the same can be compared by cost."""
         hidden = self.with_role("sensitive") if self.protects_sensitive else ()
-        return self.qi, self.demand, hidden, self.person
+        return self.known, self.demand, hidden, self.person, self.population
 
     def otherwise(self, other: Choices) -> list[str]:
         """What another decision has that this one has not, beside method and demand."""
@@ -198,6 +226,11 @@ class Choices(_Demands):  # type: ignore[misc]
             said.append(f"up to {other.suppression_limit or 0:.3g} of the rows left out")
         if other.used_levels != self.used_levels:
             said.append(f"levels {other._levels}" if other.used_levels else "levels are searched")
+        if other.known != self.known and other.qi == self.qi:
+            said.append("other sets of columns" if len(other.known) > 1 else "one set of columns")
+        if other.used_target != self.used_target:
+            said.append(f"keeps {other.used_target} predictable" if other.used_target
+                        else "keeps no column predictable")  # fmt: skip
         if other.weights != self.weights:
             said.append("other weights" if other.weights else "no weights")
         if other.used_trees != self.used_trees:
@@ -228,6 +261,10 @@ class Choices(_Demands):  # type: ignore[misc]
             said.append("other persons are counted, or rows")
         if now.used_trees != self.used_trees:
             said.append("trees or limits are others")
+        if now.known != self.known and now.demand == self.demand and now.qi == self.qi:
+            said.append("the sets of columns are others")
+        if now.used_target != self.used_target:
+            said.append("another column is kept predictable, or none")
         if now.used_levels != self.used_levels:
             said.append(f"levels {self._levels} is now {now._levels}")
         if now._given() != self._given() and not said:
@@ -240,6 +277,12 @@ class Choices(_Demands):  # type: ignore[misc]
         if self.method != "full-domain":
             return {}
         return {name: self.levels[name] for name in self.qi if name in self.levels}
+
+    @property
+    def used_target(self) -> str:
+        """The column that the method keeps predictable."""
+        usable = self.method == "mondrian" and self.roles.get(self.target) in ROLES[:2]
+        return self.target if usable else ""
 
     @property
     def _levels(self) -> str:
@@ -303,8 +346,14 @@ class Choices(_Demands):  # type: ignore[misc]
         if self.gap is not None:
             what, remedy = self.gap
             raise ParameterError(what, remedy=remedy)
-        given: dict[str, Any] = {"qi": [list(self.qi)], "k": self.k, "method": self.method}
-        given |= self._about_sensitive()
+        given: dict[str, Any] = {"qi": [list(one) for one in self.known], "k": self.k}
+        given |= {"method": self.method, **self._about_sensitive()}
+        if self.k_map is not None and self.population:
+            given |= {"k_map": self.k_map, "population": self.population}
+        if self.used_target:
+            given["target"] = self.used_target
+            if self.roles[self.target] == "sensitive":
+                given.setdefault("sensitive", list(self.with_role("sensitive")))
         if self.person:
             given["person"] = self.person
         weights = {n: w for n, w in self.weights.items() if n in self.qi and w != 1}
@@ -365,6 +414,8 @@ def choices_to(choices: Choices) -> dict[str, Any]:
         value = getattr(choices, part.name)
         if part.name != "trees" and value not in (None, (), {}):
             body[part.name] = list(value) if isinstance(value, tuple) else value
+    if choices.sets:
+        body["sets"] = [list(one) for one in choices.sets]
     body["trees"] = {
         name: {"said": tree.said, "marks": list(tree.mark_labels)}
         for name, tree in choices.trees.items()
@@ -386,6 +437,7 @@ def choices_from(
     known = {part.name for part in fields(Choices)} - {"trees"}
     given = {name: value for name, value in body.items() if name in known}
     given["pseudonyms"] = tuple(given.get("pseudonyms", ()))
+    given["sets"] = tuple(tuple(map(str, one)) for one in given.get("sets", ()))
     return Choices(**given, trees=dict(trees or {}))
 
 

@@ -130,6 +130,7 @@ class Levels:
     async def act(self, request: Request) -> Response:
         project, decided = self.bench.ready(request)
         form = await form_of(request)
+        await run_in_threadpool(self.bench.may_open, decided.choices)
         lattice = project.lattice_of(decided.choices)
         if "node" not in form or lattice is None:
             choices = decided.choices

@@ -278,6 +278,8 @@ class Project:
             person=kept.person if roles.get(kept.person) == "identifier" else "",
             weights={name: weight for name, weight in kept.weights.items() if name in roles},
             levels={name: level for name, level in kept.levels.items() if name in roles},
+            sets=tuple(tuple(n for n in one if n in roles) for one in kept.sets),
+            target=kept.target if kept.target in roles else "",
             trees={name: tree for name, tree in kept.trees.items() if name in roles},
         )
         with self._changing, self.busy:
@@ -348,7 +350,8 @@ class Project:
         if set(choices.roles) != set(self.table.columns):
             raise ParameterError("the roles are not those of this table's columns")
         named = {*choices.weights, *choices.levels, *choices.trees, *choices.pseudonyms}
-        named |= {choices.person} - {""}
+        named |= {choices.person, choices.target} - {""}
+        named |= {name for one in choices.sets for name in one}
         if not named <= set(choices.roles):
             raise ParameterError("something was decided about a column that does not exist")
 
@@ -412,7 +415,8 @@ class Project:
             return None
         if self.busy.locked() and (self._entries is None or self._entries[0] != names):
             return None
-        request = choices.rehearsed().opened(self.table)
+        alone = replace(choices, k_map=None, population="", sets=())
+        request = alone.rehearsed().opened(self.table)
         entries = self._classes(names)
         return check(
             request.models,
@@ -553,7 +557,9 @@ class Project:
                 self.made = None  # what lies there is no longer what was shown
                 write_text(home / f"{name}.toml", settings)
                 budget.progress("verifying what was written")
-                holds = verify(str(output), budget=budget.unhurried()).holds
+                # A certificate opens nothing: the people of a k-map are named again.
+                asked = _matched(choices, home / folder)
+                holds = verify(str(output), budget=budget.unhurried(), **asked).holds
                 self._finish(name, choices, settings, release, holds, home, budget, fresh=True)
             used = replace(choices, trees=choices.used_trees)
             write_choices(used, self.folder, self.source.name, f"{name}.decisions", folder)
@@ -587,8 +593,11 @@ class Project:
             shown = body_html(page_of(found))
         self.answers[name] = replace(asked, shown=shown)
 
-    def reopen(self, name: str, budget: Budget) -> None:
-        """Show a release of an earlier day: files may be changed, so it is measured again."""
+    def reopen(self, name: str, budget: Budget, tables: Sequence[Path] = ()) -> None:
+        """Show a release of an earlier day: files may be changed, so it is measured again.
+
+        Of the tables that its decisions name only `tables` are opened.
+        """
         with self._asking(budget):
             self._unreadable.add(name)
             choices = read_choices(self.folder, f"{name}.decisions", f"{name}.hierarchies")
@@ -596,7 +605,10 @@ class Project:
                 settings = read_unlinked(home / f"{name}.toml", "the settings of the release")
                 budget.progress("verifying what lies there")
                 output = home / f"{name}{_ending(self.source)}"
-                release = certified_release(output, self.table, budget=budget)
+                asked: dict[str, Any] = {}
+                if choices is not None and choices.population in map(str, tables):
+                    asked = _matched(choices, home / f"{name}.hierarchies")
+                release = certified_release(output, self.table, budget=budget, **asked)
                 holds = all(finding.holds for finding in release.findings)
                 self._finish(name, choices, settings, release, holds, home, budget, fresh=False)
             self._unreadable.discard(name)
@@ -750,6 +762,14 @@ def _demand(asked: Mapping[str, Any]) -> str:
         for symbol, value in asked.items()
         if isinstance(value, (int, float)) and not isinstance(value, bool)
     )
+
+
+def _matched(choices: Choices, trees: Path) -> dict[str, Any]:
+    """What it takes to verify a k-map: the people, and the trees whose labels are shown."""
+    if choices.k_map is None or not choices.population:
+        return {}
+    found: dict[str, Any] = {"population": choices.population}
+    return {**found, "hierarchies": str(trees)} if choices.used_trees else found
 
 
 def _make_key(place: Path) -> None:

@@ -224,6 +224,7 @@ class Steps:
         keys = await run_in_threadpool(self.bench.shelf.keys)
         decided = await run_in_threadpool(project.alter, lambda now: _demanded(now, form, keys))
         chosen = decided.choices
+        await run_in_threadpool(self.bench.may_open, chosen)
         others = [name for name in form.get("method", []) if name != chosen.method]
         ways = [*(replace(chosen, method=name) for name in others), chosen]
         ranged = bool(form.get("range", [""])[0])
@@ -290,7 +291,10 @@ class Steps:
 
     def _show(self, project: Project, name: str) -> Response:
         return self.bench.start(
-            f"Opening {name}", project, "release", lambda budget: project.reopen(name, budget)
+            f"Opening {name}",
+            project,
+            "release",
+            lambda budget: project.reopen(name, budget, self.bench.tables()),
         )
 
     def _running(self) -> list[Job]:
@@ -301,6 +305,7 @@ class Steps:
         form = await form_of(request)
         if "protect" in form or "blur" in form:
             decided = await run_in_threadpool(project.alter, lambda now: _protected(now, form))
+        await run_in_threadpool(self.bench.may_open, decided.choices)
         key = decided.choices.key_file
         if decided.choices.replaced and key:
             keys = await run_in_threadpool(self.bench.shelf.keys)

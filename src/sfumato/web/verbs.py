@@ -426,10 +426,8 @@ class Asking:
         return self.bench.start(verb.title, project, f"ask/{verb.name}", work, verb.keeps)
 
     async def _around(self, project: Project, choices: Choices) -> Around:
-        tables = await run_in_threadpool(self.bench.shelf.tables)
-        opened = [one.source for one in self.bench.projects.values()]
-        others = list(dict.fromkeys([*tables, *opened]))
-        return Around(project, choices, others, await run_in_threadpool(project.versions))
+        tables = await run_in_threadpool(self.bench.tables)
+        return Around(project, choices, tables, await run_in_threadpool(project.versions))
 
 
 def _verb(request: Request) -> Verb:

@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -78,6 +79,8 @@ class Compared:
     """Columns others may know; some of them may have been left out of the release."""
     sizes: Mapping[str, ClassSizes]
     recoding: Recoding | Parted | None = None
+    judged: tuple[str, ...] = ()
+    """Columns that class sizes are about: of several sets the one that finds people easiest."""
     _moves: dict[str, Moves | None] = field(default_factory=dict)
 
     @property
@@ -238,11 +241,17 @@ def _set_of(sets: ValueSets, label: str, texts: Sequence[Text]) -> list[str]:
 
 
 def certified_release(
-    output: str | os.PathLike[str], original: Table, *, budget: Budget | None = None
+    output: str | os.PathLike[str],
+    original: Table,
+    *,
+    budget: Budget | None = None,
+    population: Any = None,
+    hierarchies: str | None = None,
 ) -> Release:
     """The release that lies at `output`, with its certificate beside it.
 
-    Its promises are measured again; `findings` and `verified` are of now.
+    Its promises are measured again; `findings` and `verified` are of now. A k-map takes the table
+    of people, and the trees whose labels are shown.
 
     Raises
     ------
@@ -260,7 +269,8 @@ def certified_release(
             where=os.fspath(output),
             remedy=f"Give the table it was made of, {body['input']['name']}, unchanged.",
         )
-    checked = verify(os.fspath(output), budget=budget)
+    people = {} if population is None else {"population": population}
+    checked = verify(os.fspath(output), budget=budget, hierarchies=hierarchies, **people)
     own = {field.name for field in fields(Release)} - {"output", "certificate", "promises"}
     known = {name: body[name] for name in own if name in body}
     known["qi"] = tuple(tuple(names) for names in body.get("qi", ()))
@@ -481,9 +491,12 @@ def _inferred(found: Release, after: Table, sensitive: Sequence[str] | None) -> 
     hidden = [name for name in named if name in after.columns]
     if not hidden or not sets:
         return Light(asked, None, "Not counted: no published column was named as worth hiding.")
-    counted = inferences(after, sets[0], hidden)
-    if counted is None:
+    by_set = [inferences(after, one, hidden) for one in sets]
+    if any(found is None for found in by_set):
         return Light(asked, None, "Not counted: the table is too large for that.")
+    # Of several sets, for each column the one that tells most about it.
+    by_column = zip(*(found for found in by_set if found is not None), strict=False)
+    counted = [max(same, key=lambda one: one.shared) for same in by_column]
     told = [words for one in counted for words in _exposure(one)]
     if not told:
         which = phrase([f"`{name}`" for name in hidden])
@@ -546,7 +559,8 @@ def _opened(found: Release, original: Table | None) -> Iterator[Compared | None]
         if after is None:
             assert found.destination is not None
             after = opened = table(found.destination)
-        yield Compared(before, after, *_known(found, before, after), found.mapping)
+        known, judged, sizes = _known(found, before, after)
+        yield Compared(before, after, known, sizes, found.mapping, judged)
     finally:
         if opened is not None:
             opened.close()
@@ -554,15 +568,17 @@ def _opened(found: Release, original: Table | None) -> Iterator[Compared | None]
 
 def _known(
     found: Release, before: Table, after: Table
-) -> tuple[tuple[str, ...], dict[str, ClassSizes]]:
-    """Columns others may know, and the class sizes of what there is of them."""
-    sets = found.qi or found.asked.get("qi")
-    first = tuple(sets[0]) if sets else after.columns
+) -> tuple[tuple[str, ...], tuple[str, ...], dict[str, ClassSizes]]:
+    """Columns others may know, those of the worst set, and its class sizes before and after."""
+    sets = found.qi or found.asked.get("qi") or (after.columns,)
     # Where a method chose the columns, those it left out were known to others before.
     gone = found.details.get("dropped", ()) if "published" in found.details else ()
-    known = tuple(name for name in before.columns if name in first or name in gone)
-    released = [name for name in first if name in after.columns]
-    return known, {"before": before.class_sizes(known), "after": after.class_sizes(released)}
+    named = {name for one in sets for name in one} | set(gone)
+    known = tuple(name for name in before.columns if name in named)
+    counted = [after.class_sizes([name for name in one if name in after.columns]) for one in sets]
+    worst = min(range(len(sets)), key=lambda at: counted[at].k or 0)
+    judged = tuple(name for name in known if name in sets[worst] or name in gone)
+    return known, judged, {"before": before.class_sizes(judged), "after": counted[worst]}
 
 
 def _protection(found: Release, compared: Compared) -> Section | None:
@@ -573,7 +589,7 @@ def _protection(found: Release, compared: Compared) -> Section | None:
     k = int(asked) if isinstance(asked, int) and asked > 1 else 5
     words = (
         f"Before, {before.unique_rows:,} of {before.rows:,} rows stood alone with their "
-        f"{phrase(compared.known, 6)}; afterwards {after.unique_rows:,} of {after.rows:,} do."
+        f"{phrase(compared.judged, 6)}; afterwards {after.unique_rows:,} of {after.rows:,} do."
     )
     figures = [
         Figure(
