@@ -261,15 +261,15 @@ def claim(
 
 
 def faster(where: str, says: str, ratio: float, why: str) -> Cell:
-    """A sentence about which of two is faster: a tenth more or less is noise of the machine.
+    """A sentence about which of two is faster: up to 30% more or less is noise of the machine.
 
     Examples
     --------
-    >>> [faster("Figure 3", "better", ratio, "").verdict for ratio in (0.8, 1.04, 1.2)]
+    >>> [faster("Figure 3", "better", ratio, "").verdict for ratio in (0.6, 1.04, 1.4)]
     ['exact', 'within noise', 'differs']
     """
-    verdict = EXACT if ratio < 0.9 else NOISE if ratio < 1.1 else DIFFERS
-    told = "" if verdict == EXACT else why
+    verdict = EXACT if ratio < 0.7 else NOISE if ratio < 1.3 else DIFFERS
+    told = why if verdict == DIFFERS else ""
     return Cell(where, says, f"{ratio:.2f} of the time", verdict, told, varies=True)
 
 
