@@ -182,3 +182,34 @@ def test_what_only_looks_like_dates_is_named(cells: list[Any], like: bool, key: 
         table, qi=["age"], k=2, person="patient", shift_dates=True, key_file=key
     ).warnings
     assert any("looks like dates was not moved: `day`" in one for one in told) == like
+
+
+@pytest.mark.parametrize(("name", "like"), [("birth_year", True), ("Jahr", True), ("dose", False)])
+@pytest.mark.parametrize("as_text", [True, False])
+def test_bare_years_are_named_by_their_column(
+    name: str, as_text: bool, like: bool, key: Path
+) -> None:
+    table = visits()
+    years: list[Any] = [1950 + at % 60 for at in range(table.num_rows)]
+    table = table.append_column(name, pa.array([*map(str, years)] if as_text else years))
+    release = sf.anonymize(table, qi=["age"], k=2, key_file=key, person="patient", shift_dates=True)
+    assert any(f"was not moved: `{name}`" in one for one in release.warnings) == like
+
+
+def test_periods_of_pandas_move_by_days_and_are_named_by_months(key: Path) -> None:
+    pd = pytest.importorskip("pandas")
+    frame = visits().to_pandas()
+    frame["day"] = pd.PeriodIndex(frame["came"], freq="D")
+    frame["month"] = pd.PeriodIndex(frame["came"], freq="M")
+    frame["quarter"] = pd.PeriodIndex(frame["came"], freq="Q")
+    frame.loc[3, ["day", "month"]] = pd.NaT
+    release = sf.anonymize(frame, qi=["age"], k=2, key_file=key, person="patient", shift_dates=True)
+    assert any("was not moved: `month`, `quarter`" in one for one in release.warnings)
+    rows = {row["row"]: row for row in release.to_arrow().to_pylist()}
+    assert rows[1.5]["day"] is None
+    assert rows[1.5]["month"] is None
+    for at, row in rows.items():
+        assert row["day"] is None or row["day"] == row["came"]
+        came = frame["came"][int(2 * at)]
+        assert row["month"] is None or row["month"] == f"{came:%Y-%m}"
+        assert row["quarter"] == f"{came.year}Q{(came.month + 2) // 3}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +13,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.engines.protocol import Engine
+from sfumato.errors import ColumnError
 from sfumato.tables import Table
 
 Opener = Callable[[pa.Table], Engine]
@@ -53,15 +55,58 @@ def test_every_class_holds_five_persons(opened: Opener, destination: str, method
     assert release.findings[0].measured["counted"] == "persons"
     owner = dict(zip(table["cost"].to_pylist(), table["patient"].to_pylist(), strict=True))
     classes = defaultdict(set)
-    postgres = source.engine.kind == "postgres"
-    place = f"{source.name.partition('#')[0]}#{destination}" if postgres else destination
-    with sf.table(place) as released:
-        rows = list(released)
-        for row in rows:
-            classes[tuple(row[name] for name in QI)].add(owner[row["cost"]])
+    rows = released_rows(source, destination)
+    for row in rows:
+        classes[tuple(row[name] for name in QI)].add(owner[row["cost"]])
     assert release.k == min(map(len, classes.values())) >= 5
     cells = [[(cell is None, cell or 0) for cell in row.values()] for row in rows]
     assert cells == sorted(cells), "their own order could tell whose they are"
+
+
+def with_dates(table: pa.Table) -> pa.Table:
+    """The same with a date and a time, some of them missing."""
+    random = np.random.default_rng(9)
+    days = np.datetime64("2020-01-31") + random.integers(0, 900, table.num_rows)
+    gone = random.random(table.num_rows) < 0.05
+    seconds = np.datetime64("2021-03-01T10:20:30", "us") + 10**6 * np.arange(table.num_rows)
+    return table.append_column("admitted", pa.array(days, mask=gone)).append_column(
+        "seen", pa.array(seconds, pa.timestamp("us"))
+    )
+
+
+def released_rows(source: Table, destination: str) -> list[dict[str, Any]]:
+    postgres = source.engine.kind == "postgres"
+    place = f"{source.name.partition('#')[0]}#{destination}" if postgres else destination
+    with sf.table(place) as released:
+        return list(released)
+
+
+@pytest.mark.parametrize("qi", [QI, [*QI, "admitted"]], ids=["beside", "among"])
+def test_dates_move_alike_everywhere(
+    opened: Opener, destination: str, key: Path, qi: list[str]
+) -> None:
+    table = with_dates(admissions())
+    asked: dict[str, Any] = {"qi": qi, "k": 5, "person": "patient", "key_file": key}
+    asked |= {"shift_dates": True, "shift_days": 40}
+    source = Table(opened(table))
+    assert sf.anonymize(source, output=destination, force=True, **asked).verified
+    found = {row["cost"]: row for row in released_rows(source, destination)}
+    expected = sf.anonymize(table, **asked).to_arrow().to_pylist()
+    assert found == {row["cost"]: row for row in expected}
+    moved = {}
+    for row in table.to_pylist():
+        days = (found[row["cost"]]["seen"] - row["seen"]).days
+        assert moved.setdefault(row["patient"], days) == days
+    assert len({*moved.values()}) > 10
+    assert max(map(abs, moved.values())) <= 40
+
+
+def test_numbers_of_other_persons_are_found_everywhere(opened: Opener) -> None:
+    table = admissions()
+    mothers = table["patient"].to_pylist()[::-1]
+    source = Table(opened(table.append_column("mum", pa.array(mothers))))
+    with pytest.raises(ColumnError, match="`mum`"):
+        sf.anonymize(source, qi=QI, k=5, person="patient")
 
 
 def test_class_sizes_in_persons_are_the_same_everywhere(opened: Opener) -> None:

@@ -53,9 +53,9 @@ def date_columns(table: Table, left_out: Sequence[str]) -> tuple[str, ...]:
 
 
 def unmoved(table: Table, left_out: Sequence[str], seed: int = 0) -> dict[str, bool]:
-    """Columns that look like dates or months and are not moved; whether they can be read as dates.
+    """Columns that look like dates, months or years and are not moved; whether they can be parsed.
 
-    Text, and whole numbers like 20240131.
+    Text, and whole numbers like 20240131; years are known by the name of the column, too.
     """
     columns = [
         c.name for c in table.schema if c.kind in ("text", "integer") and c.name not in left_out
@@ -71,7 +71,9 @@ def unmoved(table: Table, left_out: Sequence[str], seed: int = 0) -> dict[str, b
         mostly = messy(cells) if text else None
         if mostly is not None and mostly.kind == "date":
             found[name] = True
-        elif _like(cells, _MONTH if text else _DAY_NUMBER, MOST if text else 1.0):
+            continue
+        days = _like(cells, _MONTH if text else _DAY_NUMBER, MOST if text else 1.0)
+        if days or (_YEARS.search(name) and _like(cells, _YEAR, 1.0)):
             found[name] = False
     return found
 
@@ -79,10 +81,13 @@ def unmoved(table: Table, left_out: Sequence[str], seed: int = 0) -> dict[str, b
 _LOOKED_AT = 2_000
 _DAY_NUMBER = re.compile(r"(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])")
 _MONTH = re.compile(
-    r"\d{4}[-/.]\d{1,2}|\d{1,2}[-/.]\d{4}|\d{1,2}([-/.])\d{1,2}\1\d{2}(?:[ T].*)?|"
+    r"\d{4}[-/.]\d{1,2}|\d{4}Q[1-4]|\d{1,2}[-/.]\d{4}|\d{1,2}([-/.])\d{1,2}\1\d{2}(?:[ T].*)?|"
     + _DAY_NUMBER.pattern
 )
-"""Months, days of years of two digits, and days without signs: they are not read as dates."""
+"""Months, quarters, days of years of two digits, and days without signs: they are not read as
+dates."""
+_YEAR = re.compile(r"(?:18|19|20)\d\d")
+_YEARS = re.compile("year|yob|born|birth|date|jahr|geboren|geburt|datum|annee|année", re.IGNORECASE)
 
 
 def _like(cells: Sequence[str], pattern: re.Pattern[str], share: float) -> bool:

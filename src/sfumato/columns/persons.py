@@ -66,11 +66,8 @@ _NOBODY = frozenset(word.lower() for word in (*MISSING_WORDS, "-", "--", "nan", 
 
 
 def rows_of_words(opened: Table, person: str) -> dict[str, int]:
-    """Rows whose person is blank text ("") or a word for nobody, by word.
-
-    Of remote tables the cells are not looked at.
-    """
-    if opened.column(person).kind != "text" or opened.engine.capabilities.remote:
+    """Rows whose person is blank text ("") or a word for nobody, by word."""
+    if opened.column(person).kind != "text":
         return {}
     found = opened.values(person)
     texts = as_text(found.values[0]).to_pylist()
@@ -215,12 +212,12 @@ def numbers_of_persons(
 
     Whole numbers from 1 to 90 are those of patients 1 to 500 by chance; so where the persons'
     numbers leave few gaps, a column must have many and span most of theirs. Some rows are looked
-    at, and none of remote tables.
+    at, wherever they are.
     """
     from sfumato.engines.encoding import codes_of_table
 
     looked = [c.name for c in opened.schema if c.name in columns and c.kind in _COMPARED]
-    if not looked or opened.engine.capabilities.remote:
+    if not looked:
         return []
     known = set(_plain(persons))
     sample = codes_of_table(opened.sample(LOOKED_AT, looked, seed))

@@ -284,7 +284,8 @@ _DIGITS = 38
 def plain_type(type_: pa.DataType) -> pa.DataType:
     """The type a column travels in: without extensions and without the rarest widths.
 
-    Extension types are their storage, half floats widen, milliseconds since 1970 that mean a date
+    Extension types are their storage, but days of pandas' periods are dates and its other periods
+    the text that they are shown as; half floats widen, milliseconds since 1970 that mean a date
     become a date, instants in a time zone that nobody knows are the same instants in UTC, and
     decimals have 128 bits or, beyond 38 digits, are text: so every engine can hold them.
 
@@ -298,6 +299,8 @@ def plain_type(type_: pa.DataType) -> pa.DataType:
     import pyarrow.types as t
 
     if isinstance(type_, pa.BaseExtensionType):
+        if type_.extension_name == _PERIOD:
+            return pa.date32() if type_.freq == "D" else pa.string()
         return plain_type(type_.storage_type)
     if t.is_dictionary(type_):
         value = plain_type(type_.value_type)
@@ -338,10 +341,28 @@ def plain_array(array: pa.Array) -> pa.Array:
 
     wanted = plain_type(array.type)
     if isinstance(array.type, pa.BaseExtensionType):
+        if array.type.extension_name == _PERIOD:
+            return _periods(array)
         return plain_array(array.storage)
     if pa.types.is_run_end_encoded(array.type):
         return plain_array(pc.run_end_decode(array))
     return array if array.type == wanted else array.cast(wanted)
+
+
+_PERIOD = "pandas.period"
+
+
+def _periods(array: pa.Array) -> pa.Array:
+    """Periods of pandas, which are stored as numbers since 1970: days as dates, others as text."""
+    import pandas as pd
+    import pyarrow as pa
+
+    if array.type.freq == "D":
+        return array.storage.cast(pa.int32()).cast(pa.date32())
+    numbers = array.storage.dictionary_encode()
+    found = numbers.dictionary.to_pylist()
+    texts = [str(pd.Period(ordinal=one, freq=array.type.freq)) for one in found]
+    return pa.array(texts, pa.string()).take(numbers.indices)
 
 
 def with_plain_types(table: pa.Table) -> pa.Table:
