@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-__all__ = ["amount", "counted", "percent", "phrase", "sentence", "shortened"]
+__all__ = ["among", "amount", "counted", "percent", "phrase", "sentence", "shortened"]
 
 
 def percent(share: float | None) -> str:
@@ -52,6 +52,23 @@ def counted(number: int, thing: str, *, many: str | None = None, does: str = "")
         return " ".join([f"1 {thing}", *_of_one(does)])
     ending = "es" if thing.endswith("s") else "s"
     return " ".join([f"{number:,} {many or thing + ending}", *does.split()])
+
+
+def among(
+    number: int, whole: int, thing: str, *, many: str | None = None, does: str, share: bool = False
+) -> str:
+    """How many of all do something.
+
+    Examples
+    --------
+    >>> among(1, 400, "row", does="stand alone")
+    '1 of 400 rows stands alone'
+    >>> among(100, 400, "person", many="people", does="stand alone", share=True)
+    '100 of 400 people (25%) stand alone'
+    """
+    part = f" ({percent(number / max(1, whole))})" if share else ""
+    doing = " ".join(_of_one(does)) if number == 1 else does
+    return f"{number:,} of {counted(whole, thing, many=many)}{part} {doing}"
 
 
 def _of_one(does: str) -> list[str]:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+import threading
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +14,9 @@ from sfumato.budget import parse_size
 from sfumato.cli._ending import guarded
 from sfumato.cli._options import examples, new_app
 from sfumato.errors import MissingExtraError, ParameterError
+
+if TYPE_CHECKING:
+    from sfumato.web.server import Server
 
 app = new_app()
 
@@ -73,7 +78,15 @@ def _serve(places: list[Path], port: int, upload_limit: int, browser: bool) -> N
     with ExitStack() as kept:
 
         def ready(link: str) -> None:
-            typer.echo(f"The workbench is at {link}\nCtrl-C ends it.", err=True)
+            typer.echo(f"The workbench is at {link}", err=True)
+            if sys.stdin is not None and sys.stdin.isatty():
+                server.guard.way_in = (
+                    "Press Enter in the terminal in which `sfumato serve` runs: it prints a fresh "
+                    "link, which works once. Open it in this browser."
+                )
+                threading.Thread(target=_fresh_links, args=(server,), daemon=True).start()
+                typer.echo("Enter prints a fresh link, for another browser.", err=True)
+            typer.echo("Ctrl-C ends it.", err=True)
             if browser:
                 import webbrowser
 
@@ -82,3 +95,9 @@ def _serve(places: list[Path], port: int, upload_limit: int, browser: bool) -> N
                 webbrowser.open(kept.enter_context(entrance(link)))
 
         server.run(ready)
+
+
+def _fresh_links(server: Server) -> None:
+    """Print a link whenever somebody presses Enter; the one before works no more."""
+    for _ in sys.stdin:
+        typer.echo(f"The workbench is at {server.guard.renew()}", err=True)

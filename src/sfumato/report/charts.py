@@ -132,7 +132,7 @@ def class_sizes(title: str, curves: Mapping[str, ClassSizes], k: int) -> Spec:
         encoding["xOffset"] = {"field": "table", "sort": list(curves)}
         encoding["opacity"] = {
             "field": "table", "type": "nominal", "title": None, "sort": list(curves),
-            "legend": {"orient": "bottom", "symbolType": "square", "symbolFillColor": ACCENT},
+            "legend": {"orient": "bottom", "symbolType": "square", "symbolFillColor": INK},
             "scale": {"domain": list(curves), "range": [0.45, 1]},
         }  # fmt: skip
     bars = {"data": {"values": rows}, "mark": "bar", "encoding": encoding}
@@ -210,7 +210,10 @@ def pair_strength(title: str, pairs: Mapping[tuple[str, str], float]) -> Spec:
     most = max(pairs.values(), default=0.0) or 1.0
     x = name_axis("one", names, labelAngle=-40)
     y = name_axis("other", names)
-    colour = {"field": "alone", "type": "quantitative", "legend": None,
+    legend = {"title": "rows alone", "orient": "top", "format": ".0%" if most >= 0.05 else ".1%",
+              "values": [0, most / 2, most], "symbolType": "square", "symbolFillColor": ACCENT,
+              "symbolStrokeWidth": 0, "symbolSize": 220}  # fmt: skip
+    colour = {"field": "alone", "type": "quantitative", "legend": legend,
               "scale": {"domain": [0, most], "range": [0.05, 0.6]}}  # fmt: skip
     layers: list[Spec] = [
         {"mark": {"type": "rect", "color": ACCENT}, "encoding": {"x": x, "y": y, "opacity": colour}}

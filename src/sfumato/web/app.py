@@ -10,6 +10,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
@@ -28,7 +29,7 @@ from sfumato.web.lattice import Levels
 from sfumato.web.pages import form_of, frame, page, to
 from sfumato.web.project import Decided, Project
 from sfumato.web.reading import read_reading
-from sfumato.web.sources import TableFolders, Uploads
+from sfumato.web.sources import ENDINGS, TableFolders, Uploads
 from sfumato.web.steps import Steps
 from sfumato.web.verbs import Asking
 
@@ -105,18 +106,22 @@ class Workbench:
     # Tables
 
     async def home(self, request: Request) -> Response:
-        tables = await run_in_threadpool(self.shelf.tables)
-        return page("home.html.j2", tables=tables, projects=list(self.projects.values()),
-                    most=self.uploads.most)  # fmt: skip
+        tables = await run_in_threadpool(self.shelf.listed)
+        projects = list(self.projects.values())
+        closed = [one for one in tables if one.place not in [p.source for p in projects]]
+        return page("home.html.j2", begun=[one for one in closed if one.begun],
+                    tables=[one for one in closed if not one.begun], projects=projects,
+                    endings=ENDINGS, most=self.uploads.most)  # fmt: skip
 
     async def open(self, request: Request) -> Response:
         form = await form_of(request)
         place = await run_in_threadpool(self.shelf.table, form.get("table", [""])[0])
+        step = "release" if "release" in form else "configure"
         async with self._opening[place]:  # who clicks twice opens it once
             for old in self.projects.values():
                 if old.source == place:
-                    return to(f"/p/{old.number}/configure")
-            return await self._open(place)
+                    return to(f"/p/{old.number}/{step}")
+            return await self._open(place, step)
 
     async def upload(self, request: Request) -> Response:
         if request.headers.get("content-type") != "application/octet-stream":
@@ -160,7 +165,7 @@ class Workbench:
         job = replace(self._job(request))  # as it is now: it may end while the page is drawn
         if job.state == "done":
             return to(job.after)
-        return page("job.html.j2", job=job, back=_back(job.after))
+        return page("job.html.j2", job=job, back=_back(job.after), **self._around(job.after))
 
     async def tray(self, request: Request) -> Response:
         return JSONResponse([job.in_tray() for job in self.jobs.running()])
@@ -229,13 +234,15 @@ class Workbench:
             return to(said)
         if "application/json" in request.headers.get("accept", ""):
             return JSONResponse({"problem": said}, status)
-        number = request.path_params.get("number", "")
-        project = self.projects.get(number)
-        if project is None:
-            return page("problem.html.j2", status=status, said=said, back="/")
-        around = frame(project, project.decided, "")
-        return page("problem.html.j2", status=status, said=said,
-                    back=f"/p/{number}/configure", **around)  # fmt: skip
+        around = self._around(request.url.path)
+        back = f"/p/{around['project'].number}/configure" if around else "/"
+        return page("problem.html.j2", status=status, said=said, back=back, **around)
+
+    def _around(self, place: str) -> dict[str, Any]:
+        """The frame of the table that a place belongs to; nothing where it belongs to none."""
+        _, _, number = place.partition("/p/")
+        project = self.projects.get(number.partition("/")[0])
+        return {} if project is None else frame(project, project.decided, "")
 
     def project(self, request: Request) -> Project:
         """The project a request is about."""

@@ -21,7 +21,7 @@ from sfumato.web.candidates import Point, plot, points_of
 from sfumato.web.choices import Choices
 from sfumato.web.pages import form_of, frame, page
 from sfumato.web.project import Project
-from sfumato.wording import percent
+from sfumato.wording import counted, percent
 
 if TYPE_CHECKING:
     from sfumato.web.app import Workbench
@@ -56,13 +56,11 @@ class Node:
         told = {True: "holds", False: "does not hold", None: "not looked at"}[self.holds]
         if self.lost is None:
             return f"levels {self.name}: {told}"
+        left = counted(self.left_out or 0, "row")
         if not self.holds:
-            return f"levels {self.name}: {told}, {self.left_out:,} rows would be left out"
+            return f"levels {self.name}: {told}, {left} would be left out"
         alike = "nobody is left" if self.k is None else f"at least {self.k:,} alike"
-        return (
-            f"levels {self.name}: {told}, {alike}, {percent(self.lost)} lost, "
-            f"{self.left_out:,} rows left out"
-        )
+        return f"levels {self.name}: {told}, {alike}, {percent(self.lost)} lost, {left} left out"
 
     @property
     def name(self) -> str:

@@ -20,7 +20,7 @@ from sfumato.report.page import Grid, Page, Section, Tone, tempered
 from sfumato.report.pages.table import classes_of, scan_page
 from sfumato.web.choices import OFFERED, Choices
 from sfumato.web.project import Decided, Project
-from sfumato.wording import percent, phrase, sentence
+from sfumato.wording import among, counted, percent, phrase, sentence
 
 __all__ = [
     "LANES",
@@ -128,7 +128,8 @@ def meter(project: Project, choices: Choices) -> tuple[str, Tone]:
     if choices.gap is not None:
         what, remedy = choices.gap
         return f"{sentence(what)} {remedy}", "warn"
-    known = f"{len(choices.qi)} column{'s' * (len(choices.qi) > 1)}"
+    known = counted(len(choices.qi), "column")
+    these = f"these {known}" if len(choices.qi) > 1 else "this column"
     sizes = project.sizes_now(choices.qi)
     if sizes is None:
         return (
@@ -140,12 +141,18 @@ def meter(project: Project, choices: Choices) -> tuple[str, Tone]:
     k = choices.k
     below = sizes.rows_below(k)
     if not below:
-        return f"By these {known} everybody has at least {k - 1} others like them.", "good"
-    alone = f"By these {known} {sizes.unique_rows:,} of {sizes.rows:,} people stand alone"
+        return f"By {these} everybody has at least {_others(k)} like them.", "good"
+    found = among(sizes.unique_rows, sizes.rows, "person", many="people", does="stand alone")
+    alone = f"By {these} {found}"
     if below == sizes.unique_rows:
         return f"{alone}.", "bad"
-    few = f"{percent(below / sizes.rows)} have fewer than {k - 1} others like them"
+    few = f"{percent(below / sizes.rows)} have fewer than {_others(k)} like them"
     return f"{alone}, and {few}.", "bad"
+
+
+def _others(k: int) -> str:
+    """How many others somebody has who is one of at least k."""
+    return counted(k - 1, "other")
 
 
 def listed(project: Project, choices: Choices, sort: str) -> dict[str, Any]:
@@ -215,12 +222,11 @@ def risk(project: Project, choices: Choices) -> Page:
     if not sizes.rows:
         return Page("Risk", "", "The table has no rows: there is nobody to find.", "good")
     below = sizes.rows_below(k)
-    verdict = (
-        f"{below:,} of {sizes.rows:,} people ({percent(below / sizes.rows)}) have fewer than "
-        f"{k - 1} others like them on {phrase(choices.qi, 6)}."
-        if below
-        else f"Everybody has at least {k - 1} others like them on {phrase(choices.qi, 6)}."
-    )
+    few = "nobody" if k == 2 else f"fewer than {_others(k)}"
+    found = among(below, sizes.rows, "person", many="people", does=f"have {few}", share=True)
+    known = phrase(choices.qi, 6)
+    enough = f"Everybody has at least {_others(k)} like them on {known}."
+    verdict = f"{found} like them on {known}." if below else enough
     return Page(
         title="Risk",
         subtitle="",
@@ -255,14 +261,16 @@ def _demanded(project: Project, choices: Choices) -> list[Section]:
             model.column or "",
             _figures(model.asked),
             _figures(model.measured),
-            f"{model.failing_rows:,} rows ({percent(model.failing_rows / max(1, found.rows))})"
-            if model.failing_rows
-            else "nobody",
+            _unprotected(model.failing_rows, found.rows),
         )
         for model in found.findings
     ]
     heads = ("what must hold", "about", "asked", "as it is", "not protected")
     return [Section("What must hold", grids=[Grid(heads, rows)])]
+
+
+def _unprotected(failing: int, rows: int) -> str:
+    return f"{counted(failing, 'row')} ({percent(failing / max(1, rows))})" if failing else "nobody"
 
 
 def _figures(named: Mapping[str, Any]) -> str:

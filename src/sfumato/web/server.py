@@ -64,6 +64,14 @@ class Guard:
         self._hosts = {f"127.0.0.1:{port}", f"localhost:{port}"}
         self._cookie = f"sfumato_{port}"
 
+    way_in = "Open the link that `sfumato serve` printed; it works once, in one browser."
+    """What a browser is told that did not come through a link."""
+
+    def renew(self) -> str:
+        """A fresh link for another browser; an older one that was not used works no more."""
+        self.token = secrets.token_urlsafe(32)
+        return self.link
+
     @property
     def link(self) -> str:
         """The address to open, once."""
@@ -119,9 +127,7 @@ class Guard:
             return PlainTextResponse("Requests from other pages are refused.", 403)
         if self._has_session(headers):
             return None
-        return PlainTextResponse(
-            "Open the link that `sfumato serve` printed; it works once, in one browser.", 403
-        )
+        return HTMLResponse(_refused(self.way_in), 403)
 
     def _has_session(self, headers: Headers) -> bool:
         try:
@@ -143,6 +149,16 @@ def _led(place: str) -> str:
         '<link rel="icon" href="/static/icon.svg">'
         f'<meta http-equiv="refresh" content="0; url={escape(place)}">'
         f'<p><a href="{escape(place)}">To the workbench</a></p>'
+    )
+
+
+def _refused(way_in: str) -> str:
+    """A page for a browser that has no way in yet; it loads nothing."""
+    return (
+        '<!doctype html><html lang="en"><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        "<title>Sfumato</title><main><h1>This browser is not let in yet</h1>"
+        f"<p>{escape(way_in)}</p></main></html>"
     )
 
 

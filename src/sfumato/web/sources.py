@@ -7,6 +7,7 @@ there is removed by the next.
 from __future__ import annotations
 
 import contextlib
+import datetime as dt
 import errno
 import os
 import secrets
@@ -16,12 +17,14 @@ import tempfile
 import weakref
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 from sfumato.errors import EngineError, ParameterError, SourceError
 
 __all__ = [
     "ENDINGS",
+    "Listed",
     "TableFolders",
     "UploadFolder",
     "Uploads",
@@ -39,6 +42,43 @@ ENDINGS = (*LISTED, ".txt", ".txt.gz", ".txt.zst", ".tab", ".ipc", ".json", ".db
 """Those and endings of files that may be tables, where somebody says so."""
 MOST = 500
 """Files listed at most."""
+
+
+@dataclass(frozen=True)
+class Listed:
+    """A table that can be opened, and what was made of it on earlier days."""
+
+    place: Path
+    bytes: int
+    begun: bool
+    """Whether there are decisions about it."""
+    releases: int
+    last: str
+    """The day on which the last release was written."""
+
+    @property
+    def size(self) -> str:
+        """How large its file is."""
+        for unit, power in (("GB", 30), ("MB", 20), ("KB", 10)):
+            if self.bytes >= 1 << power:
+                return f"{self.bytes / (1 << power):,.1f} {unit}"
+        return f"{self.bytes:,} bytes"
+
+    @classmethod
+    def of(cls, place: Path) -> Listed:
+        """What the file system says of a table; links in its folder count for nothing."""
+        folder = place.parent / f"{place.name}.sfumato"
+        written: list[float] = []
+        begun = False
+        with suppress(OSError):
+            begun = folder.is_dir() and not folder.is_symlink() and any(folder.iterdir())
+            if begun:
+                found = folder.glob("release*.certificate.json")
+                written = [one.stat().st_mtime for one in found if not one.is_symlink()]
+        last = dt.date.fromtimestamp(max(written)).isoformat() if written else ""
+        with suppress(OSError):
+            return cls(place, place.stat().st_size, begun, len(written), last)
+        return cls(place, 0, begun, len(written), last)
 
 
 class TableFolders:
@@ -66,6 +106,10 @@ class TableFolders:
         found = list(self._files)
         found += [place for place in self._inside(LISTED) if place not in found]
         return found[:MOST]
+
+    def listed(self) -> list[Listed]:
+        """The same with what was made of them."""
+        return [Listed.of(place) for place in self.tables()]
 
     def keys(self) -> list[Path]:
         """Keys of pseudonyms that lie in the folders."""

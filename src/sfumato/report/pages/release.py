@@ -46,7 +46,7 @@ from sfumato.report.page import AT_HOME, Figure, Grid, Light, Page, Section, Ton
 from sfumato.report.pages.risk import findings_grid, risk_gauges
 from sfumato.risks import Risk, risk_of_classes
 from sfumato.tables import Table, table
-from sfumato.wording import percent, phrase, sentence, shortened
+from sfumato.wording import among, counted, percent, phrase, sentence, shortened
 
 __all__ = [
     "Compared",
@@ -424,8 +424,11 @@ def _found(after: Risk, alone: int) -> Light:
     if after.prosecutor is None or not after.rows:
         return Light(asked, "good", "Nobody: there are no rows.")
     if after.persons is None and alone:
-        return Light(asked, "bad", f"{alone:,} of {after.rows:,} rows stand alone: whoever knows "
-                     "their published columns finds them for certain.")  # fmt: skip
+        found = among(alone, after.rows, "row", does="stand alone")
+        return Light(
+            asked, "bad",
+            f"{found}: whoever knows their published columns finds them for certain.",
+        )  # fmt: skip
     alike, sure = round(1 / after.prosecutor), percent(after.prosecutor)
     said = f"At least {alike:,} {who} look alike: a match is right with a chance of at most {sure}."
     return Light(asked, tempered("bad" if alike == 1 else "good", after.prosecutor), said)
@@ -496,14 +499,14 @@ def _inferred(found: Release, after: Table, sensitive: Sequence[str] | None) -> 
         return Light(asked, None, "Not counted: the table is too large for that.")
     # Of several sets, for each column the one that tells most about it.
     by_column = zip(*(found for found in by_set if found is not None), strict=False)
-    counted = [max(same, key=lambda one: one.shared) for same in by_column]
-    told = [words for one in counted for words in _exposure(one)]
+    inferred = [max(same, key=lambda one: one.shared) for same in by_column]
+    told = [words for one in inferred for words in _exposure(one)]
     if not told:
         which = phrase([f"`{name}`" for name in hidden])
         return Light(asked, "good", f"Nobody’s {which} for certain: it differs among those alike.")
-    worst = max(max(one.shared, one.single) / max(1, one.rows) for one in counted)
-    shared = tuple(one.column for one in counted if one.shared)
-    single = tuple(one.column for one in counted if one.single)
+    worst = max(max(one.shared, one.single) / max(1, one.rows) for one in inferred)
+    shared = tuple(one.column for one in inferred if one.shared)
+    single = tuple(one.column for one in inferred if one.single)
     return Light(asked, "bad" if worst > 0.2 else "warn", " ".join(told), shared, single)
 
 
@@ -511,15 +514,15 @@ def _exposure(one: Inference) -> list[str]:
     """What can be inferred about one column, in sentences."""
     told = []
     if one.shared:
-        share = percent(one.shared / max(1, one.rows))
+        found = among(one.shared, one.rows, "row", does="are", share=True)
         told.append(
-            f"{one.shared:,} of {one.rows:,} rows ({share}) are in classes that hold one "
+            f"{found} in classes that hold one "
             f"`{one.column}` only: whoever finds the class of somebody there knows theirs."
         )
     if one.single:
         told.append(
-            f"{one.single:,} rows hold a `{one.column}` that no other has: whoever knows it finds "
-            "the row."
+            f"{counted(one.single, 'row', does='hold')} a `{one.column}` that no other has: "
+            "whoever knows it finds the row."
         )
     return told
 

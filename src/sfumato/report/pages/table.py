@@ -16,7 +16,7 @@ from sfumato.report.disclosure import name_of
 from sfumato.report.drawing import gauge
 from sfumato.report.page import Figure, Grid, Page, Section, Tone, tempered
 from sfumato.tables import Table, table
-from sfumato.wording import counted, percent, phrase
+from sfumato.wording import among, counted, percent, phrase
 
 __all__ = [
     "TableFindings",
@@ -32,9 +32,9 @@ MOST_PAIRS = 14
 SAID = 6
 """Names of columns that a verdict lists."""
 ROLES = {
-    "identifier": "points at one person",
-    "quasi-identifier": "others may know it",
-    "sensitive": "worth hiding",
+    "identifier": "points at one person · identifier",
+    "quasi-identifier": "others may know it · quasi-identifier",
+    "sensitive": "worth hiding · sensitive",
     "other": "other",
 }
 
@@ -281,8 +281,8 @@ def scan_summary(found: Scan) -> Page:
         said.append(f"{phrase(direct, SAID)} can point at one person.")
     if found.rows and strongest is not None and strongest.unique_rows:
         said.append(
-            f"{strongest.unique_rows:,} of {found.rows:,} rows ({percent(strongest.unique)}) stand "
-            f"alone by {phrase(strongest.columns)}."
+            among(strongest.unique_rows, found.rows, "row", does="stand alone", share=True)
+            + f" by {phrase(strongest.columns)}."
         )
     good = (
         "No column was recognised that others may know, so nothing was counted."
