@@ -201,6 +201,7 @@ class Steps:
     async def keep_demands(self, request: Request) -> Response:
         project, _ = self.bench.ready(request)
         form = await form_of(request)
+        whole(form, "k")  # without it this is not the form
         decided = await run_in_threadpool(project.alter, lambda now: _demanded(now, form, ()))
         if "application/json" in request.headers.get("accept", ""):
             return await self._meter(project, decided)
@@ -222,6 +223,8 @@ class Steps:
         project, decided = self.bench.ready(request)
         form = await form_of(request)
         keys = await run_in_threadpool(self.bench.shelf.keys)
+        if "method" not in form:
+            raise ParameterError("no method is ticked", remedy="Tick at least one.")
         decided = await run_in_threadpool(project.alter, lambda now: _demanded(now, form, keys))
         chosen = decided.choices
         await run_in_threadpool(self.bench.may_open, chosen)
@@ -408,9 +411,7 @@ def _demanded(now: Choices, form: Form, keys: Sequence[Path]) -> Choices:
 
 def _method(now: Choices, form: Form) -> str:
     """The method that is chosen where several are tried: the one of before, or the last one."""
-    ticked = form.get("method", [now.method] if "tries" not in form else [])
-    if not ticked:
-        raise ParameterError("no method is ticked", remedy="Tick at least one.")
+    ticked = form.get("method", [now.method])
     return now.method if now.method in ticked else ticked[-1]
 
 
