@@ -22,6 +22,8 @@ import numpy as np
 import pandas as pd
 import pytest
 from markupsafe import escape
+from sklearn.model_selection import KFold, cross_val_predict
+from sklearn.naive_bayes import CategoricalNB
 
 import sfumato as sf
 from sfumato.demo import write_people
@@ -31,6 +33,7 @@ from sfumato.report.pages.certificate import certificate_pdf, certificate_svg
 from sfumato.report.pages.release import certified_release, release_page
 from sfumato.report.pages.table import findings_of, table_page
 from sfumato.report.registry import page_of
+from sfumato.utility import compare
 
 DATA = Path(__file__).parents[2] / "data"
 NUMBER = re.compile(r"[<>]?\d[\d,]*(?:\.\d+)?%?")
@@ -654,6 +657,89 @@ def test_a_sheet_of_many_columns_says_what_it_does_not_show() -> None:
     assert "more lines: see the certificate itself." in svg
     assert "<" not in re.sub(r"<[^<>]*>", "", svg)
     assert max(float(y) for y in re.findall(r' y="([\d.]+)"', svg)) < 842
+
+
+def test_the_page_of_what_a_release_is_good_for(tmp_path: Path) -> None:
+    """Statistics, the table of two columns and the classifier, from the two files."""
+    before, known, _ = survey(tmp_path)
+    place, output = tmp_path / "in.parquet", tmp_path / "out.parquet"
+    before.to_parquet(place)
+    sf.anonymize(str(place), k=7, qi=known, output=str(output))
+    after, target = read(output), "PINCP_DECILE"
+    found = compare(str(output), str(place), target=target, pair=["SEX", "MSP"])
+    page = page_of(found)
+    shown = said(page, list(before.columns))
+    spread = {name: spreads(before[name], after[name]) for name in known}
+    lost = {n: losses_of(before[n], before[n], after[n], 0, False).mean() for n in known}
+    learned = [learns(frame[known], before[target]) for frame in (after, before)]
+    most = before[target].value_counts().max() / len(before)
+    told = [part(one) for one in (*learned, most)]
+    assert shown["verdict"] == [part(np.mean(list(lost.values()))), *told]
+    sides = ("from the release", "from the original", "by guessing the commonest")
+    assert shown["chart: Rows whose target is predicted right"] == bars(
+        dict(zip(sides, (*learned, most), strict=True))
+    )
+    grids = {section.title: section.grids for section in page.sections}
+    for name, *cells in grids["Column by column"][0].rows:
+        moved = sum(
+            abs(np.mean([text == value for text in written(before[name])]) - share)
+            for value, share in totals(spread[name]).items()
+        ) / 2  # fmt: skip
+        assert cells == [part(lost[name]), part(moved)]
+    for name, *cells in grids["Numbers before and after"][0].rows:
+        held = {text: n / len(before) for text, n in Counter(written(before[name])).items()}
+        expected = zip(moments(held), moments(totals(spread[name])), strict=True)
+        assert cells == [f"{number:,.6g}" for pair in expected for number in pair]
+    table = grids["SEX and MSP together"][0]
+    for name, *cells in table.rows:
+        for other, cell in zip(table.heads[1:], cells, strict=True):
+            rows = [int(a == name and b == other) for a, b in
+                    zip(written(before["SEX"]), written(before["MSP"]), strict=True)]  # fmt: skip
+            both = sum(
+                one.get(name, 0.0) * two.get(other, 0.0)
+                for one, two in zip(spread["SEX"], spread["MSP"], strict=True)
+            )
+            if "others" not in (name, other):
+                was, now = cell.split(" → ")
+                assert was == f"{sum(rows):,}"
+                assert float(now.replace(",", "")) == pytest.approx(both, abs=0.06)
+    assert len(table.rows) == 3
+
+
+def spreads(before: pd.Series[Any], after: pd.Series[Any]) -> list[dict[str, float]]:
+    """For every row the values its cell stands for, in equal parts."""
+    inside = members_of(before, before, after)
+    return [dict.fromkeys(inside[label], 1 / len(inside[label])) for label in written(after)]
+
+
+def totals(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
+    found: Counter[str] = Counter()
+    for row in rows:
+        found.update(row)
+    return {value: total / len(rows) for value, total in found.items()}
+
+
+def moments(shares: Mapping[str, float]) -> tuple[float, float, float]:
+    pairs = sorted((float(value), share) for value, share in shares.items() if value)
+    whole = sum(share for _, share in pairs)
+    mean = sum(value * share for value, share in pairs) / whole
+    spread = math.sqrt(sum((value - mean) ** 2 * share for value, share in pairs) / whole)
+    running = 0.0
+    for value, share in pairs:
+        running += share / whole
+        if running >= 0.5 - 1e-12:
+            return mean, spread, value
+    raise AssertionError
+
+
+def learns(features: Frame, target: pd.Series[Any]) -> float:
+    """Share of rows that naive Bayes predicts right in ten folds."""
+    codes = np.stack([pd.factorize(np.array(written(features[n])), sort=True)[0]
+                      for n in features], axis=1)  # fmt: skip
+    model = CategoricalNB(min_categories=(codes.max(axis=0) + 1).tolist())
+    folds = KFold(10, shuffle=True, random_state=0)
+    wanted = np.array(written(target))
+    return float((cross_val_predict(model, codes, wanted, cv=folds) == wanted).mean())
 
 
 def test_the_page_of_a_population(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import html
 import json
 import re
 import shlex
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -46,6 +47,13 @@ def answers(folder: Path) -> dict[str, dict[str, Any]]:
         "uniques": {"columns": KNOWN, "max_size": 2, "sampling_fraction": 0.1},
         "population": {"qi": KNOWN, "universe": 40000, "k": 20, "beta": 0.2},
         "attack": {"of": "", "known": str(folder / "people.csv"), "on": KNOWN, "k": 3},
+        "utility": {
+            "of": "release",
+            "target": "illness",
+            "one": "town",
+            "other": "illness",
+            "row_key": "",
+        },
         "safe-harbor": {"keep": ["illness"], "drop": ["town"]},
         "mask": {"measure": "distinct", "beta": 0.3, "must_publish": ["sex"]},
     }
@@ -68,6 +76,10 @@ def test_the_page_is_that_of_the_command_line(
     )
     place = f"/p/{opened.number}/ask/{name}"
     assert bench.get(place).status == 200
+    if name == "utility":
+        assert "There is no release of this table yet" in bench.get(place).text
+        bench.follow(bench.post(f"/p/{opened.number}/release"))
+        shutil.copytree(opened.folder, tmp_path, dirs_exist_ok=True)  # the command is run there
     page = bench.follow(bench.post(place, **answers(tmp_path)[name])).text
     assert f"<h1>{VERBS[name].title}</h1>" in page
     (result,) = results

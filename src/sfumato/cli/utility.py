@@ -80,6 +80,14 @@ def utility(
             "and how well it can be learned before and after.",
         ),
     ] = None,
+    pair: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="A,B",
+            show_default=False,
+            help="Two columns whose table is counted before and after.",
+        ),
+    ] = None,
     report: Annotated[
         str | None,
         option(None, "--report", metavar="FILE", help="Also write all measures as one HTML page."),
@@ -105,6 +113,7 @@ def utility(
         hierarchies=hierarchies,
         weights=parse_weights(weights),
         target=target,
+        pair=None if pair is None else split_columns(pair, run.table.columns),
     )
     if report is not None:
         found.report(report, force=force)
@@ -123,6 +132,15 @@ def _of_target(found: Utility) -> list[tuple[str, str]]:
             ("by always guessing the commonest", f"{learned.baseline:.1%}"),
         ]
     return rows
+
+
+def _of_pair(found: Utility) -> list[tuple[str, str]]:
+    """How two columns go together."""
+    pair = found.contingency
+    if pair is None or pair.association is None or pair.released_association is None:
+        return []
+    said = f"{pair.association:.3f} before, {pair.released_association:.3f} after"
+    return [(f"association of {pair.columns[0]} and {pair.columns[1]}", said)]
 
 
 def _alike(found: Utility) -> list[tuple[str, str]]:
@@ -158,6 +176,7 @@ def view(found: Utility) -> RenderableType:
         ("general loss", f"{found.general_loss:.4f}"),
         *_alike(found),
         *_of_target(found),
+        *_of_pair(found),
         ("rows left out", f"{found.suppressed_rows:,}"),
         ("cells that tell nothing", f"{found.suppressed_cells:,}"),
     ):

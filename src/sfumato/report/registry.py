@@ -48,6 +48,7 @@ _HOMES = {
     "Uniques": "risk:uniques",
     "Violations": "keys:violations",
     "Release": "release:release",
+    "Utility": "usefulness:utility",
     "Verification": "risk:verification",
     "Risk": "risk:risk",
     "BayesNet": "secure:net",

@@ -21,13 +21,17 @@ from sfumato.utility.regions import regions
 from sfumato.utility.usefulness import (
     Accuracy,
     Answer,
+    Contingency,
     Query,
+    Statistics,
     Workload,
     accuracy,
     answer_workload,
+    contingency,
     cross_validated,
     distribution_distances,
     random_queries,
+    statistics,
 )
 from sfumato.utility.view import View, compare, pair_tables
 
@@ -35,8 +39,10 @@ __all__ = [
     "READINGS",
     "Accuracy",
     "Answer",
+    "Contingency",
     "Query",
     "Similarity",
+    "Statistics",
     "Utility",
     "View",
     "Workload",
@@ -46,6 +52,7 @@ __all__ = [
     "certainty_penalty",
     "column_losses",
     "compare",
+    "contingency",
     "cross_validated",
     "discernibility",
     "distribution_distances",
@@ -58,6 +65,7 @@ __all__ = [
     "random_queries",
     "regions",
     "similarity",
+    "statistics",
     "summarize",
     "weighted_discernibility",
 ]

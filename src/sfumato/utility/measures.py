@@ -6,7 +6,7 @@ Losses of precision are 0 for the original and grow to 1.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,13 @@ from sfumato.hierarchy.tree import Array
 from sfumato.privacy.histogram import ClassHistogram
 from sfumato.results import Result
 from sfumato.utility.regions import regions
-from sfumato.utility.usefulness import Accuracy, accuracy, distribution_distances
+from sfumato.utility.usefulness import (
+    Accuracy,
+    Contingency,
+    Statistics,
+    accuracy,
+    distribution_distances,
+)
 from sfumato.utility.view import View
 
 __all__ = [
@@ -351,6 +357,10 @@ class Utility(Result):
     accuracy
         How well the target can be learned before and after; None without a target, without
         scikit-learn (extra ``models``), or with fewer released rows than two.
+    statistics
+        Mean, standard deviation and median of columns of numbers, before and after.
+    contingency
+        How two columns go together, before and after; None where no pair was named.
     """
 
     certainty_penalty: float
@@ -371,6 +381,8 @@ class Utility(Result):
     similarity: Similarity
     majority_penalty: float | None = None
     accuracy: Accuracy | None = None
+    statistics: Mapping[str, Statistics] = field(default_factory=dict)
+    contingency: Contingency | None = None
 
 
 def summarize(

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 
 from sfumato.errors import ColumnError, MissingExtraError, ParameterError, did_you_mean
+from sfumato.hierarchy.labels import as_text
 from sfumato.hierarchy.tree import Array
 from sfumato.results import Result
 from sfumato.utility.view import View
@@ -17,13 +20,17 @@ from sfumato.wording import counted
 __all__ = [
     "Accuracy",
     "Answer",
+    "Contingency",
     "Query",
+    "Statistics",
     "Workload",
     "accuracy",
     "answer_workload",
+    "contingency",
     "cross_validated",
     "distribution_distances",
     "random_queries",
+    "statistics",
 ]
 
 
@@ -200,6 +207,160 @@ def _distributions(view: View, name: str, held: Array | None) -> tuple[Array, Ar
     after = np.zeros(len(before))
     np.add.at(after, shown.order, np.cumsum(change)[:-1])
     return before / max(float(before.sum()), 1.0), after / max(float(cells.sum()), 1.0)
+
+
+@dataclass(frozen=True)
+class Statistics(Result):
+    """Mean, standard deviation and median of a column of numbers, before and after.
+
+    A released cell counts in equal parts for the original values that it covers.
+    """
+
+    mean: float
+    released_mean: float
+    deviation: float
+    released_deviation: float
+    median: float
+    released_median: float
+
+
+def statistics(view: View, values: Mapping[str, pa.Array]) -> dict[str, Statistics]:
+    """Summary statistics of the columns that hold numbers; `values` are those that codes stand for.
+
+    Examples
+    --------
+    >>> from sfumato.hierarchy import Ranges
+    >>> ages = pa.array([20, 30, 60])
+    >>> shown = Ranges(ages, "age").published([0, 0, 2], [1, 1, 2])
+    >>> found = statistics(View({"age": np.array([0, 0, 2])}, {"age": shown}), {"age": ages})["age"]
+    >>> round(found.mean, 2), round(found.released_mean, 2), found.median, found.released_median
+    (33.33, 36.67, 20.0, 30.0)
+    """
+    found = {}
+    for name in view.columns:
+        kind = values[name].type
+        if not (pa.types.is_integer(kind) or pa.types.is_floating(kind)):
+            continue
+        numbers = np.asarray(values[name].cast(pa.float64()).fill_null(np.nan))
+        known = np.isfinite(numbers)
+        sides = [side[: len(numbers)][known] for side in _distributions(view, name, None)]
+        if all(side.sum() > 0 for side in sides):
+            before, after = (_moments(numbers[known], side / side.sum()) for side in sides)
+            pairs = zip(before, after, strict=True)
+            found[name] = Statistics(*(number for pair in pairs for number in pair))
+    return found
+
+
+def _moments(numbers: Array, share: Array) -> tuple[float, float, float]:
+    mean = float(numbers @ share)
+    spread = math.sqrt(float(((numbers - mean) ** 2) @ share))
+    order = np.argsort(numbers)
+    middle = int(np.searchsorted(np.cumsum(share[order]), 0.5 - 1e-12))
+    return mean, spread, float(numbers[order][middle])
+
+
+@dataclass(frozen=True)
+class Contingency(Result):
+    """How two columns go together, before and after.
+
+    `names` are the values of each column that are shown, the commonest first; what the others
+    hold is counted under the last, ``others``. A released cell counts in equal parts for the
+    values that it covers. `association` is Cramér's V of all values, 0 where one column says
+    nothing of the other and 1 where it says all; None where a column has one value only.
+    """
+
+    columns: tuple[str, str]
+    names: tuple[tuple[str, ...], tuple[str, ...]]
+    before: tuple[tuple[float, ...], ...]
+    after: tuple[tuple[float, ...], ...]
+    association: float | None
+    released_association: float | None
+
+
+OTHERS = "others"
+MOST_CELLS = 4_000_000
+"""Of a table of two columns."""
+MOST_NAMES = 8
+LEAST_ROWS = 10
+"""Rows that hold a value that is named."""
+
+
+def contingency(view: View, pair: tuple[str, str], values: Mapping[str, pa.Array]) -> Contingency:
+    """The table of two columns, before and after.
+
+    Examples
+    --------
+    >>> from sfumato.hierarchy import Ranges
+    >>> age, ill = pa.array([20, 30]), pa.array([0, 1])
+    >>> codes = {"age": np.repeat([0, 1], 20), "ill": np.repeat([0, 1], 20)}
+    >>> shown = {"age": Ranges(age, "age").published([0] * 40, [1] * 40),
+    ...          "ill": Ranges(ill, "ill").published(codes["ill"], codes["ill"])}
+    >>> found = contingency(View(codes, shown), ("age", "ill"), {"age": age, "ill": ill})
+    >>> found.before[0], found.after[0], found.association, found.released_association
+    ((20.0, 0.0, 0.0), (10.0, 10.0, 0.0), 1.0, 0.0)
+    """
+    one, other = pair
+    codes = [np.asarray(view.original[name]).astype(np.int64) for name in pair]
+    shape = (len(values[one]), len(values[other]))
+    if shape[0] * shape[1] > MOST_CELLS:
+        raise ParameterError(
+            f"`{one}` and `{other}` have too many values for a table of both "
+            f"({shape[0]:,} times {shape[1]:,})",
+            remedy="Choose columns with fewer values.",
+        )
+    before = np.zeros(shape)
+    np.add.at(before, (codes[0], codes[1]), view.weight)
+    cells = [view.published[name] for name in pair]
+    change = np.zeros((len(cells[0].order) + 1, len(cells[1].order) + 1))
+    rows = view.weight[view.kept]
+    at = [shown.codes[view.kept] for shown in cells]
+    each = rows / (cells[0].leaf_count[at[0]] * cells[1].leaf_count[at[1]])
+    ends = [(shown.low[own], shown.high[own] + 1) for shown, own in zip(cells, at, strict=True)]
+    for first, sign in zip(ends[0], (1, -1), strict=True):
+        for second, turn in zip(ends[1], (1, -1), strict=True):
+            np.add.at(change, (first, second), sign * turn * each)
+    spread = change.cumsum(axis=0).cumsum(axis=1)[:-1, :-1]
+    after = np.zeros(shape)
+    np.add.at(after, np.ix_(cells[0].order, cells[1].order), spread)
+    kept = [_commonest(before.sum(axis=1 - axis)) for axis in (0, 1)]
+    names = tuple(
+        (*(text or "–" for text in as_text(values[n].take(pa.array(own))).to_pylist()), OTHERS)
+        for n, own in zip(pair, kept, strict=True)
+    )
+    return Contingency(
+        pair,
+        (names[0], names[1]),
+        _lumped(before, kept),
+        _lumped(after, kept),
+        _cramer(before),
+        _cramer(after),
+    )
+
+
+def _commonest(rows: Array) -> Array:
+    """Values that enough rows hold, the commonest first."""
+    order = np.argsort(-rows, kind="stable")[:MOST_NAMES]
+    return order[rows[order] >= LEAST_ROWS]
+
+
+def _lumped(table: Array, kept: Sequence[Array]) -> tuple[tuple[float, ...], ...]:
+    """The table of some rows and columns, with what is beside them summed at the end."""
+    across = np.vstack([table[kept[0]], np.delete(table, kept[0], axis=0).sum(axis=0)])
+    rest = np.delete(across, kept[1], axis=1).sum(axis=1, keepdims=True)
+    whole = np.hstack([across[:, kept[1]], rest])
+    return tuple(tuple(round(float(cell), 9) for cell in row) for row in whole)
+
+
+def _cramer(table: Array) -> float | None:
+    """Cramér's V: how much one column says about the other."""
+    rows, columns, total = table.sum(axis=1), table.sum(axis=0), table.sum()
+    least = min((rows > 1e-9).sum(), (columns > 1e-9).sum()) - 1
+    if least < 1:
+        return None
+    expected = np.outer(rows, columns) / total
+    there = expected > 0
+    chi = float(((table[there] - expected[there]) ** 2 / expected[there]).sum())
+    return float(np.sqrt(chi / total / least))
 
 
 def _average(numbers: list[Any]) -> float | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -158,6 +158,7 @@ def compare(
     hierarchies: str | Path | Mapping[str, Hierarchy] | None = None,
     weights: Mapping[str, float] | None = None,
     target: str | None = None,
+    pair: Sequence[str] | None = None,
 ) -> Utility:
     """What a release cost, compared with the table it was made of.
 
@@ -175,6 +176,8 @@ def compare(
         Importance of the columns for weighted discernibility, whatever the release was made for.
     target
         A column of the original that is to be predicted, for the majority penalty.
+    pair
+        Two columns that both tables have, whose table is counted before and after.
 
     Examples
     --------
@@ -184,6 +187,7 @@ def compare(
     0.102
     """
     from sfumato.utility.measures import summarize
+    from sfumato.utility.usefulness import contingency, statistics
 
     shown, before = table(released), table(original)
     told = _certificate(shown)
@@ -206,7 +210,24 @@ def compare(
         codes = np.asarray(encoded.indices).astype(np.int64)
     trees = {**_inferred(before, shown, names, told), **(hierarchies or {})}
     view = pair_tables(before, shown, names, key=row_key, hierarchies=trees)
-    return summarize(view, weights=weights, target=codes)
+    cost = summarize(view, weights=weights, target=codes)
+    cost = replace(cost, statistics=statistics(view, _values(before, names)))
+    if pair is None:
+        return cost
+    if len(pair) != 2 or pair[0] == pair[1]:
+        raise ParameterError(
+            "a pair is two different columns", remedy=f"Give e.g. {spell('pair', 'age,illness')}."
+        )
+    one, other = shown.require(pair)
+    both = pair_tables(before, shown, [one, other], key=row_key, hierarchies=trees)
+    found = contingency(both, (one, other), _values(before, [one, other]))
+    return replace(cost, contingency=found)
+
+
+def _values(original: Table, names: Sequence[str]) -> dict[str, pa.Array]:
+    """The values that the codes of a view stand for."""
+    rows = _rows(original, list(names), "original")
+    return {name: rows[name].combine_chunks().unique() for name in names}
 
 
 def _certificate(released: Table) -> Mapping[str, Any]:

@@ -137,35 +137,44 @@ class Verb:
     """Whether it can end early with what it has."""
     options: Mapping[str, str] = field(default_factory=dict)
     """Options that are not called like the parameter."""
+    beside: str = ""
+    """The option that names the other table, where it is one."""
+    hurried: bool = True
+    """Whether it can be stopped on its way."""
 
     def run(self, around: Around, given: Given, budget: Budget, **more: Any) -> Any:
         """Ask the verb; of a job that has the table for itself."""
         module, _, function = self.home.partition(":")
         verb = getattr(importlib.import_module(module), function)
-        asked = self.asked(around, given)
-        of = self.of(around, given)
-        with _opened([of] if of else []) as own, _opened(self.tables(around, given)) as others:
-            first = own[0] if own else around.project.table
-            return verb(first, *others, **asked, **more, budget=budget)
+        asked = {**self.asked(around, given), **more}
+        if self.hurried:
+            asked["budget"] = budget
+        of = self.of(around, given) or around.project.source
+        with _opened([of, *self.tables(around, given)], around.project) as tables:
+            return verb(*tables, **asked)
 
 
 @contextmanager
-def _opened(places: Sequence[Path]) -> Iterator[list[Any]]:
-    """Tables that are open for a while."""
+def _opened(places: Sequence[Path], project: Project) -> Iterator[list[Any]]:
+    """Tables that are open for a while; that of the project is, as it was read."""
     found: list[Any] = []
     try:
-        found.extend(table(str(place)) for place in places)
+        found.extend(
+            project.table if place == project.source else table(str(place)) for place in places
+        )
         yield found
     finally:
         for one in found:
-            one.close()
+            if one is not project.table:
+                one.close()
 
 
 def command_of(verb: Verb, around: Around, given: Given, output: str | None = None) -> str:
     """The command that asks the same."""
     of = verb.of(around, given) or around.project.source
-    places = [place.name for place in (of, *verb.tables(around, given))]
-    words = ["sfumato", verb.name, *places]
+    words = ["sfumato", verb.name, of.name]
+    for place in verb.tables(around, given):
+        words += [verb.beside, place.name] if verb.beside else [place.name]
     for name, value in verb.asked(around, given).items():
         option = verb.options.get(name, f"-{name}" if len(name) == 1 else f"--{name}")
         option = option.replace("_", "-")
@@ -208,6 +217,19 @@ def _releases(around: Around) -> dict[str, str]:
     return {**found, "": AS_IT_IS}
 
 
+def _written(around: Around) -> dict[str, str]:
+    return {name: said for name, said in _releases(around).items() if name}
+
+
+def _or_none(around: Around) -> dict[str, str]:
+    return {"": "none", **_published(around)}
+
+
+def _row_keys(around: Around) -> dict[str, str]:
+    plain = [n for n, role in around.choices.roles.items() if role == "other"]
+    return {"": "rows stand in the same order", **{name: f"by {name}" for name in plain}}
+
+
 def _last(around: Around) -> str:
     made = around.project.made
     names = [one.name for one in around.versions]
@@ -243,6 +265,15 @@ def _attacked(around: Around, given: Given) -> dict[str, Any]:
     if given["of"] and trees.is_dir():
         found["hierarchies"] = str(trees)
     return found
+
+
+def _compared(around: Around, given: Given) -> dict[str, Any]:
+    pair = tuple(given[name] for name in ("one", "other") if given[name])
+    found: dict[str, Any] = {name: given[name] for name in ("target", "row_key") if given[name]}
+    if pair:
+        found["pair"] = pair
+    trees = around.project.folder / f"{given['of']}.hierarchies"
+    return {**found, "hierarchies": str(trees)} if trees.is_dir() else found
 
 
 def _ratio(around: Around) -> str:
@@ -331,6 +362,27 @@ VERBS = {
             _attacked,
             tables=lambda around, given: [Path(given["known"])],
             of=_place,
+        ),
+        Verb(
+            "utility",
+            "release",
+            "What is it still good for?",
+            "A release beside the table: what a classifier still learns, means and medians before "
+            "and after, and how two columns go together.",
+            "sfumato.utility.view:compare",
+            (
+                Question("of", "Release", "choice", _last, offers=_written),
+                Question("target", "Predict", "choice", lambda a: a.choices.target,
+                         offers=_or_none),
+                Question("one", "Lay side by side", "choice", "", offers=_or_none),
+                Question("other", "and", "choice", "", offers=_or_none),
+                Question("row_key", "Rows are paired", "choice", "", offers=_row_keys),
+            ),
+            _compared,
+            tables=lambda around, given: [around.project.source],
+            of=_place,
+            beside="--of",
+            hurried=False,
         ),
         Verb(
             "safe-harbor",
