@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.errors import ColumnError, ParameterError, SourceError
+from sfumato.errors import ColumnError, InputError, ParameterError, SourceError
 from sfumato.tables.text import TextFile
 
 
@@ -62,6 +62,14 @@ def test_encodings_can_be_given(file):
     assert rows(path, encoding="cp1250") == [{"name": "Łódź", "age": 40}]
     with pytest.raises(ParameterError, match="no encoding `klingon`"):
         sf.table(path, encoding="klingon")
+
+
+@pytest.mark.parametrize("encoding", ["rot13", "base64", "idna", "utf-16", "utf-32", "undefined"])
+def test_codecs_that_do_not_read_the_file_are_refused(tmp_path: Path, encoding: str) -> None:
+    path = tmp_path / "people.csv"
+    path.write_text("name,age\nAnna,40\n" * 99)
+    with pytest.raises(InputError, match="encoding"):
+        sf.table(path, encoding=encoding).rows
 
 
 @pytest.mark.parametrize(

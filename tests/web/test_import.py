@@ -151,6 +151,9 @@ def test_a_table_in_a_file_is_chosen(bench: Running, tmp_path: Path) -> None:
     page = bench.follow(bench.get(f"{base}/configure")).text
     assert "the file holds 2 tables: `release`, `staff`" in said(page)
     assert 'name="delimiter"' not in page
+    for wrong in ("nobody", f"*/../../{tmp_path.name}/euro.csv#x", "/etc/passwd"):
+        bench.follow(bench.post(f"{base}/import", part=wrong))
+        assert "the file holds no" in project.problem
     bench.follow(bench.post(f"{base}/import", part="staff"))
     assert project.table.columns == ("years",)
 

@@ -296,8 +296,10 @@ _CHUNK = 1 << 20
 def checked_encoding(encoding: str) -> str:
     """The canonical name of an encoding that the user named."""
     try:
-        return codecs.lookup(encoding).name.removesuffix("-sig")
-    except LookupError:
+        name = codecs.lookup(encoding).name.removesuffix("-sig")
+        "a,b".encode(name)  # there are codecs that are about something else than text
+        return name
+    except (LookupError, UnicodeError, ValueError):
         raise ParameterError(
             f"there is no encoding `{encoding}`", remedy="Common ones are utf-8, cp1252 and utf-16."
         ) from None
@@ -363,6 +365,8 @@ def first_undecodable(file: BinaryIO, encoding: str) -> tuple[int, bytes] | None
             whole = pending + chunk
             around = whole[max(error.start - 200, 0) : error.start + 200]
             return read - len(pending) + error.start, around
+        except UnicodeError:  # of codecs that want a mark at the beginning
+            return 0, b""
         if not chunk:
             return None
         read += len(chunk)

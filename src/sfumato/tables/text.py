@@ -356,7 +356,14 @@ def _reading_of(
     complete = len(sample) < _SAMPLE
     guessed = guessed_encoding(sample, complete=complete)
     used = guessed if encoding is None else checked_encoding(encoding)
-    text = sample.decode(used, errors="replace")
+    try:
+        text = sample.decode(used, errors="replace")
+    except UnicodeError:
+        raise SourceError(
+            f"the file cannot be read as {used}",
+            where=name,
+            remedy=f"Name another encoding, e.g. {spell('encoding', 'cp1252')}.",
+        ) from None
     found = layout_of(text, name, complete=complete, delimiter=delimiter, header=header, tabs=tabs)
     return used, found
 

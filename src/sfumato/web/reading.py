@@ -21,6 +21,7 @@ from typing import Any
 
 import tomli_w
 
+from sfumato.engines.foreign import parts_of
 from sfumato.engines.protocol import KeepsText
 from sfumato.errors import SourceError, spelling
 from sfumato.files import held, read_unlinked, write_text
@@ -66,6 +67,9 @@ class Reading:
 
     def open(self, source: Path) -> tuple[Table, tuple[str, ...]]:
         """The table, and what was noticed when its columns were turned into dates or numbers."""
+        if self.part and self.part not in parts_of(source):  # it must not lead to another file
+            raise SourceError(f"the file holds no `{self.part}`", where=source.name,
+                              remedy="Choose one of its sheets or tables.")  # fmt: skip
         given = {name: value for name, value in self.said().items() if name != "part"}
         with _warned, warnings.catch_warnings(record=True) as noticed:
             warnings.simplefilter("always")
