@@ -221,3 +221,21 @@ def test_rows_are_shown_side_by_side_once_asked_for(bench: Running, opened: Proj
     alike = rows_of(opened.made.release, "sample", one.number)
     assert alike is not None
     assert {row.number for row in alike.rows} == {one.number}
+    other = bench.follow(bench.post(f"{place}/other", k=40, which="riskiest")).text
+    assert "tried for this page and not released; the release has k = 5" in other
+    tried = opened.release_with(40)
+    assert tried is not None
+    assert tried.output is None
+    wider = rows_of(tried, "sample")
+    assert wider is not None
+    least = {row.alike_after for row in wider.rows if not row.left_out}
+    assert min(least) >= 40
+    first = rows_of(opened.made.release, "sample")
+    assert first is not None
+    assert sorted(tuple(was for was, _ in row.cells) for row in wider.rows) == sorted(
+        tuple(was for was, _ in row.cells) for row in first.rows
+    )  # the same rows, otherwise blurred
+    assert len(opened.versions()) == 1
+    assert bench.get(f"{place}?k=77").place == place
+    bench.follow(bench.post(f"/p/{opened.number}/release"))
+    assert opened.release_with(40) is None

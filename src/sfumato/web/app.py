@@ -286,7 +286,9 @@ class Workbench:
 
 def _back(after: str) -> str:
     """Where to go on when work came to nothing: pages that would begin it again are left out."""
-    project, _, step = after.rpartition("/")
+    project, _, step = after.partition("?")[0].rpartition("/")
+    if step == "rows":
+        return after.partition("?")[0]
     if project.endswith("/ask") or step in ("lattice", "knowledge"):
         return after
     return {"configure": "/", "utility": after, "release": after}.get(step, f"{project}/configure")

@@ -55,6 +55,8 @@ __all__ = ["Answered", "Decided", "Made", "Project", "Version"]
 
 MOST_UNDO = 50
 MOST_CANDIDATES = 24
+MOST_OTHER_KS = 6
+"""Releases with another k whose rows are kept at hand."""
 TRIED = "candidates.json"
 """File of the candidates beside the decisions."""
 ABOUT_FILES = ("certificate", "signature", "fingerprint")
@@ -191,6 +193,8 @@ class Project:
     _held: dict[str, Held] = field(default_factory=dict)
     _inferred: dict[str, EditableHierarchy] = field(default_factory=dict)
     _lattice: tuple[Choices, Mapping[str, Any]] | None = None
+    _by_k: tuple[str, dict[int, Release]] = ("", {})
+    """What a release would be with other k, by its name."""
     _tried: int = 0
     _unreadable: set[str] = field(default_factory=set)
     """Releases that could not be shown again: they are not tried a second time unasked."""
@@ -497,6 +501,29 @@ class Project:
             return None
         return self._lattice[1]
 
+    def release_with(self, k: int) -> Release | None:
+        """The release that is shown, or what would be with another k, if that was tried."""
+        made = self.made
+        if made is None or made.choices is None:
+            return None
+        if k == made.choices.k:
+            return made.release
+        return self._by_k[1].get(k) if self._by_k[0] == made.name else None
+
+    def try_rows(self, k: int, budget: Budget) -> None:
+        """See what the shown release would be with another k; nothing is written."""
+        from sfumato.anonymization.verb import anonymize
+
+        made = self.made
+        if made is None or made.choices is None:
+            raise ParameterError("there is no release to compare with")
+        with self._asking(budget):
+            request = made.choices.asking(k=k).rehearsed()
+            found = anonymize(self.table, config=request, budget=budget)
+        known = self._by_k[1] if self._by_k[0] == made.name else {}
+        kept = list(known.items())[1 - MOST_OTHER_KS :]
+        self._by_k = (made.name, {**dict(kept), k: found})
+
     def _keep_candidates(self) -> None:
         """For another day, where the folder can be written; they are a convenience."""
         self._require_open()
@@ -555,6 +582,7 @@ class Project:
                         budget=budget,
                     )
                 self.made = None  # what lies there is no longer what was shown
+                self._by_k = ("", {})
                 write_text(home / f"{name}.toml", settings)
                 budget.progress("verifying what was written")
                 # A certificate opens nothing: the people of a k-map are named again.

@@ -69,6 +69,7 @@ class Steps:
             Route(f"{base}/release", self.make_release, methods=["POST"]),
             Route(f"{base}/release/rows", self.rows),
             Route(f"{base}/release/rows", self.show_rows, methods=["POST"]),
+            Route(f"{base}/release/rows/other", self.other_rows, methods=["POST"]),
             Route(f"{base}/release/show", self.show_release, methods=["POST"]),
             Route(f"{base}/release/files/{{name:path}}", self.file),
             Route(f"{base}/release/certificates/{{name}}.pdf", self.certificate),
@@ -267,18 +268,33 @@ class Steps:
     async def rows(self, request: Request) -> Response:
         project, decided = self.bench.ready(request)
         made = project.made
-        if made is None:
+        if made is None or made.choices is None:
             return to(f"/p/{project.number}/release")
-        which = request.query_params.get("which", "sample")
-        only = request.query_params.get("only")
-        found = None
+        asked = request.query_params
+        which, only, at = asked.get("which", "sample"), asked.get("only"), asked.get("k", "")
         if which not in ORDERS or (only is not None and not only.isdigit()):
             raise HTTPException(404, "There are no such rows.")
+        k = int(at) if at.isdigit() else made.choices.k
+        shown = project.release_with(k)
+        if shown is None:
+            return to(f"/p/{project.number}/release/rows")
+        found = None
         if project.rows_shown:
             chosen = None if only is None else int(only)
-            found = await run_in_threadpool(rows_of, made.release, which, chosen)
+            found = await run_in_threadpool(rows_of, shown, which, chosen)
         return page("rows.html.j2", **frame(project, decided, "release"), made=made, found=found,
-                    which=which, only=only, orders=ORDERS)  # fmt: skip
+                    which=which, only=only, orders=ORDERS, k=k)  # fmt: skip
+
+    async def other_rows(self, request: Request) -> Response:
+        """The same rows with another k: tried for that, and written nowhere."""
+        project, _ = self.bench.ready(request)
+        form = await form_of(request)
+        k, which = whole(form, "k"), form.get("which", ["sample"])[0]
+        place = f"release/rows?which={which if which in ORDERS else 'sample'}&k={k}"
+        if project.release_with(k) is not None:
+            return to(f"/p/{project.number}/{place}")
+        return self.bench.start(f"Trying k = {k:,} for its rows", project, place,
+                                lambda budget: project.try_rows(k, budget), True)  # fmt: skip
 
     async def show_rows(self, request: Request) -> Response:
         project, _ = self.bench.ready(request)

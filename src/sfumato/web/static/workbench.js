@@ -137,7 +137,14 @@ function tray(place) {
   setInterval(look, 2000);
 }
 
-const parts = { "#tray": tray, "#job": follow, "#k": slide, "#upload": upload, "#roles": roles, "#tree": tree };
+/* Says which k the slider is at, and asks for its rows when a pointer lets go of it; keys end with Enter. */
+function otherRows(form) {
+  const range = find("#rows-k", form);
+  range.addEventListener("input", () => { find("output", form).textContent = range.value; });
+  range.addEventListener("pointerup", () => form.requestSubmit());
+}
+
+const parts = { "#other-k": otherRows, "#tray": tray, "#job": follow, "#k": slide, "#upload": upload, "#roles": roles, "#tree": tree };
 for (const [selector, begin] of Object.entries(parts)) {
   const found = find(selector);
   if (found) begin(found);
