@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
 from pathlib import Path
 from typing import Any
 
@@ -62,6 +63,35 @@ def test_frames_are_released_together_and_not_collected(
     cells = [(row["age"], row["id"]) for row in rows["patients"]]
     assert cells == sorted(cells), "by what was changed: blurred cells first, then pseudonyms"
     assert not any(row["id"].startswith("P0") for row in rows["patients"])
+
+
+def test_frames_are_released_without_keys_and_not_collected(
+    clinic: dict[str, Any], key: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def collected(*_: Any, **__: Any) -> None:
+        raise AssertionError("rows were streamed to this machine")
+
+    frame = clinic["tables"]["admissions"]["source"]
+    owner = {row.cost: row.patient_id for row in frame.collect()}
+    stray = frame.sparkSession.createDataFrame([("nobody", "A", -1.0)], frame.schema)
+    clinic["tables"]["admissions"]["source"] = frame.union(stray)
+    monkeypatch.setattr("sfumato.engines.spark._Session.stream", collected)
+    release = sf.relational.anonymize(clinic, qi=QI, k=3, output=tmp_path / "released")
+    monkeypatch.undo()
+    assert release.promise == "unlinkable"
+    assert any("1 rows of `admissions` belong to nobody" in one for one in release.warnings)
+    with sf.relational.dataset(tmp_path / "released") as again:
+        rows = {name: one.table.to_arrow().to_pylist() for name, one in again.tables.items()}
+    assert [*rows["admissions"][0]] == ["day", "cost"]
+    assert [*rows["patients"][0]] == ["sex", "age"]
+    persons = defaultdict(set)
+    for row in rows["admissions"]:
+        persons[row["day"]].add(owner[row["cost"]])
+    assert len(rows["admissions"]) == len(owner)
+    assert min(map(len, persons.values())) >= 3
+    alike = Counter((row["sex"], row["age"]) for row in rows["patients"])
+    assert min(alike.values()) >= 3
+    assert sf.relational.verify(tmp_path / "released").holds
 
 
 def test_nothing_appears_where_something_goes_wrong(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +27,10 @@ from sfumato.relational.plan import Plan
 from sfumato.tables import Table
 from sfumato.tables.frames import ArrowSource
 
-__all__ = ["moved_dates", "owners_of", "with_rows"]
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+__all__ = ["frame_with_owners", "moved_dates", "owners_of", "with_rows"]
 
 Owners = dict[str, list[str | None]]
 
@@ -52,6 +56,36 @@ def owners_of(made: Dataset, name: str, known: Owners) -> list[str | None]:
                 None if cell is None else owner.get(cell) for cell in _cells(mine, step.column)
             ]
     return known[name]
+
+
+def frame_with_owners(made: Dataset, name: str, owner: str) -> DataFrame:
+    """A table of Spark with the person of each row in a column `owner`, null for nobody.
+
+    Rows stay where they are: executors join them along the references to the person.
+    """
+    from sfumato.engines.spark import Spark
+    from sfumato.engines.sql_engine import SQLEngine
+
+    opened = made.tables[name].table
+    assert made.person is not None
+    assert isinstance(opened.engine, SQLEngine)
+    assert isinstance(opened.engine.connection, Spark)
+    mine = opened.engine.connection.frame.select([_column(one) for one in opened.columns])
+    if name == made.person[0]:
+        return mine.withColumn(owner, _column(made.person[1]).cast("string"))
+    step = made.steps[name]
+    there = frame_with_owners(made, step.to, owner)
+    key = f"{owner} key"
+    there = there.select(_column(step.key).cast("string").alias(key), _column(owner))
+    there = there.where(_column(key).isNotNull()).dropDuplicates([key])
+    joined = mine.join(there, _column(step.column).cast("string") == _column(key), "left")
+    return joined.drop(key)
+
+
+def _column(name: str) -> Any:
+    from pyspark.sql import functions as f
+
+    return f.col("`" + name.replace("`", "``") + "`")
 
 
 def _cells(mine: Table, column: str) -> list[str | None]:

@@ -119,6 +119,16 @@ def certificate_of(output: str) -> Path:
 
 def check_place(plan: Plan, output: str | None, force: bool, sign: Any) -> None:
     """Refuse an output that could not be published in the end."""
+    engines = [one.table.engine for one in plan.made.tables.values()]
+    writes = output is not None or not plan.asked.linkable  # those are written to be measured
+    if writes and any(e.kind == "spark" and not _writes_here(e) for e in engines):
+        raise ParameterError(
+            "Spark would write to another file system than the folder is in, and tables there "
+            "could not appear together",
+            where=None if output is None else shown(output),
+            remedy="Release the tables one by one, or let its file system be this machine's "
+            "(fs.defaultFS).",
+        )
     if output is None:
         if sign is not None:
             raise ParameterError(
@@ -126,15 +136,6 @@ def check_place(plan: Plan, output: str | None, force: bool, sign: Any) -> None:
                 remedy=f"Say where to write it, e.g. {spell('output', 'released')}.",
             )
         return
-    engines = [one.table.engine for one in plan.made.tables.values()]
-    if any(engine.kind == "spark" and not _writes_here(engine) for engine in engines):
-        raise ParameterError(
-            "Spark would write to another file system than the folder is in, and tables there "
-            "could not appear together",
-            where=shown(output),
-            remedy="Release the tables one by one, or let its file system be this machine's "
-            "(fs.defaultFS).",
-        )
     if is_postgres(output):
         if schema_of(output) is None or not all(engine.kind == "postgres" for engine in engines):
             raise ParameterError(

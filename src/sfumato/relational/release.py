@@ -39,7 +39,7 @@ from sfumato.relational.description import (
 )
 from sfumato.relational.events import Blurred, blur
 from sfumato.relational.histories import Histories, Part, read_histories
-from sfumato.relational.owners import moved_dates, owners_of, with_rows
+from sfumato.relational.owners import frame_with_owners, moved_dates, owners_of, with_rows
 from sfumato.relational.plan import Plan, plan_of
 from sfumato.relational.promise import LinkedTables, WholeReferences
 from sfumato.relational.publishing import (
@@ -405,9 +405,11 @@ def _unlinked(
     plan: Plan, output: str | None, format: str | None, force: bool, sign: Any, budget: Budget
 ) -> TablesRelease:
     """Every table by itself, without keys: k different persons in every class of it."""
-    if any(t.table.engine.capabilities.remote for t in plan.made.tables.values()):
+    kinds = {t.table.engine.kind for t in plan.made.tables.values()}
+    if "postgres" in kinds or ("spark" in kinds and len(kinds) > 1):
         raise ParameterError(
-            "tables of a database are released without their keys one by one",
+            "tables of a database, or some of Spark and some of files, are released without their "
+            "keys one by one",
             where=shown(plan.made.name),
             remedy="Name the column of the person (sfumato anonymize … --person), or ask for "
             f"whole histories ({spell('linkable', True)} {spell('m', 1)}).",
@@ -484,19 +486,14 @@ def _without_keys(
     plan: Plan, name: str, place: str, owners: dict[str, list[str | None]], budget: Budget
 ) -> tuple[Release, int]:
     """One table without its keys, released; and rows that belong to nobody."""
-    mine, lost = plan.made.tables[name].table, 0
-    rows, person = mine.to_arrow(), None
-    kept = np.ones(rows.num_rows, dtype=np.bool_)
-    if name in plan.made.paths:
-        whose = pa.array(owners_of(plan.made, name, owners), pa.string())
-        kept, lost = whose.is_valid().to_numpy(zero_copy_only=False), whose.null_count
-        if plan.known.get(name):
-            person = ".".join(plan.person)
-            while person in rows.column_names:
-                person += "'"
-            rows = rows.append_column(person, whose)
-        rows = rows.filter(pa.array(kept))
-    planned = _planned(plan, name, with_rows(mine, rows, kept), person, budget)
+    mine, person = plan.made.tables[name].table, None
+    if name in plan.made.paths and plan.known.get(name):
+        person = ".".join(plan.person)
+        while person in mine.columns:
+            person += "'"
+    spark = mine.engine.kind == "spark"
+    opened, lost = _of_spark(plan, name, person) if spark else _of_files(plan, name, person, owners)
+    planned = _planned(plan, name, opened, person, budget)
     if planned.suppressed_rows:
         raise PromiseError(
             f"rows of `{name}` would have to be left out",
@@ -505,6 +502,33 @@ def _without_keys(
         )
     beside = Path(place).parent / f"{name}.{CERTIFICATE}"
     return publish(planned, place, certificate=beside, budget=budget), lost
+
+
+def _of_files(
+    plan: Plan, name: str, person: str | None, owners: dict[str, list[str | None]]
+) -> tuple[Table, int]:
+    """A table with whose its rows are beside them, without rows of nobody; how many those were."""
+    mine, lost = plan.made.tables[name].table, 0
+    rows = mine.to_arrow()
+    kept = np.ones(rows.num_rows, dtype=np.bool_)
+    if name in plan.made.paths:
+        whose = pa.array(owners_of(plan.made, name, owners), pa.string())
+        kept, lost = whose.is_valid().to_numpy(zero_copy_only=False), whose.null_count
+        rows = rows if person is None else rows.append_column(person, whose)
+        rows = rows.filter(pa.array(kept))
+    return with_rows(mine, rows, kept), lost
+
+
+def _of_spark(plan: Plan, name: str, person: str | None) -> tuple[Table, int]:
+    """The same of a table of Spark, whose executors find out whose its rows are."""
+    mine = plan.made.tables[name].table
+    if name not in plan.made.paths:
+        return mine, 0
+    owner = person or "sfumato owner"
+    rows = frame_with_owners(plan.made, name, owner)
+    rows = rows.where(rows[f"`{owner}`"].isNotNull())
+    kept = table(rows if person is not None else rows.drop(owner))
+    return kept, mine.rows - kept.rows
 
 
 def _planned(plan: Plan, name: str, opened: Table, person: str | None, budget: Budget) -> Release:
