@@ -20,3 +20,33 @@ def write(source: str, output: str, key: str, began: Any) -> None:
         output=output,
         force=True,
     )
+
+
+def write_by_spark(source: str, output: str, key: str, linkable: bool, began: Any) -> None:
+    """The same of frames of a Spark of its own."""
+    from pyspark.sql import SparkSession
+
+    builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+    session = builder.config("spark.sql.shuffle.partitions", "1").getOrCreate()
+    frames = {
+        name: session.read.parquet(f"{source}/{name}.parquet") for name in ("patients", "visits")
+    }
+    frames["visits"] = frames["visits"].drop("ward_id")
+    asked: dict[str, Any] = {"m": 2, "linkable": True, "key_file": key} if linkable else {}
+    began.set()
+    relational.anonymize(
+        {
+            "person": "patients.id",
+            "tables": {
+                "patients": {"source": frames["patients"], "key": "id"},
+                "visits": {
+                    "source": frames["visits"],
+                    "references": {"patient_id": "patients.id"},
+                },
+            },
+        },
+        qi=["patients.sex", "visits.ward"],
+        k=2,
+        output=output,
+        **asked,
+    )

@@ -369,6 +369,22 @@ def test_what_is_not_promised_of_histories_is_refused(asked: dict[str, Any], key
         sf.anonymize(histories(0), **given)
 
 
+def test_shares_that_cannot_be_reached_are_shares_of_persons(key: Path) -> None:
+    rows = [
+        ("a", 1, "x"),
+        ("a", 2, "y"),
+        ("b", 1, "x"),
+        ("b", 2, "y"),
+        ("c", 1, "x"),
+        ("c", 2, "z"),
+    ]
+    who, code, place = zip(*rows, strict=True)
+    table = pa.table({"who": who, "code": code, "place": place})
+    asked: dict[str, Any] = {"qi": ["code"], "person": "who", "linkable": True, "key_file": key}
+    with pytest.raises(ParameterError, match="3 of 3 persons hold one value, a share of 1"):
+        sf.anonymize(table, k=2, m=1, alpha=0.8, sensitive=["place"], **asked)
+
+
 def test_a_pseudonym_of_the_person_is_no_unlinkable_release(key: Path) -> None:
     with pytest.raises(ParameterError, match="linkable"):
         sf.anonymize(histories(0), qi=["sex"], k=2, person="who", pseudonyms=["who"], key_file=key)
@@ -393,8 +409,8 @@ def test_the_price_says_how_well_common_events_are_told(key: Path) -> None:
 @pytest.mark.parametrize(
     ("who", "born", "told"),
     [
-        (["a", "b", "a"], [1, 1, 2], "0 rows are nobody's, and 1 pseudonyms"),
-        (["a", "b", None], [1, 1, 1], "1 rows are nobody's, and 0 pseudonyms"),
+        (["a", "b", "a"], [1, 1, 2], "0 rows are nobody's, and 1 pseudonym"),
+        (["a", "b", None], [1, 1, 1], "1 row is nobody's, and 0 pseudonyms"),
     ],
 )
 def test_pseudonyms_that_name_no_person_are_noticed(

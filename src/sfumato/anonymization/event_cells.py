@@ -205,8 +205,9 @@ class Histories:
     def blurred(self) -> Array:
         """What each row shows, as numbers; those of the search that loses less."""
         from_above = self._refined(np.zeros(len(self.entry), dtype=np.int64))
-        # a cell that climbs helps against too few persons, not always against too few values
-        below = self.sensitive is None and self._countable()
+        # A cell that climbs helps against too few persons, not always against too few values. And
+        # where one event is known, each cell is parted or not whatever becomes of the others.
+        below = self.sensitive is None and self.m != 1 and self._countable()
         cut = _Cuts(self).climbed() if below else None
         if cut is None:
             return from_above

@@ -318,10 +318,10 @@ def most(numbers: Array) -> float | None:
     return float(numbers.max()) if len(numbers) else None
 
 
-def commonest(histogram: ClassHistogram, at: int) -> str:
-    """How common the commonest value of a class is."""
+def commonest(histogram: ClassHistogram, at: int, size: int | None = None) -> str:
+    """How common the commonest value of a class is, among so many; or among all that are held."""
     held = int(histogram.count[histogram.start[at] : histogram.start[at + 1]].max(initial=0))
-    rows = int(histogram.sizes[at])
+    rows = int(histogram.sizes[at]) if size is None else size
     return f"{held:,} of {rows:,} rows hold one value, a share of {held / max(rows, 1):.6g}"
 
 

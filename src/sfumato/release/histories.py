@@ -17,6 +17,7 @@ from itertools import combinations
 from typing import Any, Self
 
 import numpy as np
+import numpy.typing as npt
 
 from sfumato.budget import Budget
 from sfumato.privacy import Model, ModelFinding, check, merged_checks, model_from_dict
@@ -26,6 +27,8 @@ from sfumato.tables import Table
 from sfumato.wording import counted
 
 __all__ = ["LinkedHistories"]
+
+Array = npt.NDArray[Any]
 
 
 @dataclass(frozen=True)
@@ -87,20 +90,21 @@ class LinkedHistories:
 
     def check(self, table: Table, budget: Budget | None = None) -> Finding:
         """Count who has what."""
-        histories = self._histories(table, budget)
-        odd = self._odd(histories, table)
+        entries = table.classes((*self.own, *self.events, self.person), budget=budget)
+        assert entries.counts is not None
+        own = _numbered([entries.column(name) for name in self.own], entries.entries)
+        item = _numbered([entries.column(name) for name in self.events], entries.entries)
+        who = entries.column(self.person).astype(np.int64)
+        odd = self._odd(own, who, table)
         if odd is not None:
             return odd
-        fewest, attackers, failing = None, 0, 0
-        for persons in histories.values():
-            had: Counter[tuple[int, ...]] = Counter()
-            for history in persons.values():
-                had.update(set(self._known(sorted(history))))
-            attackers += len(had)
-            if had:
-                least = min(had.values())
-                fewest = least if fewest is None else min(fewest, least)
-                failing += sum(number < self.k for number in had.values())
+        had = (
+            _singles(own, item, who)
+            if self.m == 1
+            else np.fromiter(self._supports(own, item, who, entries.counts), np.int64)
+        )
+        fewest = int(had.min()) if len(had) else None
+        failing = int((had < self.k).sum())
         many = "all" if self.m is None else f"any {self.m}"
         checks = self._values(table, budget) if self.models else ()
         return Finding(
@@ -110,28 +114,23 @@ class LinkedHistories:
             f"her rows ({', '.join(self.events) or 'which say nothing more'}) is left with at "
             f"least {fewest or 0:,} persons, {self.k:,} asked"
             + "".join(f"; of their values, counting persons, {sentence(one)}" for one in checks),
-            measured={"k": fewest, "known": attackers, "failing": failing}
+            measured={"k": fewest, "known": len(had), "failing": failing}
             | ({"checks": list(checks)} if checks else {}),
             remedy="Ask for less, or release rows that cannot be linked.",
-            class_sizes=(fewest, len(histories)),
+            class_sizes=(fewest, int(own.max(initial=-1)) + 1),
         )
 
-    def _histories(
-        self, table: Table, budget: Budget | None
-    ) -> dict[tuple[Any, ...], dict[Any, list[int]]]:
-        """For each combination of own cells the persons, and the events of each."""
-        entries = table.classes((*self.own, *self.events, self.person), budget=budget)
-        assert entries.counts is not None
-        found: dict[tuple[Any, ...], dict[Any, list[int]]] = defaultdict(dict)
-        own = [entries.column(name).tolist() for name in self.own]
-        cells = list(zip(*(entries.column(n).tolist() for n in self.events), strict=True))
-        numbers = {cell: at for at, cell in enumerate(sorted(set(cells)))}
-        items = [numbers[cell] for cell in cells] or [0] * entries.entries
-        people = entries.column(self.person).tolist()
-        for at, times in enumerate(np.asarray(entries.counts).tolist()):
-            history = found[tuple(column[at] for column in own)].setdefault(people[at], [])
-            history += [items[at]] * times
-        return found
+    def _supports(self, own: Array, item: Array, who: Array, counts: Array) -> Iterator[int]:
+        """How many persons of the same own cells have what may be known of somebody."""
+        classes: dict[int, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
+        rows = zip(own.tolist(), who.tolist(), item.tolist(), counts.tolist(), strict=True)
+        for same, person, one, times in rows:
+            classes[same][person] += [one] * times
+        for persons in classes.values():
+            had: Counter[tuple[int, ...]] = Counter()
+            for history in persons.values():
+                had.update(set(self._known(sorted(history))))
+            yield from had.values()
 
     def _values(self, table: Table, budget: Budget | None) -> tuple[ModelFinding, ...]:
         """What models measure for the persons that each attacker is left with."""
@@ -186,13 +185,12 @@ class LinkedHistories:
                 number += 1
         return np.array(group, dtype=np.uint32), np.array(taken, dtype=np.int64)
 
-    def _odd(
-        self, histories: Mapping[tuple[Any, ...], Mapping[Any, Any]], table: Table
-    ) -> Finding | None:
+    def _odd(self, own: Array, who: Array, table: Table) -> Finding | None:
         """That pseudonyms do not name persons: nobody, or somebody with two sets of own cells."""
         nobody = table.engine.null_counts([self.person])[self.person]
-        times = Counter(person for persons in histories.values() for person in persons)
-        twice = sum(number > 1 for number in times.values())
+        people = int(who.max(initial=-1)) + 1
+        times = np.bincount(np.unique(own * people + who) % max(people, 1))
+        twice = int((times > 1).sum())
         if not nobody and not twice:
             return None
         return Finding(
@@ -211,3 +209,31 @@ class LinkedHistories:
         yield ()  # who knows no row of hers still knows her own columns
         for size in range(1, self.m + 1):
             yield from combinations(history, size)
+
+
+def _numbered(columns: Sequence[Array], entries: int) -> Array:
+    """One number for each combination of codes, from 0."""
+    numbers = np.zeros(entries, dtype=np.int64)
+    for codes in columns:
+        both = numbers * (int(codes.max(initial=0)) + 1) + codes
+        numbers = np.unique(both, return_inverse=True)[1].reshape(-1).astype(np.int64)
+    return numbers
+
+
+def _singles(own: Array, item: Array, who: Array) -> Array:
+    """How many persons have each set of own cells, and each of them with one event.
+
+    Examples
+    --------
+    >>> own, item, who = np.array([0, 0, 0]), np.array([0, 1, 1]), np.array([0, 0, 1])
+    >>> _singles(own, item, who).tolist()
+    [2, 1, 2]
+    """
+    people, items = int(who.max(initial=-1)) + 1, int(item.max(initial=-1)) + 1
+    known = [own, own * items + item]
+    return np.concatenate(
+        [
+            np.unique(np.unique(one * people + who) // max(people, 1), return_counts=True)[1]
+            for one in known
+        ]
+    )
