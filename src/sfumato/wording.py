@@ -2,9 +2,49 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 
-__all__ = ["among", "amount", "counted", "percent", "phrase", "sentence", "shortened"]
+__all__ = [
+    "among",
+    "amount",
+    "counted",
+    "counting",
+    "percent",
+    "phrase",
+    "sentence",
+    "shortened",
+    "units",
+]
+
+_UNITS: ContextVar[str] = ContextVar("units", default="people")
+_SINGLE = {"people": "person", "companies": "company"}
+
+
+def units(number: int = 2) -> str:
+    """What the rows of a table are about: people, unless somebody said otherwise.
+
+    Examples
+    --------
+    >>> with counting("companies"):
+    ...     units(), units(1)
+    ('companies', 'company')
+    >>> units(), units(1)
+    ('people', 'person')
+    """
+    many = _UNITS.get()
+    return _SINGLE.get(many, many.removesuffix("s")) if number == 1 else many
+
+
+@contextmanager
+def counting(many: str) -> Iterator[None]:
+    """Speak of these in place of people."""
+    before = _UNITS.set(many)
+    try:
+        yield
+    finally:
+        _UNITS.reset(before)
 
 
 def percent(share: float | None) -> str:

@@ -253,3 +253,27 @@ def test_a_column_is_kept_predictable(bench: Running, opened: Project) -> None:
     assert opened.made is not None
     assert opened.made.release.asked["target"] == "illness"
     assert replace(opened.choices, method="lattice").used_target == ""
+
+
+def test_rows_are_about_what_the_user_says(bench: Running, opened: Project) -> None:
+    base = f"/p/{opened.number}"
+    bench.follow(bench.get(f"{base}/risk"))
+    before = bench.get(f"{base}/risk").text
+    bench.follow(bench.post(f"{base}/knowledge", unit="companies"))
+    page = bench.get(f"{base}/risk").text
+    assert "Companies alike, at least" in page
+    assert "companies alike" in page
+    facts = [re.findall(r"<dd>([\d,.%]+)</dd>", text) for text in (before, page)]
+    assert len(facts[0]) > 3
+    assert facts[0] == facts[1]  # no figure is another
+    shown = bench.follow(bench.post(f"{base}/release")).text
+    assert "How many companies look alike" in shown
+    assert "How many people" not in shown
+    assert "companies" in bench.get(f"{base}/configure").text
+    again = read_choices(opened.folder)
+    assert again is not None
+    assert (again.unit, again) == ("companies", opened.choices)
+    for wrong in ("<b>", "1", "x" * 40, "a\nb"):
+        assert bench.post(f"{base}/knowledge", unit=wrong).status == 400
+    bench.post(f"{base}/undo")
+    assert opened.choices.unit == "people"

@@ -19,7 +19,7 @@ from sfumato.report.drawing import (
     name_axis,
     share_axis,
 )
-from sfumato.wording import percent
+from sfumato.wording import percent, units
 
 __all__ = [
     "class_sizes",
@@ -118,9 +118,10 @@ def class_sizes(title: str, curves: Mapping[str, ClassSizes], k: int) -> Spec:
             what = f"fewer than {k} alike" if low < k else f"{k} or more alike"
             rows.append({"alike": label, "rows": held, "table": name, "class": what})
     colours = [f"fewer than {k} alike", f"{k} or more alike"]
+    who = "who" if units() == "people" else "that"
     encoding: Spec = {
         "x": {"field": "alike", "type": "nominal", "sort": order,
-              "axis": {"title": "people who look alike", "labelAngle": 0, "grid": False,
+              "axis": {"title": f"{units()} {who} look alike", "labelAngle": 0, "grid": False,
                        "labelOverlap": True}},
         "y": {"field": "rows", "type": "quantitative",
               "axis": ROWS},

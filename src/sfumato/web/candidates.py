@@ -11,7 +11,7 @@ from typing import Any
 
 from sfumato.release.publish import Release
 from sfumato.web.choices import Choices, choices_from, choices_to
-from sfumato.wording import percent
+from sfumato.wording import counting, percent, units
 
 __all__ = [
     "Candidate",
@@ -158,7 +158,8 @@ def curve(candidates: Sequence[Candidate], chosen: Choices) -> str:
         (line[-1].choices.method, [place[f"#candidate-{c.number}"] for c in line])
         for line in _lines([c for c in candidates if c.k is not None])
     ]
-    return plot(points, lines)
+    with counting(chosen.unit):
+        return plot(points, lines)
 
 
 def points_of(
@@ -213,9 +214,9 @@ def plot(points: Sequence[Point], joined: Sequence[tuple[str, Sequence[Point]]])
         )
     return (
         f'<svg class="curve" viewBox="0 0 {WIDTH} {HEIGHT}" role="group" '
-        f'aria-label="Precision lost against people alike">{"".join(parts)}'
+        f'aria-label="Precision lost against {units()} alike">{"".join(parts)}'
         f'<text class="axis" x="{(LEFT + WIDTH - RIGHT) / 2}" y="{HEIGHT - 6}" '
-        f'text-anchor="middle">people alike, at least (k)</text>'
+        f'text-anchor="middle">{units()} alike, at least (k)</text>'
         f'<text class="axis upright" x="14" y="{(TOP + HEIGHT - BOTTOM) / 2}" text-anchor="middle" '
         f'transform="rotate(-90 14 {(TOP + HEIGHT - BOTTOM) / 2})">precision lost</text></svg>'
     )

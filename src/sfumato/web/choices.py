@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, make_dataclass, replace
@@ -104,6 +105,8 @@ class Choices(_Demands):  # type: ignore[misc]
     """A table of people, of which every row must match `k_map`."""
     target: str = ""
     """A column that Mondrian should keep predictable."""
+    unit: str = field(default="people", compare=False)
+    """What rows are about, in the plural: it changes words, and no figure."""
     trees: Mapping[str, EditableHierarchy] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -123,6 +126,10 @@ class Choices(_Demands):  # type: ignore[misc]
             )
         for column, weight in self.weights.items():
             _within(f"the weight of `{column}`", weight, 0, 1e6)
+        if not isinstance(self.unit, str) or not re.fullmatch(r"[^\W\d_][\w -]{0,28}", self.unit):
+            raise ParameterError(
+                "this cannot be what rows are about", remedy="Give a word, such as companies."
+            )
         if self.k_map is not None:
             _within("k of the k-map", self.k_map, 2, 1_000_000)
         for column, level in self.levels.items():

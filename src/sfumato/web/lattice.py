@@ -21,7 +21,7 @@ from sfumato.web.candidates import Point, plot, points_of
 from sfumato.web.choices import Choices
 from sfumato.web.pages import form_of, frame, page
 from sfumato.web.project import Project
-from sfumato.wording import counted, percent
+from sfumato.wording import counted, counting, percent
 
 if TYPE_CHECKING:
     from sfumato.web.app import Workbench
@@ -205,7 +205,8 @@ def _drawn(
         if node.holds and node.k is not None and node.lost is not None
     ][:MOST_LEVELS]  # fmt: skip
     others = points_of(project.candidates, choices, f"/p/{project.number}/utility", "other")
-    return picture, plot([*points, *others], [_frontier(points)])
+    with counting(choices.unit):
+        return picture, plot([*points, *others], [_frontier(points)])
 
 
 def _frontier(points: Sequence[Point]) -> tuple[str, list[Point]]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from functools import cache
-from typing import Any
+from functools import cache, wraps
+from typing import Any, TypeVar
 from urllib.parse import parse_qs
 
 from starlette.exceptions import HTTPException
@@ -20,7 +20,7 @@ from sfumato.report.page import Grid, Page, Section, Tone, tempered
 from sfumato.report.pages.table import classes_of, scan_page
 from sfumato.web.choices import OFFERED, Choices
 from sfumato.web.project import Decided, Project
-from sfumato.wording import among, counted, percent, phrase, sentence
+from sfumato.wording import among, counted, counting, percent, phrase, sentence, units
 
 __all__ = [
     "LANES",
@@ -40,6 +40,7 @@ __all__ = [
 ]
 
 
+T = TypeVar("T")
 Form = dict[str, list[str]]
 LARGEST_FORM = 4_000_000
 """Bytes of a form; a table of ten thousand columns needs less."""
@@ -118,6 +119,18 @@ def number_or_none(form: Form, name: str) -> float | None:
         raise ParameterError(f"{name} is not a number") from error
 
 
+def _in_units(drawn: Callable[[Project, Choices], T]) -> Callable[[Project, Choices], T]:
+    """Speak of what the rows of this table are about."""
+
+    @wraps(drawn)
+    def spoken(project: Project, choices: Choices) -> T:
+        with counting(choices.unit):
+            return drawn(project, choices)
+
+    return spoken
+
+
+@_in_units
 def meter(project: Project, choices: Choices) -> tuple[str, Tone]:
     """One line about who can be found with the roles as they are."""
     if not choices.qi:
@@ -142,7 +155,7 @@ def meter(project: Project, choices: Choices) -> tuple[str, Tone]:
     below = sizes.rows_below(k)
     if not below:
         return f"By {these} everybody has at least {_others(k)} like them.", "good"
-    found = among(sizes.unique_rows, sizes.rows, "person", many="people", does="stand alone")
+    found = among(sizes.unique_rows, sizes.rows, units(1), many=units(), does="stand alone")
     alone = f"By {these} {found}"
     if below == sizes.unique_rows:
         return f"{alone}.", "bad"
@@ -209,6 +222,7 @@ def _along(choices: Choices) -> str:
     return f"{choices.method} climbs trees only: those of {phrase(bare, 4)} are inferred."
 
 
+@_in_units
 def explore(project: Project, choices: Choices) -> Page:
     """Who can be found in the table, and by which columns."""
     page = scan_page(project.explore(choices, Budget()))
@@ -216,6 +230,7 @@ def explore(project: Project, choices: Choices) -> Page:
     return replace(page, sections=kept)
 
 
+@_in_units
 def risk(project: Project, choices: Choices) -> Page:
     """Class sizes against a k that can be moved: drawn from what has been counted already."""
     k, sizes = choices.k, project.class_sizes(choices.qi)
@@ -223,7 +238,7 @@ def risk(project: Project, choices: Choices) -> Page:
         return Page("Risk", "", "The table has no rows: there is nobody to find.", "good")
     below = sizes.rows_below(k)
     few = "nobody" if k == 2 else f"fewer than {_others(k)}"
-    found = among(below, sizes.rows, "person", many="people", does=f"have {few}", share=True)
+    found = among(below, sizes.rows, units(1), many=units(), does=f"have {few}", share=True)
     known = phrase(choices.qi, 6)
     enough = f"Everybody has at least {_others(k)} like them on {known}."
     verdict = f"{found} like them on {known}." if below else enough

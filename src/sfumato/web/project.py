@@ -49,7 +49,7 @@ from sfumato.web.choices import (
 )
 from sfumato.web.hierarchies import MOST_VALUES, EditableHierarchy, Held, inferred
 from sfumato.web.reading import FirstRows, Reading, in_page_words
-from sfumato.wording import sentence
+from sfumato.wording import counting, sentence
 
 __all__ = ["Answered", "Decided", "Made", "Project", "Version"]
 
@@ -332,7 +332,7 @@ class Project:
             before = self.decided
             choices = change(before.choices)
             self._check(choices)
-            if choices != before.choices:
+            if choices != before.choices or choices.unit != before.choices.unit:
                 _in_time(edition, before)
                 self._save(choices)
                 earlier = (before.choices, *before.earlier)[:MOST_UNDO]
@@ -618,7 +618,8 @@ class Project:
             if budget.stopped_by == "cancelled":
                 raise BudgetError("the work was stopped")
             budget.progress("drawing")
-            shown = body_html(page_of(found))
+            with counting(self.choices.unit):
+                shown = body_html(page_of(found))
         self.answers[name] = replace(asked, shown=shown)
 
     def reopen(self, name: str, budget: Budget, tables: Sequence[Path] = ()) -> None:
@@ -656,7 +657,8 @@ class Project:
         output = f"{name}{_ending(self.source)}"
         budget.progress("drawing")
         hidden = (choices or self.choices).with_role("sensitive")
-        page = release_page(release, self.table, hidden)
+        with counting((choices or self.choices).unit):
+            page = release_page(release, self.table, hidden)
         if fresh:
             write_page(page, home / f"{name}.html", force=True)
         place = str(self.folder / output)

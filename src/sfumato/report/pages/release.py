@@ -46,7 +46,7 @@ from sfumato.report.page import AT_HOME, Figure, Grid, Light, Page, Section, Ton
 from sfumato.report.pages.risk import findings_grid, risk_gauges
 from sfumato.risks import Risk, risk_of_classes
 from sfumato.tables import Table, table
-from sfumato.wording import among, counted, percent, phrase, sentence, shortened
+from sfumato.wording import among, counted, percent, phrase, sentence, shortened, units
 
 __all__ = [
     "Compared",
@@ -315,7 +315,7 @@ MEASURES = {
         "weighted discernibility, by label",
         "the same, column by column: a row pays for those that read like it",
     ),
-    "average_class_size": ("average class size", "people who look alike, on average"),
+    "average_class_size": ("average class size", "rows that look alike, on average"),
 }
 """Names and meanings of measures."""
 ATTACKERS = (
@@ -596,15 +596,15 @@ def _protection(found: Release, compared: Compared) -> Section | None:
     )
     figures = [
         Figure(
-            "How many people look alike",
+            f"How many {units()} look alike",
             f"Rows by the size of their class, before (pale) and after (full). Below {k} alike: "
             f"{before.rows_below(k):,} rows before, {after.rows_below(k):,} after.",
             charts.class_sizes("Rows by the size of their class", compared.sizes, k),
         ),
         Figure(
-            "How exposed people are",
-            "Share of rows that carry at least a given risk: one over the number of people alike. "
-            "The dotted line is a risk of 20%.",
+            f"How exposed {units()} are",
+            "Share of rows that carry at least a given risk: one over the number of "
+            f"{units()} alike. The dotted line is a risk of 20%.",
             charts.risk_curve("Share of rows by risk, before and after", compared.sizes),
         ),
     ]

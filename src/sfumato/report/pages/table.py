@@ -16,7 +16,7 @@ from sfumato.report.disclosure import name_of
 from sfumato.report.drawing import gauge
 from sfumato.report.page import Figure, Grid, Page, Section, Tone, tempered
 from sfumato.tables import Table, table
-from sfumato.wording import among, counted, percent, phrase
+from sfumato.wording import among, counted, percent, phrase, units
 
 __all__ = [
     "TableFindings",
@@ -133,15 +133,15 @@ def _verdict(findings: TableFindings, below: int) -> tuple[Tone, str]:
     else:
         start = ""
     if not below:
-        rest = f"At least {sizes.k} people look alike on {by}."
+        rest = f"At least {sizes.k} {units()} look alike on {by}."
         tone: Tone = "bad" if direct else tempered("good", 1 / (sizes.k or 1))
         return tone, start + rest
     if not sizes.unique_rows:
-        rest = f"{below:,} of {sizes.rows:,} people ({percent(below / sizes.rows)}) share"
+        rest = f"{below:,} of {sizes.rows:,} {units()} ({percent(below / sizes.rows)}) share"
         return "bad", f"{start}{rest} their {by} with fewer than {findings.k - 1} others."
     share = percent(sizes.unique_rows / sizes.rows)
     each = "is" if sizes.unique_rows == 1 else "are each"
-    alone = f"{sizes.unique_rows:,} of {sizes.rows:,} people ({share}) {each} the only one with"
+    alone = f"{sizes.unique_rows:,} of {sizes.rows:,} {units()} ({share}) {each} the only one with"
     return "bad", f"{start}{alone} their {by}."
 
 
@@ -186,15 +186,15 @@ def classes_of(sizes: ClassSizes, k: int) -> list[Figure]:
     below, over = sizes.rows_below(k), sizes.rows_below(5)
     return [
         Figure(
-            "How many people look alike",
-            f"Rows by the number of people who share all the values others may know. "
+            f"How many {units()} look alike",
+            f"Rows by the number of {units()} that share all the values others may know. "
             f"{counted(below, 'row')} ({percent(below / sizes.rows)}) with fewer than {k - 1} "
-            f"companions: each of these people is found with a chance above {1 / k:.0%}.",
+            f"companions: each of these {units()} is found with a chance above {1 / k:.0%}.",
             charts.class_sizes("Rows by the size of their class", {"table": sizes}, k),
         ),
         Figure(
-            "How exposed people are",
-            f"A row's risk is one over the number of people alike; the line says how many rows "
+            f"How exposed {units()} are",
+            f"A row's risk is one over the number of {units()} alike; the line says how many rows "
             f"carry at least that risk. The dotted line is a risk of 20%; above it: "
             f"{counted(over, 'row')} ({percent(over / sizes.rows)}).",
             charts.risk_curve("Share of rows by risk", {"table": sizes}),
