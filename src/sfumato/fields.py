@@ -105,7 +105,7 @@ class Parameter:
         """The letter that stands for it."""
         return self.field.symbol or self.name
 
-    @property
+    @cached_property
     def is_plural(self) -> bool:
         """Whether its value holds names of columns, or something for each of them."""
         return self.kind in (Columns, ColumnSets) or get_origin(self.kind) is Mapping

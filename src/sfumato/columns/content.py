@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = [
+    "Forms",
     "Found",
     "dates_inside",
-    "few_of",
     "form_of",
     "is_free_text",
     "looks_coded",
@@ -182,6 +182,10 @@ _PATTERNS = {
 }
 
 
+_DATED = {_PATTERNS["dates"], _PATTERNS["parts of dates"]}
+"""Patterns that take long to prepare, and that nothing without a digit fits."""
+
+
 def share(cells: pa.Array, what: str) -> float:
     """Share of different cells that have a form.
 
@@ -197,6 +201,8 @@ def share(cells: pa.Array, what: str) -> float:
 def _share(cells: pa.Array, pattern: str) -> float:
     import pyarrow.compute as pc
 
+    if pattern in _DATED and not _has_digits(cells):
+        return 0.0
     fits = pc.match_substring_regex(_text(cells), rf"^(?:{pattern})$")
     return float(pc.mean(fits).as_py() or 0.0)
 
@@ -205,6 +211,34 @@ def _text(cells: pa.Array) -> pa.Array:
     import pyarrow as pa
 
     return cells if pa.types.is_string(cells.type) else cells.cast(pa.string())
+
+
+def _has_digits(cells: pa.Array) -> bool:
+    import pyarrow.compute as pc
+
+    return bool(pc.any(pc.match_substring_regex(_text(cells), "[0-9]")).as_py())
+
+
+class Forms:
+    """The forms that different cells of a text column have; each is looked for once."""
+
+    def __init__(self, cells: pa.Array) -> None:
+        self._cells = _text(cells)
+        self._shares: dict[str, float] = {}
+
+    def of_most(self) -> Found | None:
+        """The form that most of them have, if any."""
+        return next((form for form in FORMS if self._share(form) >= MOST), None)
+
+    def of_few(self) -> Found | None:
+        """A form that points at people and that only a few cells have."""
+        asked = (form for form in FORMS if form.role == "identifier")
+        return next((form for form in asked if self._share(form) >= SOME), None)
+
+    def _share(self, form: Found) -> float:
+        if form.what not in self._shares:
+            self._shares[form.what] = _fitting(self._cells, form)
+        return self._shares[form.what]
 
 
 def form_of(cells: pa.Array) -> Found | None:
@@ -218,20 +252,19 @@ def form_of(cells: pa.Array) -> Found | None:
     >>> form_of(pa.array(["red", "green", "blue"])) is None
     True
     """
-    return next((form for form in FORMS if _fitting(cells, form) >= MOST), None)
+    return Forms(cells).of_most()
 
 
-def _fitting(cells: pa.Array, form: Found) -> float:
+def _fitting(text: pa.Array, form: Found) -> float:
     """Share of cells of a form; 0 where there are too few to say."""
     import pyarrow.compute as pc
 
-    text = _text(cells)
     if form.what == "sexes":
         if not 2 <= len(text) <= 5:
             return 0.0
     elif len(text) < FEWEST and not form.plain:
         return 0.0
-    if not len(text):
+    if not len(text) or (form.pattern in _DATED and not _has_digits(text)):
         return 0.0
     fits = pc.match_substring_regex(text, rf"^(?:{form.pattern})$")
     found = float(pc.mean(fits).as_py() or 0.0)
@@ -239,14 +272,6 @@ def _fitting(cells: pa.Array, form: Found) -> float:
         return found
     some = text.filter(fits)[:CHECKED].to_pylist()
     return found * sum(map(form.check, some)) / len(some)
-
-
-def few_of(cells: pa.Array) -> Found | None:
-    """A form that points at people and that only a few cells have."""
-    for form in FORMS:
-        if form.role == "identifier" and _fitting(cells, form) >= SOME:
-            return form
-    return None
 
 
 def dates_inside(cells: pa.Array) -> float:
@@ -260,7 +285,7 @@ def dates_inside(cells: pa.Array) -> float:
     """
     import pyarrow.compute as pc
 
-    if not len(cells):
+    if not len(cells) or not _has_digits(cells):
         return 0.0
     pattern = rf"(?i)(?:^|[^\d./-])(?:{_DATE})(?:$|[^\d/-])"
     return float(pc.mean(pc.match_substring_regex(_text(cells), pattern)).as_py() or 0.0)

@@ -16,15 +16,15 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from sfumato.columns.codebooks import Codebook, codebooks_of
 from sfumato.columns.content import (
     MOST,
+    Forms,
     Found,
     dates_inside,
-    few_of,
-    form_of,
     is_free_text,
     looks_like_ages,
     looks_like_amounts,
@@ -240,12 +240,16 @@ class _Column:
     def is_text(self) -> bool:
         return self.facts.kind == "text" and len(self.cells) > 0
 
+    @cached_property
+    def _forms(self) -> Forms:
+        return Forms(self.cells)
+
     def by_form(self) -> Recognised | None:
         """Cells whose form says what they are, whatever the column is called."""
         if self.facts.kind == "binary":
             why = "binary content, perhaps a picture or a biometric template"
             return Recognised("identifier", 0.6, why, "binary content", "Q")
-        form = form_of(self.cells) if self.is_text else None
+        form = self._forms.of_most() if self.is_text else None
         if form is None or form.role != "identifier":
             return None
         named = self._meaning()
@@ -370,7 +374,7 @@ class _Column:
         """By the form of cells that are no identifiers, or the words in them."""
         if not self.is_text:
             return None
-        form = form_of(self.cells)
+        form = self._forms.of_most()
         if form is not None:
             if form.what == "postal codes":
                 return self._postal(f"cells look like {form.what}")
@@ -451,7 +455,7 @@ class _Column:
             return replace(found, kind="C", why=why, unsure=False)
         if found.unsure:
             return found
-        few: Found | None = few_of(self.cells)
+        few: Found | None = self._forms.of_few()
         if few is not None:
             return replace(found, unsure=True, why=f"{found.why}; some cells look like {few.what}")
         if inside > 0:

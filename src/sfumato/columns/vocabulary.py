@@ -491,6 +491,7 @@ _FILLERS = frozenset(
 _PLURALS = ("s", "es")
 
 
+@lru_cache(maxsize=4096)
 def words_of(name: str) -> tuple[str, ...]:
     """The words of a column name, in lower case and without accents.
 
@@ -527,6 +528,7 @@ def meaning_of(name: str) -> Meaning | None:
     return None if best is None else MEANINGS[best[1]]
 
 
+@lru_cache(maxsize=4096)
 def inside_of(name: str) -> Meaning | None:
     """What a longer word of a name says by a known word inside it: less sure than `meaning_of`.
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 from sfumato.errors import ColumnError, spell
@@ -267,6 +268,23 @@ def column_of(name: str, type_: pa.DataType, *, where: str | None = None) -> Col
         return column_of(name, type_.value_type, where=where)
     if t.is_run_end_encoded(type_):
         return column_of(name, type_.value_type, where=where)
+    kind = _kind_of(type_)
+    if kind is not None:
+        return Column(name, kind, type_)
+    # The names of a struct's fields may be keys that stood in the cells: they are not quoted.
+    held = f"nested values ({str(type_).partition('<')[0]})" if t.is_nested(type_) else f"{type_}s"
+    raise ColumnError(
+        f"column `{name}` holds {held}, which cannot be compared cell by cell",
+        where=where,
+        remedy=f"Flatten it into plain columns, or leave it out ({spell('exclude', [name])}).",
+    )
+
+
+@lru_cache(maxsize=256)
+def _kind_of(type_: pa.DataType) -> Kind | None:
+    """What a plain type holds; None if it is not plain."""
+    import pyarrow.types as t
+
     tests: tuple[tuple[Kind, tuple[object, ...]], ...] = (
         ("boolean", (t.is_boolean,)),
         ("integer", (t.is_integer,)),
@@ -282,14 +300,8 @@ def column_of(name: str, type_: pa.DataType, *, where: str | None = None) -> Col
     )
     for kind, predicates in tests:
         if any(predicate(type_) for predicate in predicates):  # type: ignore[operator]
-            return Column(name, kind, type_)
-    # The names of a struct's fields may be keys that stood in the cells: they are not quoted.
-    held = f"nested values ({str(type_).partition('<')[0]})" if t.is_nested(type_) else f"{type_}s"
-    raise ColumnError(
-        f"column `{name}` holds {held}, which cannot be compared cell by cell",
-        where=where,
-        remedy=f"Flatten it into plain columns, or leave it out ({spell('exclude', [name])}).",
-    )
+            return kind
+    return None
 
 
 def whole_number(name: str) -> Column:
