@@ -51,7 +51,7 @@ def stacked(
     >>> february = table(pa.table({"age": ["[20, 30)", "31"]}))
     >>> promise = Anonymity((KAnonymity(3),), (("age",),))
     >>> stacked([january, february], promise)[0].say
-    '2 releases, one under the other: k-anonymity on age: k = 1 measured, k = 3 asked (1 rows fail)'
+    '2 releases, one under the other: k-anonymity on age: k = 1 measured, k = 3 asked (1 row fails)'
     """
     if promise.missing != "value":
         raise InputError(
