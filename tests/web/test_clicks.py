@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -125,6 +126,38 @@ def test_long_names_stay_in_the_window(bench: Running, page: Page) -> None:
     page.get_by_role("button", name="Make the release").click()
     page.wait_for_selector("#verified")
     look(page, "long-release")
+
+
+@pytest.mark.browser
+def test_the_lattice_shows_what_is_chosen_on_a_telephone(bench: Running, page: Page) -> None:
+    page.goto(bench.server.guard.link)
+    page.get_by_role("button", name="Try it on them").click()
+    at(page, "What may others know?")
+    (project,) = bench.workbench.projects.values()
+    known = ("sex", "zip", "ethnicity", "marital_status")
+    roles = {
+        name: "other" if role == "quasi-identifier" and name not in known else role
+        for name, role in project.choices.roles.items()
+    }
+    project.decide(replace(project.choices, roles=roles, person=""))
+    page.set_viewport_size({"width": 400, "height": 900})
+    page.goto(page.url.replace("/configure", "/lattice"))
+    page.get_by_role("button", name="Look at the lattice").click()
+    page.wait_for_selector(".levels .chosen")
+    assert page.evaluate("document.querySelector('.levels').clientWidth") > 500
+    right = "(node) => node.getBoundingClientRect().right"
+    for better in ("<", ">"):  # the node at either end
+        href = page.evaluate(
+            f"[...document.querySelectorAll('.levels a')].reduce((one, other) => "
+            f"({right})(one) {better} ({right})(other) ? one : other).getAttribute('href')"
+        )
+        page.goto(f"http://127.0.0.1:{bench.port}{href}")
+        page.wait_for_load_state("load")
+        assert page.evaluate("document.documentElement.scrollWidth") <= 400
+        box = page.locator(".levels .chosen").bounding_box()
+        assert box is not None
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= 400
 
 
 def test_errors_and_work_keep_the_way_back(bench: Running, tmp_path: Path) -> None:

@@ -32,9 +32,9 @@ MOST_PAIRS = 14
 SAID = 6
 """Names of columns that a verdict lists."""
 ROLES = {
-    "identifier": "points at one person · identifier",
-    "quasi-identifier": "others may know it · quasi-identifier",
-    "sensitive": "worth hiding · sensitive",
+    "identifier": "points at one person",
+    "quasi-identifier": "others may know it",
+    "sensitive": "worth hiding",
     "other": "other",
 }
 
@@ -206,7 +206,7 @@ def _by_what(findings: TableFindings) -> list[Section]:
     if not findings.scan.rows or len(findings.singles) < 2:
         return []
     few = len(findings.singles) <= charts.MOST_WRITTEN
-    dots = ", and a dot where it is almost nobody" if few else ""
+    dots = "; where figures are written, a dot stands for almost nobody" if few else ""
     worst = max(findings.pairs, key=lambda pair: findings.pairs[pair])
     figures = [
         Figure(
@@ -262,7 +262,11 @@ def columns_of(found: Scan) -> list[Section]:
         for column in found.columns
     ]
     grid = Grid(heads, rows, frozenset({3, 4, 5}))
-    say = "Roles are guesses from names and content; correct them where you know better."
+    say = (
+        "Roles are guesses from names and content; correct them where you know better. What others "
+        "may know are quasi-identifiers, what is worth hiding is sensitive, and what points at one "
+        "person is an identifier."
+    )
     return [Section("The columns", [say], grids=[grid])]
 
 

@@ -144,7 +144,14 @@ function otherRows(form) {
   range.addEventListener("pointerup", () => form.requestSubmit());
 }
 
-const parts = { "#other-k": otherRows, "#tray": tray, "#job": follow, "#k": slide, "#upload": upload, "#roles": roles, "#tree": tree };
+/* Moves a drawing that is wider than the window sideways, until what is shown is in the middle. */
+function center(node) {
+  const place = node.closest("svg").parentElement;
+  const [here, there] = [node.getBoundingClientRect(), place.getBoundingClientRect()];
+  place.scrollLeft += here.left + here.width / 2 - there.left - there.width / 2;
+}
+
+const parts = { ".levels .chosen": center, "#other-k": otherRows, "#tray": tray, "#job": follow, "#k": slide, "#upload": upload, "#roles": roles, "#tree": tree };
 for (const [selector, begin] of Object.entries(parts)) {
   const found = find(selector);
   if (found) begin(found);
