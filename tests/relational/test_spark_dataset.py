@@ -126,7 +126,7 @@ def test_a_killed_release_leaves_all_tables_or_none(
         pq.write_table(rows, source / f"{name}.parquet")
     context = multiprocessing.get_context("spawn")
     chance, took, found = random.Random(1), 0.0, []
-    for turn in range(6):
+    for turn in range(4):
         output = tmp_path / str(turn) / "released"
         output.parent.mkdir()
         began = context.Event()
