@@ -102,6 +102,11 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+def pytest_unconfigure() -> None:
+    """At the very end everything is garbage: libraries look whether anything was left behind."""
+    gc.unfreeze()
+
+
 # A shell that starts tests in the background lets them ignore Ctrl-C, and so would what they start.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     with contextlib.suppress(ValueError):
