@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -458,8 +459,14 @@ def test_everything_but_uploads_works_without_scripts(bench: Running, chromium: 
 
 def test_other_verbs_are_asked_where_they_belong(bench: Running, board: Page) -> None:
     """Each from its step, by clicking; nothing sticks out, and nothing is hard to read."""
+    (project,) = bench.workbench.projects.values()
+    few = ("sex", "zip", "marital_status", "language")  # of which a lattice can be drawn
+    roles = {
+        name: "other" if role == "quasi-identifier" and name not in few else role
+        for name, role in project.choices.roles.items()
+    }
+    project.decide(replace(project.choices, roles=roles, person=""))
     page, hand = board, Hand(board)
-    hand.click(page.get_by_role("button", name="Save and explore"), "Who can be found?")
     page.get_by_role("link", name="Release", exact=True).click()
     hand.click(page.get_by_role("button", name="Make the release"), "Release")
     page.get_by_role("link", name="Utility", exact=True).click()
@@ -472,9 +479,6 @@ def test_other_verbs_are_asked_where_they_belong(bench: Running, board: Page) ->
         page.get_by_role("link", name=verb.step.capitalize(), exact=True).click()
         page.get_by_role("link", name=verb.title).click()
         at(page, verb.title)
-        for fewer in ("doctor", "admission_date", "discharge_date", "insurance", "department"):
-            for box in page.locator(f"[value={fewer}]:checked").all():
-                box.uncheck()
         if name == "safe-harbor":
             page.locator("[name=keep][value=doctor]").check()
         page.get_by_role("button", name="See what would be" if verb.writes else "Ask").click()
