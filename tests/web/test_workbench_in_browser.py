@@ -483,5 +483,6 @@ def test_other_verbs_are_asked_where_they_belong(bench: Running, board: Page) ->
             page.locator("[name=keep][value=doctor]").check()
         page.get_by_role("button", name="See what would be" if verb.writes else "Ask").click()
         expect(page.locator("#answer .verdict").first).to_be_visible()
+        at(page, verb.title)  # with its styles, before it is measured
         look(page, f"ask-{name}")
         no_issues(page, f"ask-{name}")
