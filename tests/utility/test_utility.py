@@ -487,6 +487,17 @@ def test_a_release_is_judged_under_weights_and_a_target(tmp_path):
     assert (lost.code, "sick" in lost.err) == (2, True)
 
 
+def test_a_column_is_never_predicted_from_itself():
+    from sfumato.utility import compare
+
+    chance = np.random.default_rng(3)
+    people = pa.table({"age": np.repeat([20, 60], 100), "ill": chance.integers(0, 2, 200)})
+    cost = compare(people, people, qi=["age", "ill"], target="ill")
+    assert cost.accuracy == compare(people, people, qi=["age"], target="ill").accuracy
+    assert cost.accuracy.original < 0.7
+    assert compare(people, people, qi=["ill"], target="ill").accuracy is None  # nothing to learn of
+
+
 def test_stars_that_are_told_from_nulls_by_a_column_beside_them_count_as_stars():
     before = pa.table({"age": [20, None, 40, 60]})
     after = pa.table(

@@ -6,7 +6,7 @@ Losses of precision are 0 for the original and grow to 1.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -386,7 +386,11 @@ class Utility(Result):
 
 
 def summarize(
-    view: View, *, weights: Mapping[str, float] | None = None, target: Any = None
+    view: View,
+    *,
+    weights: Mapping[str, float] | None = None,
+    target: Any = None,
+    predicted: str | None = None,
 ) -> Utility:
     """Compute every measure of a release at once.
 
@@ -396,6 +400,8 @@ def summarize(
         Importance of the columns, for weighted discernibility.
     target
         Code of a target column for every row, for the majority penalty and the accuracy.
+    predicted
+        The name of that column: it is not learned from, also where it is in the view.
 
     Examples
     --------
@@ -426,12 +432,20 @@ def summarize(
         distribution=distribution_distances(view),
         similarity=similarity(view),
         majority_penalty=None if target is None else majority_penalty(view, target),
-        accuracy=None if target is None else _accuracy(view, target),
+        accuracy=None if target is None else _accuracy(_without(view, predicted), target),
     )
+
+
+def _without(view: View, column: str | None) -> View:
+    """A view of the other columns; rows that are left out are left out of each of them."""
+    kept = {name: shown for name, shown in view.published.items() if name != column}
+    return replace(view, published=kept)
 
 
 def _accuracy(view: View, target: Any) -> Accuracy | None:
     """The accuracy where it can be had."""
+    if not view.columns:
+        return None
     folds = min(_FOLDS, view.rows - view.suppressed_rows)
     if folds < 2 or view.counts is not None:
         return None

@@ -175,7 +175,8 @@ def compare(
     weights
         Importance of the columns for weighted discernibility, whatever the release was made for.
     target
-        A column of the original that is to be predicted, for the majority penalty.
+        A column of the original that is to be predicted from the others, for the majority penalty
+        and the accuracy.
     pair
         Two columns that both tables have, whose table is counted before and after.
 
@@ -210,7 +211,7 @@ def compare(
         codes = np.asarray(encoded.indices).astype(np.int64)
     trees = {**_inferred(before, shown, names, told), **(hierarchies or {})}
     view = pair_tables(before, shown, names, key=row_key, hierarchies=trees)
-    cost = summarize(view, weights=weights, target=codes)
+    cost = summarize(view, weights=weights, target=codes, predicted=target)
     cost = replace(cost, statistics=statistics(view, _values(before, names)))
     if pair is None:
         return cost

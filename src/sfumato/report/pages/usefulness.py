@@ -59,7 +59,7 @@ def _learned(found: Utility) -> list[Section]:
     }
     figure = Figure(
         "Rows whose target is predicted right",
-        f"Naive Bayes on the columns that were compared, tested on rows it had not seen "
+        f"Naive Bayes on the other columns that were compared, tested on rows it had not seen "
         f"({learned.folds} folds).",
         charts.shares("Rows predicted right", shown, what="rows predicted right"),
     )
