@@ -605,6 +605,8 @@ def test_the_page_of_safe_harbor(tmp_path: Path) -> None:
     gone = len(before.columns) - len(after.columns)
     expected = plainly(before, after, list(after.columns)) | {
         "verdict": [f"{gone - 6}", f"{len(held)}", "0"],
+        "fact: smallest class (k)": [str(sizes(after, list(after.columns)).min())],
+        "light: What it cost": [f"{len(held)}", f"{gone}", f"{len(before.columns)}"],
         "check: safe-harbor-forms": [f"{len(held)}", "0"],
         "column: birth_date": ["90", "1934"],
         "column: zip": ["000"],

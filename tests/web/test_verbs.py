@@ -17,7 +17,7 @@ import pytest
 
 import sfumato as sf
 from cli_tools import sfumato
-from sfumato.report.page import body_html
+from sfumato.report.page import Page, body_html
 from sfumato.report.registry import page_of
 from sfumato.web.choices import read_choices
 from sfumato.web.lattice import nodes_of
@@ -71,9 +71,12 @@ def test_the_page_is_that_of_the_command_line(
 ) -> None:
     """The command that is shown gives the figures that are drawn, and nothing is drawn twice."""
     results: list[Any] = []
-    monkeypatch.setattr(
-        "sfumato.web.project.page_of", lambda found: results.append(found) or page_of(found)
-    )
+
+    def drawn(found: Any, **known: Any) -> Page:
+        results.append((found, known))
+        return page_of(found, **known)
+
+    monkeypatch.setattr("sfumato.web.project.page_of", drawn)
     place = f"/p/{opened.number}/ask/{name}"
     form = bench.get(place)
     assert form.status == 200
@@ -85,8 +88,9 @@ def test_the_page_is_that_of_the_command_line(
         shutil.copytree(opened.folder, tmp_path, dirs_exist_ok=True)  # the command is run there
     page = bench.follow(bench.post(place, **answers(tmp_path)[name])).text
     assert f"<h1>{VERBS[name].title}</h1>" in page
-    (result,) = results
-    assert opened.answers[name].shown == body_html(page_of(result))
+    ((result, known),) = results
+    assert known == ({"sensitive": ("illness",)} if VERBS[name].writes else {})
+    assert opened.answers[name].shown == body_html(page_of(result, **known))
     assert opened.answers[name].shown in page
     monkeypatch.chdir(tmp_path)
     words = shlex.split(of(page, r'class="command">.*?<code>(.*?)</code>'))
@@ -118,6 +122,31 @@ def test_verbs_that_release_are_verified_and_lie_beside_the_others(
     bench.follow(bench.post(f"{base}/release/show", name="release"))
     back = bench.follow(bench.post(f"{base}/release/show", name="release-2")).text
     assert of(back, r'id="verified"[^>]*>(.*?)</p>') == of(page, r'id="verified"[^>]*>(.*?)</p>')
+
+
+def test_what_safe_harbor_cannot_decide_is_asked_before_a_release_is_offered(
+    bench: Running, tmp_path: Path
+) -> None:
+    sf.demo.write_people(tmp_path / "hospital.csv", 300, 0)
+    bench.follow(bench.post("/open", table=str(tmp_path / "hospital.csv")))
+    (project,) = bench.workbench.projects.values()
+    hidden = project.choices.with_role("sensitive")
+    place = f"/p/{project.number}/ask/safe-harbor"
+    page = bench.follow(bench.post(place)).text
+    assert "Make this release" not in page
+    assert "Not decided yet: whether <code>doctor</code> may be published." in page
+    assert "To decide before a release can be made: doctor" in page
+    assert "keeps its promises" not in page
+    page = bench.follow(bench.post(place, drop="doctor")).text
+    assert "Make this release" in page
+    assert "The release keeps its promises." in page
+    assert hidden
+    assert f"<code>{hidden[0]}</code>" in of(
+        page, r"What can be inferred about them(.*?)What it cost"
+    )
+    assert "The detail of 4 columns in every row" in page
+    alone = of(page, r"smallest class \(k\).*?<dd[^>]*>(.*?)</dd>")
+    assert alone == "1"
 
 
 def test_an_answer_says_when_it_is_about_other_decisions(bench: Running, opened: Project) -> None:

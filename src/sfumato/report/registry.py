@@ -67,15 +67,15 @@ def _home(result: Any) -> tuple[ModuleType, str]:
     return importlib.import_module(f"sfumato.report.pages.{module}"), name
 
 
-def _builder(result: Any, part: str) -> Callable[[Any], Page]:
+def _builder(result: Any, part: str) -> Callable[..., Page]:
     module, name = _home(result)
-    builder: Callable[[Any], Page] = getattr(module, f"{name}_{part}")
+    builder: Callable[..., Page] = getattr(module, f"{name}_{part}")
     return builder
 
 
-def page_of(result: Any) -> Page:
-    """The whole page of a result."""
-    return _builder(result, "page")(result)
+def page_of(result: Any, **known: Any) -> Page:
+    """The whole page of a result, with what else is known about its table."""
+    return _builder(result, "page")(result, **known)
 
 
 def report(

@@ -133,6 +133,8 @@ class Answered:
     command: str
     """Which asks the same."""
     shown: str = ""
+    undecided: tuple[str, ...] = ()
+    """Columns that somebody must decide about before a release is made."""
 
 
 @dataclass(frozen=True)
@@ -618,9 +620,13 @@ class Project:
             if budget.stopped_by == "cancelled":
                 raise BudgetError("the work was stopped")
             budget.progress("drawing")
+            known, undecided = {}, ()
+            if isinstance(found, Release):
+                known["sensitive"] = self.choices.with_role("sensitive")
+                undecided = tuple(found.details.get("undecided", ()))
             with counting(self.choices.unit):
-                shown = body_html(page_of(found))
-        self.answers[name] = replace(asked, shown=shown)
+                shown = body_html(page_of(found, **known))
+        self.answers[name] = replace(asked, shown=shown, undecided=undecided)
 
     def reopen(self, name: str, budget: Budget, tables: Sequence[Path] = ()) -> None:
         """Show a release of an earlier day: files may be changed, so it is measured again.

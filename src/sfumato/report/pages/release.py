@@ -318,6 +318,7 @@ MEASURES = {
     "average_class_size": ("average class size", "rows that look alike, on average"),
 }
 """Names and meanings of measures."""
+ALIKE = "smallest class (k)"
 ATTACKERS = (
     "The gauges show three attackers. The prosecutor knows that somebody is in the table, the "
     "journalist does not; both are judged by the row that is easiest to find. The marketer matches "
@@ -335,6 +336,9 @@ def release_summary(found: Release) -> Page:
         tone = "bad"
         said = shortened("; ".join(finding.say for finding in broken), _lists(found))
         verdict = f"Do not publish it: {said}."
+    elif undecided := found.details.get("undecided"):
+        tone, which = "warn", phrase([f"`{name}`" for name in undecided])
+        verdict = f"Not decided yet: whether {which} may be published. Nothing is written before."
     else:
         promises = shortened("; ".join(f.say for f in found.findings), _lists(found))
         verdict = f"The release keeps its promises. {promises[:1].upper()}{promises[1:]}."
@@ -343,7 +347,7 @@ def release_summary(found: Release) -> Page:
         ("rows published", f"{found.rows:,}"),
         ("rows left out", f"{found.suppressed_rows:,}"),
         ("cells starred", f"{found.suppressed_cells:,}"),
-        ("smallest class (k)", "–" if found.k is None else f"{found.k:,}"),
+        (ALIKE, "–" if found.k is None else f"{found.k:,}"),
     ]
     people = found.details.get("persons")
     if people:
@@ -406,6 +410,9 @@ def release_page(
                 risk = found.details["risk"][0]  # the release itself does not say who is who
             last = risk.after or risk
             lights = [_found(last, after.unique_rows), _inferred(found, compared.after, sensitive)]
+            if found.k is None and after.k:
+                counts = {ALIKE: f"{after.k:,}"}
+                page = replace(page, facts=[(n, counts.get(n, value)) for n, value in page.facts])
             tone = tempered(page.tone, last.prosecutor, last.marketer)
             if tone == "good" and lights[1].tone not in (None, "good"):
                 tone = "warn"
@@ -490,9 +497,11 @@ def _inferred(found: Release, after: Table, sensitive: Sequence[str] | None) -> 
     """What can be inferred about people who are not found."""
     asked = "What can be inferred about them"
     named = [str(name) for name in found.asked.get("sensitive") or sensitive or ()]
-    sets = found.qi or found.asked.get("qi")
     hidden = [name for name in named if name in after.columns]
-    if not hidden or not sets:
+    others = tuple(name for name in after.columns if name not in hidden)
+    # Where it is not said what others know, they may know all that is published.
+    sets = found.qi or found.asked.get("qi") or (others,)
+    if not hidden:
         return Light(asked, None, "Not counted: no published column was named as worth hiding.")
     by_set = [inferences(after, one, hidden) for one in sets]
     if any(found is None for found in by_set):
@@ -534,15 +543,26 @@ def _paid(found: Release) -> Light:
     said = [f"{percent(lost)} of the precision of what others may know"] if lost is not None else []
     if found.suppressed_rows:
         said.append(f"{found.suppressed_rows:,} of {whole:,} rows")
+    coarser = _coarsened(found)
+    if coarser:
+        said.append(f"the detail of {counted(len(coarser), 'column')} in every row")
     gone = [n for n, action in found.column_actions.items() if action in ("dropped", "left out")]
     if gone:
         number = len(found.column_actions)
         said.append(f"{len(gone)} of {number} columns, which were left out")
     left = found.suppressed_rows / max(1, whole)
-    tone: Tone = "warn" if left > 0.05 or (lost or 0) > 0.3 else "good"
+    tone: Tone = "warn" if coarser or left > 0.05 or (lost or 0) > 0.3 else "good"
     if left > 0.2 or (lost or 0) > 0.6:
         tone = "bad"
     return Light("What it cost", tone, sentence(phrase(said)) if said else "Nothing.")
+
+
+def _coarsened(found: Release) -> list[str]:
+    """Columns that Safe Harbor left a coarser form of: no measure says what that cost."""
+    if found.method != "safe-harbor":
+        return []
+    same = ("kept", "dropped", "left out")
+    return [n for n, action in found.column_actions.items() if not action.startswith(same)]
 
 
 def _risk(sizes: ClassSizes) -> Risk:
