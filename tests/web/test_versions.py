@@ -12,6 +12,7 @@ import pandas as pd
 import pytest
 
 from sfumato.budget import Budget
+from sfumato.release.publish import Release
 from sfumato.tables import Table
 from sfumato.web.candidates import Candidate, best_of, names_of
 from sfumato.web.choices import Choices
@@ -161,6 +162,36 @@ def test_a_job_ends_with_the_best_it_has(bench: Running, opened: Project) -> Non
     page = bench.follow(bench.post(f"/jobs/{job.number}/finish"))
     assert "What does it cost?" in page.text
     assert (seen, job.state) == (["time"], "done")
+
+
+@pytest.mark.parametrize("stop", ["end", "cancel"])
+def test_who_stops_early_gets_the_best_that_promises_the_same_and_is_told_the_rest(
+    stop: str, bench: Running, opened: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base, decided, made = f"/p/{opened.number}", opened.choices, Candidate.of
+    budgets = [Budget(), Budget()]
+
+    def last(number: int, choices: Choices, release: Release) -> Candidate:
+        getattr(budgets[-1], stop)()
+        return made(number, choices, release)
+
+    monkeypatch.setattr(Candidate, "of", last)
+    better, weaker = replace(decided, method="kmember"), decided.asking(k=2)
+    opened.try_out([weaker, decided], budgets[-1])
+    assert opened.choices == decided  # to stop early is no decision to promise less
+    page = bench.get(f"{base}/utility").text
+    assert "Stopped before mondrian (k = 5) was tried." in page
+    assert "What would be released, mondrian with k = 5, was not tried" in page
+    assert "the ring is" not in page
+    assert "No other promises exactly what mondrian, k = 2 does" in page
+    budgets.pop()
+    opened.try_out([better, decided], budgets[-1])
+    assert opened.choices == (better if stop == "end" else decided)
+    page = bench.get(f"{base}/utility").text
+    assert ("the ring is" in page) == ("<strong>chosen</strong>" in page) == (stop == "end")
+    monkeypatch.undo()
+    opened.try_out([decided], Budget())
+    assert "Stopped before" not in bench.get(f"{base}/utility").text
 
 
 def tried(number: int, lost: float, **asked: object) -> Candidate:

@@ -177,6 +177,8 @@ class Project:
     columns: tuple[ColumnScan, ...] = ()
     """Empty until the first look."""
     candidates: tuple[Candidate, ...] = ()
+    untried: tuple[Choices, ...] = ()
+    """What was to be tried as well when that was stopped."""
     made: Made | None = None
     answers: dict[str, Answered] = field(default_factory=dict)
     """The last answer of every other verb."""
@@ -473,8 +475,10 @@ class Project:
         """Rehearse releases and keep their figures for comparison; nothing is written."""
         from sfumato.anonymization.verb import anonymize
 
+        self.untried = ()
         for at, choices in enumerate(tried):
             if at and budget.spent():
+                self._stop_trying(tried, at, budget)
                 return
             with self._asking(budget):
                 release = anonymize(self.table, config=choices.rehearsed(), budget=budget)
@@ -484,6 +488,22 @@ class Project:
                 new = Candidate.of(self._tried, choices, release)
                 self.candidates = (*others, new)[-MOST_CANDIDATES:]
                 self._keep_candidates()
+
+    def _stop_trying(self, tried: Sequence[Choices], at: int, budget: Budget) -> None:
+        """Remember what was not tried; the best of the others is chosen if that was asked for.
+
+        It must promise what was decided: to stop early is no decision to promise less.
+        """
+        self.untried = tuple(tried[at:])
+        wanted = tried[-1]
+        found = [
+            one
+            for one in self.candidates
+            if one.choices in tried[:at] and one.choices.promise == wanted.promise
+        ]
+        if found and budget.stopped_by != "cancelled":
+            best = min(found, key=lambda one: one.lost).choices
+            self.alter(lambda now: best if now == wanted else now)
 
     def look_at_lattice(self, choices: Choices, budget: Budget) -> None:
         """Let `full-domain` list its lattice, with what every node of a small one comes to."""

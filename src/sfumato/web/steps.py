@@ -233,7 +233,7 @@ class Steps:
         ways = [*(replace(chosen, method=name) for name in others), chosen]
         ranged = bool(form.get("range", [""])[0])
         ks = [*(k for k in RANGE if k != chosen.k), chosen.k] if ranged else [chosen.k]
-        # What is chosen comes last, since what was tried last is what is chosen.
+        # What is chosen comes last, where the list of candidates begins.
         tried = [way.asking(k=k) for way in ways for k in ks]
         named = phrase([way.method for way in ways], len(ways))
         with_k = f"k from {RANGE[0]} to {RANGE[-1]}" if ranged else chosen.demand
