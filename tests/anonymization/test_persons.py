@@ -454,3 +454,24 @@ def test_pseudonyms_of_different_things_differ(tmp_path: Path) -> None:
     assert not any("too, and have" in one for one in release.warnings)
     with pytest.raises(ParameterError, match="say what the values are"):
         sf.anonymize(table, **asked, columns={"doctor": {"pseudonym": " "}})
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        {"alpha": 0.5},
+        {"l": 5},
+        {"l": 2.9, "l_kind": "entropy"},
+        {"l": 3, "l_kind": "recursive", "c": 1.1},
+    ],
+)
+def test_refusals_count_persons_and_not_the_values_they_have(asked):
+    rows = pa.table(
+        {
+            "pid": [1, 1, 1, 2, 2, 3, 3, 3, 4],
+            "e": [1, 2, 3, 1, 2, 3, 1, 2, 3],
+            "s": list("xyzxyxyzx"),
+        }
+    )
+    with pytest.raises(ParameterError, match=r"4 of 4 persons hold|all 4 persons together hold"):
+        sf.anonymize(rows, k=2, person="pid", qi=["e"], sensitive="s", **asked)

@@ -18,6 +18,7 @@ from sfumato.anonymization.request import Request
 from sfumato.errors import ParameterError
 from sfumato.privacy import Likeness, SensitiveColumn, check, compile_rules, require_reachable
 from sfumato.privacy._kernels import holds
+from sfumato.privacy.rules import recounted
 from sfumato.web.choices import DEMANDS, Choices
 
 rows = st.lists(st.tuples(st.integers(0, 2), st.integers(0, 4)), min_size=1, max_size=30)
@@ -69,6 +70,15 @@ def test_the_whole_table_always_holds_and_blocks_say_how_near_they_come():
         Likeness(0, "s")
     with pytest.raises(ParameterError, match="Did you mean `enhanced`"):
         Likeness(1, "s", "enhance")  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("kind", ["basic", "enhanced"])
+def test_a_value_of_no_row_that_is_left_is_likelier_in_any_class_that_holds_it(kind):
+    illness = SensitiveColumn(np.array([6, 3, 1]))
+    rules = recounted(compile_rules([Likeness(7, "s", kind)], {"s": illness}), np.array([6, 3, 0]))
+    assert holds(2, np.array([1, 1, 0]), rules)
+    assert not holds(3, np.array([1, 1, 1]), rules)
+    assert not holds.interpreted(3, np.array([1, 1, 1]), rules)
 
 
 @pytest.fixture

@@ -389,6 +389,8 @@ def _alike(
     for c in range(start, stop):
         if counts[c] > 0:
             share = reference[c]
+            if share == 0.0:  # rows that were left out were the only ones of this value
+                return False
             limit = min(beta, -math.log(share)) if enhanced else beta
             if counts[c] / size / share - 1.0 > limit + TOLERANCE:
                 return False

@@ -165,7 +165,7 @@ class AlphaK(Model):
         share = self._shares(counted)
         at = int(np.argmin(share))
         smallest = math.ceil(float(share[at]) * 1e6) / 1e6  # so that asking for it is enough
-        reason = commonest(counted.held, at, int(counted.sizes[at]))
+        reason = commonest(counted, at)
         if self.value is not None:
             reason = f"the limited value takes {share[at]:.6g} of the rows"
         return f"α >= {smallest:g} and k <= {int(counted.sizes.max()):,}", reason

@@ -318,10 +318,15 @@ def most(numbers: Array) -> float | None:
     return float(numbers.max()) if len(numbers) else None
 
 
-def commonest(histogram: ClassHistogram, at: int, size: int | None = None) -> str:
-    """How common the commonest value of a class is, among so many; or among all that are held."""
-    held = int(histogram.count[histogram.start[at] : histogram.start[at + 1]].max(initial=0))
-    rows = int(histogram.sizes[at]) if size is None else size
+def commonest(counted: Counted, at: int, *, known: bool = False) -> str:
+    """How many of a class hold its commonest value, or the commonest that is known.
+
+    The class may be one of persons, each of whom has several values: their number is not the sum of
+    what the histogram holds.
+    """
+    values = counted.held.known if known else counted.held
+    held = int(values.count[values.start[at] : values.start[at + 1]].max(initial=0))
+    rows = int(counted.sizes[at])
     return f"{held:,} of {rows:,} rows hold one value, a share of {held / max(rows, 1):.6g}"
 
 

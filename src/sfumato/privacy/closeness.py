@@ -166,7 +166,7 @@ class Closeness(Model):
         nearest = math.ceil(float(distance[at]) * 1e6) / 1e6  # so that asking for it is enough
         return f"t >= {nearest:g}", (
             f"the nearest class possible is {distance[at]:.6g} away from the table, and "
-            + commonest(counted.held, at)
+            + commonest(counted, at)
         )
 
     def to_dict(self) -> dict[str, Any]:

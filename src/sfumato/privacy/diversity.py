@@ -260,9 +260,8 @@ class EntropyDiversity(Model):
         entropy = counted.held.known.entropy
         at = int(np.argmax(entropy))
         best = max(1.0, math.floor(float(np.exp(entropy[at])) * 1e4) / 1e4)
-        reason = (
-            f"the evenest class possible has {best:g}, since {commonest(counted.held.known, at)}"
-        )
+        reason = f"the evenest class possible has {best:g}, since "
+        reason += commonest(counted, at, known=True)
         return f"l <= {best:g}", reason
 
 
@@ -314,7 +313,8 @@ class RecursiveDiversity(Model):
         rest = int(counts[self.l - 1 :].sum())
         best = f"c > {ratio[at]:.6g}" if rest else f"l <= {int(held.distinct.max())}"
         rank = _ordinal(self.l)
-        return best, f"{commonest(held, at)}, and {rest:,} the {rank} commonest or a rarer one"
+        common = commonest(counted, at, known=True)
+        return best, f"{common}, and the {rank} commonest and rarer ones {rest:,} times"
 
 
 def richest(counted: Counted) -> tuple[int, str]:
@@ -322,7 +322,7 @@ def richest(counted: Counted) -> tuple[int, str]:
     held = counted.held.known
     at = int(np.argmax(held.distinct))
     values = int(held.distinct[at])
-    rows = int(held.sizes[at])
+    rows = int(counted.sizes[at])
     those = f"all {rows:,} rows together hold"
     if held.classes > 1:
         those = f"the {rows:,} rows of the richest class possible hold"

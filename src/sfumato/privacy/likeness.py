@@ -126,5 +126,5 @@ class Likeness(Model):
         nearest = math.ceil(float(worst[at]) * 1e6) / 1e6  # so that asking for it is enough
         return f"β >= {nearest:g}", (
             f"the class most like the table gains {worst[at]:.6g} about a value, and "
-            + commonest(counted.held, at)
+            + commonest(counted, at)
         )
