@@ -133,3 +133,81 @@ def test_few_patients_are_patients(numbers: list[float | None]) -> None:
 def test_of_a_dozen_rows_only_names_of_columns_speak() -> None:
     table = pa.table({"age": [40] * 12, "tag": [f"q{at}-{at:x}" for at in range(12)]})
     assert not sf.anonymize(table, qi=["age"], k=2).warnings
+
+
+def histories(**more: Any) -> pa.Table:
+    """Four rows a person on average, and further columns."""
+    table = pa.table({"pid": [f"P{one:05d}" for one in WHO], "sex": np.array(["F", "M"])[WHO % 2]})
+    for name, cells in more.items():
+        table = table.append_column(name, pa.array(cells))
+    return table
+
+
+RANDOM = np.random.default_rng(3)
+WHO = RANDOM.permutation(np.r_[np.arange(60), RANDOM.integers(0, 60, 180)])
+SECOND = [f"X{1000 + 7 * one}" for one in WHO]
+MOTHER = RANDOM.integers(0, 60, 60)[WHO]
+COUNTED: dict[str, Any] = {"k": 3, "person": "pid", "qi": ["sex"]}
+
+
+def stopped(table: pa.Table, why: str, **more: Any) -> None:
+    with pytest.raises(ColumnError, match=f"`c` would be published.*{why} `pid`"):
+        sf.anonymize(table, **COUNTED, **more)
+    assert sf.anonymize(table, **COUNTED, **more, rows_are_people=True).verified
+
+
+def test_a_sensitive_column_may_name_persons_all_the_same() -> None:
+    stopped(histories(c=SECOND), "one-to-one with", l=2, sensitive="c")
+    stopped(histories(c=[f"P{one:05d}" for one in MOTHER]), "persons of", l=2, sensitive="c")
+
+
+@pytest.mark.parametrize("word", [None, "", "unknown", "NA"])
+def test_missing_cells_do_not_hide_a_second_number(word: str | None) -> None:
+    gone = np.random.default_rng(5).random(240)
+    for share in (0.1, 0.6):
+        cells = [word if one < share else cell for one, cell in zip(gone, SECOND, strict=True)]
+        stopped(histories(c=cells), "one-to-one with")
+
+
+def test_a_few_exceptions_do_not_hide_a_second_number() -> None:
+    stopped(histories(c=[f"Y{at}" for at in range(10)] + SECOND[10:]), "one-to-one with")
+    couples = [f"X{one - 1 if one in (1, 3, 5, 7) else one}" for one in WHO]
+    stopped(histories(c=couples), "one-to-one with")
+
+
+@pytest.mark.parametrize(("known", "others"), [(50, 10), (10, 3), (8, 7), (20, 15)])
+def test_numbers_that_do_not_repeat_are_persons_too(known: int, others: int) -> None:
+    cells = [f"P{at:05d}" for at in range(known)] + [f"Z{at:05d}" for at in range(others)]
+    stopped(histories(c=cells + [None] * (240 - len(cells))), "persons of")
+
+
+@pytest.mark.parametrize("action", [{"top": 100_000}, {"round": 1}, {"recode": {"1000": "x"}}])
+def test_actions_that_change_next_to_nothing_excuse_nothing(action: dict[str, Any]) -> None:
+    numbers = [1000 + 7 * int(one) for one in WHO]
+    stopped(histories(c=numbers), "one-to-one with", columns={"c": action})
+    rounded = sf.anonymize(histories(c=numbers), **COUNTED, columns={"c": {"round": 200}})
+    assert rounded.verified
+
+
+def test_a_recode_of_one_patient_does_not_hide_the_others() -> None:
+    with pytest.raises(ColumnError, match="`patient_id` would be published"):
+        sf.anonymize(admissions(), **ASKED, columns={"patient_id": {"recode": {"P00001": "x"}}})
+
+
+@pytest.mark.parametrize("spelling", ["p{:05d}", "P{:05d} ", "P{}", "{}"])
+def test_mothers_are_known_however_they_are_spelled(spelling: str) -> None:
+    who = np.arange(240) % 120 if spelling == "{}" else WHO  # plain numbers: beyond chance
+    mother = (who * 7 + 3) % 120 if spelling == "{}" else MOTHER
+    table = histories(c=[spelling.format(one) for one in np.sort(mother)])
+    stopped(table.set_column(0, "pid", pa.array([f"P{one:05d}" for one in who])), "persons of")
+
+
+def test_what_differs_in_every_row_or_is_shared_names_nobody() -> None:
+    day = np.datetime64("2024-01-01T00:00:00") + RANDOM.integers(0, 10**6, 240)
+    table = histories(
+        cost=RANDOM.random(240), day=day, home=WHO // 2, age=RANDOM.integers(0, 60, 240)
+    )
+    assert sf.anonymize(table, **COUNTED).verified
+    alone = histories().slice(0, 60).set_column(0, "pid", pa.array([f"P{n}" for n in range(60)]))
+    alone = alone.append_column("cost", pa.array(RANDOM.integers(0, 10**6, 60)))
+    assert sf.anonymize(alone, **COUNTED).verified

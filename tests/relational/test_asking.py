@@ -10,6 +10,7 @@ from collections import defaultdict
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pytest
@@ -264,6 +265,38 @@ def test_columns_that_name_persons_stop_a_release(key: Path) -> None:
     assert ask(described, key, identifiers=["patients.name"]).verified
     told = ask(described, key, rows_are_people=True).warnings
     assert any("`patients.name`" in one for one in told)
+
+
+@pytest.mark.parametrize("linkable", [True, False])
+def test_second_numbers_of_persons_stop_a_release(key: Path, linkable: bool) -> None:
+    random = np.random.default_rng(3)
+    who = np.r_[np.arange(60), random.integers(0, 60, 180)]
+    patients = {"id": [f"P{one:05d}" for one in range(60)], "sex": random.choice(["F", "M"], 60)}
+    stays = pa.table(
+        {"stay": [f"A{at}" for at in range(240)], "patient": np.array(patients["id"])[who]}
+    )
+    stays = stays.append_column("ward", pa.array(random.choice(list("AB"), 240)))
+    drugs = pa.table({"stay": stays["stay"], "drug": random.choice(list("abc"), 240)})
+    asked: dict[str, Any] = {"k": 3, "qi": ["patients.sex", "drugs.drug"]}
+    asked |= {"linkable": True, "m": 1, "key_file": key} if linkable else {}
+
+    def released(**more: Any) -> Any:
+        given = {"patients": pa.table(patients), "stays": stays, "drugs": drugs}
+        for name, cells in more.items():
+            given[name] = given[name].append_column("zz", pa.array(cells))
+        refers = {"stays": {"patient": "patients.id"}, "drugs": {"stay": "stays.stay"}}
+        tables = {n: {"source": t, "references": refers.get(n, {})} for n, t in given.items()}
+        return sf.relational.anonymize({"person": "patients.id", "tables": tables}, **asked)
+
+    second = [f"Q{7 * one % 61}" for one in who]
+    for name in ("stays", "drugs"):  # one step and two steps away from the person
+        with pytest.raises(ColumnError, match=rf"`{name}.zz`.*one-to-one with `patients.id`"):
+            released(**{name: second})
+    with pytest.raises(ColumnError, match=r"`drugs.zz`.*persons of `patients.id`"):
+        released(drugs=[f"p{one}" for one in random.permutation(who)])
+    told = released(patients=[f"Q{7 * one % 61}" for one in range(60)]).warnings
+    assert any("different in nearly every row: `patients.zz`" in one for one in told)
+    assert released(drugs=random.random(240)).verified
 
 
 def test_an_attack_with_the_dataset_itself_finds_nobody(

@@ -9,17 +9,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import combinations
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.anonymization.actions import Merged
+from sfumato.anonymization.actions import Merged, new_values
 from sfumato.anonymization.problem import Problem, Solution
 from sfumato.anonymization.request import Request
 from sfumato.budget import Budget
 from sfumato.columns.persons import (
+    Changed,
     named_by,
     naming_columns,
     numbers_of_persons,
@@ -36,6 +38,9 @@ from sfumato.privacy import Model, Rules, SensitiveColumn, compile_rules, with_p
 from sfumato.tables import Table
 from sfumato.tables.open import table
 from sfumato.wording import counted
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 __all__ = [
     "Persons",
@@ -305,13 +310,13 @@ def refuse_named(opened: Table, request: Request, budget: Budget | None = None) 
         If such a column is neither left out, nor replaced, nor named as the person.
     """
     gone = {*request.dropped, *request.replaced}
-    gone |= {name for name, actions in request.actions.items() if "recode" in actions}
+    gone |= {name for name in request.actions if _recoded(opened, request, name)}
     kept = [name for name in opened.columns if name not in gone]
     found = naming_columns(opened, kept, seed=request.seed, budget=budget)
     guilty = {name: role for name, role in found.items() if named_by(role)}
     if guilty and not request.rows_are_people:
         raise _naming(opened, guilty)
-    told = _beside_person(opened, request, [name for name in kept if name not in found], budget)
+    told = _beside_person(opened, request, [name for name in kept if name not in guilty], budget)
     listed = ", ".join(f"`{name}`" for name in guilty)
     told += [f"published though they seem to name persons: {listed}"] if guilty else []
     asked = {*request.qi_columns, *request.sensitive, *guilty}
@@ -366,17 +371,19 @@ def _beside_person(
 ) -> list[str]:
     """Refuse columns that tell persons apart as the person's column does; what else to say of them.
 
-    Quasi-identifiers and sensitive columns are counted, and actions change what they act on.
+    Quasi-identifiers are counted; of columns that actions change, what they become is looked at.
     """
     person = request.person
     if person is None:
         return []
-    counted = {person, *request.qi_columns, *request.sensitive, *request.actions}
+    counted = {person, *request.qi_columns}
     kept = [name for name in kept if name not in counted]
-    same = numbers_of_persons(opened, kept, opened.values(person).values[0], request.seed)
+    changed = _changing(request)
+    whose = opened.values(person).values[0]
+    same = numbers_of_persons(opened, kept, whose, request.seed, changed)
     replaced = () if request.linkable else [n for n in request.replaced if n not in counted]
     rest = [name for name in (*kept, *replaced) if name not in same]
-    others = other_names(opened, rest, person, budget)
+    others = other_names(opened, rest, person, budget, changed)
     guilty = [name for name in (*same, *others) if name in kept]
     told = [
         f"`{name}` has one value a person: though it is replaced by pseudonyms, it tells which "
@@ -403,6 +410,25 @@ def _beside_person(
         f"({spell('pseudonyms', guilty)}, which needs {spell('key_file', 'secret.key')}). If it "
         f"may be published: {spell('rows_are_people', True)}.",
     )
+
+
+def _changing(request: Request) -> Changed:
+    """What values of columns become by actions on them alone."""
+    return {name: partial(_acted, name, actions) for name, actions in request.actions.items()}
+
+
+def _acted(name: str, actions: Mapping[str, Any], values: pa.Array) -> pa.Array:
+    there = set(as_text(values).to_pylist())  # a sample need not hold all that is recoded
+    recode = {old: new for old, new in actions.get("recode", {}).items() if old in there}
+    rest = {action: value for action, value in actions.items() if action != "recode"}
+    return new_values(values, {**rest, **({"recode": recode} if recode else {})}, name)
+
+
+def _recoded(opened: Table, request: Request, name: str) -> bool:
+    """Whether at least half of the values of a column are recoded to others."""
+    recode = request.actions[name].get("recode", {})
+    real = sum(str(new) != old for old, new in recode.items())
+    return bool(recode) and 2 * real >= opened.class_sizes([name]).classes
 
 
 def _shared(opened: Table, request: Request) -> list[str]:

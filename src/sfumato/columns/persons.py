@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
+import numpy.typing as npt
 
 from sfumato.budget import Budget
 from sfumato.columns.profile import FEW, ColumnFacts, Profile
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = [
+    "Changed",
     "PersonColumn",
     "named_by",
     "naming_columns",
@@ -200,19 +202,34 @@ def naming_columns(
 
 
 NEARLY = 0.95
-"""Share of values, or of rows, from which on exceptions are taken for mistakes."""
+"""Share of numbers from which on exceptions are taken for mistakes."""
+_MOSTLY = 0.9
+"""Share of rows from which on others do not hide that a column is one-to-one with persons."""
 _MANY = 100
 """Different whole numbers that are the persons' by more than chance, wherever those lie."""
 
+Changed = Mapping[str, Callable[["pa.Array"], "pa.Array"]]
+"""What values of columns become before they are published; others stay."""
+_NONE: Changed = {}
+
+
+def _same(values: pa.Array) -> pa.Array:
+    return values
+
 
 def numbers_of_persons(
-    opened: Table, columns: Sequence[str], persons: pa.Array, seed: int = 0
+    opened: Table,
+    columns: Sequence[str],
+    persons: pa.Array,
+    seed: int = 0,
+    changed: Changed = _NONE,
 ) -> list[str]:
     """Columns whose cells are those of a column of persons, beyond chance.
 
-    Whole numbers from 1 to 90 are those of patients 1 to 500 by chance; so where the persons'
-    numbers leave few gaps, a column must have many and span most of theirs. Some rows are looked
-    at, wherever they are.
+    Case, blanks around and leading zeros do not matter. Whole numbers from 1 to 90 are those of
+    patients 1 to 500 by chance; so where the persons' numbers leave few gaps, a column must have
+    many and span most of theirs. Some rows are looked at, wherever they are; all of a column that
+    is mostly empty.
     """
     from sfumato.engines.encoding import codes_of_table
 
@@ -221,31 +238,56 @@ def numbers_of_persons(
         return []
     known = set(_plain(persons))
     sample = codes_of_table(opened.sample(LOOKED_AT, looked, seed))
-    return [name for name in looked if _among(set(_plain(sample.values_of(name))), known)]
+    found = []
+    for name in looked:
+        becomes = changed.get(name, _same)
+        cells = _plain(becomes(sample.values_of(name)))
+        if len(cells) < EVIDENCE and opened.rows > LOOKED_AT:
+            cells = _plain(becomes(opened.values(name).values[0]))
+        if _among(set(cells), known):
+            found.append(name)
+    return found
 
 
 _COMPARED = ("text", "integer", "float", "decimal")
 
 
 def _plain(values: pa.Array) -> list[str]:
-    """Values as text; whole numbers beside empty cells may have been read as 17.0."""
-    return [text.removesuffix(".0") for text in as_text(values.drop_null()).to_pylist()]
+    """Values in one spelling, missing ones left out."""
+    return [text for text in _spelled(values).to_pylist() if text is not None]
+
+
+def _spelled(values: pa.Array) -> pa.Array:
+    """Values as text without case, blanks around and leading zeros; words for nobody are null.
+
+    Whole numbers beside empty cells may have been read as 17.0.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    texts = pc.utf8_lower(pc.utf8_trim_whitespace(as_text(values).cast(pa.string())))
+    texts = pc.replace_substring_regex(texts, r"\.0$", "")
+    nobody = pc.is_in(texts, value_set=pa.array(sorted(_NOBODY)))
+    texts = pc.replace_substring_regex(texts, r"(^|[^0-9.,])0+([0-9])", r"\1\2")
+    return pc.if_else(nobody, pa.scalar(None, pa.string()), texts)
 
 
 def _among(cells: set[str], known: set[str]) -> bool:
     """Whether cells are known ones, and not by chance.
 
     Names like P17 are not met by chance: some of them will do, and half of the cells, as mothers
-    need not be patients. Of numbers nearly all must be known.
+    need not be patients. Of numbers nearly all must be known; those of P1, P2, … are 1, 2, ….
     """
-    shared = cells & known
-    if len(known) <= FEW or len(shared) < _SOME:
+    if len(known) <= FEW or len(cells) < _SOME:
         return False
-    if sum(map(_letters_and_digits, shared)) >= max(_SOME, len(cells) / 2):
+    if sum(map(_letters_and_digits, cells & known)) >= max(_SOME, len(cells) / 2):
         return True
+    if any(map(str.isdecimal, cells)):
+        known = _without_prefix(known)
+    shared = cells & known
     whole = [int(cell) for cell in shared if cell.isdecimal()]
     few = len(cells) <= FEW
-    if len(shared) < NEARLY * len(cells) or (few and len(whole) < _SOME):
+    if len(shared) < max(_SOME, NEARLY * len(cells)) or (few and len(whole) < _SOME):
         return False
     if len(whole) <= FEW and not few:
         return True
@@ -257,6 +299,14 @@ def _among(cells: set[str], known: set[str]) -> bool:
     if density < 0.5:
         return True
     return len(whole) > _MANY and high - low >= NEARLY * (max(numbers) - min(numbers))
+
+
+def _without_prefix(known: set[str]) -> set[str]:
+    """Numbers without the letters before them, if those are the same in all."""
+    prefix = next(iter(known)).rstrip("0123456789")
+    bare = {one.removeprefix(prefix) for one in known if one.startswith(prefix)}
+    same = prefix and len(bare) == len(known) and all(map(str.isdecimal, bare))
+    return bare if same else known
 
 
 _SOME = 3
@@ -274,27 +324,80 @@ def _letters_and_digits(cell: str) -> bool:
 
 
 def other_names(
-    opened: Table, columns: Sequence[str], person: str, budget: Budget | None = None
+    opened: Table,
+    columns: Sequence[str],
+    person: str,
+    budget: Budget | None = None,
+    changed: Changed = _NONE,
 ) -> list[str]:
     """Columns that have one value a person and one person a value, like a second number of hers.
 
-    Where every row is another person, whatever differs in every row would be one; so rows beyond
-    the first of each person must bear it out.
+    Missing cells say nothing, and a few exceptions hide nothing. Where every row is another person,
+    whatever differs in every row would be one; so rows beyond the first of each person must bear
+    it out.
     """
     persons = opened.class_sizes([person], budget).classes
     again = opened.rows - persons
     if persons <= FEW or again < EVIDENCE:
         return []
+    most = persons + 2 + (1 - _MOSTLY) * again  # different in nearly every row: not a person's
     found = []
     for name in columns:
         values = opened.class_sizes([name], budget).classes
-        if not max(GROUPS * persons, FEW) < values <= persons / NEARLY:
+        if values <= FEW or (name not in changed and values > most):
             continue
-        both = opened.person_sizes([name], person, budget)
-        alone = both.persons.unique_rows
-        if alone >= NEARLY * (values - 1) and both.parted.classes - persons <= again / EVIDENCE:
+        present = _present(opened.values(name))
+        if present < EVIDENCE or values < GROUPS * persons * present / opened.rows / 2:
+            continue
+        pairs = opened.classes([name, person], budget=budget)
+        if _one_to_one(pairs, changed.get(name, _same)):
             found.append(name)
     return found
+
+
+def _present(held: Codes) -> int:
+    """Rows whose cell is not missing."""
+    import pyarrow.compute as pc
+
+    valid = np.asarray(pc.is_valid(_spelled(held.values[0])))[held.arrays[0]]
+    return int(valid.sum() if held.counts is None else held.counts[valid].sum())
+
+
+def _one_to_one(pairs: Codes, becomes: Callable[[pa.Array], pa.Array]) -> bool:
+    """Whether nearly all rows of a value are one person's, and nearly all of hers have that value.
+
+    Parameters
+    ----------
+    pairs
+        Values and persons that occur together, with the rows of each.
+    """
+    cells = _spelled(becomes(pairs.values[0])).dictionary_encode()
+    value = cells.indices.fill_null(-1).to_numpy().astype(np.int64)[pairs.arrays[0]]
+    who = pairs.arrays[1].astype(np.int64)
+    rows = np.ones(pairs.entries, dtype=np.int64) if pairs.counts is None else pairs.counts
+    somebody = np.asarray(pairs.values[1].is_valid())[who]
+    kept = (value >= 0) & somebody
+    value, who, rows = value[kept], who[kept], rows[kept]
+    width = len(pairs.values[1])
+    both, at = np.unique(value * width + who, return_inverse=True)
+    held = np.bincount(at, rows).astype(np.int64)
+    of_value, of_person = _largest(both // width, held), _largest(both % width, held)
+    values, persons, total = len(of_value), len(of_person), held.sum()
+    again = total - persons
+    return bool(
+        persons > FEW
+        and values > max(FEW, GROUPS * persons)
+        and again >= EVIDENCE
+        and of_value.sum() >= _MOSTLY * total
+        and (of_person - 1).sum() >= _MOSTLY * again
+    )
+
+
+def _largest(of: npt.NDArray[np.int64], held: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The largest number of each group that occurs."""
+    most = np.zeros(int(of.max(initial=-1)) + 1, dtype=np.int64)
+    np.maximum.at(most, of, held)
+    return most[most > 0]
 
 
 def _by_name(name: str) -> bool:

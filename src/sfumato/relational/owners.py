@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from sfumato.addresses import shown
 from sfumato.anonymization.dates import (
     commonest_date,
     date_columns,
@@ -19,18 +20,19 @@ from sfumato.anonymization.dates import (
     unmoved,
 )
 from sfumato.budget import Budget
+from sfumato.columns.persons import named_by, naming_columns, numbers_of_persons, other_names
 from sfumato.engines.protocol import KeepsText, Source, TextForm
 from sfumato.errors import ColumnError, ParameterError, spell
 from sfumato.hierarchy.labels import as_text
 from sfumato.relational.description import Dataset
 from sfumato.relational.plan import Plan
-from sfumato.tables import Table
+from sfumato.tables import Table, table
 from sfumato.tables.frames import ArrowSource
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-__all__ = ["frame_with_owners", "moved_dates", "owners_of", "with_rows"]
+__all__ = ["frame_with_owners", "moved_dates", "owners_of", "with_rows", "without_names"]
 
 Owners = dict[str, list[str | None]]
 
@@ -155,6 +157,75 @@ def with_rows(
     if source is not None and isinstance(source, KeepsText):
         given = _TextRows(rows, source, source, kept, changed)
     return Table(MemoryEngine(given))
+
+
+def without_names(plan: Plan, budget: Budget) -> Plan:
+    """The plan, if no column that it publishes names persons, with what is to be said of others.
+
+    Raises
+    ------
+    ColumnError
+        If such a column is published and nobody said that it may be.
+    """
+    guilty: dict[str, str] = {}
+    apart: list[str] = []
+    owners: Owners = {}
+    person = ".".join(plan.person)
+    persons = plan.made.tables[plan.person[0]].table.values(plan.person[1]).values[0]
+    for name, one in plan.made.tables.items():  # also those that are copied as they are
+        gone = {*plan.linked[name], *plan.dropped[name], *plan.known.get(name, ())}
+        kept = [column for column in one.table.columns if column not in gone]
+        found = naming_columns(one.table, kept, seed=plan.asked.seed, budget=budget)
+        why = {column: role.why for column, role in found.items() if named_by(role)}
+        for column in numbers_of_persons(one.table, kept, persons, plan.asked.seed):
+            why.setdefault(column, f"its values are persons of `{person}`")
+        rest = [column for column in kept if column not in why]
+        if name in plan.made.paths and rest:
+            mine, owner = _beside_owners(plan.made, name, rest, owners)
+            told = f"its values are one-to-one with `{person}`"
+            why |= dict.fromkeys(other_names(mine, rest, owner, budget), told)
+        guilty |= {f"{name}.{column}": reason for column, reason in why.items()}
+        apart += [f"{name}.{column}" for column in found if column not in why]
+    said = [f"kept, though different in nearly every row: {_listed(apart)}"] if apart else []
+    if apart:
+        said[0] += f"; leave out what identifies people ({spell('identifiers', apart)})"
+    if not guilty:
+        return replace(plan, warnings=(*said, *plan.warnings))
+    if plan.asked.rows_are_people:
+        said.insert(0, f"published though they seem to name persons: {_listed(guilty)}")
+        return replace(plan, warnings=(*said, *plan.warnings))
+    first = next(iter(guilty))
+    linkable = f", replace them ({spell('pseudonyms', [first])})" if plan.asked.linkable else ""
+    raise ColumnError(
+        f"{_listed(guilty)} would be published and seem to name persons (`{first}`: "
+        f"{guilty[first]})",
+        where=shown(plan.made.name),
+        remedy=f"Leave them out ({spell('identifiers', list(guilty))}){linkable}, or publish them "
+        f"all the same ({spell('rows_are_people', True)}).",
+    )
+
+
+def _listed(names: Collection[str]) -> str:
+    return ", ".join(f"`{name}`" for name in names)
+
+
+def _beside_owners(
+    made: Dataset, name: str, columns: Sequence[str], known: Owners
+) -> tuple[Table, str]:
+    """A table with the person of each row in a column, and its name."""
+    mine = made.tables[name].table
+    assert made.person is not None
+    if name == made.person[0]:
+        return mine, made.person[1]
+    step = made.steps[name]
+    if (step.to, step.key) == made.person:
+        return mine, step.column
+    owner = "sfumato owner"
+    if mine.engine.kind == "spark":
+        return table(frame_with_owners(made, name, owner)), owner
+    rows = mine.select(columns).to_arrow()
+    whose = pa.array(owners_of(made, name, known), pa.string())
+    return table(rows.append_column(owner, whose)), owner
 
 
 def moved_dates(plan: Plan, budget: Budget) -> Plan:

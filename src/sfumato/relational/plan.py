@@ -11,8 +11,6 @@ import numpy as np
 
 from sfumato.addresses import shown
 from sfumato.anonymization.request import Request
-from sfumato.budget import Budget
-from sfumato.columns.persons import named_by, naming_columns, numbers_of_persons
 from sfumato.errors import ColumnError, ParameterError, did_you_mean, spell
 from sfumato.hierarchy import Hierarchy
 from sfumato.keyfiles import pseudonym_key
@@ -143,9 +141,7 @@ class Plan:
         return str(place) if place.is_dir() else {}
 
 
-def plan_of(
-    made: Dataset, asked: Request, exclude: Sequence[str] = (), budget: Budget | None = None
-) -> Plan:
+def plan_of(made: Dataset, asked: Request, exclude: Sequence[str] = ()) -> Plan:
     """Check what is asked of a dataset.
 
     Parameters
@@ -190,7 +186,7 @@ def plan_of(
         dropped = {n: identifiers.get(n, ()) for n in made.tables}
     lists = _lists(made, pseudonyms) if asked.linkable else frozenset()
     found = Plan(made, asked, known, linked, dropped, left_out, _key(asked), lists)
-    return replace(found, warnings=(*_naming(found, budget), *_uncounted(found)))
+    return replace(found, warnings=tuple(_uncounted(found)))
 
 
 def _refuse_strange(asked: Request) -> None:
@@ -420,32 +416,3 @@ def _uncounted(plan: Plan) -> Iterator[str]:
                     "rows show the same pseudonym there is not counted as known; declare how that "
                     "table leads to the person, or leave the column out"
                 )
-
-
-def _naming(plan: Plan, budget: Budget | None) -> tuple[str, ...]:
-    """Refuse to publish columns that name persons; what is to be said where that is overridden."""
-    guilty: dict[str, str] = {}
-    persons = plan.made.tables[plan.person[0]].table.values(plan.person[1]).values[0]
-    for name, one in plan.made.tables.items():  # also those that are copied as they are
-        mine = one.table
-        gone = {*plan.linked[name], *plan.dropped[name], *plan.known.get(name, ())}
-        kept = [column for column in mine.columns if column not in gone]
-        found = naming_columns(mine, kept, seed=plan.asked.seed, budget=budget)
-        guilty |= {f"{name}.{c}": role.why for c, role in found.items() if named_by(role)}
-        for column in numbers_of_persons(mine, kept, persons, plan.asked.seed):
-            guilty.setdefault(
-                f"{name}.{column}", f"its values are persons of `{'.'.join(plan.person)}`"
-            )
-    if not guilty:
-        return ()
-    listed = ", ".join(f"`{name}`" for name in guilty)
-    if plan.asked.rows_are_people:
-        return (f"published though they seem to name persons: {listed}",)
-    first = next(iter(guilty))
-    linkable = f", replace them ({spell('pseudonyms', [first])})" if plan.asked.linkable else ""
-    raise ColumnError(
-        f"{listed} would be published and seem to name persons (`{first}`: {guilty[first]})",
-        where=shown(plan.made.name),
-        remedy=f"Leave them out ({spell('identifiers', list(guilty))}){linkable}, or publish them "
-        f"all the same ({spell('rows_are_people', True)}).",
-    )

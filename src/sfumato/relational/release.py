@@ -39,7 +39,13 @@ from sfumato.relational.description import (
 )
 from sfumato.relational.events import Blurred, blur
 from sfumato.relational.histories import Histories, Part, read_histories
-from sfumato.relational.owners import frame_with_owners, moved_dates, owners_of, with_rows
+from sfumato.relational.owners import (
+    frame_with_owners,
+    moved_dates,
+    owners_of,
+    with_rows,
+    without_names,
+)
 from sfumato.relational.plan import Plan, plan_of
 from sfumato.relational.promise import LinkedTables, WholeReferences
 from sfumato.relational.publishing import (
@@ -119,7 +125,7 @@ def anonymize(
         if not isinstance(source, Dataset):
             stack.callback(made.close)
         target = None if output is None else os.fspath(output)
-        plan = plan_of(made, request, exclude, budget)
+        plan = without_names(plan_of(made, request, exclude), budget)
         if format is not None:
             format_of(target or "", format)
         check_place(plan, target, force, sign)
