@@ -13,7 +13,7 @@ import numpy.typing as npt
 from sfumato.budget import Budget
 from sfumato.columns.profile import FEW, ColumnFacts, Profile
 from sfumato.columns.recognise import GROUPS, Neighbours, Recognised, named_after_people, recognise
-from sfumato.columns.vocabulary import meaning_of
+from sfumato.columns.vocabulary import meaning_of, words_of
 from sfumato.engines.results import CodeArray, Codes
 from sfumato.errors import ColumnError
 from sfumato.hierarchy.labels import as_text
@@ -121,16 +121,19 @@ def person_columns(
 
     They are recognised as a number or name of a person, they repeat, and other columns depend on
     them: those have one value a person. What a sample does not contradict is counted on all rows of
-    the table, where one is given.
+    the table, where one is given. Where a number of persons differs in every row, names that repeat
+    are those of namesakes.
     """
     found = []
+    numbered = any(map(_numbers_rows, look.facts))
     for facts in look.facts:
         role = roles.get(facts.name)
         if role is None:
             continue
         names = role.role == "identifier" or role.what == "a person's number"
         repeats = FEW < facts.classes < facts.rows - facts.nulls
-        if names and repeats and role.what not in (*_BY_COUNTS, "free text"):
+        namesakes = numbered and (role.kind == _NAMES or role.what in ("names", "a name"))
+        if names and repeats and not namesakes and role.what not in (*_BY_COUNTS, "free text"):
             own = tuple(
                 other.name
                 for other in look.facts
@@ -140,6 +143,27 @@ def person_columns(
             if own:
                 found.append(PersonColumn(facts.name, facts.classes, own))
     return tuple(sorted(found, key=lambda one: (-len(one.own), -one.persons)))
+
+
+_NAMES, _SOCIAL_SECURITY = "A", "G"
+_ONE_PERSON = {"patient", "pat", "person", "customer", "client", "employee", "emp", "member",
+               "subject", "student", "respondent", "participant", "user", "passenger", "mrn",
+               "pid"}  # fmt: skip
+_SEVERAL = {"visit", "encounter", "admission", "stay", "claim", "order", "case", "event", "test",
+            "sample"}  # fmt: skip
+"""What one person may have several of."""
+
+
+def _numbers_rows(facts: ColumnFacts) -> bool:
+    """Whether a column numbers persons and differs in every row, so that each row is a person."""
+    meaning = meaning_of(facts.name)
+    if meaning is None or meaning.role != "identifier" or facts.nulls:
+        return False
+    words = set(words_of(facts.name))
+    whose = meaning.kind == _SOCIAL_SECURITY or (
+        meaning.kind != _NAMES and words & _ONE_PERSON and not words & _SEVERAL
+    )
+    return bool(whose) and FEW < facts.rows == facts.classes
 
 
 def _decides(

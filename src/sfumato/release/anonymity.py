@@ -156,7 +156,7 @@ class Anonymity:
                 f"`{self.person}`, which it does not show, and their rows tell nothing of it",
                 remedy="Ask its maker, who can count them.",
             )
-        others = [model.name for model in self.models if model.about is not None]
+        others = [f"{m.name} of `{m.about}`" for m in self.models if m.about is not None]
         unchecked = f"; not checked: {', '.join(others)}" if others else ""
         return Finding(
             check=self.kind,
@@ -164,7 +164,7 @@ class Anonymity:
             say=f"persons were counted when this was released, by `{self.person}`, which it does "
             f"not show; here rows can be counted: the smallest class has {smallest or 0:,}, and "
             f"{least:,} persons need at least as many{unchecked}",
-            measured={"rows": smallest},
+            measured={"rows": smallest, "not_checked": ["persons alike", *others]},
             remedy="Release the table again.",
         )
 

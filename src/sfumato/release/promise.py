@@ -53,6 +53,11 @@ class Finding(Result):
         if self.holds:
             object.__setattr__(self, "remedy", None)
 
+    @property
+    def unchecked(self) -> tuple[str, ...]:
+        """What was promised and could not be measured again, though nothing speaks against it."""
+        return tuple(self.measured.get("not_checked", ()))
+
 
 class Promise(Protocol):
     """Something that must be true of a released table."""

@@ -393,6 +393,7 @@ def signed(record: Certificate, demanded: str | None) -> Finding:
             "signature",
             demanded is None,
             "unsigned: anybody could have written this",
+            {"signed": False},
             remedy="Ask for a release that is signed with this key.",
         )
     if not record.is_signed():

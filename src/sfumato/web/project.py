@@ -34,7 +34,7 @@ from sfumato.quasi.scan import ColumnScan, Scan, combine, describe
 from sfumato.release.certificate import Certificate
 from sfumato.release.publish import Release
 from sfumato.report.disclosure import counts_of
-from sfumato.report.page import body_html, write_page
+from sfumato.report.page import Page, body_html, write_page
 from sfumato.report.pages.certificate import certificate_pdf
 from sfumato.report.pages.release import certified_release, release_page
 from sfumato.report.registry import page_of
@@ -48,6 +48,7 @@ from sfumato.web.choices import (
     write_trees,
 )
 from sfumato.web.hierarchies import MOST_VALUES, EditableHierarchy, Held, inferred
+from sfumato.web.kept import Kept, digest_of
 from sfumato.web.reading import FirstRows, Reading, in_page_words
 from sfumato.wording import counting, sentence
 
@@ -55,6 +56,8 @@ __all__ = ["Answered", "Decided", "Made", "Project", "Version"]
 
 MOST_UNDO = 50
 MOST_CANDIDATES = 24
+MOST_AT_HAND = 6
+"""Releases made of the table as it is read whose rows are kept at hand."""
 MOST_OTHER_KS = 6
 """Releases with another k whose rows are kept at hand."""
 TRIED = "candidates.json"
@@ -104,6 +107,22 @@ class Made:
     """Columns worth hiding of which classes hold one value only, and nothing was asked of them."""
     single: Names = ()
     """Columns worth hiding with numbers that one row alone holds."""
+    reading: Reading | None = None
+    """How the file was read; None where that is not known any more."""
+
+    @property
+    def unchecked(self) -> Names:
+        """What was promised and measured when it was made, and could not be checked again."""
+        return tuple(what for finding in self.release.findings for what in finding.unchecked)
+
+    def differs(self, now: Choices, reading: Reading) -> list[str]:
+        """What is set otherwise now, as far as it matters for a release."""
+        said = [] if self.choices is None else self.choices.differs(now)
+        if self.reading is None and self.choices is not None:
+            return [*said, "how the file was read then is not known any more"]
+        if self.reading not in (None, reading):
+            said.append("the file is read otherwise, and figures of the table are those of now")
+        return said
 
     @property
     def how(self) -> str:
@@ -197,6 +216,8 @@ class Project:
     _held: dict[str, Held] = field(default_factory=dict)
     _inferred: dict[str, EditableHierarchy] = field(default_factory=dict)
     _lattice: tuple[Choices, Mapping[str, Any]] | None = None
+    _at_hand: dict[str, tuple[str, Release]] = field(default_factory=dict)
+    """Releases as they were made, with the digests of their certificates."""
     _by_k: tuple[str, dict[int, Release]] = ("", {})
     """What a release would be with other k, by its name."""
     _tried: int = 0
@@ -298,6 +319,7 @@ class Project:
             if before is not None and before is not opened:
                 before.close()
                 self.made = None
+                self._at_hand.clear()
             self._look, self.first, self.reading = look, first, reading
             self.problem, self.tried = "", None
             for known in (self._sizes, self._scans, self._held, self._inferred, self.answers):
@@ -610,7 +632,8 @@ class Project:
                 # A certificate opens nothing: the people of a k-map are named again.
                 asked = _matched(choices, home / folder)
                 holds = verify(str(output), budget=budget.unhurried(), **asked).holds
-                self._finish(name, choices, settings, release, holds, home, budget, fresh=True)
+                page = self._finish(name, choices, settings, release, holds, budget, self.reading)
+                self._keep(name, release, page, home)
             used = replace(choices, trees=choices.used_trees)
             write_choices(used, self.folder, self.source.name, f"{name}.decisions", folder)
 
@@ -631,7 +654,8 @@ class Project:
                 write_text(home / f"{name}.toml", settings)
                 budget.progress("verifying what was written")
                 holds = verify(str(home / output), budget=budget.unhurried()).holds
-                self._finish(name, None, settings, release, holds, home, budget, fresh=True)
+                page = self._finish(name, None, settings, release, holds, budget, self.reading)
+                self._keep(name, release, page, home)
 
     def answer(self, name: str, asked: Answered, work: Callable[[], Any], budget: Budget) -> None:
         """Let another verb work on the table, and keep the page of its result."""
@@ -665,8 +689,25 @@ class Project:
                     asked = _matched(choices, home / f"{name}.hierarchies")
                 release = certified_release(output, self.table, budget=budget, **asked)
                 holds = all(finding.holds for finding in release.findings)
-                self._finish(name, choices, settings, release, holds, home, budget, fresh=False)
+                kept = Kept.read(home, name, output.name)
+                made = self._at_hand.get(name)
+                if holds and made is not None and made[0] == digest_of(home, output.name):
+                    release = replace(made[1], destination=str(output))  # the same bytes
+                elif kept is not None:
+                    release = kept.known_to(release)
+                reading = None if kept is None else kept.reading
+                self._finish(name, choices, settings, release, holds, budget, reading)
             self._unreadable.discard(name)
+
+    def _keep(self, name: str, release: Release, page: Page, home: Path) -> None:
+        """Keep what is known of a release that was just made, at hand and in the folder."""
+        output = f"{name}{_ending(self.source)}"
+        write_page(page, home / f"{name}.html", force=True)
+        Kept.of(release, self.reading).save(home, name, output)
+        self._at_hand.pop(name, None)
+        self._at_hand[name] = (digest_of(home, output), release)
+        while len(self._at_hand) > MOST_AT_HAND:
+            del self._at_hand[next(iter(self._at_hand))]
 
     def _finish(
         self,
@@ -675,25 +716,24 @@ class Project:
         settings: str,
         release: Release,
         holds: bool,
-        home: Path,
         budget: Budget,
-        fresh: bool,
-    ) -> None:
+        reading: Reading | None,
+    ) -> Page:
         """Draw the page of a release that was written, and show it."""
         output = f"{name}{_ending(self.source)}"
         budget.progress("drawing")
         hidden = (choices or self.choices).with_role("sensitive")
         with counting((choices or self.choices).unit):
             page = release_page(release, self.table, hidden)
-        if fresh:
-            write_page(page, home / f"{name}.html", force=True)
         place = str(self.folder / output)
         release = replace(release, output=place, destination=place)
         shared = next((one.shared for one in page.lights if one.shared), ())
         single = next((one.single for one in page.lights if one.single), ())
         shared = () if choices is None or choices.protects_sensitive else shared
         single = () if choices is None else single
-        self.made = Made(name, choices, settings, release, holds, body_html(page), shared, single)
+        shown = body_html(page)
+        self.made = Made(name, choices, settings, release, holds, shown, shared, single, reading)
+        return page
 
     def _repeats(self, name: str) -> str:
         """The command that repeats a release, as the first line of its settings."""
@@ -706,8 +746,10 @@ class Project:
 
     def _free_name(self, home: Path, choices: Choices | None) -> str:
         """What the files of a release are called: no other release has this name."""
-        if self.made is not None and choices is not None and self.made.choices == choices:
-            return self.made.name
+        made = self.made
+        same = made is not None and made.choices == choices and made.reading == self.reading
+        if made is not None and choices is not None and same:
+            return made.name
         names = ("release" if n == 1 else f"release-{n}" for n in itertools.count(1))
         ending = _ending(self.source)
         return next(name for name in names if not os.path.lexists(home / f"{name}{ending}"))

@@ -22,7 +22,7 @@ from sfumato.web.candidates import best_of, curve, names_of
 from sfumato.web.choices import DEMANDS, DISTANCES, FIRST, Choices, methods
 from sfumato.web.jobs import Job
 from sfumato.web.pages import Form, form_of, frame, number_or_none, page, to, whole
-from sfumato.web.project import Decided, Project
+from sfumato.web.project import MOST_AT_HAND, Decided, Project
 from sfumato.web.reading import DELIMITERS, KINDS, Reading
 from sfumato.web.rows import ORDERS, rows_of
 from sfumato.web.verbs import VERBS
@@ -259,8 +259,7 @@ class Steps:
         latest = None if made else await run_in_threadpool(project.latest)
         if latest is not None and not any(j.after == _place(project) for j in self._running()):
             return self._show(project, latest)
-        then = None if made is None else made.choices
-        changed = [] if then is None else then.differs(decided.choices)
+        changed = [] if made is None else made.differs(decided.choices, project.reading)
         return page("release.html.j2", **frame(project, decided, "release"), verbs=VERBS, made=made,
                     changed=changed, files=project.files(),
                     versions=await run_in_threadpool(project.versions))  # fmt: skip
@@ -283,7 +282,7 @@ class Steps:
             chosen = None if only is None else int(only)
             found = await run_in_threadpool(rows_of, shown, which, chosen)
         return page("rows.html.j2", **frame(project, decided, "release"), made=made, found=found,
-                    which=which, only=only, orders=ORDERS, k=k)  # fmt: skip
+                    which=which, only=only, orders=ORDERS, k=k, most=MOST_AT_HAND)  # fmt: skip
 
     async def other_rows(self, request: Request) -> Response:
         """The same rows with another k: tried for that, and written nowhere."""

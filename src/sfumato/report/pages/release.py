@@ -27,7 +27,7 @@ from sfumato.errors import HierarchyError, ParameterError
 from sfumato.hierarchy import ValueSets
 from sfumato.kernels import class_ids
 from sfumato.keyfiles import names_same
-from sfumato.release.beside import NOT_PROMISED
+from sfumato.release.beside import NOT_PROMISED, beside
 from sfumato.release.certificate import Certificate, certificate_path
 from sfumato.release.publish import Release
 from sfumato.release.verify import verify
@@ -271,6 +271,7 @@ def certified_release(
         )
     people = {} if population is None else {"population": population}
     checked = verify(os.fspath(output), budget=budget, hierarchies=hierarchies, **people)
+    remarks = tuple(checked.not_promised.get("remarks", ()))
     own = {field.name for field in fields(Release)} - {"output", "certificate", "promises"}
     known = {name: body[name] for name in own if name in body}
     known["qi"] = tuple(tuple(names) for names in body.get("qi", ()))
@@ -286,7 +287,7 @@ def certified_release(
         output=shown(output),
         destination=os.fspath(output),
         details=details,
-        warnings=() if same else (NOT_RECOGNISED,),
+        warnings=(*remarks, *(() if same else (NOT_RECOGNISED,))),
         certificate=certificate,
     )
 
@@ -339,6 +340,12 @@ def release_summary(found: Release) -> Page:
     elif undecided := found.details.get("undecided"):
         tone, which = "warn", phrase([f"`{name}`" for name in undecided])
         verdict = f"Not decided yet: whether {which} may be published. Nothing is written before."
+    elif unchecked := [what for finding in found.findings for what in finding.unchecked]:
+        tone = "warn"
+        verdict = (
+            "Nothing was found that breaks a promise, and not all of them were checked again: "
+            f"{phrase(unchecked, len(unchecked))}."
+        )
     else:
         promises = shortened("; ".join(f.say for f in found.findings), _lists(found))
         verdict = f"The release keeps its promises. {promises[:1].upper()}{promises[1:]}."
@@ -406,7 +413,7 @@ def release_page(
         if compared is not None:
             before, after = compared.sizes["before"], compared.sizes["after"]
             risk = replace(_risk(before), after=_risk(after))
-            if found.details.get("persons"):
+            if found.details.get("persons") and found.details.get("risk"):
                 risk = found.details["risk"][0]  # the release itself does not say who is who
             last = risk.after or risk
             lights = [_found(last, after.unique_rows), _inferred(found, compared.after, sensitive)]
@@ -417,12 +424,24 @@ def release_page(
             if tone == "good" and lights[1].tone not in (None, "good"):
                 tone = "warn"
             page = replace(page, gauges=risk_gauges(risk), tone=tone)
+            page = replace(page, beside=_beside(page.beside, found, compared.after))
             sections = [_protection(found, compared), _where(compared), *_shapes(compared)]
     sections += [*_cost(found), *_why(found), _record(found)]
     shown = [section for section in sections if section is not None]
     knows = found.source is not None or original is not None
     page = replace(page, lights=[*lights, _paid(found)])
     return replace(page, sections=shown, at_home=f"{AT_HOME} {PASS_ON}" if knows else "")
+
+
+def _beside(said: Sequence[str], found: Release, after: Table) -> list[str]:
+    """What is not promised; also of whoever knows a column that counts as worth hiding."""
+    sets = found.qi or found.asked.get("qi")
+    if not found.asked.get("sensitive") or not sets or after.rows * len(after.columns) > MOST_CELLS:
+        return [*said]
+    hidden = [name for name, action in found.column_actions.items() if "pseudonym" in action]
+    told = beside(after, [name for name in sets[0] if name in after.columns], hidden)
+    more = None if told is None or told.say is None else sentence(told.say)
+    return [*said] if more is None or more in said else [*said, more]
 
 
 def _found(after: Risk, alone: int) -> Light:
@@ -550,11 +569,22 @@ def _paid(found: Release) -> Light:
     if gone:
         number = len(found.column_actions)
         said.append(f"{len(gone)} of {number} columns, which were left out")
+    if found.suppressed_cells and lost is None:
+        said.append(f"{counted(found.suppressed_cells, 'cell')}, which were starred")
     left = found.suppressed_rows / max(1, whole)
     tone: Tone = "warn" if coarser or left > 0.05 or (lost or 0) > 0.3 else "good"
     if left > 0.2 or (lost or 0) > 0.6:
         tone = "bad"
-    return Light("What it cost", tone, sentence(phrase(said)) if said else "Nothing.")
+    answer = sentence(phrase(said)) if said else "Nothing."
+    if (
+        lost is None and not coarser and found.source is None
+    ):  # only whoever made it has measured that
+        blurred = sum(action == "recoded" for action in found.column_actions.values())
+        if blurred:
+            unknown = f"What {counted(blurred, 'changed column')} lost in precision is not known."
+            answer = f"{answer} {unknown}" if said else unknown
+            tone = tone if tone == "bad" else "warn"
+    return Light("What it cost", tone, answer)
 
 
 def _coarsened(found: Release) -> list[str]:

@@ -216,5 +216,14 @@ def verification_page(found: Verification) -> Page:
 
 def findings_grid(findings: Sequence[Finding]) -> Grid:
     """Checks with their outcome."""
-    rows = [(f.check, "holds" if f.holds else "broken", f.say) for f in findings]
+    rows = [(f.check, _outcome(f), f.say) for f in findings]
     return Grid(("check", "outcome", "measured"), rows)
+
+
+def _outcome(finding: Finding) -> str:
+    """Of a check; nothing holds that was not checked, or is not there."""
+    if not finding.holds:
+        return "broken"
+    if finding.measured.get("signed", True) is False:
+        return "none"
+    return "not all checked" if finding.unchecked else "holds"

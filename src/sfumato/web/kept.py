@@ -1,0 +1,146 @@
+"""What is known of a release only while it is made, kept beside it for another day.
+
+A certificate says what whoever has the release may know. What the release cost, whom its maker was
+warned of and how the file was read stays at home: in a file that names the certificate it belongs
+to. Where either was replaced, or the file is damaged, nothing is known.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any
+
+from sfumato.errors import SfumatoError
+from sfumato.files import read_unlinked, write_text
+from sfumato.release.publish import Release
+from sfumato.results import plain
+from sfumato.risks import Risk
+from sfumato.web.reading import Reading
+
+__all__ = ["Kept"]
+
+
+@dataclass(frozen=True)
+class Kept:
+    """What was known of a release when it was made."""
+
+    reading: Reading
+    """How the file was read."""
+    utility: Mapping[str, Any] = field(default_factory=dict)
+    actions: Mapping[str, str] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+    persons: Mapping[str, Any] = field(default_factory=dict)
+    risk: Risk | None = None
+    """Of persons, where they were counted: the release does not say who is who."""
+
+    @classmethod
+    def of(cls, release: Release, reading: Reading) -> Kept:
+        """What a release that was just made knows of itself."""
+        persons = release.details.get("persons") or {}
+        risk = release.details["risk"][0] if persons and release.details.get("risk") else None
+        return cls(
+            reading, release.utility, release.column_actions, release.warnings, persons, risk
+        )
+
+    def known_to(self, release: Release) -> Release:
+        """A release that was read from its files, with what was known when it was made."""
+        now = [one for one in release.warnings if one not in self.warnings]
+        counted = {"persons": self.persons, "risk": (self.risk,)} if self.risk is not None else {}
+        return replace(
+            release,
+            utility=self.utility,
+            column_actions=self.actions or release.column_actions,
+            # What is counted again on the release may know less, such as which are pseudonyms.
+            warnings=(*self.warnings, *(one for one in now if not _is_counted(one))),
+            details={**release.details, **counted},
+        )
+
+    def save(self, home: Path, name: str, output: str) -> None:
+        """Keep it beside the certificate of a release."""
+        told = {
+            "certificate": digest_of(home, output),
+            "reading": self.reading.said(),
+            "utility": plain(self.utility),
+            "column_actions": dict(self.actions),
+            "warnings": list(self.warnings),
+            "persons": plain(self.persons),
+            "risk": None if self.risk is None else plain(self.risk.to_dict()),
+        }
+        write_text(home / f"{name}.made.json", json.dumps(told, indent=1) + "\n")
+
+    @classmethod
+    def read(cls, home: Path, name: str, output: str) -> Kept | None:
+        """What was kept of a release; None where nothing was, or not of this one."""
+        try:
+            told = json.loads(read_unlinked(home / f"{name}.made.json", "what was kept"))
+            if told["certificate"] != digest_of(home, output):
+                return None
+            return cls(
+                Reading.of(told["reading"]),
+                _utility(told["utility"]),
+                _texts(told["column_actions"]),
+                tuple(_texts(dict(enumerate(told["warnings"]))).values()),
+                _counts(told["persons"]),
+                _risk(told["risk"]),
+            )
+        except (SfumatoError, OSError, ValueError, TypeError, KeyError, AttributeError):
+            return None
+
+
+def digest_of(home: Path, output: str) -> str:
+    """By which it is seen that a certificate is the one that was written then."""
+    text = read_unlinked(home / f"{output}.certificate.json", "the certificate")
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _is_counted(warning: str) -> bool:
+    from sfumato.release.beside import NOT_PROMISED
+
+    return warning.startswith(NOT_PROMISED)
+
+
+def _texts(told: Mapping[Any, Any]) -> dict[Any, str]:
+    if not all(isinstance(one, str) for one in told.values()):
+        raise TypeError("no texts")
+    return dict(told)
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _utility(told: Mapping[str, Any]) -> dict[str, Any]:
+    """Measures, and shares of columns; anything else is not drawn."""
+    for value in told.values():
+        inside = value.values() if isinstance(value, Mapping) else [value]
+        if isinstance(value, Mapping) and not all(map(_is_number, inside)):
+            raise TypeError("no shares of columns")
+    lost = told.get("ncp")
+    if lost is not None and not _is_number(lost):
+        raise TypeError("no measure")
+    return dict(told)
+
+
+def _counts(told: Mapping[str, Any]) -> dict[str, Any]:
+    if told and not all(isinstance(told[name], int) for name in ("persons", "left_out")):
+        raise TypeError("no persons")
+    return dict(told)
+
+
+def _risk(told: Mapping[str, Any] | None) -> Risk | None:
+    """A risk, and that of the release."""
+    if told is None:
+        return None
+    numbers = {f.name for f in fields(Risk)} - {"qi", "basis", "households", "after"}
+    if not all(told[name] is None or _is_number(told[name]) for name in numbers):
+        raise TypeError("no risk")
+    return Risk(
+        **{name: told[name] for name in numbers},
+        qi=tuple(map(str, told["qi"])),
+        basis=str(told["basis"]),
+        after=_risk(told.get("after")),
+    )
