@@ -28,7 +28,7 @@ def test_population_reads_well_and_as_json(patients: Path) -> None:
     assert "3,000 rows as a sample of 1,000,000 people" in shown.out
     said = " ".join(shown.out.split())
     assert "Unique among all people: at most" in said
-    assert "That is more than D values allow" in said  # nearly every row is unique here
+    assert "That is more than D values let expect" in said  # nearly every row is unique here
     assert max(map(len, shown.out.splitlines())) <= 80
     asked = ("population", patients, "--universe", "1e6", "--qi", QI, "-k", "50", "--json")
     found = sfumato(*asked).json
@@ -41,10 +41,41 @@ def test_population_reads_well_and_as_json(patients: Path) -> None:
 def test_population_goes_by_the_estimate_where_the_bound_says_more(tmp_path: Path) -> None:
     table = tmp_path / "few.csv"
     table.write_text("age\n" + "".join(f"{row % 90}\n" for row in range(5_000)) + "99\n")
-    shown = sfumato("population", table, "--universe", "5001", "--qi", "age", "-k", "2", "-q")
+    shown = sfumato("population", table, "--universe", "6000", "--qi", "age", "-k", "2", "-q")
     said = " ".join(shown.out.split())
     assert "Unique among all people: about 0.0" in said
     assert "That is more than D" not in said
+
+
+def test_population_counts_where_the_table_is_everybody(tmp_path: Path) -> None:
+    """A thousand different values: no bound stands beside the count, and none contradicts it."""
+    table = tmp_path / "all.csv"
+    table.write_text("number\n" + "".join(f"{row}\n" for row in range(1_000)))
+    asked = ("population", table, "--qi", "number", "-k", "5")
+    for universe in ("table", "1000"):
+        shown = sfumato(*asked, "--universe", universe, "-q")
+        said = " ".join(shown.out.split())
+        assert "Unique among all people: 100.00%, counted." in said
+        assert "1 minimal column set makes at least 50% of the people unique" in said
+        assert "expected" not in said
+        assert "zayatz" not in said
+        whole = sfumato(*asked, "--universe", universe, "--json").json["whole"]
+        assert (whole["bound"], whole["certain"], whole["quasi_identifier"]) == (None, 1, True)
+
+
+def test_population_knows_who_is_unique_whoever_is_missing(tmp_path: Path) -> None:
+    """A thousand different values and 100 people not in the table: 900 of 1,100 are unique."""
+    table = tmp_path / "most.csv"
+    table.write_text("number,sex\n" + "".join(f"{row},{row % 2}\n" for row in range(1_000)))
+    asked = ("population", table, "--qi", "number,sex", "-k", "5", "--universe", "1100")
+    declared = (*asked, "--domains", "number=10")  # too few: the count says so
+    for run in (asked, declared):
+        found = sfumato(*run, "--json").json
+        assert found["whole"]["certain"] == pytest.approx(900 / 1100)
+        assert found["whole"]["quasi_identifier"]
+        assert [one["columns"] for one in found["sets"]] == [["number"]]
+    said = " ".join(sfumato(*declared, "-q").out.split())
+    assert "at least 81.82%, counted: only 100 of them are not in the table" in said
 
 
 def test_population_writes_a_release(patients: Path, tmp_path: Path) -> None:

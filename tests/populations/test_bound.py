@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.optimize import minimize
 
 from samples import sample_path
 from sfumato.errors import ParameterError
@@ -68,8 +69,8 @@ def test_example_4_nationality_birth_occupation_cannot_identify_the_world() -> N
 
 def test_the_two_branches_meet_smoothly() -> None:
     n, step = 1e6, 1.0
-    assert uniqueness_bound(n, n) == pytest.approx(1 / math.e)
-    assert uniqueness_bound(n + 1e-6, n) == pytest.approx(1 / math.e)
+    assert uniqueness_bound(n, n) == pytest.approx(1 / math.e, rel=1e-6)
+    assert uniqueness_bound(n + 1e-6, n) == pytest.approx(1 / math.e, rel=1e-6)
     left = uniqueness_bound(n, n) - uniqueness_bound(n - step, n)
     right = uniqueness_bound(n + step, n) - uniqueness_bound(n, n)
     assert left == pytest.approx(right, rel=1e-5)
@@ -81,8 +82,8 @@ def test_the_inverse_inverts(alpha: float, universe: float) -> None:
 
 
 def test_theorem_3_is_the_upper_branch_of_the_inverse() -> None:
-    assert distinct_needed(0.75, 1.0) == pytest.approx(1 / math.log(1 / 0.75))
-    assert distinct_needed(0.75, 1.0) > 3  # the paper: unlikely below 3n
+    assert distinct_needed(0.75, 1e9) == pytest.approx(1e9 / math.log(1 / 0.75))
+    assert distinct_needed(0.75, 1e9) > 3e9  # the paper: unlikely below 3n
 
 
 @pytest.mark.parametrize("labels", FIGURE_3)
@@ -148,7 +149,9 @@ def test_minimal_sets_equals_brute_force_on_joint_counts(
         if joint(chosen) >= needed
     }
     minimal = {s for s in reach if not any(other < s for other in reach)}
-    assert {frozenset(s) for s in minimal_sets(domains, joint, needed, size)} == minimal
+    found, complete = minimal_sets(domains, joint, needed, size)
+    assert complete
+    assert {frozenset(s) for s in found} == minimal
 
 
 def test_a_limit_is_said() -> None:
@@ -164,8 +167,45 @@ def test_the_bound_holds_for_any_distribution() -> None:
         distinct, people = random.integers(1, 400), int(random.integers(20, 400))
         chances = random.dirichlet(np.full(distinct, random.choice([0.05, 0.3, 1, 10])))
         expected = (chances * (1 - chances) ** (people - 1)).sum()
-        # the paper replaces (1-p)^(n-1) by e^(-np), which adds at most a factor e^p <= 1 + e/n
-        assert expected <= uniqueness_bound(distinct, people) * (1 + math.e / people)
+        assert expected <= uniqueness_bound(distinct, people) * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("people", [1, 2, 3, 5, 10, 30])
+@pytest.mark.parametrize("distinct", [1, 2, 3, 7, 10, 12, 40])
+def test_no_distribution_is_expected_to_make_more_people_unique(distinct: int, people: int) -> None:
+    """Climbing from many starts reaches the bound where D >= n, and nearly where D < n."""
+    best = _largest_expected(distinct, people)
+    bound = uniqueness_bound(distinct, people)
+    assert best <= bound * (1 + 1e-9)
+    if distinct >= people:
+        assert best == pytest.approx(bound, rel=1e-6)
+    else:
+        assert bound - best < 1 / people
+
+
+def _largest_expected(distinct: int, people: int) -> float:
+    """max Σ p(1-p)^(n-1), found without the theory: p = softmax(x), by its gradient."""
+    random = np.random.default_rng(people * 100 + distinct)
+    starts = [np.zeros(distinct), np.r_[9.0, np.zeros(distinct - 1)]]
+    starts += [random.normal(scale=3, size=distinct) for _ in range(6)]
+
+    def falls(x: np.ndarray) -> tuple[float, np.ndarray]:
+        p = np.exp(x - x.max())
+        p /= p.sum()
+        alone = (1 - p) ** (people - 1)
+        slope = alone - (people - 1) * p * (1 - p) ** max(people - 2, 0)
+        return -(p * alone).sum(), -p * (slope - (p * slope).sum())
+
+    return max(-minimize(falls, x, jac=True, method="BFGS").fun for x in starts)
+
+
+def test_the_theorem_as_printed_is_too_small_for_few_people() -> None:
+    """f(1) = 1/e: ten people who draw from ten equally likely values are unique more often."""
+    assert uniqueness_bound(10, 10) == pytest.approx(0.9**9)
+    assert 1 / math.e < 0.9**9
+    assert uniqueness_bound(40, 10) == pytest.approx((39 / 40) ** 9)
+    assert math.exp(-10 / 40) < (39 / 40) ** 9
+    assert uniqueness_bound(1, 1) == 1
 
 
 @pytest.mark.parametrize("alpha", [0, 1, -0.1, 1.5, float("nan")])

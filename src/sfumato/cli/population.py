@@ -81,7 +81,8 @@ def population(
     alpha: Annotated[
         float,
         typer.Option(
-            metavar="SHARE", help="Columns that can make more people unique are quasi-identifiers."
+            metavar="SHARE",
+            help="Columns expected to make so many people unique may be quasi-identifiers.",
         ),
     ] = 0.5,
     domains: Annotated[
@@ -209,9 +210,13 @@ def view(found: PopulationReport) -> RenderableType:
         (f"{found.rows:,}", "bold"), " rows as a sample of ", (people, "bold"),
         f" ({found.sampling_fraction:.3g} of them)",
     )  # fmt: skip
+    everybody = found.whole.bound is None
+    if everybody:
+        title = Text.assemble((f"{found.rows:,}", "bold"), " rows, which are all the people")
     headline = Text(_headline(found), style="bold")
+    models = [] if everybody else ["", _uniques(found)]
     parts: list[RenderableType] = [
-        title, headline, "", _sets(found), "", _uniques(found), "", _plan(found),
+        title, headline, "", _sets(found), *models, "", _plan(found),
     ]  # fmt: skip
     if found.warnings:
         parts += ["", *(Text(f"! {warning}", style="yellow") for warning in found.warnings)]
@@ -220,15 +225,20 @@ def view(found: PopulationReport) -> RenderableType:
 
 def _headline(found: PopulationReport) -> str:
     """The one figure to go by, and what it takes for granted."""
-    values = f"{found.whole.distinct:,.0f} values"
-    if found.is_bounded:
+    unique, bound = f"{found.unique:.2%}", found.whole.bound
+    if bound is None:
+        return f"Unique among all people: {unique}, counted."
+    drawn = f"drawn at random from no more than {found.whole.distinct:,.0f} values"
+    if found.unique_by == "counted":
         return (
-            f"Unique among all people: at most {found.unique:.2%}, if the columns take no more "
-            f"than {values} together."
+            f"Unique among all people: at least {unique}, counted: only "
+            f"{found.universe - found.rows:,.0f} of them are not in the table."
         )
+    if found.unique_by == "bound":
+        return f"Unique among all people: at most {unique} expected, if people are {drawn}."
     return (
-        f"Unique among all people: about {found.unique:.2%}, estimated by {found.uniqueness.chosen}"
-        f"; at most {found.whole.bound:.2%}, if the columns take no more than {values} together."
+        f"Unique among all people: about {unique}, estimated by {found.uniqueness.chosen}; "
+        f"at most {bound:.2%} expected, if people are {drawn}."
     )
 
 
@@ -237,23 +247,36 @@ def _sets(found: PopulationReport) -> RenderableType:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("columns", "values D", "f(D/n)", "unique here", "people a value"):
+    everybody = found.whole.bound is None
+    expected = [] if everybody else ["expected"]
+    for heading in ("columns", "values D", *expected, "unique here", "people a value"):
         table.add_column(heading, justify="left" if heading == "columns" else "right")
     rows = [found.whole, *(s for s in found.sets[:12] if s.columns != found.whole.columns)]
     for one in rows:
         table.add_row(
             ", ".join(one.columns),
             f"{one.distinct:,.0f}",
-            f"{one.bound:.3g}",
+            *([] if one.bound is None else [f"{one.bound:.3g}"]),
             f"{one.unique:.1%}",
             f"{one.k:,.0f}",
         )
     which = "No set of these columns"
     if found.sets:
-        which = f"{len(found.sets)} minimal column set{'s' if len(found.sets) > 1 else ''}"
+        more = "" if found.complete else "More than "
+        which = f"{more}{len(found.sets)} minimal column set{'s' if len(found.sets) > 1 else ''}"
+    if everybody:
+        verb = "make" if len(found.sets) > 1 else "makes"
+        return Group(table, "", f"{which} {verb} at least {found.alpha:.0%} of the people unique.")
     said = (
-        f"{which} can make more than {found.alpha:.0%} of the people unique, whatever the "
-        "distribution, if there are D values (--domains says how many)."
+        f"{which} can be expected to make at least {found.alpha:.0%} of the people unique, "
+        "whatever the distribution, if they are drawn at random from D values"
+    )
+    said += ", or do so by count. " if found.whole.certain >= found.alpha else ". "
+    seen = any(domain.source == "observed" for domain in found.domains)
+    said += (
+        "D comes from what the table shows; --domains says how many there can be."
+        if seen or found.counted_by != "product"
+        else "D was declared."
     )
     return Group(table, "", said)
 
@@ -272,10 +295,11 @@ def _uniques(found: PopulationReport) -> RenderableType:
         "" if found.copula is None else f" A copula of the columns says {found.copula.unique:.2%}."
     )
     beyond = ""
-    if uniqueness.estimate is not None and found.is_bounded:
+    if uniqueness.estimate is not None and found.unique_by == "bound":
         beyond = (
-            f" That is more than D values allow: of {found.whole.unique:.1%} unique rows, such a "
-            "model concludes that new values never end. Go by the bound if D is right."
+            f" That is more than D values let expect: of {found.whole.unique:.1%} unique rows, "
+            "such a model concludes that new values never end. Go by what is expected only if no "
+            "more than D values are possible."
         )
     return (
         f"Models of class sizes, which do not know D: {estimate}{between} by {uniqueness.chosen} "

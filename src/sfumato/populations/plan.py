@@ -1,9 +1,10 @@
 """How many people of a population can at most be unique, given how many values there are.
 
-Lodha & Thomas, *Probabilistic Anonymity*, section 2. A universe of n people is drawn from any
-distribution over D distinct values. The expected share of people who are alone with their value is
-at most f(D/n), whatever the distribution; so a set of columns with too few values cannot be a
-quasi-identifier of the population, however unique its rows look in a small table.
+Lodha & Thomas, *Probabilistic Anonymity*, section 2. A universe of n people is drawn with
+replacement from any distribution over D distinct values. The expected share of people who are alone
+with their value is at most about f(D/n), whatever the distribution; so a set of columns with too
+few values is not expected to be a quasi-identifier of the population, however unique its rows look
+in a small table. It is an expectation over universes: of one universe that is there, count.
 
 From the bound follows the plan: how many values each column may keep (section 3), and the curve of
 privacy against utility of one column.
@@ -44,12 +45,22 @@ __all__ = [
 
 
 def uniqueness_bound(distinct: float, universe: float) -> float:
-    """Upper bound f(D/n) on the expected share of unique people (Theorems 1 and 2).
+    """Upper bound on the expected share of unique people (Theorems 1 and 2, at finite n).
+
+    Each of n people draws one of D values independently, with any chances p: the expected share of
+    those alone with theirs is Σ g(p), where g(p) = p(1-p)^(n-1). The paper replaces (1-p)^(n-1) by
+    e^(-np), and its f(D/n) is then too small where n is.
+
+    Up to 2/n g is concave, and beyond 1/n it falls. For D >= n the tangent of g at 1/D rises, so it
+    lies above g everywhere, and the sum is largest where all values are equally likely:
+    (1-1/D)^(n-1). For D < n no term exceeds g(1/n), which D-1 of them can reach: D·g(1/n) is less
+    than 1/n above the maximum.
 
     Parameters
     ----------
     distinct
-        D, how many distinct values the columns can take together.
+        D, how many distinct values the columns can take together: outcomes that are possible, not
+        only those that happened.
     universe
         n, how many people there are.
 
@@ -61,6 +72,8 @@ def uniqueness_bound(distinct: float, universe: float) -> float:
     0.93
     >>> round(uniqueness_bound(200 * 2e4 * 100, 6e9), 3)
     0.025
+    >>> uniqueness_bound(2, 2)  # two people, heads or tails: alike or different
+    0.5
     """
     check_universe(universe)
     if not distinct >= 0:
@@ -68,14 +81,20 @@ def uniqueness_bound(distinct: float, universe: float) -> float:
             "a number of distinct values cannot be negative", remedy="Give zero or more."
         )
     if distinct <= universe:
-        return distinct / (math.e * universe)
-    return math.exp(-universe / distinct)
+        return distinct / universe * _alone(universe, universe)
+    return _alone(distinct, universe)
+
+
+def _alone(values: float, people: float) -> float:
+    """(1-1/D)^(n-1): that nobody else draws the value of a person, of D equally likely ones."""
+    return math.exp((people - 1) * math.log1p(-1 / values)) if people > 1 else 1.0
 
 
 def distinct_needed(alpha: float, universe: float) -> float:
     """Fewest distinct values that can make an α-quasi-identifier (Theorem 3, for every α).
 
-    Below it the answer "not an α-quasi-identifier" is safe; at or above it the columns may be one.
+    Below it fewer than αn people are expected to be unique, whatever the distribution; at or above
+    it the columns may be an α-quasi-identifier. The inverse of `uniqueness_bound`.
 
     Examples
     --------
@@ -88,9 +107,10 @@ def distinct_needed(alpha: float, universe: float) -> float:
             "the share α of unique people must lie between 0 and 1",
             remedy=f"Write e.g. {spell('alpha', 0.2)} for a fifth of the population.",
         )
-    if alpha <= 1 / math.e:
-        return alpha * math.e * universe
-    return universe / -math.log(alpha)
+    least = _alone(universe, universe)
+    if alpha <= least:
+        return alpha * universe / least
+    return -1 / math.expm1(math.log(alpha) / (universe - 1))
 
 
 def check_universe(universe: float, rows: int = 0) -> None:
@@ -175,18 +195,23 @@ def minimal_sets(
     distinct_of: Callable[[tuple[str, ...]], float],
     needed: float,
     max_size: int | None = None,
-) -> list[tuple[str, ...]]:
+    limit: int = 10_000,
+) -> tuple[list[tuple[str, ...]], bool]:
     """Minimal column sets that reach `needed` distinct values, for a measured, monotone D.
 
     A level-wise walk: a set is looked at only if none of its subsets qualified, and is measured
     only if the product of its domains, which is never below the joint count, could reach the
     threshold.
 
+    Returns
+    -------
+    The sets, and whether they are all (False when there are more than `limit`).
+
     Examples
     --------
     >>> joint = {("a",): 3, ("b",): 4, ("c",): 4, ("a", "b"): 12, ("a", "c"): 5, ("b", "c"): 16}
     >>> minimal_sets({"a": 3, "b": 4, "c": 4}, lambda s: joint.get(s, 20), needed=12)
-    [('a', 'b'), ('b', 'c')]
+    ([('a', 'b'), ('b', 'c')], True)
     """
     names = list(domains)
     position = {name: i for i, name in enumerate(names)}
@@ -206,10 +231,12 @@ def minimal_sets(
                 could = product_of(domains, candidate) >= needed
                 if could and distinct_of(candidate) >= needed:
                     minimal.append(candidate)
+                    if len(minimal) > limit:
+                        return minimal[:limit], False
                 else:
                     open_sets.append(candidate)
         level = open_sets
-    return minimal
+    return minimal, True
 
 
 def check_promise(universe: float, k: int, beta: float) -> None:

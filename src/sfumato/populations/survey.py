@@ -76,16 +76,19 @@ class Domain(Result):
 class ColumnSet(Result):
     """One column set against the population.
 
-    `distinct` is D, by the way named in the report; `bound` is f(D/n), the largest expected share
-    of unique people (the paper's F2); `unique` is the share of unique rows in the table itself
-    (F1); `k` is about n/D, how many people share a value on average; `observed` and `estimated`
-    are the joint distinct values seen in the table and estimated for the population (Chao).
+    `distinct` is D, by the way named in the report; `bound` is the largest expected share of unique
+    people if they are drawn at random from D values (the paper's F2), None where the table is the
+    universe and nothing needs to be expected; `unique` is the share of unique rows in the table
+    itself (F1); `certain` is the share of the people who are unique whoever is not in the table;
+    `k` is about n/D, how many people share a value on average; `observed` and `estimated` are the
+    joint distinct values seen in the table and estimated for the population (Chao).
     """
 
     columns: tuple[str, ...]
     distinct: float
-    bound: float
+    bound: float | None
     unique: float
+    certain: float
     k: float
     observed: int
     estimated: float
@@ -107,6 +110,7 @@ class Judge:
         self.domains = domains
         self.people = people
         self.counted_by = counted_by
+        self.alpha = alpha
         self.needed = distinct_needed(alpha, people)
         self._seen: dict[tuple[str, ...], ClassSizes] = {}
 
@@ -116,13 +120,29 @@ class Judge:
         return ColumnSet(
             columns=columns,
             distinct=values,
-            bound=uniqueness_bound(values, self.people),
+            bound=None if self.counts else uniqueness_bound(values, self.people),
             unique=sizes.unique,
+            certain=self.certain(columns),
             k=max(1.0, self.people / max(values, 1)),
             observed=sizes.classes,
             estimated=self._estimate(columns),
-            quasi_identifier=values >= self.needed,
+            quasi_identifier=self.reached(columns) >= 1,
         )
+
+    @property
+    def counts(self) -> bool:
+        """Whether the table is the universe, so that uniques are counted and nothing expected."""
+        return self.people <= self.entries.rows
+
+    def certain(self, columns: tuple[str, ...]) -> float:
+        """Share of the people unique for certain: each person not here can spoil one unique."""
+        unseen = self.people - self.entries.rows
+        return max(0.0, self._sizes(columns).unique_rows - unseen) / self.people
+
+    def reached(self, columns: tuple[str, ...]) -> float:
+        """How far columns are on their way to α: by their values, or by what was counted."""
+        counted = self.certain(columns) / self.alpha
+        return counted if self.counts else max(counted, self.distinct(columns) / self.needed)
 
     def distinct(self, columns: tuple[str, ...]) -> float:
         if self.counted_by == "product":
@@ -132,10 +152,25 @@ class Judge:
 
     def quasi_identifiers(self, max_size: int | None) -> tuple[list[tuple[str, ...]], bool]:
         """Minimal column sets that reach α, and whether they are all."""
+        if self.certain(tuple(self.domains)) >= self.alpha:
+            return self._by_count(max_size)
+        if self.counts:
+            return [], True  # all columns together make too few people unique
         if self.counted_by == "product":
             return possible_sets(self.domains, self.needed, max_size, MOST_SETS)
-        found = minimal_sets(self.domains, self.distinct, self.needed, max_size)
-        return found[:MOST_SETS], len(found) <= MOST_SETS
+        return minimal_sets(self.domains, self.distinct, self.needed, max_size, MOST_SETS)
+
+    def _by_count(self, max_size: int | None) -> tuple[list[tuple[str, ...]], bool]:
+        """Minimal column sets that reach α also by what was counted.
+
+        So many uniques need so many values, whatever was declared.
+        """
+        shown = zip(self.entries.columns, self.entries.cardinalities, strict=True)
+        widest = {name: max(seen, self.domains[name]) for name, seen in shown}
+        least = min(self.needed, self.alpha * self.people)
+        return minimal_sets(
+            widest, lambda columns: self.reached(columns) * least, least, max_size, MOST_SETS
+        )
 
     def _sizes(self, columns: tuple[str, ...]) -> ClassSizes:
         if columns not in self._seen:
@@ -297,9 +332,9 @@ COPULA_ROWS = 200_000
 class PopulationReport(Result):
     """What the table says about a population.
 
-    `whole` is all given columns together; `sets` are the minimal column sets that can make more
-    than a share `alpha` of the people unique (`complete` is False when there are more). `release`
-    is there when the plan was written.
+    `whole` is all given columns together; `sets` are the minimal column sets that can be expected
+    to make a share `alpha` of the people unique, or do so by count (`complete` is False when there
+    are more). `release` is there when the plan was written.
     """
 
     rows: int
@@ -320,20 +355,28 @@ class PopulationReport(Result):
 
     @property
     def unique(self) -> float:
-        """Share of the people who are unique: the estimate, unless the bound says fewer.
+        """Share of the people who are unique: counted, or estimated, or the bound if that is less.
 
-        The bound f(D/n) holds for every distribution, as long as the columns take no more than D
-        values together. Models of class sizes do not know D: they go on as if new values appeared
-        for ever, and say too much of a small sample in which nearly every row is unique.
+        The bound is an expectation for people drawn at random from D values. Models of class sizes
+        do not know D: they go on as if new values appeared for ever, and say too much of a small
+        sample in which nearly every row is unique.
         """
-        estimate = self.uniqueness.estimate
-        return self.whole.bound if estimate is None else min(estimate, self.whole.bound)
+        return {
+            "counted": self.whole.certain,
+            "bound": self.whole.bound,
+            "estimate": self.uniqueness.estimate,
+        }[self.unique_by] or 0.0
 
     @property
-    def is_bounded(self) -> bool:
-        """Whether `unique` is the bound, and the models say more or nothing."""
-        estimate = self.uniqueness.estimate
-        return estimate is None or estimate > self.whole.bound
+    def unique_by(self) -> Literal["counted", "bound", "estimate"]:
+        """Where `unique` comes from: what was counted goes before what is expected."""
+        bound, estimate = self.whole.bound, self.uniqueness.estimate
+        if bound is None:
+            return "counted"
+        bounded = estimate is None or estimate > bound
+        if self.whole.certain > (bound if bounded or estimate is None else estimate):
+            return "counted"
+        return "bound" if bounded else "estimate"
 
 
 def population(
@@ -377,7 +420,8 @@ def population(
     k, beta
         Each released row shall match at least k people with probability 1-β.
     alpha
-        A column set that can make more than this share of the people unique is a quasi-identifier.
+        A column set that can be expected to make this share of the people unique, or does so by
+        count, is a quasi-identifier.
     domains
         How many values columns can take; observed in the table where not declared.
     distinct

@@ -31,15 +31,19 @@ def population_summary(found: PopulationReport) -> Page:
     """What is said of a table as a sample first."""
     plan = found.plan
     unique = found.unique
-    most = (
-        f", if its columns take no more than {found.whole.distinct:,.0f} values together"
-        if found.is_bounded
-        else ""
-    )
-    alone = (
-        f"{_people(unique, found.universe, most=found.is_bounded)} are alone with what this table "
-        f"says about them{most}. "
-    )
+    by = found.unique_by
+    if by == "bound":
+        alone = (
+            f"{_people(unique, found.universe, 'At most')} are expected to be alone with what this "
+            "table says about them, if they are drawn at random from no more than "
+            f"{found.whole.distinct:,.0f} values. "
+        )
+    else:
+        about = {"estimate": "About", "counted": "At least"}[by]
+        if found.whole.bound is None:
+            about = "Counted:"
+        said = _people(unique, found.universe, about)
+        alone = f"{said} are alone with what this table says about them. "
     promise = (
         f"Blurred as planned, a row matches at least {plan.k:,} people in "
         f"{percent(plan.measured.at_least)} of the cases or more"
@@ -65,17 +69,19 @@ def population_summary(found: PopulationReport) -> Page:
     )
 
 
-def _people(share: float, universe: float, *, most: bool = False) -> str:
+def _people(share: float, universe: float, about: str = "About") -> str:
     """So many of all people, as exactly as an estimate deserves."""
+    if about in ("Counted:", "At least"):
+        return f"{about} {share * universe:,.0f} of {universe:,.0f} people"
     said = percent(share).removeprefix("<")
-    about = "Fewer than" if 0 < share < 0.001 else "At most" if most else "About"
-    return f"{about} {said} of {universe:,.0f} people"
+    return f"{'Fewer than' if 0 < share < 0.001 else about} {said} of {universe:,.0f} people"
 
 
 def population_page(found: PopulationReport) -> Page:
     """The page of a table as a sample."""
+    models = Section("In the table and in the population", figures=_uniqueness(found.uniqueness))
     sections = [
-        Section("In the table and in the population", figures=_uniqueness(found.uniqueness)),
+        *([] if found.whole.bound is None else [models]),
         *_sets(found),
         *_plan(found),
         *_curves(found),
@@ -166,15 +172,23 @@ def _uniqueness(found: PopulationUniqueness) -> list[Figure]:
 def _sets(found: PopulationReport) -> list[Section]:
     if not found.sets:
         return []
-    ordered = sorted(found.sets, key=lambda s: -s.bound)[:12]
+    everybody = found.whole.bound is None
+    figures = {
+        " + ".join(s.columns): s.certain if s.bound is None else max(s.bound, s.certain)
+        for s in found.sets
+    }
+    shares = dict(sorted(figures.items(), key=lambda item: -item[1])[:12])
+    what = "Share" if everybody else "Largest expected share"
     figure = Figure(
-        "Column sets that can make people unique",
-        f"The largest expected share of unique people for each minimal set above "
-        f"{percent(found.alpha)}; {len(found.sets):,} sets in all.",
+        "Column sets that make people unique"
+        if everybody
+        else "Column sets that can make people unique",
+        f"{what} of unique people for each minimal set that reaches {percent(found.alpha)}; "
+        f"{len(found.sets):,} sets in all.",
         charts.shares(
-            "Largest expected share of unique people",
-            {" + ".join(s.columns): s.bound for s in ordered},
-            what="people unique, at most",
+            f"{what} of unique people",
+            shares,
+            what="people unique" if everybody else "people unique, expected at most",
         ),
     )
     return [Section("By which columns", figures=[figure])]
