@@ -324,5 +324,5 @@ def test_an_unexpected_problem_quotes_no_cell(
     monkeypatch.setattr(bench.workbench.shelf, "tables", fails)
     answer = bench.get("/")
     assert answer.status == 500
-    assert "an unexpected problem (ValueError)" in answer.text
+    assert "An unexpected problem (ValueError)." in answer.text
     assert "Anna" not in answer.text

@@ -285,7 +285,23 @@ def test_the_same_work_is_not_begun_twice_and_ends_with_its_table(
 def test_the_users_roles_come_before_guesses(bench: Running, opened: str) -> None:
     roles = {**ROLES, "role-0": "other"}
     page = bench.follow(bench.post(f"{opened}/configure", k="5", method="mondrian", **roles))
-    assert "points at one person" not in page.text
+    assert "<td>points at one person</td>" not in page.text
+    roles = {**ROLES, "role-0": "identifier"}
+    page = bench.follow(bench.post(f"{opened}/configure", k="5", method="mondrian", **roles))
+    assert "<td>points at one person</td>" in page.text
+
+
+def test_problems_are_sentences_that_name_what_pages_ask_for(bench: Running, opened: str) -> None:
+    roles = {**ROLES, "role-0": "other"}
+    bench.follow(bench.post(f"{opened}/configure", k="5", method="mondrian", **roles))
+    said = html.unescape(bench.follow(bench.post(f"{opened}/release")).text)
+    assert "would be published, and it seems to name persons" in said
+    assert "Leave it out (“Leave out” under Configure), replace it (“pseudonym” beside" in said
+    assert "may be published: --rows-are-people on the command line." in said
+    assert "=[" not in said
+    assert "=True" not in said
+    for form, told in (({}, "No method is ticked."), ({"method": "x", "k": "x"}, "`k` is not a")):
+        assert f'<p class="verdict bad">{told}' in bench.post(f"{opened}/utility", **form).text
 
 
 def test_risk_follows_everything_that_must_hold(bench: Running, opened: str) -> None:

@@ -15,20 +15,22 @@ from typing import Any
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sfumato.budget import Budget
 from sfumato.errors import ParameterError, SfumatoError
 from sfumato.web.choices import Choices
 from sfumato.web.hierarchy_pages import Editing
-from sfumato.web.jobs import Job, Jobs
+from sfumato.web.jobs import Job, Jobs, told
 from sfumato.web.knowledge import Knowledge
 from sfumato.web.lattice import Levels
 from sfumato.web.pages import form_of, frame, page, to
 from sfumato.web.project import Decided, Project
-from sfumato.web.reading import read_reading
+from sfumato.web.reading import in_page_words, read_reading
 from sfumato.web.sources import ENDINGS, TableFolders, Uploads
 from sfumato.web.steps import Steps
 from sfumato.web.verbs import Asking
@@ -48,6 +50,17 @@ STATIC = {
 """What pages load, and where it lies in the package."""
 DEMO = "made-up-patients.csv"
 DEMO_ROWS = 5000
+
+
+class InPageWords:
+    """Lets errors of requests name what pages let one set as they do."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        with in_page_words():
+            await self.app(scope, receive, send)
 
 
 class Workbench:
@@ -86,6 +99,7 @@ class Workbench:
                 Exception: self.problem,
             },
             lifespan=self._lifespan,
+            middleware=[Middleware(InPageWords)],
         )
 
     @asynccontextmanager
@@ -178,7 +192,7 @@ class Workbench:
     async def events(self, request: Request) -> Response:
         job = self._job(request)
 
-        async def told() -> AsyncIterator[str]:
+        async def stream() -> AsyncIterator[str]:
             last = None
             while True:
                 now = json.dumps(job.to_dict())
@@ -189,7 +203,7 @@ class Workbench:
                     return
                 await asyncio.sleep(0.15)
 
-        return StreamingResponse(told(), media_type="text/event-stream")
+        return StreamingResponse(stream(), media_type="text/event-stream")
 
     async def cancel(self, request: Request) -> Response:
         job = self._job(request)
@@ -210,7 +224,12 @@ class Workbench:
             same = (running.title, running.after) == (title, after)
             if same and not running.budget.spent():
                 return to(f"/jobs/{running.number}")  # asked for twice: by a reload, or in haste
-        job = self.jobs.start(title, after, work, project.source.name, keeps)
+
+        def worded(budget: Budget) -> object:
+            with in_page_words():
+                return work(budget)
+
+        job = self.jobs.start(title, after, worded, project.source.name, keeps)
         return to(f"/jobs/{job.number}")
 
     def look(self, project: Project, step: str = "configure") -> Response:
@@ -298,10 +317,7 @@ def _told(error: Exception) -> tuple[int, str]:
     """How a problem is answered."""
     if isinstance(error, HTTPException):
         return error.status_code, error.detail
-    if isinstance(error, SfumatoError):
-        return 400, str(error)
-    # What went wrong may quote cells: the page is told only the kind of it.
-    return 500, f"an unexpected problem ({type(error).__name__})"
+    return 400 if isinstance(error, SfumatoError) else 500, told(error)
 
 
 @cache

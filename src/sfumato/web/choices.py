@@ -118,7 +118,7 @@ class Choices(_Demands):  # type: ignore[misc]
                 continue
             _within(one.symbol, value, one.field.least, one.field.most)
             if one.kind is int and not isinstance(value, int):
-                raise ParameterError(f"{name} is not a whole number")
+                raise ParameterError(f"`{name}` is not a whole number")
         if self.suppression_limit is not None and not 0 <= self.suppression_limit <= 1:
             raise ParameterError(
                 "the share of rows that may be left out is out of range",

@@ -11,8 +11,9 @@ from typing import Any, Literal
 
 from sfumato.budget import Budget
 from sfumato.errors import SfumatoError
+from sfumato.wording import sentence
 
-__all__ = ["Job", "Jobs"]
+__all__ = ["Job", "Jobs", "told"]
 
 State = Literal["waiting", "running", "done", "failed", "cancelled"]
 KEPT = 100
@@ -51,6 +52,21 @@ class Job:
         return {"number": self.number, "title": self.title, "table": self.table,
                 "doing": self.doing, "share": self.share, "keeps": self.keeps,
                 "elapsed": round(self.budget.elapsed)}  # fmt: skip
+
+
+def told(error: Exception) -> str:
+    """What a page says of a problem, as a sentence; a file that it begins with keeps its name.
+
+    Examples
+    --------
+    >>> told(SfumatoError("no column is picked")), told(SfumatoError("is empty", where="a.csv"))
+    ('No column is picked.', 'a.csv: is empty')
+    """
+    if not isinstance(error, SfumatoError):
+        # What went wrong may quote cells: the page is told only the kind of it.
+        return f"An unexpected problem ({type(error).__name__})."
+    inside = error.where is None or error.where.startswith(("column ", "line "))
+    return sentence(str(error)) if inside else str(error)
 
 
 class Jobs:
@@ -118,12 +134,11 @@ class Jobs:
         try:
             work(job.budget)
         except SfumatoError as error:
-            job.problem = str(error)
+            job.problem = told(error)
             # Work that was told to stop may end with any refusal, whether it had heard or not.
             job.state = "cancelled" if job.budget.spent() else "failed"
         except Exception as error:
-            # What went wrong may quote cells: the page is told only the kind of it.
-            job.problem = f"an unexpected problem ({type(error).__name__})"
+            job.problem = told(error)
             job.state = "failed"
         else:
             job.state = "cancelled" if job.budget.stopped_by == "cancelled" else "done"

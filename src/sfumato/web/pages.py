@@ -105,7 +105,7 @@ def whole(form: Form, name: str) -> int:
     try:
         return int(form.get(name, [""])[0])
     except ValueError as error:
-        raise ParameterError(f"{name} is not a whole number") from error
+        raise ParameterError(f"`{name}` is not a whole number") from error
 
 
 def number_or_none(form: Form, name: str) -> float | None:
@@ -116,7 +116,7 @@ def number_or_none(form: Form, name: str) -> float | None:
     try:
         return float(text)
     except ValueError as error:
-        raise ParameterError(f"{name} is not a number") from error
+        raise ParameterError(f"`{name}` is not a number") from error
 
 
 def _in_units(drawn: Callable[[Project, Choices], T]) -> Callable[[Project, Choices], T]:

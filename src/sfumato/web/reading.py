@@ -213,7 +213,51 @@ def in_page_words() -> Iterator[None]:
         spelling.reset(before)
 
 
+_CONTROLS = {
+    "qi": "“Others may know” under Configure",
+    "sensitive": "“Worth hiding” under Configure",
+    "identifiers": "“Leave out” under Configure",
+    "pseudonyms": "“pseudonym” beside a column that is left out, under Configure",
+    "key_file": "a key under “The key of pseudonyms”",
+    "hierarchies": "the tree of a column, under Configure",
+    "weights": "“matters” beside a column, under Configure",
+    "person": "“counted in” under Risk",
+    "sets": "“Several sets of columns” under Risk (who knows what)",
+    "k_map": "“People a row matches, at least” under Risk (who knows what)",
+    "population": "“of the table” under Risk (who knows what)",
+    "target": "“Keep predictable” under Risk (who knows what)",
+    "suppression_limit": "“Rows that may be left out, %” under Utility",
+    "keep": "“Keep as they are”",
+    "drop": "“Leave out in any case”",
+    "max_size": "“Columns together, at most”",
+    "universe": "“People in the population”",
+    "on": "“Joined by”",
+    "row_key": "“Rows are paired”",
+    "pair": "“Lay side by side”",
+}
+"""Where pages ask for a parameter."""
+_FIGURES = ("k", "l", "t", "p", "alpha", "beta", "c")
+"""Called the same everywhere."""
+_READ = ("delimiter", "encoding", "parse")
+
+
 def _on_the_page(name: str, value: Any) -> str:
-    if isinstance(value, Mapping):
+    if name in _CONTROLS:
+        return _CONTROLS[name]
+    if name == "parse" and isinstance(value, Mapping):
         return ", ".join(f"{column} as {kind}" for column, kind in value.items())
-    return f"{name} {value}"
+    if name in _READ:
+        return f"{name} {value}"
+    if name == "method":
+        return f"the method {value}"
+    if name in _FIGURES:
+        return f"{name} = {value}"
+    words = [f"--{name.replace('_', '-')}", *([] if value is True else [_as_word(value)])]
+    return f"{' '.join(words)} on the command line"
+
+
+def _as_word(value: Any) -> str:
+    """A value as an option takes it."""
+    if isinstance(value, Mapping):
+        return ",".join(f"{name}={one}" for name, one in value.items())
+    return ",".join(map(str, value)) if isinstance(value, (list, tuple)) else str(value)
