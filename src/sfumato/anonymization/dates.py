@@ -55,11 +55,11 @@ def date_columns(table: Table, left_out: Sequence[str]) -> tuple[str, ...]:
 def unmoved(table: Table, left_out: Sequence[str], seed: int = 0) -> dict[str, bool]:
     """Columns that look like dates, months or years and are not moved; whether they can be parsed.
 
-    Text, and whole numbers like 20240131; years are known by the name of the column, too.
+    Text, and numbers like 20240131, 31012024 or 202401, also where empty cells made them fractions;
+    years are known by the name of the column, too.
     """
-    columns = [
-        c.name for c in table.schema if c.kind in ("text", "integer") and c.name not in left_out
-    ]
+    kinds = ("text", "integer", "float", "decimal")
+    columns = [c.name for c in table.schema if c.kind in kinds and c.name not in left_out]
     found: dict[str, bool] = {}
     if not columns:
         return found
@@ -72,7 +72,7 @@ def unmoved(table: Table, left_out: Sequence[str], seed: int = 0) -> dict[str, b
         if mostly is not None and mostly.kind == "date":
             found[name] = True
             continue
-        days = _like(cells, _MONTH if text else _DAY_NUMBER, MOST if text else 1.0)
+        days = _like(cells, _DIGITS, 1.0) or (text and _like(cells, _MONTH, MOST))
         if days or (_YEARS.search(name) and _like(cells, _YEAR, 1.0)):
             found[name] = False
     return found
@@ -80,12 +80,19 @@ def unmoved(table: Table, left_out: Sequence[str], seed: int = 0) -> dict[str, b
 
 _LOOKED_AT = 2_000
 _DAY_NUMBER = re.compile(r"(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])")
+_DIGITS = re.compile(
+    _DAY_NUMBER.pattern
+    + r"|(?:0?[1-9]|[12]\d|3[01])(?:0[1-9]|1[0-2])(?:19|20)\d\d|(?:19|20)\d\d(?:0[1-9]|1[0-2])"
+)
+"""Days and months without signs."""
+_DAY = r"(?:\d{4}-\d\d-\d\d|\d{1,2}[./]\d{1,2}[./]\d{4})"
 _MONTH = re.compile(
     r"\d{4}[-/.]\d{1,2}|\d{4}Q[1-4]|\d{1,2}[-/.]\d{4}|\d{1,2}([-/.])\d{1,2}\1\d{2}(?:[ T].*)?|"
-    + _DAY_NUMBER.pattern
+    r"\d{4}-?W\d\d(?:-?[1-7])?|\d{1,2}([-. ])[^\W\d]{3}\2\d{2}|\d{1,2}\.\d{1,2}\.|"
+    rf"{_DAY} ?[-–/] ?{_DAY}|{_DAY_NUMBER.pattern}"
 )
-"""Months, quarters, days of years of two digits, and days without signs: they are not read as
-dates."""
+"""Months, weeks, quarters, days of years of two digits or of no year, days without signs, and from
+a day to a day: they are not read as dates."""
 _YEAR = re.compile(r"(?:18|19|20)\d\d")
 _YEARS = re.compile("year|yob|born|birth|date|jahr|geboren|geburt|datum|annee|année", re.IGNORECASE)
 

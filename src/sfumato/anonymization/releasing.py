@@ -39,7 +39,7 @@ from sfumato.engines.recoding import Cells, Recoding, Step
 from sfumato.engines.results import ClassSizes, CodeArray, smallest_dtype
 from sfumato.errors import ColumnError, spell
 from sfumato.hierarchy import Published, ValueSets
-from sfumato.hierarchy.labels import as_text
+from sfumato.hierarchy.labels import as_text, mark_of
 from sfumato.keyfiles import keyed_digest
 from sfumato.populations.k_map import MatchesPopulation
 from sfumato.release import Promise, Release
@@ -169,17 +169,23 @@ def require_new_names(added: set[str], table: Table) -> None:
 def as_released(
     request: Request, written: Container[str]
 ) -> tuple[list[str], tuple[tuple[str, ...], ...]]:
-    """Columns that two others stand for in a release, and the sets as the release names them."""
+    """Columns that two others stand for in a release, and the sets as the release names them.
+
+    Whoever reads a release also sees which nulls are stars, unless stars match anything: then so do
+    nulls.
+    """
     parted = [
         name
         for name, how in request.shows.items()
         if how == "bounds" and name not in written and bound_names(name)[0] in written
     ]
-    return parted, tuple(_released_names(names, parted) for names in request.qi)
+    seen = () if request.missing == "wildcard" else written
+    sets = (_released_names(names, parted) for names in request.qi)
+    return parted, tuple((*names, *(m for m in map(mark_of, names) if m in seen)) for names in sets)
 
 
 def _released_names(names: Sequence[str], parted: Sequence[str]) -> tuple[str, ...]:
-    """The columns of a set as the release names them."""
+    """The columns of a set as the release names them, without those that mark stars."""
     pairs = (bound_names(name) if name in parted else (name,) for name in names)
     return tuple(name for pair in pairs for name in pair)
 
@@ -432,7 +438,7 @@ def _starred(
         null_code = len(values) - 1
         return {
             column: _cells(np.where(starred, null_code, codes), values),
-            f"{column}__suppressed": marks,
+            mark_of(column): marks,
         }
     shown = pa.concat_arrays([values, pa.nulls(1, values.type)])
     return {column: _cells(np.where(starred, len(values), codes), shown)}

@@ -19,9 +19,11 @@ __all__ = [
     "Published",
     "as_text",
     "braces_around",
+    "mark_of",
     "read_interval",
     "set_members",
     "star_beside",
+    "without_marks",
 ]
 
 
@@ -65,6 +67,24 @@ def star_beside(texts: Iterable[str | None]) -> str:
     """
     longest = max((len(text) for text in texts if text and not text.strip(STAR)), default=0)
     return STAR * (longest + 1)
+
+
+def mark_of(column: str) -> str:
+    """The column that tells stars from nulls in another."""
+    return f"{column}__suppressed"
+
+
+def without_marks(names: Iterable[str]) -> tuple[str, ...]:
+    """Columns without those that tell stars from nulls in one of them.
+
+    Examples
+    --------
+    >>> without_marks(["age", "sex", "age__suppressed"])
+    ('age', 'sex')
+    """
+    names = tuple(names)
+    marks = {*map(mark_of, names)}
+    return tuple(name for name in names if name not in marks)
 
 
 def braces_around(text: str) -> int:

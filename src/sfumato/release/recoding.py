@@ -22,7 +22,7 @@ from sfumato.engines.encoding import codes_of_table
 from sfumato.errors import ParameterError, PromiseError, SourceError
 from sfumato.files import read_text, write_text
 from sfumato.hierarchy import Hierarchy, read_folder
-from sfumato.hierarchy.labels import STAR, as_text
+from sfumato.hierarchy.labels import STAR, as_text, mark_of, without_marks
 from sfumato.privacy import DistinctDiversity
 from sfumato.release.anonymity import Anonymity
 from sfumato.release.certificate import Certificate, certificate_path
@@ -354,9 +354,10 @@ def _read(
     name: str,
 ) -> Recoding:
     """The groups that a released table shows."""
+    sets = [without_marks(names) for names in sets]
     refuse_unreadable(sets, asked, opened.name)
     columns = tuple(dict.fromkeys(column for names in sets for column in names))
-    flags = [f"{c}__suppressed" for c in columns if f"{c}__suppressed" in opened.columns]
+    flags = [mark for mark in map(mark_of, columns) if mark in opened.columns]
     entries = opened.classes((*columns, *flags))
     entries = entries.take(np.lexsort(entries.arrays[::-1]))
     texts = []
@@ -364,9 +365,9 @@ def _read(
         values = entries.values_of(column)
         labels = np.array(as_text(values).to_pylist(), dtype=object)[entries.column(column)]
         starred = np.zeros(len(labels), dtype=bool)
-        if f"{column}__suppressed" in flags:
-            code = entries.column(f"{column}__suppressed")
-            flag = np.array(entries.values_of(f"{column}__suppressed").to_pylist(), dtype=bool)
+        if mark_of(column) in flags:
+            code = entries.column(mark_of(column))
+            flag = np.array(entries.values_of(mark_of(column)).to_pylist(), dtype=bool)
             starred = flag[code]
         elif column in written:
             missing = np.array([label is None for label in labels.tolist()], dtype=bool)

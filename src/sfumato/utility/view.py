@@ -37,7 +37,7 @@ from sfumato.hierarchy import (
     read_folder,
 )
 from sfumato.hierarchy.infer import infer
-from sfumato.hierarchy.labels import as_text, star_beside
+from sfumato.hierarchy.labels import as_text, mark_of, star_beside, without_marks
 from sfumato.hierarchy.tree import Array
 from sfumato.tables import Table, table
 
@@ -244,7 +244,7 @@ def _certificate(released: Table) -> Mapping[str, Any]:
 def _certified(released: Table, told: Mapping[str, Any]) -> list[str]:
     """The quasi-identifiers that the certificate of a release names."""
     try:
-        return list(dict.fromkeys(name for names in told["qi"] for name in names))
+        return list(without_marks(dict.fromkeys(name for names in told["qi"] for name in names)))
     except (KeyError, TypeError):
         raise ParameterError(
             "which columns to compare is not said, and no certificate lies beside the release",
@@ -335,7 +335,7 @@ def pair_tables(
     """
     names = [*qi, *([key] if key else [])]
     opened = table(released)
-    marks = {n: f"{n}__suppressed" for n in qi if f"{n}__suppressed" in opened.columns}
+    marks = {n: mark_of(n) for n in qi if mark_of(n) in opened.columns}
     original = _rows(original, names, "original")
     released = _rows(opened, list(dict.fromkeys([*names, *marks.values()])), "release")
     place = _places(original, released, key)

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import sfumato as sf
 from sfumato.anonymization.verb import anonymize
 from sfumato.budget import Budget
 from sfumato.errors import BudgetError, ColumnError, InputError, ParameterError
+from sfumato.release.recoding import Recoding
+from sfumato.utility.view import compare
 
 PEOPLE = pa.table(
     {
@@ -189,3 +194,26 @@ def test_naive_and_ds_are_guarded_by_size() -> None:
     for algorithm in ("naive", "ds"):
         with pytest.raises(ParameterError, match=r"sets of rows|at most 2,000 rows"):
             anonymize(table, qi=["a", "b", "c"], k=3, method="cells", algorithm=algorithm)
+
+
+def test_classes_are_those_of_readers_who_see_which_nulls_are_stars(tmp_path: Path) -> None:
+    ages = [54, 54, 54, None, None, None, None, 31, 40, 62]
+    people = pa.table({"age": ages, "sex": ["F"] * 10})
+    out = tmp_path / "out.parquet"
+    asked = {"k": 3, "qi": ["age", "sex"], "method": "cells"}
+    release = sf.anonymize(people, output=str(out), **asked)
+    rows = pq.read_table(out)
+    by = ("age", "sex", "age__suppressed")
+    seen = Counter(zip(*(rows[name].to_pylist() for name in by), strict=True))
+    assert (release.k, release.classes) == (min(seen.values()), len(seen)) == (3, 3)
+    assert release.qi == (by,)
+    assert sf.measure(str(out)).k == 3
+    checked = sf.verify(str(out))
+    assert checked.holds
+    assert any("age__suppressed: k = 3 measured" in one.say for one in checked.findings)
+    kept = Recoding.of(release)
+    assert kept.columns == ("age", "sex")
+    again = sf.anonymize(people, k=3, qi=["age", "sex"], recoding=kept)
+    assert again.rows == 10
+    told = compare(str(out), people)
+    assert told.certainty_penalty == release.utility["ncp"]
