@@ -369,3 +369,18 @@ def test_smallest_dtype_is_enough_for_many_years() -> None:
     assert cells is not None
     assert len(cells.values) > 256
     assert cells.codes.dtype == np.uint16
+
+
+def test_numbers_of_other_patients_are_dropped_with_their_own() -> None:
+    random = np.random.default_rng(3)
+    ids = [f"P{one:05d}" for one in range(60)]
+    table = pa.table(
+        {
+            "pid": ids,
+            "sex": random.choice(["F", "M"], 60),
+            "mother": [f"p{one}" for one in random.integers(0, 60, 60)],
+        }
+    )
+    release = sf.safe_harbor(table)
+    assert release.column_actions == {"pid": "dropped", "sex": "kept", "mother": "dropped"}
+    assert sf.safe_harbor(table, keep=["mother"]).column_actions["mother"] == "kept"

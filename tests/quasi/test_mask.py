@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,7 +15,7 @@ from hypothesis import strategies as st
 import sfumato as sf
 from brute import as_table, classes, column_sets, small_tables, together
 from samples import sample_path
-from sfumato.errors import ParameterError
+from sfumato.errors import ColumnError, ParameterError
 from sfumato.quasi.mask import Demand, plan_mask
 from sfumato.quasi.sampling import prune_below
 
@@ -178,3 +179,19 @@ def test_a_sampled_mask_breaks_beta_in_at_most_delta_of_a_thousand_seeds(measure
     with capsys.disabled():
         sys.stdout.write(f"\nmask, {measure}: {broken} of 1,000 break β = {beta}, 10 allowed\n")
     assert broken <= 10
+
+
+def test_columns_that_name_persons_are_not_published() -> None:
+    random = np.random.default_rng(3)
+    who = random.permutation(np.r_[np.arange(60), random.integers(0, 60, 180)])
+    mother = random.integers(0, 60, 60)[who]
+    visits = pa.table({"pid": [f"P{one:05d}" for one in who], "mother": [f"p{m}" for m in mother]})
+    visits = visits.append_column("ward", pa.array(random.choice(list("ABC"), 240)))
+    asked: dict[str, Any] = {"measure": "separation", "beta": 0.999999}
+    with pytest.raises(ColumnError, match="`pid` would be published and seems to name persons"):
+        sf.mask(visits, **asked)
+    with pytest.raises(ColumnError, match=r"`mother`.*persons of `pid`.*must_drop"):
+        sf.mask(visits, person="pid", must_publish=["mother"], **asked)
+    assert sf.mask(visits, person="pid", must_drop=["mother"], **asked).verified
+    told = sf.mask(visits, person="pid", rows_are_people=True, **asked).warnings
+    assert told == ("published though they seem to name persons: `mother`",)

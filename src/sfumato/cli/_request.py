@@ -108,6 +108,7 @@ def as_option(name: str, value: Any, own: Collection[str] = ()) -> str:
         text = shlex.quote(text)
     if one is not None and one.field.flag is None:
         return f"--option {name}={text}"
+    name = name.removeprefix("must_")  # `must_drop` of mask is --drop
     flag = f"--{name.replace('_', '-')}" if one is None else str(one.field.flag)
     if isinstance(value, bool):
         return flag.split("/")[0 if value or "/" not in flag else 1]

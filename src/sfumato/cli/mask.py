@@ -81,6 +81,10 @@ def mask(
         float, typer.Option(metavar="SHARE", help="Probability with which a sample may mislead.")
     ] = 0.01,
     person: Person = None,
+    rows_are_people: Annotated[
+        bool,
+        typer.Option("--rows-are-people", help="Publish columns though they seem to name persons."),
+    ] = False,
     stream: Stream = None,
     seed: Seed = 0,
     output: Output = None,
@@ -116,6 +120,7 @@ def mask(
         author=author,
         spreadsheet_safe=spreadsheet_safe,
         person=person,
+        rows_are_people=rows_are_people,
         budget=run.budget,
     )
     run.show(release, view)

@@ -29,6 +29,7 @@ __all__ = [
     "Changed",
     "PersonColumn",
     "named_by",
+    "names_of_persons",
     "naming_columns",
     "numbers_of_persons",
     "other_names",
@@ -422,6 +423,27 @@ def _largest(of: npt.NDArray[np.int64], held: npt.NDArray[np.int64]) -> npt.NDAr
     most = np.zeros(int(of.max(initial=-1)) + 1, dtype=np.int64)
     np.maximum.at(most, of, held)
     return most[most > 0]
+
+
+def names_of_persons(
+    opened: Table,
+    columns: Sequence[str],
+    person: str | None = None,
+    *,
+    seed: int = 0,
+    budget: Budget | None = None,
+) -> dict[str, str]:
+    """Columns that name persons by their names, cells or beside the persons' own, with reasons."""
+    found = naming_columns(opened, columns, seed=seed, budget=budget)
+    why = {name: role.why for name, role in found.items() if named_by(role)}
+    if person is None:
+        return why
+    rest = [name for name in columns if name not in why]
+    same = numbers_of_persons(opened, rest, opened.values(person).values[0], seed)
+    why |= dict.fromkeys(same, f"its values are persons of `{person}`")
+    rest = [name for name in rest if name not in why]
+    others = other_names(opened, rest, person, budget)
+    return why | dict.fromkeys(others, f"its values are one-to-one with `{person}`")
 
 
 def _by_name(name: str) -> bool:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from sfumato.budget import Budget
+from sfumato.columns.persons import numbers_of_persons
 from sfumato.columns.postal import RESTRICTED_AREAS, postal_text
 from sfumato.columns.profile import profile
 from sfumato.columns.recognise import KINDS, Recognised, recognise_columns
@@ -327,6 +328,8 @@ class SafeHarborForms:
         return f"; {len(missing)} of {len(RESTRICTED_AREAS)} known areas of few people not heeded"
 
 
+NUMBERS = ("G", "H", "I", "J", "K", "L", "R", None)
+"""Kinds that are numbers of people or of what they hold; None where the user asked to drop it."""
 INDIRECT = ("B", "C")
 """Kinds that tell something about people without naming them: geography, dates and ages."""
 
@@ -473,6 +476,7 @@ def plan_safe_harbor(
             work.add(HarborColumn(column.name, None, None, "dropped", "the user asked to drop it"))
         else:
             work.decide(opened, column.name, found[column.name])
+    work.drop_numbers(opened, keep, seed)
     return work.plan(opened, seed)
 
 
@@ -506,6 +510,17 @@ class _Work:
             self.forms[name] = found.form
             self.warnings += said
             self.add(HarborColumn.of(name, found, action))
+
+    def drop_numbers(self, opened: Table, keep: Sequence[str], seed: int) -> None:
+        """Drop columns whose values are those of numbers that are dropped, like a mother's."""
+        kept = {c.column: at for at, c in enumerate(self.columns) if c.action == "kept"}
+        for one in [c for c in self.columns if c.action == "dropped" and c.kind in NUMBERS]:
+            names = [name for name in kept if name not in keep]
+            values = opened.values(one.column).values[0]
+            for name in numbers_of_persons(opened, names, values, seed):
+                why = f"its values are those of `{one.column}`, which is dropped"
+                same = HarborColumn(name, one.kind, one.identifier, "dropped", why)
+                self.columns[kept.pop(name)] = same
 
     def plan(self, opened: Table, seed: int) -> Release:
         dropped = tuple(c.column for c in self.columns if c.action == "dropped")

@@ -19,10 +19,10 @@ import numpy.typing as npt
 
 from sfumato import kernels
 from sfumato.budget import Budget
-from sfumato.columns.persons import require_person
+from sfumato.columns.persons import names_of_persons, require_person
 from sfumato.engines.recoding import Recoding
 from sfumato.engines.results import Codes
-from sfumato.errors import ParameterError, did_you_mean, spell
+from sfumato.errors import ColumnError, ParameterError, did_you_mean, spell
 from sfumato.quasi.counterexamples import Asked, stay_there
 from sfumato.quasi.greedy import column_weights
 from sfumato.quasi.hitting_sets import SetFamily, minimum_hitting_set
@@ -353,6 +353,7 @@ def mask(
     author: str | None = None,
     spreadsheet_safe: bool = False,
     person: str | None = None,
+    rows_are_people: bool = False,
     budget: Budget | None = None,
 ) -> Release:
     """Publish the most columns whose ratio does not exceed β.
@@ -387,6 +388,8 @@ def mask(
     person
         Which rows belong to one person: pairs of different persons are counted (separation
         only), and the column is left out.
+    rows_are_people
+        Publish columns though they seem to name persons.
 
     Examples
     --------
@@ -406,7 +409,7 @@ def mask(
     check_place(opened, output, force=force, sign=sign)
     plan = plan_mask(
         opened,
-        Demand(measure, beta, sample, delta, proven, explain, seed, person),
+        Demand(measure, beta, sample, delta, proven, explain, seed, person, rows_are_people),
         weights=weights,
         must_publish=must_publish,
         must_drop=must_drop,
@@ -437,6 +440,7 @@ class Demand:
     explain: bool = True
     seed: int = 0
     person: str | None = None
+    rows_are_people: bool = False
 
     def __post_init__(self) -> None:
         require_separation(self.measure, self.person, self.sample)
@@ -549,6 +553,7 @@ def _plan(
             where=opened.name,
             remedy="Allow a larger β, or blur columns first (sfumato anonymize).",
         )
+    named = _refuse_names(opened, demand, published, budget)
     dropped = tuple(name for at, name in enumerate(names) if at not in found.columns)
     why = _reasons(opened, how, found, banned, dropped, budget) if demand.explain else {}
     streamed = not opened.engine.capabilities.replayable
@@ -592,7 +597,35 @@ def _plan(
         details=details,
         seed=demand.seed,
         stopped_by=found.stopped_by,
-        warnings=(ONE_PASS,) if streamed else (),
+        warnings=(ONE_PASS,) if streamed else named,
+    )
+
+
+def _refuse_names(
+    opened: Table, demand: Demand, published: Sequence[str], budget: Budget
+) -> tuple[str, ...]:
+    """Refuse to publish columns that name persons; what is to be said where that is overridden.
+
+    A stream has passed, and is not written.
+    """
+    if not opened.engine.capabilities.replayable:
+        return ()
+    why = names_of_persons(
+        opened, published, demand.person, seed=demand.seed, budget=budget.unhurried()
+    )
+    if not why:
+        return ()
+    names = list(why)
+    listed = ", ".join(f"`{name}`" for name in names)
+    if demand.rows_are_people:
+        return (f"published though they seem to name persons: {listed}",)
+    raise ColumnError(
+        f"{listed} would be published and {'seems' if len(names) == 1 else 'seem'} to name persons "
+        f"(`{names[0]}`: {why[names[0]]})",
+        where=opened.name,
+        remedy=f"Leave out what names persons ({spell('must_drop', names)}), replace it by "
+        f"pseudonyms (sfumato anonymize), or publish it all the same "
+        f"({spell('rows_are_people', True)}).",
     )
 
 
