@@ -64,6 +64,7 @@ def test_all_the_way(bench: Running, opened: str, tmp_path: Path) -> None:
         "release.csv.certificate.json",
         "release.decisions.toml",
         "release.html",
+        "release.made.json",
         "release.toml",
     }
     assert sf.verify(str(folder / "release.csv")).holds
