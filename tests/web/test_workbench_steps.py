@@ -239,7 +239,7 @@ def test_a_job_tells_how_far_it_is_and_what_went_wrong() -> None:
     jobs._pool.shutdown(wait=True)
     assert (done.state, done.doing, done.share) == ("done", "halving", 0.5)
     assert refused.state == crashed.state == "failed"
-    assert "k is too large" in str(refused.problem)
+    assert str(refused.problem) == "K is too large. Give less."
     assert "Rareflower" not in str(crashed.problem)
 
 
@@ -356,7 +356,7 @@ def test_roles_are_given_to_many_columns_at_once(bench: Running, opened: str) ->
     }  # fmt: skip
     refused = bench.post(f"{opened}/configure", rest="identifier", **ROLES)
     assert refused.status == 400
-    assert "no column is picked" in refused.text
+    assert "No column is picked" in refused.text
     for _ in range(2):
         bench.post(f"{opened}/undo")
     assert project.choices.roles == guessed
@@ -382,7 +382,7 @@ def test_several_methods_are_tried_together(bench: Running, opened: str) -> None
     assert tried == ["lattice", "kmember", "mondrian"], "what was chosen stays so, and comes last"
     bench.follow(bench.post(f"{opened}/utility", method=["lattice", "kmember"]))
     assert project.choices.method == project.candidates[-1].choices.method == "kmember"
-    assert "no method is ticked" in bench.post(f"{opened}/utility").text
+    assert "No method is ticked" in bench.post(f"{opened}/utility").text
 
 
 @pytest.mark.parametrize(
