@@ -6,6 +6,7 @@ import asyncio
 import http.client
 import os
 import re
+import socket
 import subprocess
 import sys
 import time
@@ -19,7 +20,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sfumato.web.server import Guard, entrance
+from sfumato.errors import EngineError
+from sfumato.web.server import Guard, Server, entrance
 from workbench import Running, answered, running
 
 TABLE = "age,sex,town\n" + "".join(
@@ -326,3 +328,19 @@ def test_an_unexpected_problem_quotes_no_cell(
     assert answer.status == 500
     assert "An unexpected problem (ValueError)." in answer.text
     assert "Anna" not in answer.text
+
+
+def test_a_port_is_free_again_once_its_server_has_ended(bench: Running) -> None:
+    """Though connections that it closed itself linger; one that is listened on is never shared."""
+    with socket.create_server(("127.0.0.1", 0)) as before:
+        port = before.getsockname()[1]
+        with socket.create_connection(("127.0.0.1", port)) as client:
+            before.accept()[0].close()
+            assert client.recv(1) == b""
+    later = Server(bench.workbench, port)
+    try:
+        for taken in (port, bench.port):
+            with pytest.raises(EngineError, match="cannot be used"):
+                Server(bench.workbench, taken)
+    finally:
+        later._socket.close()

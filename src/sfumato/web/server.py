@@ -195,8 +195,13 @@ class Server:
 
     def __init__(self, workbench: Workbench, port: int = 0) -> None:
         self._socket = socket.socket()
+        if os.name == "posix":  # elsewhere it would let two servers share a port
+            # Connections of a server that has ended linger: they do not keep its port.
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             self._socket.bind(("127.0.0.1", port))
+            # From now on nobody else gets the port, and whoever follows the link early has to wait.
+            self._socket.listen()
         except OSError as error:
             self._socket.close()
             raise EngineError(
@@ -220,7 +225,6 @@ class Server:
     def run(self, ready: Callable[[str], None] = lambda link: None) -> None:
         """Serve until interrupted or told to stop; `ready` gets the link to open."""
         try:
-            self._socket.listen()  # whoever follows the link before the loop turns has to wait
             ready(self.guard.link)
             self._server.run(sockets=[self._socket])
         finally:
