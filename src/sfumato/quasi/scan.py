@@ -631,7 +631,7 @@ def _described(facts: ColumnFacts, guess: Recognised, cells: pa.Array) -> Column
         classes=facts.classes,
         distinct=facts.classes / facts.rows if facts.rows else 1.0,
         unique_rows=facts.unique_rows,
-        unique=facts.unique_rows / facts.rows if facts.rows else 1.0,
+        unique=facts.unique_rows / facts.rows if facts.rows else 0.0,
         role=guess.role,
         confidence=guess.confidence,
         why=guess.why,

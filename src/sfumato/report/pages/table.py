@@ -288,11 +288,15 @@ def scan_summary(found: Scan) -> Page:
             among(strongest.unique_rows, found.rows, "row", does="stand alone", share=True)
             + f" by {phrase(strongest.columns)}."
         )
-    good = (
-        "No column was recognised that others may know, so nothing was counted."
-        if strongest is None
-        else "Nobody stands alone by the columns that others may know."
-    )
+    good = "Nobody stands alone by the columns that others may know."
+    if not found.rows:
+        good = "There are no rows, so nothing was counted."
+    elif strongest is None and found.with_role("quasi-identifier"):
+        good = "No columns were counted together."
+        if found.rows == 1:
+            good = "The only row stands alone, whatever is known of it."
+    elif strongest is None:
+        good = "No column was recognised that others may know, so nothing was counted."
     return Page(
         title=name_of(found.table),
         subtitle=f"First look · {counted(found.rows, 'row')}, "
