@@ -6,7 +6,7 @@ import importlib
 import pkgutil
 import re
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from html.parser import HTMLParser
 from pathlib import Path
@@ -19,6 +19,8 @@ import sfumato as sf
 from planted import QI, RARE_TEXTS, RESULTS, assert_nothing_rare, people
 from sfumato.errors import ParameterError
 from sfumato.report.page import page_html
+from sfumato.report.pages.people import _people, uniqueness_page
+from sfumato.report.pages.release import release_page
 from sfumato.report.pages.table import findings_of, table_page
 from sfumato.report.registry import _HOMES, page_of
 from sfumato.results import Result
@@ -271,3 +273,46 @@ def test_results_do_not_import_the_report_room() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     )
     assert answer.stdout.strip() == "[]"
+
+
+def test_tables_of_one_row_or_none_are_spoken_of_as_what_they_are() -> None:
+    one = sf.scan(pa.table({"age": [33], "town": ["Berg"]}))
+    known = replace(one.columns[0], role="quasi-identifier")
+    marked = page_of(replace(one, columns=(known, one.columns[1])))
+    assert marked.verdict == "The only row stands alone, whatever is known of it."
+    none = sf.scan(pa.table({"age": pa.array([], pa.int64())}))
+    assert page_of(none).verdict == "There are no rows, so nothing was counted."
+    assert [column.unique for column in none.columns] == [0.0]
+
+
+def test_columns_that_help_alike_are_named_together() -> None:
+    rows = {"a": [1, 2, 3, 4, 4, 4], "b": [1, 2, 3, 4, 4, 4], "c": [1] * 6}
+    (section,) = page_of(sf.violations(pa.table(rows), k=2)).sections
+    assert "a and b are in 50% of the sets each: leaving out any of them helps most." in (
+        section.paragraphs
+    )
+    (section,) = page_of(sf.violations(pa.table(rows).drop(["b"]), k=2)).sections
+    assert "a is in 100% of the sets: leaving it out helps most." in section.paragraphs
+
+
+def test_one_of_something_is_spoken_of_as_one() -> None:
+    people = pa.table({"a": [1, 2, 3, 4], "b": [4, 3, 2, 1], "c": [1, 1, 1, 1]})
+    masked = page_of(sf.mask(people, beta=0.3, measure="distinct"))
+    assert "Distinct ratio of the 1 published column is 0.25" in masked.verdict
+    jobs = [job for job, rows in (("a", 60), ("b", 60), ("rare", 1)) for _ in range(rows)]
+    ages = [20 + at % 40 for at in range(len(jobs))]
+    released = sf.anonymize(pa.table({"job": jobs, "age": ages}), qi=["job", "age"], k=20)
+    captions = [f.caption for s in release_page(released).sections for f in s.figures]
+    assert any("1 rarer value is not shown." in caption for caption in captions)
+
+
+def test_a_share_of_nearly_all_is_said_in_words() -> None:
+    assert _people(0.9999, 1000, "At most") == "Up to nearly all of 1,000 people"
+    assert _people(0.9999, 1000) == "Nearly all of 1,000 people"
+    found = result("population").uniqueness
+    (figure, *_) = (f for s in uniqueness_page(found).sections for f in s.figures)
+    fewer = "Fewer people are alone among all than in a sample"
+    assert (figure.title == fewer) == (found.estimate < found.sample_unique)
+    all_alone = replace(found, estimate=1.0, sample_unique=1.0)
+    (figure, *_) = (f for s in uniqueness_page(all_alone).sections for f in s.figures)
+    assert figure.title != fewer

@@ -13,6 +13,7 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 
+from sfumato import wording
 from sfumato.budget import Budget
 from sfumato.engines.results import Codes
 from sfumato.errors import EngineError, InputError
@@ -170,10 +171,11 @@ class RatioAtMost:
         else:
             held = counted.person_sizes(self.columns, self.person, budget)
             sizes, ratio = held.rows, held.separation
+        published = wording.counted(len(self.columns), "published column")
         return Finding(
             check=self.kind,
             holds=ratio <= self.beta,
-            say=f"{self.measure} ratio of the {len(self.columns)} published columns is "
+            say=f"{self.measure} ratio of the {published} is "
             f"{ratio:.6g}, at most {self.beta:g} was promised",
             measured={"ratio": ratio, "classes": sizes.classes, "rows": sizes.rows},
             remedy="Publish fewer columns, or allow a larger β.",

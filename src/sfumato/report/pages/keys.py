@@ -253,6 +253,11 @@ def sets_section(
     share = {
         name: sum(name in names for names in sets) / len(sets) for name in columns
     }  # what leaving a column out would break
-    most = max(share, key=lambda name: (share[name], name))
-    said = f"{most} is in {percent(share[most])} of the sets: leaving it out helps most."
+    high = max(share.values())
+    most = [name for name in columns if share[name] == high]
+    if len(most) == 1:
+        said = f"{most[0]} is in {percent(high)} of the sets: leaving it out helps most."
+    else:
+        each = f"{phrase(most)} are in {percent(high)} of the sets each"
+        said = f"{each}: leaving out any of them helps most."
     return [Section(title, [*paragraphs, said], figures, [grid])]

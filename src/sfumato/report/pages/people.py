@@ -73,6 +73,8 @@ def _people(share: float, universe: float, about: str = "About") -> str:
     """So many of all people, as exactly as an estimate deserves."""
     if about in ("Counted:", "At least"):
         return f"{about} {share * universe:,.0f} of {universe:,.0f} people"
+    if 0.999 < share < 1:
+        return f"{'Up to nearly' if about == 'At most' else 'Nearly'} all of {universe:,.0f} people"
     said = percent(share).removeprefix("<")
     return f"{'Fewer than' if 0 < share < 0.001 else about} {said} of {universe:,.0f} people"
 
@@ -147,7 +149,9 @@ def _uniqueness(found: PopulationUniqueness) -> list[Figure]:
         caption += f" The bar is the {percent(found.confidence)} interval of the chosen model."
     figures = [
         Figure(
-            "Fewer people are alone among all than in a sample",
+            "Fewer people are alone among all than in a sample"
+            if found.estimate is not None and found.estimate < found.sample_unique
+            else "Who is alone in the sample, and among all",
             caption,
             charts.intervals("Uniqueness in the sample and by model", rows, what="share alone"),
         )

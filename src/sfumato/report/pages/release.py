@@ -730,7 +730,7 @@ def _shape(compared: Compared, name: str) -> Figure | None:
     shown, hidden = common_values(known, released)
     if sum(share for _, share, _ in shown) < ENOUGH:
         return None
-    more = f" {hidden:,} rarer values are not shown." if hidden else ""
+    more = f" {counted(hidden, 'rarer value', does='are not shown')}." if hidden else ""
     apart = _apart([(n, released[text]) for text, n in known.items()])
     return Figure(
         name,
