@@ -195,12 +195,13 @@ def without_names(plan: Plan, budget: Budget) -> Plan:
         said.insert(0, f"published though they seem to name persons: {_listed(guilty)}")
         return replace(plan, warnings=(*said, *plan.warnings))
     first = next(iter(guilty))
-    linkable = f", replace them ({spell('pseudonyms', [first])})" if plan.asked.linkable else ""
+    it = "it" if len(guilty) == 1 else "them"
+    linkable = f", replace {it} ({spell('pseudonyms', [first])})" if plan.asked.linkable else ""
     raise ColumnError(
-        f"{_listed(guilty)} would be published and seem to name persons (`{first}`: "
-        f"{guilty[first]})",
+        f"{_listed(guilty)} would be published and {'seems' if len(guilty) == 1 else 'seem'} to "
+        f"name persons (`{first}`: {guilty[first]})",
         where=shown(plan.made.name),
-        remedy=f"Leave them out ({spell('identifiers', list(guilty))}){linkable}, or publish them "
+        remedy=f"Leave {it} out ({spell('identifiers', list(guilty))}){linkable}, or publish {it} "
         f"all the same ({spell('rows_are_people', True)}).",
     )
 
