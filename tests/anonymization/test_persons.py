@@ -475,3 +475,22 @@ def test_refusals_count_persons_and_not_the_values_they_have(asked):
     )
     with pytest.raises(ParameterError, match=r"4 of 4 persons hold|all 4 persons together hold"):
         sf.anonymize(rows, k=2, person="pid", qi=["e"], sensitive="s", **asked)
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [("P3", "p3"), ("P3", "P3 "), ("P3", "P03"), ("7", "07"), ("é", "e\u0301")]
+)
+def test_persons_written_in_two_ways_are_spoken_of(first, second):
+    who = [first, second, "a1", "a2", "a3", "a1"]
+    rows = pa.table({"who": who, "age": [1, 1, 1, 2, 2, 2]})
+    told = sf.anonymize(rows, k=2, person="who", qi=["age"]).warnings
+    assert any(one.startswith("2 values of `who` differ from others only in case") for one in told)
+    rows = pa.table({"who": ["P3", "P30", "a1", "a2", "a3", "a1"], "age": rows["age"]})
+    told = sf.anonymize(rows, k=2, person="who", qi=["age"]).warnings
+    assert not any("differ from others" in one or "blanks" in one for one in told)
+
+
+def test_a_person_of_blanks_alone_is_spoken_of():
+    rows = pa.table({"who": ["\u200b", "b", "a1", "a2", "a3", "a1"], "age": [1, 1, 1, 2, 2, 2]})
+    told = sf.anonymize(rows, k=2, person="who", qi=["age"]).warnings
+    assert any(one.startswith("1 value holds nothing but blanks in `who`") for one in told)
