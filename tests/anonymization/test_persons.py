@@ -416,6 +416,8 @@ def test_blank_persons_are_nobody_and_words_for_nobody_are_spoken_of() -> None:
         sf.anonymize(table, qi=["age"], k=2, person="patient")
     told = sf.anonymize(table.slice(3), qi=["age"], k=2, person="patient").warnings
     assert any("`patient` is `NA` in 2 rows" in one for one in told)
+    told = sf.anonymize(table.slice(3, 2), qi=["age"], k=2, person="patient").warnings
+    assert any("`patient` is `NA` in 1 row, " in one for one in told)
 
 
 @pytest.mark.parametrize("drop", [True, False])
@@ -494,3 +496,19 @@ def test_a_person_of_blanks_alone_is_spoken_of():
     rows = pa.table({"who": ["\u200b", "b", "a1", "a2", "a3", "a1"], "age": [1, 1, 1, 2, 2, 2]})
     told = sf.anonymize(rows, k=2, person="who", qi=["age"]).warnings
     assert any(one.startswith("1 value holds nothing but blanks in `who`") for one in told)
+
+
+def test_groups_that_show_the_same_are_one_class_of_persons():
+    rows = pa.table(
+        {
+            "pid": [31, 27, 29, 32, 26, 32, 32, 6, 8, 0],
+            "sex": list("bbabbbbbaa"),
+            "age": [9, 3, 1, None, 6, None, None, 8, None, 0],
+            "ill": list("yzxxyxzxzz"),
+        }
+    )
+    asked = {"l": 1.5, "l_kind": "entropy", "sensitive": "ill", "method": "kmember"}
+    release = sf.anonymize(rows, k=2, person="pid", qi=["sex", "age"], **asked)
+    shown = release.to_arrow()
+    classes = {*zip(shown["sex"].to_pylist(), shown["age"].to_pylist(), strict=True)}
+    assert release.classes == release.details["risk"][0].after.classes == len(classes)

@@ -33,7 +33,7 @@ from sfumato.columns.recognise import Recognised
 from sfumato.columns.vocabulary import meaning_of
 from sfumato.engines.results import Codes, beginnings, smallest_dtype
 from sfumato.errors import ColumnError, spell
-from sfumato.hierarchy.labels import as_text
+from sfumato.hierarchy.labels import Published, as_text
 from sfumato.privacy import Model, Rules, SensitiveColumn, compile_rules, with_persons
 from sfumato.tables import Table
 from sfumato.tables.open import table
@@ -270,7 +270,7 @@ def group_persons(
     if names is not None:
         used = np.flatnonzero(np.bincount(classes[classes >= 0]))
         shown = solution.view_of(tuple(names)).published
-        codes = tuple(shown[name].codes[: len(used)].astype(np.uint32) for name in names)
+        codes = tuple(_labels(shown[name], len(used)) for name in names)
         sizes = tuple(int(one.max(initial=0)) + 1 for one in codes)
         of_group = np.full(int(classes.max(initial=-1)) + 2, -1, dtype=np.int64)
         of_group[used] = class_ids(codes, sizes, entries=len(used))[0]
@@ -289,6 +289,12 @@ def group_persons(
     if (classes >= 0).all():
         return of, person
     return of[of >= 0], person[of >= 0]
+
+
+def _labels(shown: Published, groups: int) -> npt.NDArray[np.uint32]:
+    """A number for what each group shows; different ranges may be one label, as `*` is."""
+    numbers = np.asarray(shown.labels.dictionary_encode(null_encoding="encode").indices)
+    return numbers[shown.codes[:groups]].astype(np.uint32)
 
 
 def persons_in_classes(solution: Solution, names: Sequence[str]) -> tuple[Array, Array, Array]:
@@ -376,12 +382,12 @@ def _beside_person(
     person = request.person
     if person is None:
         return []
-    counted = {person, *request.qi_columns}
-    kept = [name for name in kept if name not in counted]
+    known = {person, *request.qi_columns}
+    kept = [name for name in kept if name not in known]
     changed = _changing(request)
     whose = opened.values(person).values[0]
     same = numbers_of_persons(opened, kept, whose, request.seed, changed)
-    replaced = () if request.linkable else [n for n in request.replaced if n not in counted]
+    replaced = () if request.linkable else [n for n in request.replaced if n not in known]
     rest = [name for name in (*kept, *replaced) if name not in same]
     others = other_names(opened, rest, person, budget, changed)
     guilty = [name for name in (*same, *others) if name in kept]
@@ -392,8 +398,8 @@ def _beside_person(
         if name in replaced
     ]
     told += [
-        f"`{person}` is `{word}` in {rows:,} rows, which count as one person's: if they are "
-        "nobody's, leave them out"
+        f"`{person}` is `{word}` in {counted(rows, 'row')}, counted as one person's: leave out "
+        "rows that are nobody's"
         for word, rows in rows_of_words(opened, person).items()
     ]
     if not guilty:

@@ -281,7 +281,8 @@ class RequestFields(PromiseFields, MethodFields, total=False):
         bool,
         Field(
             "Whether ranges end at the smallest and largest value of their class, or at round "
-            "numbers and dates.",
+            "numbers and dates; ranges of trees, which full-domain infers, end where the tree "
+            "says.",
             WRITING,
             "--exact-ends/--round-ends",
             default=False,
