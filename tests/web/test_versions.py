@@ -145,6 +145,13 @@ def test_what_was_drawn_is_not_counted_or_drawn_again(
     assert asked == []
 
 
+def test_the_release_that_is_being_made_is_named(bench: Running, opened: Project) -> None:
+    with opened.busy:
+        bench.post(f"/p/{opened.number}/release")
+        (told,) = json.loads(bench.get("/jobs").text)
+    assert told["title"] == "Making the release: mondrian, k = 5"
+
+
 def test_a_job_ends_with_the_best_it_has(bench: Running, opened: Project) -> None:
     begun, seen = threading.Event(), []
 

@@ -332,7 +332,8 @@ class Steps:
                     "the key of the pseudonyms is not in the folders that were opened",
                     remedy="Choose another under Configure, or name its folder.",
                 )
-        return self.bench.start("Making the release", project, "release", project.release, True)
+        title = f"Making the release: {decided.choices.method}, {decided.choices.demand}"
+        return self.bench.start(title, project, "release", project.release, True)
 
     async def file(self, request: Request) -> Response:
         project = self.bench.project(request)
