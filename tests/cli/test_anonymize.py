@@ -465,3 +465,15 @@ def test_one_row_is_one_row_in_one_class(tmp_path: Path) -> None:
     said = sfumato("anonymize", tmp_path / "one.csv", "-k", "1", "--qi", "age")
     assert said.code == 0, said.err
     assert said.out.startswith("1 row in 1 class, by mondrian\n")
+
+
+def test_too_small_a_sample_of_quantiles_claims_nothing(tmp_path: Path) -> None:
+    """One row says nothing about ranks, and a large k is written as a count."""
+    table = tmp_path / "ages.csv"
+    table.write_text("age\n" + "".join(f"{row % 60}\n" for row in range(12_000)))
+    asked = ("anonymize", table, "--qi", "age", "-k", "5", "--method", "quantiles")
+    shown = sfumato(*asked, "--sample", "1", "-o", tmp_path / "out.csv", "-q")
+    said = " ".join(shown.out.split())
+    assert "read from 1 row: too few to say how far ranks are off" in said
+    assert "groups were counted, and have at least k rows" in said
+    assert "k = 12,000" in said

@@ -7,11 +7,14 @@ import re
 from decimal import ROUND_DOWN, ROUND_HALF_EVEN, Decimal
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from cli_tools import sfumato
+from sfumato.joint.validation import ModelScore
+from sfumato.papers import fung_et_al, lodha_thomas
 from sfumato.papers.findings import (
     PAPERS,
     VERDICTS,
@@ -47,6 +50,8 @@ DIFFERING = {
     },
     "miller-campan-truta": {"Figure 8, country"},
     "ryger-kardes-wright": {
+        "section 5, share space for N = 13, k = 4",
+        "section 5, share space over the largest value, 10^6",
         "section 6, error of the quick logarithm",
         "section 7, 17 bits, k = 3, gates",
         "section 7, 13 bits, k = 4, gates",
@@ -153,6 +158,29 @@ def test_what_is_printed_with_fewer_decimals_is_the_same_figure(here, places, ho
     assert figure("", says, here).verdict == "exact"
     assert sampled("", says, [here, here + 1]).verdict == "within noise"
     assert figure("", says + 1, here).verdict == "differs"
+
+
+def test_a_figure_cut_off_is_not_rounded():
+    """Figure 3 of Lodha & Thomas: 55 for 55.8 is near, not the same."""
+    assert lodha_thomas._close("k-Anon", 55, 55.8).verdict == "within noise"
+    assert lodha_thomas._close("k-Anon", 56, 55.8).verdict == "exact"
+
+
+def test_a_fall_within_noise_is_no_growth():
+    """Dimensions each of which helps, one that hurts a little in half of the splits, or always."""
+    even, odd = np.resize([0.0, 0.1], 100), np.resize([0.1, 0.0], 100)
+    for last, verdict in (
+        (even + 0.3, "exact"),
+        (odd + 0.199, "within noise"),
+        (even + 0.19, "differs"),
+    ):
+        swept = [_swept(at, runs) for at, runs in enumerate((even, even + 0.2, last), start=1)]
+        assert fung_et_al._growing("Figure 3", "", swept, "svm_auc").verdict == verdict
+
+
+def _swept(size, runs):
+    runs = np.repeat(runs[:, None], 3, axis=1)
+    return ModelScore(f"private {size}", size, *[0.0] * 6, splits=100, runs=runs)
 
 
 def test_small_and_negative_figures_are_compared_as_printed():

@@ -135,9 +135,13 @@ def _sampled(ranks: Mapping[str, Any]) -> str:
     """What is known of quantiles that were read from a sample."""
     if not ranks["eps"]:
         return "read from all rows"
+    sure = f"with probability {1 - ranks['delta']:g}"
+    known = f"{sure} every rank within {ranks['eps']:.2%} of all rows"
+    if ranks["eps"] >= 1:
+        known = "too few to say how far ranks are off"
     return (
-        f"read from {ranks['sample']:,} rows: with probability {1 - ranks['delta']:g} every rank "
-        f"within {ranks['eps']:.2%} of all rows; groups were counted, and have k rows"
+        f"read from {counted(ranks['sample'], 'row')}: {known}; groups were counted, and have at "
+        "least k rows"
     )
 
 
@@ -309,7 +313,9 @@ def _numbers(figures: Any) -> str:
     def written(value: Any) -> str:
         if value is None:
             return "–"
-        return value if isinstance(value, str) else format(value, ".4g")
+        if isinstance(value, str):
+            return value
+        return format(value, ",.0f" if float(value).is_integer() else ".4g")
 
     return ", ".join(f"{name} = {written(value)}" for name, value in figures.items())
 

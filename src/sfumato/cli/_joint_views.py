@@ -199,7 +199,8 @@ def view_evaluation(found: Any) -> RenderableType:
     """Private, pooled and single models, mean and standard deviation over the splits."""
     from rich.table import Table
 
-    told = f"{found.splits} splits, {found.train:.0%} of {found.rows:,} rows for training"
+    told = f"{found.splits} splits, {found.train:.0%} of {found.rows:,} rows for training\n"
+    told += _rounded(found)
     lines = Table(title=told, title_justify="left")
     lines.add_column("model")
     for heading in ("SVM, AUC", "Cox, AUC", "Cox, concordance"):
@@ -207,11 +208,30 @@ def view_evaluation(found: Any) -> RenderableType:
     for model in found.models:
         lines.add_row(
             model.model,
-            f"{model.svm_auc:.3f} ± {model.svm_auc_sd:.3f}",
-            f"{model.cox_auc:.3f} ± {model.cox_auc_sd:.3f}",
-            f"{model.concordance:.3f} ± {model.concordance_sd:.3f}",
+            _mean(model.svm_auc, model.svm_auc_sd),
+            _mean(model.cox_auc, model.cox_auc_sd),
+            _mean(model.concordance, model.concordance_sd),
+        )
+    if any(math.isnan(value) for m in found.models for value in (m.svm_auc, m.concordance)):
+        lines.caption = (
+            "–: in no split could this be fitted and judged. Its training rows had no event, or "
+            "all lived, or none, beyond the horizon, or no share was safe. A larger --train helps."
         )
     return lines
+
+
+def _rounded(found: Any) -> str:
+    """How the shares behind the private models were rounded."""
+    if found.rounding == "safe":
+        what = "row" if found.protect == "rows" else "cell"
+        return f"private: shares rounded at the step from which no {what} is recovered"
+    if found.rounding:
+        return f"private: shares rounded to {found.rounding:g}"
+    return "private: shares not rounded, which can give rows away"
+
+
+def _mean(mean: float, spread: float) -> str:
+    return "–" if math.isnan(mean) else f"{mean:.3f} ± {spread:.3f}"
 
 
 def view_scores(found: Any) -> RenderableType:

@@ -57,7 +57,8 @@ def view_tree(outcome: Outcome[DecisionTree]) -> RenderableType:
     if len(lines) > _MOST_LINES:
         more = len(lines) - _MOST_LINES
         lines = [*lines[:_MOST_LINES], f"… and {more:,} more lines: use -o FILE or --json"]
-    return _with_costs(outcome, [_title(found, simple), "", "\n".join(lines)])
+    exact = told_apart("Gains", found.tolerance, "nats a row", 0.01)
+    return _with_costs(outcome, [_title(found, simple), "", "\n".join(lines), *exact])
 
 
 def view_net(outcome: Outcome[BayesNet]) -> RenderableType:
@@ -67,7 +68,25 @@ def view_net(outcome: Outcome[BayesNet]) -> RenderableType:
         f"{name} ← {', '.join(found.parents[name])}" if found.parents[name] else f"{name}"
         for name in found.order
     ]
-    return _with_costs(outcome, ["Columns, and which they depend on:", "", "\n".join(lines)])
+    exact = told_apart("Scores", found.tolerance, "nats", 1)
+    title = "Columns, and which they depend on:"
+    return _with_costs(outcome, [title, "", "\n".join(lines), *exact])
+
+
+def told_apart(what: str, tolerance: float, unit: str, coarse: float) -> list[str]:
+    """What was decided by figures closer to each other than they are exact.
+
+    Neither side may know which decisions these are: that would tell about the figures.
+    """
+    if not tolerance:
+        return []
+    said = (
+        f"{what} that differ by less than {_rounded_up(tolerance, 2)} {unit} may have been decided "
+        "wrongly; where, neither side can tell, since they stay secret."
+    )
+    if tolerance > coarse:
+        said += " That is coarse: more --terms, or --setting fast, tell closer ones apart."
+    return ["", said]
 
 
 def _title(found: DecisionTree, simple: DecisionTree) -> str:
@@ -83,16 +102,18 @@ def _title(found: DecisionTree, simple: DecisionTree) -> str:
     return title
 
 
-def _rounded_up(bound: float) -> str:
-    """A bound in one digit that is still one.
+def _rounded_up(bound: float, digits: int = 1) -> str:
+    """A bound in so many digits that is still one.
 
     Examples
     --------
     >>> _rounded_up(2.26e-5)
     '3e-05'
+    >>> _rounded_up(119.8, 2)
+    '120'
     """
-    digit = 10.0 ** math.floor(math.log10(bound))
-    return f"{math.ceil(bound / digit) * digit:.1g}"
+    digit = 10.0 ** (math.floor(math.log10(bound)) - digits + 1)
+    return f"{math.ceil(bound / digit - 1e-9) * digit:g}"
 
 
 def _branches(tree: DecisionTree, node: Leaf | Split, indent: str) -> Iterator[str]:

@@ -657,9 +657,13 @@ def evaluate(
         str | None,
         text("--dimensions", "M,M,…", "Values of m̄; one less than columns if not given."),
     ] = None,
-    safe: Annotated[
-        bool, typer.Option("--safe", help="Round shares at the step at which nobody is recovered.")
-    ] = False,
+    rounding: Annotated[
+        float | None,
+        text("--rounding", "STEP", "Step of published numbers, 0 for none; as agreed else."),
+    ] = None,
+    protect: Annotated[
+        Protect, typer.Option(help="What a safe step protects: whole rows, or any cell.")
+    ] = Protect.rows,
     candidates: Annotated[
         int, typer.Option(min=1, max=1000, help="Matrices among which the best is chosen.")
     ] = 1,
@@ -684,7 +688,8 @@ def evaluate(
         train=train,
         splits=splits,
         dimensions=None if dimensions is None else _whole_numbers(dimensions),
-        rounding="safe" if safe else 0.0,
+        rounding=rounding,
+        protect=protect.value,
         candidates=candidates,
         seed=seed,
         budget=run.budget,

@@ -316,6 +316,7 @@ class Evaluation(Result):
     institutions: dict[str, int]
     horizon: float
     rounding: float | str
+    protect: str
     models: tuple[ModelScore, ...]
 
     def model(self, name: str) -> ModelScore:
@@ -435,6 +436,7 @@ def evaluate(
         institutions={str(name): len(rows) for name, rows in members.items()},
         horizon=horizon,
         rounding=rounding,
+        protect=protect,
         models=tuple(
             _summary(str(name), size, np.array(done)) for (name, size), done in runs.items()
         ),
@@ -448,7 +450,8 @@ def evaluate_tables(
     train: float = 0.4,
     splits: int = 100,
     dimensions: Sequence[int] | None = None,
-    rounding: float | Literal["safe"] = 0.0,
+    rounding: float | Literal["safe"] | None = None,
+    protect: Protect = "rows",
     candidates: int = 1,
     seed: int = 0,
     budget: Budget | None = None,
@@ -461,9 +464,14 @@ def evaluate_tables(
         Rows of each institution by its name; anything `sfumato.table` opens.
     agreement
         Columns, outcome and matrix; its outcome must name a horizon.
-    train, splits, dimensions, rounding, candidates, seed
+    rounding
+        As `evaluate` takes it; as shares of this agreement would be rounded if None.
+    train, splits, dimensions, protect, candidates, seed
         As `evaluate` takes them.
     """
+    if rounding is None:
+        agreed = agreement.projection.rounding
+        rounding = "safe" if agreed is None else agreed
     if agreement.outcome.horizon is None:
         raise ParameterError(
             "the agreement names no horizon, and classes are survival beyond it",
@@ -501,6 +509,7 @@ def evaluate_tables(
         splits=splits,
         dimensions=dimensions,
         rounding=rounding,
+        protect=protect,
         candidates=candidates,
         seed=seed,
         budget=budget,

@@ -126,6 +126,7 @@ def tree_summary(found: DecisionTree) -> Page:
             ("ends", f"{plain.leaves:,}"),
             ("questions in a row", f"{plain.depth:,}"),
             ("columns asked", f"{len(asked):,}"),
+            ("gains told apart from", f"{found.tolerance:.2g} nats a row"),
         ),
         at_home=OF_BOTH,
     )
@@ -189,6 +190,7 @@ def net_summary(found: BayesNet) -> Page:
             ("columns", f"{len(found.order):,}"),
             ("arrows", f"{arrows:,}"),
             ("without parents", f"{sum(not found.parents[name] for name in found.order):,}"),
+            ("scores told apart from", f"{found.tolerance:.2g} nats"),
         ),
         at_home=OF_BOTH,
     )
