@@ -223,7 +223,8 @@ def test_numbers_for_kept_ranges_are_counted_and_spoken_of(how):
     shown = numbers.to_arrow()
     assert min(map(len, classes(shown).values())) >= 4
     assert all(finding.holds for finding in numbers.together)
-    say = f"`age` is shown as the {how} of its class here, and a range in the earlier release"
+    told = {"mean": "the mean", "median": "about the median"}[how]
+    say = f"`age` is shown as {told} of its class here, and a range in the earlier release"
     assert [one for one in numbers.warnings if one.startswith(say)]
     assert not [one for one in ranges.warnings if "in the earlier release" in one]
     by_file = sf.anonymize(
