@@ -34,6 +34,7 @@ class Hand:
 
 def look(page: Page, name: str) -> None:
     """Nothing may stick out at two sizes; keep pictures of both, by day and by night."""
+    page.wait_for_load_state()  # rows of a page can be counted before its styles are there
     for width in (1400, 400):
         page.set_viewport_size({"width": width, "height": 900})
         for scheme in ("light", "dark"):
