@@ -109,6 +109,20 @@ def test_numbers_of_other_persons_are_found_everywhere(opened: Opener) -> None:
         sf.anonymize(source, qi=QI, k=5, person="patient")
 
 
+def test_many_numbers_of_persons_stay_where_they_are(
+    opened: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sfumato.columns.persons.MOST_FETCHED", 5)
+    table = admissions()
+    source = Table(opened(table.append_column("mum", table["patient"])))
+    if not source.engine.capabilities.remote:
+        with pytest.raises(ColumnError, match="`mum`"):
+            sf.anonymize(source, qi=QI, k=5, person="patient")
+        return
+    release = sf.anonymize(source, qi=QI, k=5, person="patient")
+    assert any("values of `patient`" in one and "more than 5" in one for one in release.warnings)
+
+
 def test_class_sizes_in_persons_are_the_same_everywhere(opened: Opener) -> None:
     table = admissions()
     found = sf.measure(Table(opened(table)), QI, person="patient")

@@ -22,8 +22,10 @@ from sfumato.anonymization.request import Request
 from sfumato.budget import Budget
 from sfumato.columns.persons import (
     Changed,
+    known_persons,
     named_by,
     naming_columns,
+    not_compared,
     numbers_of_persons,
     other_names,
     rows_of_words,
@@ -385,7 +387,9 @@ def _beside_person(
     known = {person, *request.qi_columns}
     kept = [name for name in kept if name not in known]
     changed = _changing(request)
-    whose = opened.values(person).values[0]
+    whose = known_persons(opened, person)
+    if whose is None:
+        return [not_compared(person)]
     same = numbers_of_persons(opened, kept, whose, request.seed, changed)
     replaced = () if request.linkable else [n for n in request.replaced if n not in known]
     rest = [name for name in (*kept, *replaced) if name not in same]

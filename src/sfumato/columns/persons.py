@@ -15,7 +15,7 @@ from sfumato.columns.profile import FEW, ColumnFacts, Profile
 from sfumato.columns.recognise import GROUPS, Neighbours, Recognised, named_after_people, recognise
 from sfumato.columns.vocabulary import meaning_of, words_of
 from sfumato.engines.results import CodeArray, Codes
-from sfumato.errors import ColumnError
+from sfumato.errors import ColumnError, TooManyClassesError
 from sfumato.hierarchy.labels import as_text
 from sfumato.results import Result
 from sfumato.tables import Table
@@ -28,9 +28,11 @@ if TYPE_CHECKING:
 __all__ = [
     "Changed",
     "PersonColumn",
+    "known_persons",
     "named_by",
     "names_of_persons",
     "naming_columns",
+    "not_compared",
     "numbers_of_persons",
     "other_names",
     "person_columns",
@@ -72,7 +74,10 @@ def rows_of_words(opened: Table, person: str) -> dict[str, int]:
     """Rows whose person is blank text ("") or a word for nobody, by word."""
     if opened.column(person).kind != "text":
         return {}
-    found = opened.values(person)
+    try:
+        found = opened.values(person, _most_fetched(opened))
+    except TooManyClassesError:
+        return {}
     texts = as_text(found.values[0]).to_pylist()
     words = {at: t.strip() for at, t in enumerate(texts) if t and t.strip().lower() in _NOBODY}
     words |= {at: "" for at, text in enumerate(texts) if text == ""}
@@ -232,6 +237,30 @@ _MOSTLY = 0.9
 """Share of rows from which on others do not hide that a column is one-to-one with persons."""
 _MANY = 100
 """Different whole numbers that are the persons' by more than chance, wherever those lie."""
+
+MOST_FETCHED = 1_000_000
+"""Numbers of persons that come to us at most from where rows stay."""
+
+
+def _most_fetched(opened: Table) -> int | None:
+    return MOST_FETCHED if opened.engine.capabilities.remote else None
+
+
+def known_persons(opened: Table, person: str) -> pa.Array | None:
+    """The numbers of all persons; None where they are too many to leave the place they are in."""
+    try:
+        return opened.values(person, _most_fetched(opened)).values[0]
+    except TooManyClassesError:
+        return None
+
+
+def not_compared(person: str) -> str:
+    """What is to be said where numbers of persons are too many to be compared with."""
+    return (
+        f"whether other columns hold values of `{person}`, or tell its values apart, was not "
+        f"looked at: it has more than {MOST_FETCHED:,}, which stay where they are"
+    )
+
 
 Changed = Mapping[str, Callable[["pa.Array"], "pa.Array"]]
 """What values of columns become before they are published; others stay."""
@@ -432,18 +461,24 @@ def names_of_persons(
     *,
     seed: int = 0,
     budget: Budget | None = None,
-) -> dict[str, str]:
-    """Columns that name persons by their names, cells or beside the persons' own, with reasons."""
+) -> tuple[dict[str, str], tuple[str, ...]]:
+    """Columns that name persons by their names, cells or beside the persons' own, with reasons.
+
+    And what is to be said of what was not looked at.
+    """
     found = naming_columns(opened, columns, seed=seed, budget=budget)
     why = {name: role.why for name, role in found.items() if named_by(role)}
     if person is None:
-        return why
+        return why, ()
     rest = [name for name in columns if name not in why]
-    same = numbers_of_persons(opened, rest, opened.values(person).values[0], seed)
+    persons = known_persons(opened, person)
+    if persons is None:
+        return why, (not_compared(person),)
+    same = numbers_of_persons(opened, rest, persons, seed)
     why |= dict.fromkeys(same, f"its values are persons of `{person}`")
     rest = [name for name in rest if name not in why]
     others = other_names(opened, rest, person, budget)
-    return why | dict.fromkeys(others, f"its values are one-to-one with `{person}`")
+    return why | dict.fromkeys(others, f"its values are one-to-one with `{person}`"), ()
 
 
 def _by_name(name: str) -> bool:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from sfumato.budget import Budget
-from sfumato.columns.persons import numbers_of_persons
+from sfumato.columns.persons import known_persons, not_compared, numbers_of_persons
 from sfumato.columns.postal import RESTRICTED_AREAS, postal_text
 from sfumato.columns.profile import profile
 from sfumato.columns.recognise import KINDS, Recognised, recognise_columns
@@ -516,7 +516,10 @@ class _Work:
         kept = {c.column: at for at, c in enumerate(self.columns) if c.action == "kept"}
         for one in [c for c in self.columns if c.action == "dropped" and c.kind in NUMBERS]:
             names = [name for name in kept if name not in keep]
-            values = opened.values(one.column).values[0]
+            values = known_persons(opened, one.column)
+            if values is None:
+                self.warnings.append(not_compared(one.column))
+                continue
             for name in numbers_of_persons(opened, names, values, seed):
                 why = f"its values are those of `{one.column}`, which is dropped"
                 same = HarborColumn(name, one.kind, one.identifier, "dropped", why)

@@ -610,15 +610,15 @@ def _refuse_names(
     """
     if not opened.engine.capabilities.replayable:
         return ()
-    why = names_of_persons(
+    why, told = names_of_persons(
         opened, published, demand.person, seed=demand.seed, budget=budget.unhurried()
     )
     if not why:
-        return ()
+        return told
     names = list(why)
     listed = ", ".join(f"`{name}`" for name in names)
     if demand.rows_are_people:
-        return (f"published though they seem to name persons: {listed}",)
+        return (*told, f"published though they seem to name persons: {listed}")
     raise ColumnError(
         f"{listed} would be published and {'seems' if len(names) == 1 else 'seem'} to name persons "
         f"(`{names[0]}`: {why[names[0]]})",

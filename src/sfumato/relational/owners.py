@@ -20,7 +20,15 @@ from sfumato.anonymization.dates import (
     unmoved,
 )
 from sfumato.budget import Budget
-from sfumato.columns.persons import named_by, naming_columns, numbers_of_persons, other_names
+from sfumato.columns.persons import (
+    MOST_FETCHED,
+    known_persons,
+    named_by,
+    naming_columns,
+    not_compared,
+    numbers_of_persons,
+    other_names,
+)
 from sfumato.engines.protocol import KeepsText, Source, TextForm
 from sfumato.errors import ColumnError, ParameterError, spell
 from sfumato.hierarchy.labels import as_text
@@ -171,24 +179,30 @@ def without_names(plan: Plan, budget: Budget) -> Plan:
     apart: list[str] = []
     owners: Owners = {}
     person = ".".join(plan.person)
-    persons = plan.made.tables[plan.person[0]].table.values(plan.person[1]).values[0]
+    persons = known_persons(plan.made.tables[plan.person[0]].table, plan.person[1])
+    unseen = [not_compared(person)] if persons is None else []
     for name, one in plan.made.tables.items():  # also those that are copied as they are
         gone = {*plan.linked[name], *plan.dropped[name], *plan.known.get(name, ())}
         kept = [column for column in one.table.columns if column not in gone]
         found = naming_columns(one.table, kept, seed=plan.asked.seed, budget=budget)
         why = {column: role.why for column, role in found.items() if named_by(role)}
-        for column in numbers_of_persons(one.table, kept, persons, plan.asked.seed):
-            why.setdefault(column, f"its values are persons of `{person}`")
+        if persons is not None:
+            for column in numbers_of_persons(one.table, kept, persons, plan.asked.seed):
+                why.setdefault(column, f"its values are persons of `{person}`")
         rest = [column for column in kept if column not in why]
-        if name in plan.made.paths and rest:
-            mine, owner = _beside_owners(plan.made, name, rest, owners)
-            told = f"its values are one-to-one with `{person}`"
-            why |= dict.fromkeys(other_names(mine, rest, owner, budget), told)
+        if persons is not None and name in plan.made.paths and rest:
+            beside = _beside_owners(plan.made, name, rest, owners)
+            if beside is None:
+                unseen.append(f"whether columns of `{name}` number persons was not looked at")
+            else:
+                told = f"its values are one-to-one with `{person}`"
+                why |= dict.fromkeys(other_names(beside[0], rest, beside[1], budget), told)
         guilty |= {f"{name}.{column}": reason for column, reason in why.items()}
         apart += [f"{name}.{column}" for column in found if column not in why]
     said = [f"kept, though different in nearly every row: {_listed(apart)}"] if apart else []
     if apart:
         said[0] += f"; leave out what identifies people ({spell('identifiers', apart)})"
+    said += unseen
     if not guilty:
         return replace(plan, warnings=(*said, *plan.warnings))
     if plan.asked.rows_are_people:
@@ -212,8 +226,11 @@ def _listed(names: Collection[str]) -> str:
 
 def _beside_owners(
     made: Dataset, name: str, columns: Sequence[str], known: Owners
-) -> tuple[Table, str]:
-    """A table with the person of each row in a column, and its name."""
+) -> tuple[Table, str] | None:
+    """A table with the person of each row in a column, and its name.
+
+    None where rows would have to leave the place they stay in, and are many.
+    """
     mine = made.tables[name].table
     assert made.person is not None
     if name == made.person[0]:
@@ -224,6 +241,8 @@ def _beside_owners(
     owner = "sfumato owner"
     if mine.engine.kind == "spark":
         return table(frame_with_owners(made, name, owner)), owner
+    if mine.engine.capabilities.remote and mine.rows > MOST_FETCHED:
+        return None
     rows = mine.select(columns).to_arrow()
     whose = pa.array(owners_of(made, name, known), pa.string())
     return table(rows.append_column(owner, whose)), owner
