@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 import threading
 from collections import Counter
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -18,7 +20,7 @@ from sfumato.web.candidates import Candidate, best_of, names_of
 from sfumato.web.choices import Choices
 from sfumato.web.project import Project
 from sfumato.web.rows import ORDERS, rows_of
-from workbench import PATIENCE, Running, answered, running
+from workbench import PATIENCE, PEOPLE, Answer, Running, answered, running
 
 ROLES = {"role-0": "identifier", "role-1": "quasi-identifier", "role-2": "quasi-identifier",
          "role-3": "quasi-identifier", "role-4": "sensitive"}  # fmt: skip
@@ -118,11 +120,11 @@ def test_pages_answer_while_a_job_has_the_table(bench: Running, opened: Project)
         assert bench.get(f"{base}/utility").status == 200
         assert bench.get(f"{base}/release").status == 200
         job = bench.post(f"{base}/utility", k=5, method="mondrian")
-        (told,) = json.loads(bench.get("/jobs").text)
+        (told,) = json.loads(bench.get("/jobs").text)["running"]
         assert (told["title"], told["table"]) == ("Trying mondrian with k = 5, l = 2", "people.csv")
         assert told["keeps"]
     bench.follow(job)
-    assert json.loads(bench.get("/jobs").text) == []
+    assert json.loads(bench.get("/jobs").text) == {"running": []}
 
 
 def test_what_was_drawn_is_not_counted_or_drawn_again(
@@ -135,20 +137,65 @@ def test_what_was_drawn_is_not_counted_or_drawn_again(
     bench.follow(bench.post(f"{base}/ask/keys", columns=["age", "sex"], measure="key", max_size=2))
     pages = ["configure", "explore", "risk", "risk/figure?k=7", "utility", "release", "ask/keys",
              "lattice"]  # fmt: skip
-    before = [bench.follow(bench.get(f"{base}/{place}")).text for place in pages]
+    before = [_drawn(bench.follow(bench.get(f"{base}/{place}"))) for place in pages]
     asked: list[str] = []
     for name in ("class_sizes", "classes", "codes", "values", "sample"):
         monkeypatch.setattr(Table, name, lambda *_, name=name, **__: asked.append(name))
     monkeypatch.setattr("vl_convert.vegalite_to_svg", lambda *_, **__: asked.append("draw"))
     with opened.busy:  # somebody else has the table
-        assert [bench.get(f"{base}/{place}").text for place in pages] == before
+        assert [_drawn(bench.get(f"{base}/{place}")) for place in pages] == before
     assert asked == []
+
+
+def _drawn(answer: Answer) -> str:
+    """A page but for the moment it was asked for."""
+    return re.sub(r' data-since="[\d.]+"', "", answer.text)
+
+
+def _told(bench: Running, page: str) -> dict[str, Any]:
+    """What a page that is open hears a while later."""
+    tray = re.search(r'data-of="(\w+)" data-since="([\d.]+)"', page)
+    assert tray is not None
+    return dict(json.loads(bench.get(f"/jobs?of={tray[1]}&since={tray[2]}").text))
+
+
+def test_pages_that_are_open_are_told_what_ended_since(
+    bench: Running, opened: Project, tmp_path: Path
+) -> None:
+    base = f"/p/{opened.number}"
+    older = bench.get(f"{base}/utility").text
+    assert _told(bench, older)["ended"] == []
+    newer = bench.follow(bench.post(f"{base}/utility", k=5, method="mondrian")).text
+    (job,) = _told(bench, older)["ended"]
+    assert (job["title"], job["state"]) == ("Trying mondrian with k = 5", "done")
+    assert bench.get(f"/jobs/{job['number']}").place == f"{base}/utility"
+    assert _told(bench, newer)["ended"] == [], "it was made afterwards"
+    bench.follow(bench.post(f"{base}/utility", k=999, method="mondrian"))
+    assert [job["state"] for job in _told(bench, newer)["ended"]] == ["failed"]
+    (tmp_path / "other.csv").write_text(PEOPLE)
+    elsewhere = bench.follow(bench.post("/open", table=str(tmp_path / "other.csv"))).text
+    bench.follow(bench.post(f"{base}/utility", k=6, method="mondrian"))
+    assert _told(bench, elsewhere)["ended"] == [], "of another table"
+
+
+def test_pages_that_are_open_are_told_of_decisions_made_elsewhere(
+    bench: Running, opened: Project
+) -> None:
+    base = f"/p/{opened.number}"
+    edition = re.search(r'data-edition="(\d+)"', bench.follow(bench.get(f"{base}/utility")).text)
+    assert edition is not None
+    assert _told(bench, bench.get(f"{base}/utility").text)["edition"] == int(edition[1])
+    bench.post(f"{base}/risk", k=7)
+    assert _told(bench, bench.get(f"{base}/utility").text)["edition"] == int(edition[1]) + 1
+    tray = bench.get(f"{base}/utility").text
+    bench.post(f"{base}/close")
+    assert not _told(bench, tray)["open"]
 
 
 def test_the_release_that_is_being_made_is_named(bench: Running, opened: Project) -> None:
     with opened.busy:
         bench.post(f"/p/{opened.number}/release")
-        (told,) = json.loads(bench.get("/jobs").text)
+        (told,) = json.loads(bench.get("/jobs").text)["running"]
     assert told["title"] == "Making the release: mondrian, k = 5"
 
 

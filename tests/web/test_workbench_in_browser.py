@@ -153,6 +153,28 @@ def test_two_pages_of_one_table_do_not_undo_each_other(board: Page, bench: Runni
     assert (project.choices.roles["language"], project.choices.weights["zip"]) == ("other", 9)
 
 
+def test_a_page_that_is_open_hears_what_happened_elsewhere(board: Page, bench: Running) -> None:
+    """Of work that ended and decisions that were made in another tab, and not of its own."""
+    (project,) = bench.workbench.projects.values()
+    other = board.context.new_page()
+    other.goto(f"{board.url.rpartition('/')[0]}/release")
+    at(other, "Release")
+    news = other.locator("#tray .news")
+    board.get_by_label("Role of sex").select_option("other")
+    expect(news).to_contain_text("Decisions have changed since this page was loaded.")
+    kept(board, 1)
+    with board.expect_response("**/jobs?*"), board.expect_response("**/jobs?*"):
+        pass
+    expect(board.locator("#tray")).to_be_hidden()
+    no_issues(other, "news")
+    other.get_by_role("link", name="Load this page again").click()
+    expect(news.locator("li")).to_have_count(0)
+    step = f"/p/{project.number}/risk"
+    bench.workbench.jobs.start("Counting", step, lambda budget: None, "people.csv")
+    expect(news).to_contain_text("Finished: Counting")
+    expect(board.locator("#tray .news")).to_contain_text("What stands here is of before.")
+
+
 def test_a_count_that_comes_late_does_not_put_the_page_back(
     board: Page, bench: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
+import time
 from collections import defaultdict
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -28,7 +30,7 @@ from sfumato.web.hierarchy_pages import Editing
 from sfumato.web.jobs import Job, Jobs, told
 from sfumato.web.knowledge import Knowledge
 from sfumato.web.lattice import Levels
-from sfumato.web.pages import form_of, frame, page, to
+from sfumato.web.pages import BEGAN, form_of, frame, page, to
 from sfumato.web.project import Decided, Project
 from sfumato.web.reading import in_page_words, read_reading
 from sfumato.web.sources import ENDINGS, TableFolders, Uploads
@@ -52,13 +54,14 @@ DEMO = "made-up-patients.csv"
 DEMO_ROWS = 5000
 
 
-class InPageWords:
-    """Lets errors of requests name what pages let one set as they do."""
+class AroundRequest:
+    """Lets errors name what pages let one set as they do, and pages say when they were asked."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        BEGAN.set(time.monotonic())
         with in_page_words():
             await self.app(scope, receive, send)
 
@@ -99,7 +102,7 @@ class Workbench:
                 Exception: self.problem,
             },
             lifespan=self._lifespan,
-            middleware=[Middleware(InPageWords)],
+            middleware=[Middleware(AroundRequest)],
         )
 
     @asynccontextmanager
@@ -182,7 +185,16 @@ class Workbench:
         return page("job.html.j2", job=job, back=_back(job.after), **self._around(job.after))
 
     async def tray(self, request: Request) -> Response:
-        return JSONResponse([job.in_tray() for job in self.jobs.running()])
+        """What runs, and what a page that is about a table does not know yet."""
+        found: dict[str, Any] = {"running": [job.in_tray() for job in self.jobs.running()]}
+        number = request.query_params.get("of", "")
+        if number:
+            project = self.projects.get(number)
+            ended = self.jobs.ended_since(_moment(request), f"/p/{number}/")
+            found["ended"] = [job.in_tray() for job in ended]
+            found["open"] = project is not None
+            found["edition"] = None if project is None else project.decided.edition
+        return JSONResponse(found)
 
     async def finish(self, request: Request) -> Response:
         job = self._job(request)
@@ -301,6 +313,14 @@ class Workbench:
         if found is None:
             raise HTTPException(404, "This work is over.")
         return found
+
+
+def _moment(request: Request) -> float:
+    """When the page that asks was made; one that does not say so knows everything."""
+    try:
+        return float(request.query_params.get("since", ""))
+    except ValueError:
+        return math.inf
 
 
 def _back(after: str) -> str:

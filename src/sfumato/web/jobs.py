@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -35,6 +36,8 @@ class Job:
     doing: str = "waiting"
     share: float | None = None
     problem: str | None = None
+    ended: float | None = None
+    """When it came to its end, by `time.monotonic`; None of one that never began."""
     budget: Budget = field(default_factory=Budget)
 
     @property
@@ -48,10 +51,10 @@ class Job:
                 "problem": self.problem, "after": self.after}  # fmt: skip
 
     def in_tray(self) -> dict[str, Any]:
-        """What every page is told while it runs."""
+        """What every page is told while it runs, and pages that are older once it has ended."""
         return {"number": self.number, "title": self.title, "table": self.table,
                 "doing": self.doing, "share": self.share, "keeps": self.keeps,
-                "elapsed": round(self.budget.elapsed)}  # fmt: skip
+                "elapsed": round(self.budget.elapsed), "state": self.state}  # fmt: skip
 
 
 def told(error: Exception) -> str:
@@ -105,6 +108,18 @@ class Jobs:
         with self._lock:
             return [job for job in self._jobs.values() if not job.finished]
 
+    def ended_since(self, moment: float, under: str) -> list[Job]:
+        """Jobs that ended after a moment and whose outcome is shown under an address."""
+        with self._lock:
+            return [
+                job
+                for job in self._jobs.values()
+                if job.finished
+                and job.ended is not None
+                and job.ended > moment
+                and job.after.startswith(under)
+            ]
+
     def cancel(self, job: Job) -> None:
         """Ask a job to stop; one that has not begun never will."""
         job.budget.cancel()
@@ -125,20 +140,26 @@ class Jobs:
     def _progress(job: Job, doing: str, share: float | None) -> None:
         job.doing, job.share = doing, share
 
-    @staticmethod
-    def _run(job: Job, work: Callable[[Budget], object]) -> None:
+    @classmethod
+    def _run(cls, job: Job, work: Callable[[Budget], object]) -> None:
         if job.budget.spent():
             job.state = "cancelled"
             return
         job.state = "running"
+        state = cls._work(job, work)
+        job.ended = time.monotonic()  # before anybody sees that it has
+        job.state = state
+
+    @staticmethod
+    def _work(job: Job, work: Callable[[Budget], object]) -> State:
+        """Do it, and say how it ended."""
         try:
             work(job.budget)
         except SfumatoError as error:
             job.problem = told(error)
             # Work that was told to stop may end with any refusal, whether it had heard or not.
-            job.state = "cancelled" if job.budget.spent() else "failed"
+            return "cancelled" if job.budget.spent() else "failed"
         except Exception as error:
             job.problem = told(error)
-            job.state = "failed"
-        else:
-            job.state = "cancelled" if job.budget.stopped_by == "cancelled" else "done"
+            return "failed"
+        return "cancelled" if job.budget.stopped_by == "cancelled" else "done"

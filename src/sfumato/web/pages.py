@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import replace
 from functools import cache, wraps
 from typing import Any, TypeVar
@@ -23,6 +25,7 @@ from sfumato.web.project import Decided, Project
 from sfumato.wording import among, counted, counting, percent, phrase, sentence, units
 
 __all__ = [
+    "BEGAN",
     "LANES",
     "Form",
     "along",
@@ -54,6 +57,8 @@ LANES = {
 """Roles in the order of `ROLES`: what we call each, what becomes of it, and the field's word."""
 MANY_COLUMNS = 40
 """From more columns on a table is shown first, and not the board."""
+BEGAN: ContextVar[float] = ContextVar("BEGAN")
+"""When the page that is being made was asked for, by `time.monotonic`."""
 STEPS = ("configure", "explore", "risk", "utility", "release")
 
 
@@ -71,8 +76,9 @@ def _templates() -> Any:
 
 
 def page(template: str, *, status: int = 200, **context: Any) -> Response:
-    """A page made of a template."""
-    text = _templates().get_template(template).render(status=status, **context)
+    """A page made of a template; it can be told what ended since it was asked for."""
+    began = BEGAN.get(time.monotonic())
+    text = _templates().get_template(template).render(status=status, began=began, **context)
     return HTMLResponse(text, status)
 
 

@@ -16,6 +16,7 @@ export function keeping(form, show) {
       return ask(form.action, { method: "POST", body: content }).then((told) => {
         if (!told) return;
         if (edition) edition.value = told.edition;
+        known(told.edition);
         document.getElementById("undo-button").disabled = !told.undo;
         if (number === latest) show(told);
       });
@@ -39,6 +40,11 @@ export function keeping(form, show) {
     }
   });
   return { save, isLast: (number) => number === latest, number: () => latest };
+}
+
+/* What this page decided itself is no news to it. */
+export function known(edition) {
+  document.getElementById("tray").dataset.edition = edition;
 }
 
 export async function ask(place, how) {

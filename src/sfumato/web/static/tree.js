@@ -1,6 +1,7 @@
 /* The tree of a column. Every change is a form that the server answers with the tree as it is then;
    here it is sent in the background, so that what is open, picked and focused stays so. */
 import { draggable } from "./drag.js";
+import { known } from "./roles.js";
 
 export function tree(place) {
   const lines = () => [...place.querySelectorAll("[role=treeitem]")];
@@ -50,6 +51,7 @@ export function tree(place) {
     }
     const open = place.querySelector(".build").open;
     place.innerHTML = await answer.text();
+    known(new FormData(form()).get("edition"));
     place.querySelector(".build").open ||= open;
     const problem = place.querySelector("#tree-problem");
     const picked = lines().find((line) => line.querySelector("input").checked);

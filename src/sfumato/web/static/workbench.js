@@ -99,37 +99,64 @@ function upload(zone) {
   });
 }
 
-/* Work in progress, on every page: what, of which table, how far, for how long, and a way to stop. */
+/* Work in progress, on every page: what, of which table, how far, for how long, and a way to stop.
+   A page that is older than what ended, or than a decision made elsewhere, says so. */
 function tray(place) {
-  const list = find("ul", place);
+  const list = find(".running", place), news = find(".news", place);
+  const { of, since } = place.dataset;
+  const made = (name, said, more = {}) =>
+    Object.assign(document.createElement(name), { textContent: said, ...more });
   const button = (job, verb, said) => {
-    const form = document.createElement("form");
-    form.method = "post";
-    form.action = `/jobs/${job.number}/${verb}`;
-    const made = form.appendChild(document.createElement("button"));
-    made.className = "quiet small";
-    made.textContent = said;
+    const form = made("form", "", { method: "post", action: `/jobs/${job.number}/${verb}` });
+    form.append(made("button", said, { className: "quiet small" }));
     return form;
   };
+  const item = (...parts) => {
+    const line = made("li", "");
+    line.append(...parts);
+    return line;
+  };
   const line = (job) => {
-    const item = document.createElement("li");
-    const link = item.appendChild(document.createElement("a"));
-    link.href = `/jobs/${job.number}`;
-    link.textContent = job.title;
     const share = job.share === null ? "" : `, ${Math.floor(100 * job.share)}%`;
-    const told = item.appendChild(document.createElement("span"));
-    told.textContent = `${job.table} · ${job.doing}${share} · ${job.elapsed} s`;
-    item.append(button(job, "cancel", "Stop"));
-    if (job.keeps) item.append(button(job, "finish", "Stop and keep the best"));
-    return item;
+    const told = `${job.table} · ${job.doing}${share} · ${job.elapsed} s`;
+    return item(
+      made("a", job.title, { href: `/jobs/${job.number}` }), made("span", told), button(job, "cancel", "Stop"),
+      ...(job.keeps ? [button(job, "finish", "Stop and keep the best")] : []),
+    );
+  };
+  const again = (said) => item(made("span", said), made("a", "Load this page again", { href: location.href, className: "button quiet small again" }));
+  const ends = { done: "Finished", failed: "Failed", cancelled: "Stopped" };
+  let silent = 0, differs = 0, before = "";
+  const old = (told) => {
+    if (!of) return [];
+    if (!told.open) return [item(made("span", "This table was closed; what stands here is of before."), made("a", "Open a table", { href: "/" }))];
+    const lines = told.ended.map((job) => item(
+      made("a", `${ends[job.state]}: ${job.title}`, { href: `/jobs/${job.number}` }),
+      made("span", "since this page was loaded"),
+    ));
+    /* Twice in a row: a change of this page itself may be on its way. */
+    differs = String(told.edition) === place.dataset.edition ? 0 : differs + 1;
+    if (differs > 1) lines.push(again("Decisions have changed since this page was loaded."));
+    else if (lines.length) lines.push(again("What stands here is of before."));
+    return lines;
+  };
+  const show = (lines) => {
+    const said = lines.map((one) => one.textContent).join("\n");
+    if (said !== before) news.replaceChildren(...lines); /* what is said is not said again */
+    before = said;
   };
   const look = async () => {
     try {
-      const jobs = await (await fetch("/jobs")).json();
-      if (!list.contains(document.activeElement)) list.replaceChildren(...jobs.map(line));
-      place.hidden = !jobs.length;
+      const told = await (await fetch(of ? `/jobs?of=${of}&since=${since}` : "/jobs")).json();
+      silent = 0;
+      if (!list.contains(document.activeElement)) list.replaceChildren(...told.running.map(line));
+      show(old(told));
+      place.hidden = !told.running.length && !news.childElementCount;
     } catch {
-      place.hidden = true; /* the workbench has ended, or the page is being left */
+      silent += 1; /* the page is being left, or the workbench has ended */
+      list.replaceChildren();
+      show(silent > 1 ? [item(made("span", "The workbench does not answer: it has ended, or this browser was shut out. Start it again, or take a fresh link from its terminal."))] : []);
+      place.hidden = silent < 2;
     }
   };
   if (find("#job")) return; /* its own page says more */
