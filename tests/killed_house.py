@@ -50,3 +50,9 @@ def write_by_spark(source: str, output: str, key: str, linkable: bool, began: An
         output=output,
         **asked,
     )
+
+
+def ask(source: str, asked: dict[str, Any], began: Any) -> None:
+    """Whatever is asked, saying when it begins."""
+    began.set()
+    relational.anonymize(source, **asked)

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import multiprocessing
+import random
+import time
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+import killed_house
 import sfumato as sf
-from houses import fewest_left
+from engines.conftest import load
+from houses import fewest_left, random_house
 from relational.conftest import house_tables
 from sfumato.engines import postgres as engine
-from sfumato.errors import EngineError, ParameterError, SourceError
+from sfumato.errors import EngineError, InputError, ParameterError, PromiseError, SourceError
 
 
 @pytest.fixture
@@ -123,14 +129,180 @@ def test_if_one_table_cannot_be_named_none_is(
     assert not list(tmp_path.iterdir())
 
 
+PLAIN: dict[str, Any] = {name: ASKED[name] for name in ("person", "qi", "k")}
+
+
+def rows_of(address: str) -> dict[str, list[dict[str, Any]]]:
+    """The rows of a released schema, in the order in which they were filled in."""
+    url, _, schema = address.partition("#")
+    found = {}
+    for name in ("patients", "admissions"):
+        with sf.table(f"{url}#{schema.removesuffix('.*')}.{name}") as released:
+            found[name] = released.to_arrow().to_pylist()
+    return found
+
+
+def stray(postgres: Any, clinic: str) -> None:
+    """An admission that belongs to nobody."""
+    schema = clinic.partition("#")[2].removesuffix(".*")
+    with postgres.connect() as connection:
+        connection.execute(f"INSERT INTO {schema}.admissions VALUES (9999, NULL, 'A', -1.0)")
+
+
+def in_memory(clinic: str) -> dict[str, Any]:
+    """The same dataset as tables of this process."""
+    with sf.relational.dataset(clinic, person="patients.id") as made:
+        tables = {name: one.table.to_arrow() for name, one in made.tables.items()}
+    return {
+        "person": "patients.id",
+        "tables": {
+            "patients": {"source": tables["patients"], "key": "id"},
+            "admissions": {
+                "source": tables["admissions"],
+                "key": "id",
+                "references": {"whose": "patients.id"},
+            },
+        },
+    }
+
+
+def test_rows_without_their_keys_stay_in_the_database(
+    postgres: Any, clinic: str, target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stray(postgres, clinic)
+    here = sf.relational.anonymize(in_memory(clinic), output=tmp_path / "here", **PLAIN)
+    with sf.relational.dataset(tmp_path / "here") as made:
+        expected = {name: one.table.to_arrow().to_pylist() for name, one in made.tables.items()}
+    monkeypatch.chdir(tmp_path)
+
+    def fetched(*_: Any, **__: Any) -> None:
+        raise AssertionError("rows were fetched")
+
+    monkeypatch.setattr("sfumato.engines.sql_engine.SQLEngine.batches", fetched)
+    release = sf.relational.anonymize(clinic, output=target, **PLAIN)
+    monkeypatch.undo()
+    monkeypatch.chdir(tmp_path)
+    assert (release.promise, release.verified) == ("unlinkable", True)
+    assert (release.k, release.ncp_own) == (here.k, here.ncp_own)
+    assert release.ncp_events == here.ncp_events
+    mine = [one for one in release.warnings if "belong to nobody" in one]
+    assert mine == ["1 rows of `admissions` belong to nobody in `patients` and are left out"]
+    assert rows_of(target) == expected
+    assert sf.relational.verify(target).holds
+    with pytest.raises(ParameterError, match="certificate of an earlier"):
+        sf.relational.anonymize(clinic, output=target, **PLAIN)
+    sf.relational.anonymize(clinic, output=target, force=True, **PLAIN)
+    assert rows_of(target) == expected
+    assert names(postgres, target) == ["admissions", "patients"], "no witness is left behind"
+
+
+@pytest.mark.parametrize("seed", [0, 5, 7])
+def test_random_houses_are_released_as_in_memory(
+    seed: int, postgres: Any, postgres_schema: str, tmp_path: Path
+) -> None:
+    """Drugs lead to stays, stays to patients; some lead nowhere."""
+    house = random_house(seed)
+    with postgres.connect() as connection, ExitStack() as stack:
+        there = {"person": house.described["person"], "tables": {}}
+        for name, one in house.described["tables"].items():
+            load(connection, postgres_schema, name, one["source"])
+            opened = stack.enter_context(sf.table(f"{postgres.url}#{postgres_schema}.{name}"))
+            there["tables"][name] = {**one, "source": opened}
+        connection.commit()
+        answers = []
+        for place, source in {"here": house.described, "there": there}.items():
+            try:
+                release = sf.relational.anonymize(
+                    source, qi=house.qi, k=house.k, output=tmp_path / place
+                )
+            except (PromiseError, InputError) as error:
+                answers.append((type(error), error.what))
+                continue
+            with sf.relational.dataset(tmp_path / place) as made:
+                rows = {n: t.table.to_arrow().to_pylist() for n, t in made.tables.items()}
+            answers.append((release.k, release.tables, rows))
+    assert answers[0] == answers[1]
+
+
+def test_rows_without_their_keys_are_written_to_a_folder_or_foreseen(
+    clinic: str, tmp_path: Path
+) -> None:
+    foreseen = sf.relational.anonymize(clinic, **PLAIN)
+    assert (foreseen.verified, foreseen.output) == (False, None)
+    release = sf.relational.anonymize(clinic, output=tmp_path / "out", **PLAIN)
+    assert (foreseen.k, foreseen.ncp_own) == (release.k, release.ncp_own)
+    assert sf.relational.verify(tmp_path / "out").holds
+    (here,) = tmp_path.iterdir()
+    assert sorted(one.name for one in here.iterdir()) == [
+        "admissions.parquet", "certificate.json", "dataset.toml", "patients.parquet",
+    ]  # fmt: skip
+
+
+def test_what_is_read_is_never_replaced(
+    postgres: Any, clinic: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ParameterError, match="being read"):
+        sf.relational.anonymize(clinic, output=clinic, force=True, **PLAIN)
+    assert names(postgres, clinic) == ["admissions", "patients"]
+    assert not list(tmp_path.iterdir())
+
+
+def test_tables_of_several_places(clinic: str, tmp_path: Path) -> None:
+    """Rows of this machine may lead to a database; those of a database lead nowhere else."""
+    url, _, schema = clinic.partition("#")
+    address = f"{url}#{schema.removesuffix('.*')}"
+    mixed = in_memory(clinic)
+    with sf.table(f"{address}.patients") as there:
+        mixed["tables"]["patients"]["source"] = there
+        sf.relational.anonymize(mixed, output=tmp_path / "mixed", **PLAIN)
+    sf.relational.anonymize(in_memory(clinic), output=tmp_path / "here", **PLAIN)
+    found = {}
+    for place in ("mixed", "here"):
+        with sf.relational.dataset(tmp_path / place) as made:
+            found[place] = {n: t.table.to_arrow().to_pylist() for n, t in made.tables.items()}
+    assert found["mixed"] == found["here"]
+    other = in_memory(clinic)
+    with sf.table(f"{address}.admissions") as there:
+        other["tables"]["admissions"]["source"] = there
+        with pytest.raises(ParameterError, match="`patients`, which they lead through, is else"):
+            sf.relational.anonymize(other, output=tmp_path / "other", **PLAIN)
+    assert not (tmp_path / "other").exists()
+
+
+def test_a_killed_release_leaves_all_tables_or_none(
+    postgres: Any, clinic: str, target: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    context, found, took = multiprocessing.get_context("spawn"), [], 0.0
+    chance = random.Random(3)
+    schema = target.partition("#")[2].removesuffix(".*")
+    for turn in range(3):
+        began = context.Event()
+        asked = {**PLAIN, "output": target, "force": True}
+        process = context.Process(target=killed_house.ask, args=(clinic, asked, began))
+        process.start()
+        assert began.wait(120)
+        start = time.monotonic()
+        process.join(120 if turn == 0 else chance.uniform(0.3, 1.0) * took)
+        took = took or time.monotonic() - start
+        process.kill()
+        process.join(60)
+        there = [one for one in names(postgres, target) if not one.startswith("sfumato_partial_")]
+        assert there in ([], ["admissions", "patients"])
+        found.append(bool(there))
+        if there:
+            assert sf.relational.verify(target).holds
+            assert {len(row) for row in rows_of(target)["patients"]} == {2}
+        with postgres.connect() as connection:
+            for one in names(postgres, target):
+                connection.execute(f'DROP TABLE {schema}."{one}"')
+    assert found[0]
+
+
 def test_what_a_database_cannot_do_is_refused(
     clinic: str, target: str, house: Path, key: Path
 ) -> None:
-    plain = {"person": "patients.id", "qi": ASKED["qi"], "k": 3}
-    with pytest.raises(ParameterError, match="whole histories"):
-        sf.relational.anonymize(clinic, output=target, **plain)
-    with pytest.raises(ParameterError, match="one by one"):
-        sf.relational.anonymize(clinic, **plain)
     with pytest.raises(ParameterError, match="of the same database"):
         sf.relational.anonymize(
             house, qi=["patients.sex"], k=2, m=1, linkable=True, key_file=key, output=target

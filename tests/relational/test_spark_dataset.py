@@ -154,6 +154,6 @@ def test_a_killed_release_leaves_all_tables_or_none(
 def test_another_file_system_is_refused_before_anything_is_done(
     clinic: dict[str, Any], key: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Spark, "writes_here", lambda _: False)
+    monkeypatch.setattr(Spark, "reaches", lambda *_: False)
     with pytest.raises(ParameterError, match="another file system"):
         ask(clinic, key, tmp_path / "released")

@@ -122,6 +122,10 @@ class DuckDB:
     def target(self, destination: str, format: str | None, schema: pa.Schema) -> None:
         """None: rows of a source are written to a file."""
 
+    def reaches(self, destination: str) -> bool:
+        """A file of this machine."""
+        return "://" not in destination
+
     def over(self, source: Source) -> DuckDB:
         """The same limits over other rows."""
         return DuckDB(source, self.memory, self.threads)

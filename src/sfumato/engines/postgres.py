@@ -154,7 +154,7 @@ class Postgres:
         url: str,
         *,
         table: str | None = None,
-        query: str | None = None,
+        query: str | sql.Node | None = None,
         snapshot: bool = False,
     ) -> None:
         if (table is None) == (query is None):
@@ -170,6 +170,7 @@ class Postgres:
         self._table = table
         self._query = query
         self._connection: psycopg.Connection[Any] | None = None
+        self._lender: Postgres | None = None
         self._stored: sql.Rows | None = None
 
     def rows(self) -> sql.Rows:
@@ -211,6 +212,22 @@ class Postgres:
 
         return DuckDB(source)
 
+    def shares(self, other: Connection) -> bool:
+        """Whether another table is of the same database."""
+        return isinstance(other, Postgres) and self.server.same_database(other.server.url)
+
+    def view(self, statement: sql.Node) -> Postgres:
+        """What a statement gives, as a query on the same connection, which stays this one's."""
+        found = Postgres(self.server.url, query=statement, snapshot=self.snapshot)
+        found.name, found._lender = self.name, self
+        return found
+
+    def reaches(self, destination: str) -> bool:
+        """A table of the same database, or a file of this machine."""
+        if not destination.startswith(_SCHEMES):
+            return True
+        return self.server.same_database(destination.partition("#")[0])
+
     def close(self) -> None:
         """Close the connection."""
         if self._connection is not None:
@@ -219,6 +236,8 @@ class Postgres:
 
     def connected(self) -> psycopg.Connection[Any]:
         """The connection all answers come from."""
+        if self._lender is not None:
+            return self._lender.connected()
         if self._connection is None:
             self._connection = self.server.connect()
             if self.snapshot:
@@ -257,8 +276,10 @@ class Postgres:
             yield connection
 
     def _source(self, connection: psycopg.Connection[Any]) -> sql.Node:
-        if self._query is not None:
+        if isinstance(self._query, str):
             return sql.parsed_query(self._query, _DIALECT, self.name)
+        if isinstance(self._query, exp.Query):
+            return self._query.subquery()
         assert self._table is not None
         parts = sql.parsed_name(self._table, _DIALECT, self.name)
         for candidate in (parts, tuple(part.lower() for part in parts)):
@@ -359,8 +380,8 @@ class Postgres:
                 )
             target = sql.table(parts[-1], found[0])
             existing = _relation(connection, target)
-            is_table = isinstance(source, exp.Table) and existing is not None
-            if is_table and existing == _relation(connection, source):
+            read = [sql.table(one.name, one.db or None) for one in source.find_all(exp.Table)]
+            if existing is not None and existing in [_relation(connection, one) for one in read]:
                 raise ParameterError(
                     "this is the table being read; it would be lost",
                     where=self.name,

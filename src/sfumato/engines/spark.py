@@ -102,6 +102,15 @@ class Spark:
 
         return DuckDB(source)
 
+    def shares(self, other: Connection) -> bool:
+        """Whether another frame is of the same session."""
+        return isinstance(other, Spark) and other.spark is self.spark
+
+    def view(self, statement: sql.Node) -> Spark:
+        """What a statement gives, as a frame."""
+        with self.guarded():
+            return Spark(self.answer(statement), self.name)
+
     def close(self) -> None:
         """Forget the temporary view; the session belongs to the caller."""
         if self._view is not None and not self._stopped():
@@ -142,9 +151,9 @@ class Spark:
                 raise
             raise self._refused(_java_class(error)) from error
 
-    def writes_here(self) -> bool:
+    def reaches(self, destination: str) -> bool:
         """Whether a path without a scheme is a file of this machine; remote sessions do not say."""
-        if self._connect:
+        if self._connect or "://" in destination:
             return False
         session: Any = self.spark
         with self.guarded():

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Container, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -143,8 +143,22 @@ class Connection(Protocol):
     def over(self, source: Source) -> Connection:
         """How a file that was written here is read back: by DuckDB, unless there is a reason."""
 
+    def reaches(self, destination: str) -> bool:
+        """Whether a release there can appear at once with those of other tables."""
+
     def close(self) -> None:
         """Release connections and temporary files."""
+
+
+@runtime_checkable
+class Joining(Protocol):
+    """A connection to a place with other tables, with which a statement can join this one."""
+
+    def shares(self, other: Connection) -> bool:
+        """Whether a statement can speak of both tables."""
+
+    def view(self, statement: sql.Node) -> Connection:
+        """What a statement gives, as a table in the same place."""
 
 
 class SQLEngine:
@@ -333,6 +347,41 @@ class SQLEngine:
         statement = sql.all_rows(self.connection.rows(), names)
         with self.connection.session(apart=True) as session:
             yield from session.stream(statement, columns_named(self.schema(), names), rows)
+
+    def reaches(self, destination: str) -> bool:
+        """Whether a release there can appear at once with those of other tables."""
+        return self.connection.reaches(destination)
+
+    def shares(self, other: Engine) -> bool:
+        """Whether rows can be joined with those of another table without leaving their place."""
+        mine = self.connection
+        return (
+            isinstance(other, SQLEngine)
+            and isinstance(mine, Joining)
+            and mine.shares(other.connection)
+        )
+
+    def beside(
+        self, columns: Sequence[str], name: str, column: str, there: SQLEngine, key: str, value: str
+    ) -> SQLEngine:
+        """Some columns, and one more: what another table shows beside the key that a cell is.
+
+        It is null where the cell is no key there. The other table must share the place.
+        """
+        rows, others = self.connection.rows(), there.connection.rows()
+        return self._view(sql.beside(rows, columns, name, column, others, key, value))
+
+    def with_text(self, columns: Sequence[str], name: str, column: str) -> SQLEngine:
+        """Some columns, and one more: the cells of one of them as text."""
+        return self._view(sql.with_text(self.connection.rows(), columns, name, column))
+
+    def present(self, columns: Sequence[str], column: str) -> SQLEngine:
+        """Some columns of the rows in which a cell is not null."""
+        return self._view(sql.present(self.connection.rows(), columns, column))
+
+    def _view(self, statement: sql.Node) -> SQLEngine:
+        assert isinstance(self.connection, Joining)
+        return SQLEngine(self.connection.view(statement))
 
     def close(self) -> None:
         """Release connections and temporary files."""

@@ -28,12 +28,12 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ORIGIN", "PART", "POSITION", "TUPLE", "Dialect", "Mapping", "Node", "Rows", "about",
-    "all_rows", "at_positions", "at_random", "bucket", "class_sizes", "classes",
+    "all_rows", "at_positions", "at_random", "beside", "bucket", "class_sizes", "classes",
     "classes_in_parts", "collisions", "count_rows", "counted", "dropped", "entries",
     "field", "fingerprint", "in_parts", "matched", "named", "new_table", "no_rows",
-    "nothing_of", "null_counts", "parsed_name", "parsed_query", "part_counts", "quoted",
+    "nothing_of", "null_counts", "parsed_name", "parsed_query", "part_counts", "present", "quoted",
     "recoded", "renamed", "row_count", "row_number", "several_class_sizes", "sorted_by_part",
-    "table", "table_of", "text",
+    "table", "table_of", "text", "with_text",
 ]  # fmt: skip
 
 Node = exp.Expression
@@ -250,6 +250,44 @@ def null_counts(rows: Rows, names: Sequence[str]) -> Node:
         for at, name in enumerate(names)
     ]
     return exp.select(*counts).from_(rows.relation())
+
+
+def beside(
+    rows: Rows, names: Sequence[str], name: str, column: str, there: Rows, key: str, value: str
+) -> Node:
+    """Some columns, and one more: what another table shows beside the key that a cell is.
+
+    Null where it is no key there. Keys are compared as text.
+    """
+    keys, values = (exp.cast(there.cell(one), "text") for one in (key, value))
+    known = (
+        exp.select(named(keys, "key"), named(exp.Min(this=values), "value"))
+        .from_(there.relation())
+        .where(exp.Not(this=there.cell(key).is_(exp.null())))
+        .group_by(keys.copy())
+    )
+    cell = rows.dialect.comparable(exp.cast(rows.cell(column), "text"), "text")
+    same = exp.EQ(this=cell, expression=rows.dialect.comparable(field("key", "known"), "text"))
+    return (
+        exp.select(*(named(rows.cell(one), one) for one in names))
+        .select(named(field("value", "known"), name))
+        .from_(rows.relation())
+        .join(known.subquery(quoted("known")), on=same, join_type="left")
+    )
+
+
+def with_text(rows: Rows, names: Sequence[str], name: str, column: str) -> Node:
+    """Some columns, and one more: the cells of one of them as text."""
+    cells = [named(rows.cell(one), one) for one in names]
+    cells.append(named(exp.cast(rows.cell(column), "text"), name))
+    return exp.select(*cells).from_(rows.relation())
+
+
+def present(rows: Rows, names: Sequence[str], column: str) -> Node:
+    """Some columns of the rows in which a cell is not null."""
+    cells = [named(rows.cell(one), one) for one in names]
+    some = exp.Not(this=rows.cell(column).is_(exp.null()))
+    return exp.select(*cells).from_(rows.relation()).where(some)
 
 
 def ends(rows: Rows, name: str) -> Node:

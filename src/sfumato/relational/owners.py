@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +22,6 @@ from sfumato.anonymization.dates import (
 )
 from sfumato.budget import Budget
 from sfumato.columns.persons import (
-    MOST_FETCHED,
     known_persons,
     named_by,
     naming_columns,
@@ -38,9 +38,9 @@ from sfumato.tables import Table, table
 from sfumato.tables.frames import ArrowSource
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from sfumato.engines.sql_engine import SQLEngine
 
-__all__ = ["frame_with_owners", "moved_dates", "owners_of", "with_rows", "without_names"]
+__all__ = ["moved_dates", "of_somebody", "without_names"]
 
 Owners = dict[str, list[str | None]]
 
@@ -57,52 +57,95 @@ def owners_of(made: Dataset, name: str, known: Owners) -> list[str | None]:
     if name not in known:
         mine = made.tables[name].table
         if name == made.person[0]:
-            known[name] = _cells(mine, made.person[1])
+            known[name] = [cell for (cell,) in _cells(mine, made.person[1])]
         else:
             step = made.steps[name]
-            there = _cells(made.tables[step.to].table, step.key)
-            owner = dict(zip(there, owners_of(made, step.to, known), strict=True))
+            owner = _by_key(made, step.to, step.key)
             known[name] = [
-                None if cell is None else owner.get(cell) for cell in _cells(mine, step.column)
+                None if cell is None else owner.get(cell) for (cell,) in _cells(mine, step.column)
             ]
     return known[name]
 
 
-def frame_with_owners(made: Dataset, name: str, owner: str) -> DataFrame:
-    """A table of Spark with the person of each row in a column `owner`, null for nobody.
+def _by_key(made: Dataset, name: str, key: str) -> dict[str | None, str | None]:
+    """The person of each row by its key; both are read together, as rows may have no order."""
+    assert made.person is not None
+    mine = made.tables[name].table
+    if name == made.person[0]:
+        return {cell: owner for cell, owner in _cells(mine, key, made.person[1])}  # noqa: C416 (pairs, which mypy does not see)
+    step = made.steps[name]
+    owner = _by_key(made, step.to, step.key)
+    return {
+        cell: None if link is None else owner.get(link)
+        for cell, link in _cells(mine, key, step.column)
+    }
 
-    Rows stay where they are: executors join them along the references to the person.
+
+def _cells(mine: Table, *columns: str) -> Iterator[tuple[str | None, ...]]:
+    for batch in mine.batches(list(dict.fromkeys(columns))):
+        texts = {name: as_text(batch.column(name)).to_pylist() for name in batch.schema.names}
+        yield from zip(*(texts[name] for name in columns), strict=True)
+
+
+def joined_owners(made: Dataset, name: str, owner: str) -> SQLEngine | None:
+    """A table with the person of each row in a column `owner`, null for nobody.
+
+    Rows stay where they are: they are joined there along the references to the person. None where
+    these lead to another place.
     """
-    from sfumato.engines.spark import Spark
-    from sfumato.engines.sql_engine import SQLEngine
+    from sfumato.engines.sql_engine import SQLEngine  # it loads SQLGlot
 
     opened = made.tables[name].table
+    engine = opened.engine
     assert made.person is not None
-    assert isinstance(opened.engine, SQLEngine)
-    assert isinstance(opened.engine.connection, Spark)
-    mine = opened.engine.connection.frame.select([_column(one) for one in opened.columns])
+    if not isinstance(engine, SQLEngine) or not engine.shares(engine):
+        return None
     if name == made.person[0]:
-        return mine.withColumn(owner, _column(made.person[1]).cast("string"))
+        return engine.with_text(opened.columns, owner, made.person[1])
     step = made.steps[name]
-    there = frame_with_owners(made, step.to, owner)
-    key = f"{owner} key"
-    there = there.select(_column(step.key).cast("string").alias(key), _column(owner))
-    there = there.where(_column(key).isNotNull()).dropDuplicates([key])
-    joined = mine.join(there, _column(step.column).cast("string") == _column(key), "left")
-    return joined.drop(key)
+    there = joined_owners(made, step.to, owner)
+    if there is None:
+        return None
+    with closing(there):
+        if not engine.shares(there):
+            return None
+        return engine.beside(opened.columns, owner, step.column, there, step.key, owner)
 
 
-def _column(name: str) -> Any:
-    from pyspark.sql import functions as f
+def of_somebody(made: Dataset, name: str, owner: str | None, known: Owners) -> tuple[Table, int]:
+    """A table without the rows of nobody, and how many those were.
 
-    return f.col("`" + name.replace("`", "``") + "`")
-
-
-def _cells(mine: Table, column: str) -> list[str | None]:
-    cells: list[str | None] = []
-    for batch in mine.batches([column]):
-        cells += as_text(batch.column(0)).to_pylist()
-    return cells
+    Parameters
+    ----------
+    owner
+        A column to be added, with the person of each row.
+    known
+        As for `owners_of`.
+    """
+    mine = made.tables[name].table
+    if name not in made.paths:
+        return mine, 0
+    column = owner or "sfumato owner"
+    joined = joined_owners(made, name, column)
+    if joined is not None:
+        names = mine.columns if owner is None else (*mine.columns, owner)
+        with closing(joined):
+            kept = Table(joined.present(names, column))
+        return kept, mine.rows - kept.rows
+    if mine.engine.capabilities.remote:
+        step = made.steps[name]
+        raise ParameterError(
+            f"rows of `{name}` stay where they are, and `{step.to}`, which they lead through, is "
+            "elsewhere",
+            where=shown(made.name),
+            remedy=f"Copy `{step.to}` to where `{name}` is, or ask for whole histories "
+            f"({spell('linkable', True)} {spell('m', 1)}).",
+        )
+    rows = mine.to_arrow()
+    whose = pa.array(owners_of(made, name, known), pa.string())
+    rows = rows if owner is None else rows.append_column(owner, whose)
+    somebody = whose.is_valid()
+    return with_rows(mine, rows.filter(somebody), np.asarray(somebody)), whose.null_count
 
 
 class _Rows(ArrowSource):
@@ -197,6 +240,8 @@ def without_names(plan: Plan, budget: Budget) -> Plan:
             else:
                 told = f"its values are one-to-one with `{person}`"
                 why |= dict.fromkeys(other_names(beside[0], rest, beside[1], budget), told)
+                if beside[0] is not one.table:
+                    beside[0].close()
         guilty |= {f"{name}.{column}": reason for column, reason in why.items()}
         apart += [f"{name}.{column}" for column in found if column not in why]
     said = [f"kept, though different in nearly every row: {_listed(apart)}"] if apart else []
@@ -229,7 +274,7 @@ def _beside_owners(
 ) -> tuple[Table, str] | None:
     """A table with the person of each row in a column, and its name.
 
-    None where rows would have to leave the place they stay in, and are many.
+    None where rows would have to leave the place they stay in.
     """
     mine = made.tables[name].table
     assert made.person is not None
@@ -239,9 +284,10 @@ def _beside_owners(
     if (step.to, step.key) == made.person:
         return mine, step.column
     owner = "sfumato owner"
-    if mine.engine.kind == "spark":
-        return table(frame_with_owners(made, name, owner)), owner
-    if mine.engine.capabilities.remote and mine.rows > MOST_FETCHED:
+    joined = joined_owners(made, name, owner)
+    if joined is not None:
+        return Table(joined), owner
+    if mine.engine.capabilities.remote:
         return None
     rows = mine.select(columns).to_arrow()
     whose = pa.array(owners_of(made, name, known), pa.string())

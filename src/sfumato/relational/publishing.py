@@ -119,16 +119,6 @@ def certificate_of(output: str) -> Path:
 
 def check_place(plan: Plan, output: str | None, force: bool, sign: Any) -> None:
     """Refuse an output that could not be published in the end."""
-    engines = [one.table.engine for one in plan.made.tables.values()]
-    writes = output is not None or not plan.asked.linkable  # those are written to be measured
-    if writes and any(e.kind == "spark" and not _writes_here(e) for e in engines):
-        raise ParameterError(
-            "Spark would write to another file system than the folder is in, and tables there "
-            "could not appear together",
-            where=None if output is None else shown(output),
-            remedy="Release the tables one by one, or let its file system be this machine's "
-            "(fs.defaultFS).",
-        )
     if output is None:
         if sign is not None:
             raise ParameterError(
@@ -136,21 +126,25 @@ def check_place(plan: Plan, output: str | None, force: bool, sign: Any) -> None:
                 remedy=f"Say where to write it, e.g. {spell('output', 'released')}.",
             )
         return
+    engines = [one.table.engine for one in plan.made.tables.values()]
+    away = [engine for engine in engines if not _reaches(engine, output)]
     if is_postgres(output):
-        if schema_of(output) is None or not all(engine.kind == "postgres" for engine in engines):
+        if schema_of(output) is None or away:
             raise ParameterError(
                 "only a schema of PostgreSQL is released to one, of the same database",
                 where=shown(output),
                 remedy="Write -o postgresql://host/database#schema.*, or the name of a folder.",
             )
-        if not plan.asked.linkable:
-            raise ParameterError(
-                "in a database only whole histories are released together",
-                where=shown(output),
-                remedy=f"Ask for {spell('linkable', True)} {spell('m', 1)}, or write a folder.",
-            )
         check_certificate_place(certificate_of(output), force=force, sign=sign)
         return
+    if away:
+        raise ParameterError(
+            f"{away[0].name} would be written to another file system than the folder is in, and "
+            "tables there could not appear together",
+            where=shown(output),
+            remedy="Release the tables one by one, or let that file system be this machine's "
+            "(fs.defaultFS of Spark).",
+        )
     place = Path(output)
     check_destination(str(place / "x") if place.is_dir() else str(place), force=True)
     inputs = [path for engine in engines for path in engine.paths]
@@ -175,13 +169,11 @@ def check_place(plan: Plan, output: str | None, force: bool, sign: Any) -> None:
     check_certificate_place(place / "x", force=True, sign=sign)
 
 
-def _writes_here(engine: Engine) -> bool:
-    """Whether the paths of a Spark session are those of this machine."""
-    from sfumato.engines.spark import Spark
-    from sfumato.engines.sql_engine import SQLEngine
+def _reaches(engine: Engine, output: str) -> bool:
+    """Whether what an engine writes there can appear at once with the rest."""
+    from sfumato.engines.sql_engine import SQLEngine  # it loads SQLGlot
 
-    assert isinstance(engine, SQLEngine)
-    return isinstance(engine.connection, Spark) and engine.connection.writes_here()
+    return engine.reaches(output) if isinstance(engine, SQLEngine) else not is_postgres(output)
 
 
 def file_name(one: TableOf, format: str | None) -> str:

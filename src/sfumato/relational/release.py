@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any, Unpack
 
 import numpy as np
-import pyarrow as pa
 
 from sfumato.addresses import shown
 from sfumato.anonymization.actions import pseudonym_step
@@ -28,7 +27,7 @@ from sfumato.engines.protocol import Staged
 from sfumato.engines.recoding import Recoding, Step
 from sfumato.engines.staging import appearing_folder
 from sfumato.engines.writing import format_of
-from sfumato.errors import InputError, ParameterError, PromiseError, spell
+from sfumato.errors import InputError, PromiseError
 from sfumato.fields import declares
 from sfumato.files import write_text
 from sfumato.privacy import KAnonymity, compile_rules
@@ -39,13 +38,7 @@ from sfumato.relational.description import (
 )
 from sfumato.relational.events import Blurred, blur
 from sfumato.relational.histories import Histories, Part, read_histories
-from sfumato.relational.owners import (
-    frame_with_owners,
-    moved_dates,
-    owners_of,
-    with_rows,
-    without_names,
-)
+from sfumato.relational.owners import moved_dates, of_somebody, without_names
 from sfumato.relational.plan import Plan, plan_of
 from sfumato.relational.promise import LinkedTables, WholeReferences
 from sfumato.relational.publishing import (
@@ -57,13 +50,13 @@ from sfumato.relational.publishing import (
     check_place,
     commit_tables,
     description_of,
-    file_name,
     place_of,
 )
-from sfumato.release import Certificate, Release, publish
+from sfumato.release import Certificate, Release
 from sfumato.release.beside import remarks
 from sfumato.release.certificate import checked_author
 from sfumato.release.promise import WithoutColumns
+from sfumato.release.publish import recorded_promises, staged_release
 from sfumato.results import plain
 from sfumato.tables import Table, table
 from sfumato.tables.open import is_postgres
@@ -153,9 +146,7 @@ def _linked(
     promises = _promises(plan, histories, requests, recodings)
     release = _foreseen(plan, histories, blurred)
     remote = output is not None and is_postgres(output)
-    if output is None and any(
-        t.table.engine.capabilities.remote for t in plan.made.tables.values()
-    ):
+    if output is None and _stay(plan):
         return release
     with ExitStack() as stack:
         folder = Path()
@@ -411,130 +402,113 @@ def _unlinked(
     plan: Plan, output: str | None, format: str | None, force: bool, sign: Any, budget: Budget
 ) -> TablesRelease:
     """Every table by itself, without keys: k different persons in every class of it."""
-    kinds = {t.table.engine.kind for t in plan.made.tables.values()}
-    if "postgres" in kinds or ("spark" in kinds and len(kinds) > 1):
-        raise ParameterError(
-            "tables of a database, or some of Spark and some of files, are released without their "
-            "keys one by one",
-            where=shown(plan.made.name),
-            remedy="Name the column of the person (sfumato anonymize … --person), or ask for "
-            f"whole histories ({spell('linkable', True)} {spell('m', 1)}).",
-        )
-    with appearing_folder(output) as folder:
-        tables, findings, warnings = [], [], list(plan.warnings)
+    with ExitStack() as stack:
+        planned, lost = _all_planned(plan, stack, budget)
+        if output is None and _stay(plan):
+            return _without_links(plan, planned, lost)
+        remote = output is not None and is_postgres(output)
+        schema = output if remote else None
+        folder = Path() if remote else stack.enter_context(appearing_folder(output))
+        places = {name: place_of(plan, name, schema, folder, format) for name in planned}
+        releases: dict[str, Release] = {}
+        staged: dict[str, Staged] = {}
+        written: dict[str, Table] = {}
         promises: list[Mapping[str, Any]] = []
-        written, places = {}, {}
-        owners: dict[str, list[str | None]] = {}
-        losses: dict[str, tuple[float, int]] = {}
-        for name, one in plan.made.tables.items():
-            places[name] = str(folder / file_name(one, format))
-            release, lost = _without_keys(plan, name, places[name], owners, budget)
-            assert release.certificate is not None
-            (folder / f"{name}.{CERTIFICATE}").unlink()
-            findings += [replace(f, say=f"{name}: {f.say}") for f in release.findings]
-            warnings += [f"{name}: {told}" for told in release.warnings]
-            if lost:
-                warnings.append(
-                    f"{lost:,} rows of `{name}` belong to nobody in `{plan.person[0]}` and are "
-                    "left out"
-                )
-            promises += [{**p, "table": name} for p in release.certificate.body["promises"]]
-            rows = one.table.rows
-            ncp = release.utility.get("ncp")
-            if ncp is not None and plan.known.get(name):
-                losses[name] = (float(ncp), rows)
-            tables.append(
-                TableRelease(
-                    name,
-                    release.rows,
-                    rows - release.rows,
-                    plan.known.get(name, ()),
-                    (),
-                    plan.dropped[name],
-                    ncp if plan.known.get(name) else None,
-                )
+        for name, one in planned.items():
+            budget.progress(f"writing {name}")
+            releases[name], staged[name], written[name] = stack.enter_context(
+                staged_release(one, places[name], budget=budget)
             )
-            written[name] = table(places[name])
-        events = [t for t in tables if t.qi and t.name != plan.person[0]]
-        weight = sum(losses[t.name][1] for t in events if t.name in losses)
-        made = TablesRelease(
-            dataset=shown(plan.made.name),
-            promise="unlinkable",
-            asked=plan.asked.to_dict(),
-            person=".".join(plan.person),
-            k=min(f.class_sizes[0] or 0 for f in findings if f.class_sizes is not None),
-            m=None,
-            persons=plan.made.tables[plan.person[0]].table.rows,
-            tables=tuple(tables),
-            left_out=plan.left_out,
-            events=sum(plan.made.tables[t.name].table.rows for t in events),
-            events_kept=sum(t.rows for t in events),
-            ncp_own=losses.get(plan.person[0], (None, 0))[0],
-            ncp_events=sum(losses[t.name][0] * losses[t.name][1] for t in events) / weight
-            if weight
-            else None,
-            findings=tuple(findings),
-            verified=True,
-            warnings=tuple(dict.fromkeys(warnings)),
-        )
-        sealed = None
-        if output is not None:
-            sealed = certified(plan, made, promises, written, places, output)
-            sealed = sealed if sign is None else sealed.signed_with(sign)
+            told = recorded_promises(releases[name], written[name])
+            promises += [{**promise, "table": name} for promise in told]
+            if not remote:
+                staged[name].commit(force=False)  # the folder itself has no name yet
+                written[name] = stack.enter_context(table(places[name]))
+        release = _without_links(plan, releases, lost)
+        if output is None:
+            return release
+        sealed = certified(plan, release, promises, written, places, output)
+        sealed = sealed if sign is None else sealed.signed_with(sign)
+        if remote:
+            commit_tables(list(staged.values()), sealed, certificate_of(output), force)
+        else:
             write_text(folder / DESCRIPTION, description_of(plan, places).to_toml())
             sealed.write(folder / CERTIFICATE)
-        for opened in written.values():
-            opened.close()
-    return replace(made, output=None if output is None else shown(output), certificate=sealed)
+    return replace(release, output=shown(output), certificate=sealed)
 
 
-def _without_keys(
-    plan: Plan, name: str, place: str, owners: dict[str, list[str | None]], budget: Budget
-) -> tuple[Release, int]:
-    """One table without its keys, released; and rows that belong to nobody."""
-    mine, person = plan.made.tables[name].table, None
-    if name in plan.made.paths and plan.known.get(name):
-        person = ".".join(plan.person)
-        while person in mine.columns:
-            person += "'"
-    spark = mine.engine.kind == "spark"
-    opened, lost = _of_spark(plan, name, person) if spark else _of_files(plan, name, person, owners)
-    planned = _planned(plan, name, opened, person, budget)
-    if planned.suppressed_rows:
-        raise PromiseError(
-            f"rows of `{name}` would have to be left out",
-            where=shown(plan.made.name),
-            remedy="Ask for a smaller k, or for whole histories.",
-        )
-    beside = Path(place).parent / f"{name}.{CERTIFICATE}"
-    return publish(planned, place, certificate=beside, budget=budget), lost
+def _stay(plan: Plan) -> bool:
+    """Whether rows live elsewhere: without a place to write them to, figures are foreseen."""
+    return any(one.table.engine.capabilities.remote for one in plan.made.tables.values())
 
 
-def _of_files(
-    plan: Plan, name: str, person: str | None, owners: dict[str, list[str | None]]
-) -> tuple[Table, int]:
-    """A table with whose its rows are beside them, without rows of nobody; how many those were."""
-    mine, lost = plan.made.tables[name].table, 0
-    rows = mine.to_arrow()
-    kept = np.ones(rows.num_rows, dtype=np.bool_)
-    if name in plan.made.paths:
-        whose = pa.array(owners_of(plan.made, name, owners), pa.string())
-        kept, lost = whose.is_valid().to_numpy(zero_copy_only=False), whose.null_count
-        rows = rows if person is None else rows.append_column(person, whose)
-        rows = rows.filter(pa.array(kept))
-    return with_rows(mine, rows, kept), lost
+def _all_planned(
+    plan: Plan, stack: ExitStack, budget: Budget
+) -> tuple[dict[str, Release], dict[str, int]]:
+    """By table how it is released without its keys, and how many rows belong to nobody."""
+    owners: dict[str, list[str | None]] = {}
+    planned, lost = {}, {}
+    for name, one in plan.made.tables.items():
+        person = None
+        if name in plan.made.paths and plan.known.get(name):
+            person = ".".join(plan.person)
+            while person in one.table.columns:
+                person += "'"
+        opened, lost[name] = of_somebody(plan.made, name, person, owners)
+        if opened is not one.table:
+            stack.callback(opened.close)
+        planned[name] = _planned(plan, name, opened, person, budget)
+        if planned[name].suppressed_rows:
+            raise PromiseError(
+                f"rows of `{name}` would have to be left out",
+                where=shown(plan.made.name),
+                remedy="Ask for a smaller k, or for whole histories.",
+            )
+    return planned, lost
 
 
-def _of_spark(plan: Plan, name: str, person: str | None) -> tuple[Table, int]:
-    """The same of a table of Spark, whose executors find out whose its rows are."""
-    mine = plan.made.tables[name].table
-    if name not in plan.made.paths:
-        return mine, 0
-    owner = person or "sfumato owner"
-    rows = frame_with_owners(plan.made, name, owner)
-    rows = rows.where(rows[f"`{owner}`"].isNotNull())
-    kept = table(rows if person is not None else rows.drop(owner))
-    return kept, mine.rows - kept.rows
+def _without_links(
+    plan: Plan, releases: Mapping[str, Release], lost: Mapping[str, int]
+) -> TablesRelease:
+    """What becomes of the dataset, its tables being released one by one."""
+    tables, findings, warnings = [], [], list(plan.warnings)
+    losses: dict[str, tuple[float, int]] = {}
+    for name, release in releases.items():
+        qi, rows = plan.known.get(name, ()), plan.made.tables[name].table.rows
+        findings += [replace(f, say=f"{name}: {f.say}") for f in release.findings]
+        warnings += [f"{name}: {told}" for told in release.warnings]
+        if lost[name]:
+            warnings.append(
+                f"{lost[name]:,} rows of `{name}` belong to nobody in `{plan.person[0]}` and are "
+                "left out"
+            )
+        ncp = release.utility.get("ncp") if qi else None
+        if ncp is not None:
+            losses[name] = (float(ncp), rows)
+        left_out = rows - release.rows
+        tables.append(TableRelease(name, release.rows, left_out, qi, (), plan.dropped[name], ncp))
+    events = [t for t in tables if t.qi and t.name != plan.person[0]]
+    weight = sum(losses[t.name][1] for t in events if t.name in losses)
+    return TablesRelease(
+        dataset=shown(plan.made.name),
+        promise="unlinkable",
+        asked=plan.asked.to_dict(),
+        person=".".join(plan.person),
+        k=min(release.k or 0 for name, release in releases.items() if plan.known.get(name)),
+        m=None,
+        persons=plan.made.tables[plan.person[0]].table.rows,
+        tables=tuple(tables),
+        left_out=plan.left_out,
+        events=sum(plan.made.tables[t.name].table.rows for t in events),
+        events_kept=sum(t.rows for t in events),
+        ncp_own=losses.get(plan.person[0], (None, 0))[0],
+        ncp_events=sum(losses[t.name][0] * losses[t.name][1] for t in events) / weight
+        if weight
+        else None,
+        findings=tuple(findings),
+        verified=all(release.verified for release in releases.values()),
+        warnings=tuple(dict.fromkeys(warnings)),
+    )
 
 
 def _planned(plan: Plan, name: str, opened: Table, person: str | None, budget: Budget) -> Release:

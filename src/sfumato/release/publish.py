@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
     from sfumato.release.recoding import Recoding as Groups
 
-__all__ = ["Release", "publish", "rehearse"]
+__all__ = ["Release", "publish", "recorded_promises", "rehearse", "staged_release"]
 
 
 _PRIVATE = {"private": True}
@@ -321,30 +321,14 @@ def publish(
     certificate
         Where the certificate goes; ``<destination>.certificate.json`` where None.
     """
-    budget = None if budget is None else budget.unhurried()  # what was found is still written
     target = os.fspath(destination)
     beside = certificate_path(target) if certificate is None else Path(certificate)
     check_certificate_place(beside, force=force, sign=sign)
     named = {} if (author := checked_author(author)) is None else {"author": author}
     if spreadsheet_safe:
         plan = replace(plan, mapping=_without_formulas(plan))
-    source, recoding = _made_of(plan)
-    staged = source.engine.stage(recoding, target, format=format, budget=budget)
-    plan = replace(plan, formulas=staged.formulas, warnings=(*plan.warnings, *_run_by(staged)))
-    try:
-        plan = _as_staged(plan)
-        with Table(staged.engine()) as written:
-            remote = target if source.engine.capabilities.remote else None
-            with _witnessed(plan, staged, written, remote, budget) as promised:
-                release = _measured(promised, written, budget)
-            release = replace(
-                release,
-                promises=plan.promises,
-                output=shown(target),
-                destination=target,
-                order=None if plan.frame is None else staged.order,
-            )
-            sealed = Certificate.of(**named, **_record(release, written, target))
+    with staged_release(plan, target, format=format, budget=budget) as (release, staged, written):
+        sealed = Certificate.of(**named, **_record(release, written, target))
         if sign is not None:
             sealed = sealed.signed_with(sign)
         sealed.write(beside)
@@ -353,10 +337,41 @@ def publish(
         except BaseException:
             beside.unlink(missing_ok=True)
             raise
-    except BaseException:
-        staged.discard()
-        raise
     return replace(release, certificate=sealed, table=None)  # it now lies where it was written
+
+
+@contextmanager
+def staged_release(
+    plan: Release,
+    target: str,
+    *,
+    format: str | None = None,
+    budget: Budget | None = None,
+) -> Iterator[tuple[Release, Staged, Table]]:
+    """A release that was written and measured and has no name yet, and what was written.
+
+    Unless it gets its name until the block ends, nothing of it stays.
+    """
+    budget = None if budget is None else budget.unhurried()  # what was found is still written
+    source, recoding = _made_of(plan)
+    staged = source.engine.stage(recoding, target, format=format, budget=budget)
+    plan = replace(plan, formulas=staged.formulas, warnings=(*plan.warnings, *_run_by(staged)))
+    try:
+        plan = _as_staged(plan)
+        written = Table(staged.engine())
+        remote = target if source.engine.capabilities.remote else None
+        with _witnessed(plan, staged, written, remote, budget) as promised:
+            release = _measured(promised, written, budget)
+        release = replace(
+            release,
+            promises=plan.promises,
+            output=shown(target),
+            destination=target,
+            order=None if plan.frame is None else staged.order,
+        )
+        yield release, staged, written
+    finally:
+        staged.discard()
 
 
 def rehearse(plan: Release, *, budget: Budget | None = None) -> Release:
@@ -623,7 +638,6 @@ def _record(release: Release, written: Table, target: str) -> dict[str, Any]:
     measures say about the input stays at home.
     """
     source, recoding = _made_of(release)
-    answered = zip(release.promises, release.findings, strict=True)
     k, classes = release.k, release.classes
     if not all(_is_measured_on(promise, written) for promise in release.promises):
         k, classes = _classes(release.qi, (), written)
@@ -650,15 +664,20 @@ def _record(release: Release, written: Table, target: str) -> dict[str, Any]:
             "columns": list(written.columns),
             **({"sorted": "by cells"} if _moves(recoding) else {}),
         },
-        "promises": [
-            {
-                "kind": promise.kind,
-                **promise.to_dict(),
-                "measured": plain(finding.measured) if _is_measured_on(promise, written) else {},
-            }
-            for promise, finding in answered
-        ],
+        "promises": recorded_promises(release, written),
     }
+
+
+def recorded_promises(release: Release, written: Table) -> list[dict[str, Any]]:
+    """What a certificate says of promises, and of what was measured on the released table."""
+    return [
+        {
+            "kind": promise.kind,
+            **promise.to_dict(),
+            "measured": plain(finding.measured) if _is_measured_on(promise, written) else {},
+        }
+        for promise, finding in zip(release.promises, release.findings, strict=True)
+    ]
 
 
 def _is_measured_on(promise: Promise, written: Table) -> bool:
