@@ -27,6 +27,7 @@ from sklearn.naive_bayes import CategoricalNB
 
 import sfumato as sf
 from sfumato.demo import write_people
+from sfumato.hierarchy import Hierarchy
 from sfumato.release.certificate import Certificate
 from sfumato.report.page import Figure, Page, page_html
 from sfumato.report.pages.certificate import certificate_pdf, certificate_svg
@@ -34,6 +35,7 @@ from sfumato.report.pages.release import certified_release, release_page
 from sfumato.report.pages.table import findings_of, table_page
 from sfumato.report.registry import page_of
 from sfumato.utility import compare
+from sfumato.web.lattice import nodes_of
 
 DATA = Path(__file__).parents[2] / "data"
 NUMBER = re.compile(r"[<>]?\d[\d,]*(?:\.\d+)?%?")
@@ -79,7 +81,8 @@ def numbers(text: str, columns: Sequence[str]) -> list[str]:
 
 def drawn(figure: Figure) -> Any:
     """What a chart draws, without what is only about places on paper."""
-    assert figure.spec is not None
+    if figure.spec is None:
+        return []  # a diagram of names: it draws no figures
     layers = [figure.spec, *figure.spec.get("layer", ())]
     rows = [row for layer in layers for row in layer.get("data", {}).get("values", ())]
     if figure.title == "How exposed people are":
@@ -782,6 +785,178 @@ def test_the_page_of_a_population(tmp_path: Path) -> None:
     )
     estimates = {dict(row).get("said") for row in shown[f"chart: {FEWER}"]}
     assert {single, *shown["gauge: alone in the population"]} <= estimates
+
+
+ASKED = ["birth_date", "sex", "zip", "ethnicity", "marital_status"]
+
+
+def minimal(columns: Sequence[str], most: int, breaks: Any) -> list[tuple[str, ...]]:
+    """All sets of columns that do something and of which no part does, by trying them all."""
+    found: list[tuple[str, ...]] = []
+    for size in range(1, most + 1):
+        for names in combinations(columns, size):
+            if not any(set(one) <= set(names) for one in found) and breaks(list(names)):
+                found.append(names)
+    return found
+
+
+def listed(sets: Sequence[tuple[str, ...]]) -> Said:
+    """How many sets there are of each size, and the column that is in most of them."""
+    many = Counter(len(names) for names in sets)
+    inside = Counter(name for names in sets for name in names)
+    share = part(max(inside.values()) / len(sets))
+    return {
+        "fact: minimal sets": [f"{len(sets)}"],
+        "The sets": [share],
+        **{f"columns in the set: {size}": [f"{size}", f"{n}"] for size, n in many.items()},
+    }
+
+
+def without_places(shown: Said) -> Said:
+    """Paragraphs by their section only: how many come before them does not matter here."""
+    return {re.sub(r"^The sets \d+$", "The sets", place): told for place, told in shown.items()}
+
+
+@pytest.mark.parametrize("measure", ["key", "distinct", "separation"])
+def test_the_page_of_keys(measure: str, tmp_path: Path) -> None:
+    frame, rows = everybody(tmp_path), 800
+    least = {"distinct": 0.4, "separation": 0.95}.get(measure)
+    asked = {} if least is None else {"beta": least}
+    found = sf.minimal_keys(str(tmp_path / "people.csv"), columns=ASKED, measure=measure,
+                            max_size=3, **asked)  # fmt: skip
+    pairs = rows * (rows - 1) / 2
+
+    def tells(names: list[str]) -> bool:
+        if measure == "separation":
+            alike = sum(n * (n - 1) / 2 for n in frame.groupby(names).size())
+            return bool(1 - alike / pairs >= 0.95)
+        return classes(frame, names) >= (rows if least is None else 0.4 * rows)
+
+    sets = minimal(ASKED, 3, tells)
+    sought = [] if least is None else [f"{least:g}"]
+    expected = listed(sets) | {
+        "verdict": [f"{len(sets)}", *sought, f"{min(map(len, sets))}"],
+        "fact: columns in them": [f"{len({name for one in sets for name in one})}"],
+        "fact: stand for": [f"{len(sets)}"],
+    }
+    expected |= {"subtitle": sought} if sought else {}
+    shown = without_places(said(page_of(found), list(frame.columns)))
+    assert differences(shown, expected) == {}
+
+
+@pytest.mark.parametrize("k", [2, 40])
+def test_the_page_of_violations(k: int, tmp_path: Path) -> None:
+    frame = everybody(tmp_path)
+    found = sf.violations(str(tmp_path / "people.csv"), columns=ASKED, k=k, max_size=2)
+    sets = minimal(ASKED, 2, lambda names: below(frame, names, k) > 0)
+    smallest = str(sizes(frame, ASKED).min())
+    expected = listed(sets) | {
+        "verdict": [f"{k}", f"{len(sets)}", f"{k}"],
+        "fact: smallest class (k)": [smallest],
+    }
+    shown = without_places(said(page_of(found), list(frame.columns)))
+    assert differences(shown, expected) == {}
+
+
+def test_the_page_of_risky_rows(tmp_path: Path) -> None:
+    """Minimal uniques of every row, by trying all sets; scores as Elliot and others have them."""
+    frame, known, most = everybody(tmp_path), ["sex", "zip", "ethnicity", "marital_status"], 3
+    found = sf.uniques(str(tmp_path / "people.csv"), columns=known, max_size=most)
+    minimal_of: list[list[tuple[str, ...]]] = [[] for _ in range(len(frame))]
+    for size in range(1, most + 1):
+        for names in combinations(known, size):
+            for row in np.flatnonzero(sizes(frame, names) == 1):
+                if not any(set(one) <= set(names) for one in minimal_of[row]):
+                    minimal_of[row].append(names)
+    score = {s: math.prod(len(known) - i for i in range(s, most + 1)) for s in range(1, most + 1)}
+    total = sum(score[len(one)] for row in minimal_of for one in row)
+    reached = {
+        "1 column" if at == 1 else f"{at} columns":
+        sum(any(len(one) <= at for one in row) for row in minimal_of) / len(frame)
+        for at in range(1, most + 1)
+    }  # fmt: skip
+    parts = {
+        name: sum(score[len(one)] for row in minimal_of for one in row if name in one) / total
+        for name in known
+    }
+    exposed, rows = sum(map(bool, minimal_of)), len(frame)
+    alone_ones, twos = alone(frame, known) * 0.01, int((sizes(frame, known) == 2).sum()) / 2 * 0.99
+    assert differences(said(page_of(found), list(frame.columns)), {
+        "verdict": [f"{most}", f"{exposed:,}", f"{rows:,}", part(exposed / rows)],
+        "subtitle": [f"{rows:,}", f"{most}"],
+        "fact: exposed rows": [f"{exposed:,}"],
+        "fact: right matches (DIS)": [part(alone_ones / (alone_ones + twos))],
+        "gauge: exposed rows": [part(exposed / rows)],
+        "chart: How few columns are enough": bars(reached),
+        "chart: Which columns do it": bars(parts),
+    }) == {}  # fmt: skip
+
+
+def test_the_page_of_an_attack_with_a_known_table(tmp_path: Path) -> None:
+    frame, on = everybody(tmp_path), ["sex", "zip", "ethnicity"]
+    known = frame.sample(500, random_state=1)
+    known.to_csv(tmp_path / "known.csv", index=False)
+    found = sf.attack(str(tmp_path / "people.csv"), str(tmp_path / "known.csv"), on=on, k=5)
+    fits = np.ones((len(frame), len(known)), bool)
+    for name in on:  # an empty cell of a release may be a star: it fits everybody
+        cells, theirs = np.array(written(frame[name])), np.array(written(known[name]))
+        fits &= (cells[:, None] == theirs) | (cells[:, None] == "")
+    matched = fits.sum(axis=1).tolist()
+    strange = len(set(frame["zip"]) - set(known["zip"]))
+    assert strange
+    rows = len(frame)
+    one, few = sum(n == 1 for n in matched), sum(1 < n < 5 for n in matched)
+    right = sum(1 / n for n in matched if n)
+    assert differences(said(page_of(found), list(frame.columns)), {
+        "verdict": [f"{one}", f"{rows}", f"{few}", "5"],
+        "subtitle": [f"{len(known)}"],
+        "fact: match one": [f"{one}"],
+        "fact: fewer than 5": ["5", f"{few}"],
+        "fact: expected right guesses": [f"{right:,.1f}"],
+        "gauge: match one": [part(one / rows)],
+        "To keep in mind 0": [f"{strange}"],
+        "chart: How many rows a released row matches": bars({
+            "none": sum(n == 0 for n in matched) / rows, "one row": one / rows,
+            "2 to 4 rows": few / rows, "5 rows or more": sum(n >= 5 for n in matched) / rows,
+        }),
+    }) == {}  # fmt: skip
+
+
+def test_every_node_of_the_lattice_of_levels(tmp_path: Path) -> None:
+    """What the workbench says of each choice of levels: counted with the trees' own columns."""
+    frame = everybody(tmp_path)[["zip", "sex", "marital_status"]].fillna("none")
+    frame.to_csv(tmp_path / "people.csv", index=False)
+    star = pd.Series("*", index=frame.index)
+    levels = {
+        "zip": [frame["zip"], frame["zip"].str[:3], frame["zip"].str[:1], star],
+        "sex": [frame["sex"], star],
+        "marital_status": [frame["marital_status"], star],
+    }
+    trees = {
+        name: Hierarchy.from_levels(pd.concat(c, axis=1).drop_duplicates().T.to_numpy().tolist())
+        for name, c in levels.items()
+    }
+    made = sf.anonymize(str(tmp_path / "people.csv"), k=5, qi=list(levels), method="full-domain",
+                        hierarchies=trees, suppression_limit=0.1, every_node=True)  # fmt: skip
+    nodes = nodes_of(made.details["lattice"])
+    assert len(nodes) == 4 * 2 * 2
+    for node in nodes:
+        shown = pd.DataFrame(
+            {n: c[at] for (n, c), at in zip(levels.items(), node.levels, strict=True)}
+        )
+        alike = sizes(shown, list(levels))
+        gone = alike < 5
+        assert node.holds == (gone.mean() <= 0.1), node.said
+        assert node.left_out == int(gone.sum()), node.said
+        if not node.holds:
+            continue
+        assert node.k == alike[~gone].min(), node.said
+        lost = [
+            np.where(gone, 1.0, shown[n].map(frame.groupby(shown[n])[n].nunique().sub(1)
+                                             / (frame[n].nunique() - 1))).mean()
+            for n in levels
+        ]  # fmt: skip
+        assert node.lost == pytest.approx(np.mean(lost)), node.said
 
 
 FEWER = "Fewer people are alone among all than in a sample"

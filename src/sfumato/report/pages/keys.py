@@ -14,7 +14,7 @@ from sfumato.report import charts
 from sfumato.report.diagrams import MOST_IN_LATTICE, lattice_svg, sets_svg
 from sfumato.report.drawing import gauge
 from sfumato.report.page import Figure, Grid, Page, Section
-from sfumato.wording import percent, phrase, sentence
+from sfumato.wording import counted, percent, phrase, sentence
 
 __all__ = [
     "key_page",
@@ -42,15 +42,17 @@ def key_summary(found: Key) -> Page:
         verdict = "No columns are needed: the rows do not differ, or there are none."
     elif found.goal.get("met") is False and m is not None:
         measure = str(found.goal["measure"])
+        enough = f"{found.size} {size} {'was' if found.size == 1 else 'were'} enough"
         verdict = (
-            f"{found.size} {size} were enough for the sample, but on all rows "
-            f"{phrase(found.columns)} reach a {measure} ratio of {getattr(m, measure):.6g}, not "
-            f"{found.goal['at_least']:g}."
+            f"{enough} for the sample, but on all rows {phrase(found.columns)} reach a "
+            f"{measure} ratio of {getattr(m, measure):.6g}, not {found.goal['at_least']:g}."
         )
     elif found.is_key:
-        verdict = f"{found.size} {size} tell everybody apart: {phrase(found.columns)}.{proven}"
+        tell = "tells" if found.size == 1 else "tell"
+        verdict = f"{found.size} {size} {tell} everybody apart: {phrase(found.columns)}.{proven}"
     else:
-        verdict = f"{found.size} {size} are enough to {_goal(found.goal)}: " + (
+        are = "is" if found.size == 1 else "are"
+        verdict = f"{found.size} {size} {are} enough to {_goal(found.goal)}: " + (
             f"{phrase(found.columns)}.{proven}"
         )
     facts = [("columns", f"{found.size}")]
@@ -186,10 +188,7 @@ def violations_summary(found: Violations) -> Page:
     if found.k_anonymous:
         verdict = f"No set of columns leaves anybody among fewer than {found.k} alike."
     else:
-        verdict = (
-            f"The table is not {found.k}-anonymous: {len(found.minimal):,} minimal sets of columns "
-            f"leave somebody among fewer than {found.k} alike."
-        )
+        verdict = f"The table is not {found.k}-anonymous: {_breaking(found)}."
     return Page(
         title=f"Violations of {found.k}-anonymity",
         subtitle="Sets of columns that break it, and do not with any column less",
@@ -201,6 +200,17 @@ def violations_summary(found: Violations) -> Page:
             ("all of them", "yes" if found.complete else "no"),
         ),
     )
+
+
+def _breaking(found: Violations) -> str:
+    """How many sets do it; where only small ones were looked at, larger ones may."""
+    if not found.minimal:
+        return "all columns together break it, and no smaller set that was looked at does"
+    sets = counted(
+        len(found.minimal), "minimal set of columns", many="minimal sets of columns",
+        does=f"leave somebody among fewer than {found.k} alike",
+    )  # fmt: skip
+    return sets if found.complete else f"{sets}. There may be more"
 
 
 def violations_page(found: Violations) -> Page:
