@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import re
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -59,6 +60,11 @@ class Answer:
     text: str
     place: str | None
     """Where it sends the reader."""
+
+    @property
+    def drawn(self) -> str:
+        """Its text but for the moment it was asked for."""
+        return re.sub(r' data-since="[\d.]+"', "", self.text)
 
 
 @dataclass

@@ -17,14 +17,16 @@ import pytest
 
 import sfumato as sf
 from cli_tools import sfumato
+from sfumato.budget import Budget
 from sfumato.report.page import Page, body_html
 from sfumato.report.registry import page_of
 from sfumato.web.choices import read_choices
+from sfumato.web.kept import Asked, questions_from, questions_to
 from sfumato.web.lattice import nodes_of
 from sfumato.web.project import Project
 from sfumato.web.verbs import VERBS
 from sfumato.wording import percent
-from workbench import Running
+from workbench import PEOPLE, Running
 
 ROLES = {"role-0": "identifier", "role-1": "quasi-identifier", "role-2": "quasi-identifier",
          "role-3": "quasi-identifier", "role-4": "sensitive"}  # fmt: skip
@@ -86,7 +88,7 @@ def test_the_page_is_that_of_the_command_line(
         assert "There is no release of this table yet" in bench.get(place).text
         bench.follow(bench.post(f"/p/{opened.number}/release"))
         shutil.copytree(opened.folder, tmp_path, dirs_exist_ok=True)  # the command is run there
-    page = bench.follow(bench.post(place, **answers(tmp_path)[name])).text
+    page = bench.follow(bench.post(place, **answers(tmp_path)[name])).drawn
     assert f"<h1>{VERBS[name].title}</h1>" in page
     ((result, known),) = results
     assert known == ({"sensitive": ("illness",)} if VERBS[name].writes else {})
@@ -96,7 +98,7 @@ def test_the_page_is_that_of_the_command_line(
     words = shlex.split(of(page, r'class="command">.*?<code>(.*?)</code>'))
     told = sfumato(*words[1:], "--json").json
     assert json.loads(json.dumps(result.answer())) == told
-    assert bench.get(place).text == page
+    assert bench.get(place).drawn == page
     assert len(results) == 1
     listed = bench.follow(bench.get(f"/p/{opened.number}/{VERBS[name].step}")).text
     assert "answered" in of(listed, rf'href="{place}">(.*?)</a>')
@@ -193,6 +195,80 @@ def test_a_cancelled_question_leaves_the_answer_before_it(
     bench.workbench.jobs.close()
     assert opened.answers["keys"] is before
     assert bench.get(f"/p/{opened.number}/ask/verify").status == 404
+
+
+def test_questions_of_an_earlier_day_are_asked_again_as_they_were(
+    bench: Running, opened: Project, tmp_path: Path
+) -> None:
+    base = f"/p/{opened.number}"
+    asked = {"columns": ["age", "town"], "k": 7, "max_size": 2}
+    first = _answer(bench.follow(bench.post(f"{base}/ask/violations", **asked)).text)
+    assert "7-anonymous" in first
+    bench.follow(bench.post(f"{base}/ask/uniques", columns=["age"], max_size=1,
+                            sampling_fraction=0.5))  # fmt: skip
+    bench.post(f"{base}/risk", k=9)
+    bench.post(f"{base}/close")
+    bench.follow(bench.post("/open", table=str(tmp_path / "people.csv")))
+    (later,) = bench.workbench.projects.values()
+    base = f"/p/{later.number}"
+    assert later.answers == {}
+    assert bench.follow(bench.get(f"{base}/explore")).text.count("<em>asked before</em>") == 2
+    page = bench.follow(bench.get(f"{base}/ask/violations")).text
+    assert _answer(page) == first
+    assert "Decisions have changed since" not in page, "what it was asked is the same"
+    assert list(later.unasked) == ["uniques"], "which is not forgotten"
+    assert set(questions_from((later.folder / "questions.json").read_text())) == {
+        "violations",
+        "uniques",
+    }
+
+
+def _answer(page: str) -> str:
+    return page.partition('<section class="answer"')[2].partition("</section>\n<p class")[0]
+
+
+def test_questions_in_a_folder_from_elsewhere_ask_and_no_more(
+    bench: Running, opened: Project, tmp_path: Path
+) -> None:
+    """Nothing is written, no table is opened that was not named, and nonsense is passed over."""
+    home, base = opened.folder, f"/p/{opened.number}"
+    (tmp_path / "hidden").mkdir()
+    (tmp_path / "hidden" / "people.csv").write_text(PEOPLE)
+    elsewhere = {"of": [""], "known": [str(tmp_path / "hidden" / "people.csv")], "on": ["age"],
+                 "k": ["5"]}  # fmt: skip
+    told = {
+        "mask": Asked({"measure": ["distinct"], "beta": ["0.5"], "write": ["1"]}, opened.choices),
+        "attack": Asked(elsewhere, opened.choices),
+    }
+    bench.follow(bench.post(f"{base}/ask/keys", columns=["age"], measure="key", max_size=1))
+    for text, found in (
+        (questions_to(told), {"mask", "attack"}),
+        ('{"mask": 3}', set()),
+        ("[", set()),
+    ):
+        (home / "questions.json").write_text(text)
+        opened.look(Budget())
+        assert set(opened.unasked) == found
+        assert "<h1>Publish fewer columns</h1>" in bench.follow(bench.get(f"{base}/ask/mask")).text
+        assert ("mask" in opened.answers) == bool(found)
+        assert "<h1>What would a known" in bench.follow(bench.get(f"{base}/ask/attack")).text
+        assert "attack" not in opened.answers
+        assert opened.versions() == []
+
+
+def test_a_question_that_was_stopped_is_not_asked_again_unasked(
+    bench: Running, opened: Project
+) -> None:
+    base = f"/p/{opened.number}"
+    form = {"columns": ["age"], "measure": ["key"], "max_size": ["1"]}
+    opened.unasked = {"keys": Asked(form, opened.choices)}
+    with opened.busy:
+        begun = bench.get(f"{base}/ask/keys")
+        assert str(begun.place).startswith("/jobs/")
+        bench.post(f"{begun.place}/cancel")
+    assert "Cancelled." in bench.follow(begun).text
+    assert bench.get(f"{base}/ask/keys").status == 200
+    assert opened.answers == {}
 
 
 def test_a_node_of_the_lattice_is_looked_at_and_chosen(bench: Running, opened: Project) -> None:

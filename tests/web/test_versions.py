@@ -20,7 +20,7 @@ from sfumato.web.candidates import Candidate, best_of, names_of
 from sfumato.web.choices import Choices
 from sfumato.web.project import Project
 from sfumato.web.rows import ORDERS, rows_of
-from workbench import PATIENCE, PEOPLE, Answer, Running, answered, running
+from workbench import PATIENCE, PEOPLE, Running, answered, running
 
 ROLES = {"role-0": "identifier", "role-1": "quasi-identifier", "role-2": "quasi-identifier",
          "role-3": "quasi-identifier", "role-4": "sensitive"}  # fmt: skip
@@ -137,19 +137,14 @@ def test_what_was_drawn_is_not_counted_or_drawn_again(
     bench.follow(bench.post(f"{base}/ask/keys", columns=["age", "sex"], measure="key", max_size=2))
     pages = ["configure", "explore", "risk", "risk/figure?k=7", "utility", "release", "ask/keys",
              "lattice"]  # fmt: skip
-    before = [_drawn(bench.follow(bench.get(f"{base}/{place}"))) for place in pages]
+    before = [bench.follow(bench.get(f"{base}/{place}")).drawn for place in pages]
     asked: list[str] = []
     for name in ("class_sizes", "classes", "codes", "values", "sample"):
         monkeypatch.setattr(Table, name, lambda *_, name=name, **__: asked.append(name))
     monkeypatch.setattr("vl_convert.vegalite_to_svg", lambda *_, **__: asked.append("draw"))
     with opened.busy:  # somebody else has the table
-        assert [_drawn(bench.get(f"{base}/{place}")) for place in pages] == before
+        assert [bench.get(f"{base}/{place}").drawn for place in pages] == before
     assert asked == []
-
-
-def _drawn(answer: Answer) -> str:
-    """A page but for the moment it was asked for."""
-    return re.sub(r' data-since="[\d.]+"', "", answer.text)
 
 
 def _told(bench: Running, page: str) -> dict[str, Any]:

@@ -1,8 +1,9 @@
-"""What is known of a release only while it is made, kept beside it for another day.
+"""What is known only while the workbench runs, kept for another day: of releases, and questions.
 
 A certificate says what whoever has the release may know. What the release cost, whom its maker was
 warned of and how the file was read stays at home: in a file that names the certificate it belongs
-to. Where either was replaced, or the file is damaged, nothing is known.
+to. Where either was replaced, or the file is damaged, nothing is known. Of what other verbs were
+asked the questions are kept, and asked again: a page from a file could say anything.
 """
 
 from __future__ import annotations
@@ -19,9 +20,10 @@ from sfumato.files import read_unlinked, write_text
 from sfumato.release.publish import Release
 from sfumato.results import plain
 from sfumato.risks import Risk
+from sfumato.web.choices import Choices, choices_from, choices_to
 from sfumato.web.reading import Reading
 
-__all__ = ["Kept"]
+__all__ = ["Asked", "Kept", "digest_of", "questions_from", "questions_to"]
 
 
 @dataclass(frozen=True)
@@ -144,3 +146,37 @@ def _risk(told: Mapping[str, Any] | None) -> Risk | None:
         basis=str(told["basis"]),
         after=_risk(told.get("after")),
     )
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What another verb was asked: the form, and the decisions of then."""
+
+    form: Mapping[str, list[str]]
+    choices: Choices
+
+
+def questions_to(asked: Mapping[str, Asked]) -> str:
+    """Questions by verb, as text for another day; no verb asks for trees."""
+    told = {
+        name: {"form": dict(one.form), "choices": choices_to(replace(one.choices, trees={}))}
+        for name, one in asked.items()
+    }
+    return json.dumps(told, indent=1) + "\n"
+
+
+def questions_from(text: str) -> dict[str, Asked]:
+    """What `questions_to` wrote.
+
+    Raises
+    ------
+    ValueError, TypeError, KeyError, AttributeError, ParameterError
+        It did not write this.
+    """
+    return {
+        str(name): Asked(
+            {str(field): [str(value) for value in values] for field, values in one["form"].items()},
+            choices_from(one["choices"]),
+        )
+        for name, one in json.loads(text).items()
+    }

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 
 import tomli_w
 
@@ -48,7 +48,7 @@ from sfumato.web.choices import (
     write_trees,
 )
 from sfumato.web.hierarchies import MOST_VALUES, EditableHierarchy, Held, inferred
-from sfumato.web.kept import Kept, digest_of
+from sfumato.web.kept import Asked, Kept, digest_of, questions_from, questions_to
 from sfumato.web.reading import FirstRows, Reading, in_page_words
 from sfumato.wording import counting, sentence
 
@@ -60,8 +60,8 @@ MOST_AT_HAND = 6
 """Releases made of the table as it is read whose rows are kept at hand."""
 MOST_OTHER_KS = 6
 """Releases with another k whose rows are kept at hand."""
-TRIED = "candidates.json"
-"""File of the candidates beside the decisions."""
+TRIED, ASKED = "candidates.json", "questions.json"
+"""Files of the candidates, and of what other verbs were asked, beside the decisions."""
 ABOUT_FILES = ("certificate", "signature", "fingerprint")
 """Checks of a release that are about its files, not about people."""
 QUICK = 2_000_000
@@ -69,6 +69,7 @@ QUICK = 2_000_000
 
 
 Names = tuple[str, ...]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -145,6 +146,7 @@ class Made:
 class Answered:
     """What another verb was asked, and its page; see `sfumato.web.verbs`."""
 
+    by: Asked
     given: Mapping[str, Any]
     """What was answered to its questions."""
     asked: Mapping[str, Any]
@@ -201,6 +203,8 @@ class Project:
     made: Made | None = None
     answers: dict[str, Answered] = field(default_factory=dict)
     """The last answer of every other verb."""
+    unasked: dict[str, Asked] = field(default_factory=dict)
+    """What other verbs were asked on an earlier day, and not yet again."""
     view: str = ""
     """How columns are shown, ``board`` or ``table``; empty until somebody chose."""
     rows_shown: bool = False
@@ -326,7 +330,7 @@ class Project:
                 known.clear()
             self._entries = None
             self.decided = Decided(found, self.decided.edition)
-            self.candidates = self._tried_before()
+            self.candidates, self.unasked = self._tried_before(), self._asked_before()
             self._tried = max((one.number for one in self.candidates), default=0)
             self.columns = columns
 
@@ -568,25 +572,39 @@ class Project:
         kept = list(known.items())[1 - MOST_OTHER_KS :]
         self._by_k = (made.name, {**dict(kept), k: found})
 
-    def _keep_candidates(self) -> None:
-        """For another day, where the folder can be written; they are a convenience."""
+    def _keep_text(self, name: str, text: Callable[[], str]) -> None:
+        """For another day, where the folder can be written; it is a convenience."""
         self._require_open()
         with suppress(SourceError, OSError):
             self._make_folder()
             with held(self.folder) as home:
-                write_text(home / TRIED, candidates_to(self.candidates, self._stamp()))
+                write_text(home / name, text())
+
+    def _kept_text(self, name: str, read: Callable[[str], T], nothing: T) -> T:
+        """What an earlier day left, where it can be read."""
+        if not os.path.lexists(self.folder):
+            return nothing
+        try:
+            with held(self.folder) as home:
+                return read(read_unlinked(home / name, "the file"))
+        except (SfumatoError, OSError, ValueError, TypeError, KeyError, AttributeError):
+            return nothing
+
+    def _keep_candidates(self) -> None:
+        self._keep_text(TRIED, lambda: candidates_to(self.candidates, self._stamp()))
 
     def _tried_before(self) -> tuple[Candidate, ...]:
         """Candidates of an earlier day, if the table has not changed since."""
-        if not os.path.lexists(self.folder):
-            return ()
-        try:
-            with held(self.folder) as home:
-                found = candidates_from(read_unlinked(home / TRIED, "the file"), self._stamp())
-        except (SfumatoError, OSError, ValueError, TypeError, KeyError, AttributeError):
-            return ()
+        nothing: tuple[Candidate, ...] = ()
+        found = self._kept_text(TRIED, lambda text: candidates_from(text, self._stamp()), nothing)
         names = set(self.table.columns)
         return tuple(one for one in found if set(one.choices.roles) == names)
+
+    def _asked_before(self) -> dict[str, Asked]:
+        """What other verbs were asked, if it was about these columns."""
+        found: dict[str, Asked] = self._kept_text(ASKED, questions_from, {})
+        names = set(self.table.columns)
+        return {verb: one for verb, one in found.items() if set(one.choices.roles) == names}
 
     def _stamp(self) -> list[Any]:
         """By which it is seen that the table's file was changed, or is read otherwise."""
@@ -671,6 +689,9 @@ class Project:
             with counting(self.choices.unit):
                 shown = body_html(page_of(found, **known))
         self.answers[name] = replace(asked, shown=shown, undecided=undecided)
+        self.unasked.pop(name, None)
+        questions = self.unasked | {n: one.by for n, one in self.answers.items()}
+        self._keep_text(ASKED, lambda: questions_to(questions))
 
     def reopen(self, name: str, budget: Budget, tables: Sequence[Path] = ()) -> None:
         """Show a release of an earlier day: files may be changed, so it is measured again.

@@ -10,7 +10,7 @@ import importlib
 import math
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -22,10 +22,11 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from sfumato.budget import Budget
-from sfumato.errors import ParameterError
+from sfumato.errors import ParameterError, SfumatoError
 from sfumato.tables import table
 from sfumato.web.choices import Choices
-from sfumato.web.pages import Form, form_of, frame, page
+from sfumato.web.kept import Asked
+from sfumato.web.pages import form_of, frame, page
 from sfumato.web.project import Answered, Project, Version
 
 if TYPE_CHECKING:
@@ -81,7 +82,7 @@ class Question:
         """The answer to begin with."""
         return self.usual(around) if callable(self.usual) else self.usual
 
-    def read(self, form: Form, around: Around) -> Any:
+    def read(self, form: Mapping[str, list[str]], around: Around) -> Any:
         """The answer of a form, checked."""
         texts = form.get(self.name, [])
         if self.kind == "columns":
@@ -440,6 +441,11 @@ class Asking:
         verb = _verb(request)
         around = await self._around(project, decided.choices)
         answered = project.answers.get(verb.name)
+        before = project.unasked.pop(verb.name, None) if answered is None else None
+        if before is not None:  # once: whoever stops it wants to ask something else
+            with suppress(SfumatoError):
+                asked = {name: told for name, told in before.form.items() if name != "write"}
+                return await self._asked(project, verb, Asked(asked, before.choices))
         changed = answered is not None and answered.asked != verb.asked(around, answered.given)
         given = {one.name: one.first(around) for one in verb.questions}
         if answered is not None:
@@ -451,10 +457,13 @@ class Asking:
     async def ask(self, request: Request) -> Response:
         project, decided = self.bench.ready(request)
         verb = _verb(request)
-        form = await form_of(request)
-        around = await self._around(project, decided.choices)
-        given = {one.name: one.read(form, around) for one in verb.questions}
-        if verb.writes and "write" in form:
+        return await self._asked(project, verb, Asked(await form_of(request), decided.choices))
+
+    async def _asked(self, project: Project, verb: Verb, by: Asked) -> Response:
+        """Let a verb answer, or make its release."""
+        around = await self._around(project, by.choices)
+        given = {one.name: one.read(by.form, around) for one in verb.questions}
+        if verb.writes and "write" in by.form:
             return self.bench.start(
                 f"Making the release: {verb.title}",
                 project,
@@ -470,7 +479,7 @@ class Asking:
             command = command_of(verb, around, given)
             project.answer(
                 verb.name,
-                Answered(given, verb.asked(around, given), command),
+                Answered(by, given, verb.asked(around, given), command),
                 lambda: verb.run(around, given, budget),
                 budget,
             )
