@@ -38,15 +38,26 @@ def people(rows: int = 1200) -> pa.Table:
     )
 
 
+def patients(rows: int = 1200) -> pa.Table:
+    """The same, some of them one person's."""
+    who = np.random.default_rng(9).zipf(1.6, rows) % 400
+    return people(rows).append_column("patient", pa.array(who))
+
+
 def classes(table: pa.Table, names: list[str]) -> Counter[Any]:
     return Counter(tuple(row.values()) for row in table.select(names).to_pylist())
 
 
 @pytest.mark.parametrize("method", ["mondrian", "kmember", "lattice", "cells", "best"])
 @pytest.mark.parametrize("engine", ["memory", "duckdb"])
-def test_every_method_keeps_its_promise_in_parts(method: str, engine: Any) -> None:
-    source = sf.table(people(400), engine=engine)
-    release = sf.anonymize(source, qi=QI, sensitive=["illness"], k=4, l=2, parts=3, method=method)
+@pytest.mark.parametrize("whose", [{}, {"person": "patient"}], ids=["rows", "persons"])
+def test_every_method_keeps_its_promise_in_parts(
+    method: str, engine: Any, whose: dict[str, str]
+) -> None:
+    source = sf.table(patients(400) if whose else people(400), engine=engine)
+    release = sf.anonymize(
+        source, qi=QI, sensitive=["illness"], k=4, l=2, parts=3, method=method, **whose
+    )
     assert release.details["in_parts"]["parts"] == 3
     assert release.verified
     made = release.to_arrow()
@@ -56,6 +67,13 @@ def test_every_method_keeps_its_promise_in_parts(method: str, engine: Any) -> No
         illnesses.setdefault(tuple(row[name] for name in QI), set()).add(row["illness"])
     assert min(classes(made, QI).values()) >= 4
     assert min(map(len, illnesses.values())) >= 2
+    if whose:
+        rows = patients(400)
+        owner = dict(enumerate(rows["patient"].to_pylist()))
+        persons: dict[Any, set[int]] = {}
+        for row in made.to_pylist():
+            persons.setdefault(tuple(row[name] for name in QI), set()).add(owner[row["row"]])
+        assert min(map(len, persons.values())) >= 4
 
 
 @pytest.mark.parametrize(
@@ -67,12 +85,15 @@ def test_every_method_keeps_its_promise_in_parts(method: str, engine: Any) -> No
         {"k": 4, "columns": {"age": {"round": 5}, "illness": {"recode": {"flu": "cold"}}}},
         {"k": 4, "boundaries": {"age": {"max_width": 15}}},
         {"k": 4, "method": "cells", "suppressed_as": "text"},
+        {"k": 4, "person": "patient"},
+        {"k": 4, "person": "patient", "sensitive": ["illness"], "t": 0.4},
+        {"k": 3, "person": "patient", "boundaries": {"height": {"max_width": 2}}},
     ],
 )
 def test_engines_and_workers_make_the_same_release(asked: dict[str, Any]) -> None:
     made = [
         sf.anonymize(
-            sf.table(people(), engine=engine),
+            sf.table(patients() if "person" in asked else people(), engine=engine),
             qi=QI,
             parts=4,
             budget=Budget(threads=threads),
@@ -87,15 +108,19 @@ def test_engines_and_workers_make_the_same_release(asked: dict[str, Any]) -> Non
         assert other.suppressed_rows == first.suppressed_rows
         assert other.suppressed_cells == first.suppressed_cells
         assert other.column_actions == first.column_actions
+        assert other.details.get("persons") == first.details.get("persons")
+        assert other.k == first.k
         assert other.utility["ncp"] == pytest.approx(first.utility["ncp"])
         entropy = first.utility["non_uniform_entropy"]
         assert other.utility["non_uniform_entropy"] == pytest.approx(entropy)
         assert other.utility["granularity"] == pytest.approx(first.utility["granularity"])
 
 
-def test_one_part_is_the_release_of_the_whole() -> None:
-    whole = sf.anonymize(people(), qi=QI, k=5)
-    part = sf.anonymize(sf.table(people(), engine="duckdb"), qi=QI, k=5, parts=1)
+@pytest.mark.parametrize("whose", [{}, {"person": "patient"}], ids=["rows", "persons"])
+def test_one_part_is_the_release_of_the_whole(whose: dict[str, Any]) -> None:
+    table = patients() if whose else people()
+    whole = sf.anonymize(table, qi=QI, k=5, **whose)
+    part = sf.anonymize(sf.table(table, engine="duckdb"), qi=QI, k=5, parts=1, **whose)
     assert part.to_arrow().equals(whole.to_arrow())
     for name, cost in part.utility.items():
         assert cost == pytest.approx(whole.utility[name])
@@ -124,13 +149,56 @@ def test_rows_keep_their_order_and_what_is_not_blurred(tmp_path: Path) -> None:
     assert len(set(made.column("row").to_pylist())) == table.num_rows
 
 
-def test_what_needs_the_whole_table_is_refused() -> None:
+def test_what_needs_the_whole_table_is_refused(key: Path) -> None:
     with pytest.raises(ParameterError, match="treats the whole table alike"):
         sf.anonymize(people(), qi=QI, k=5, method="full-domain", parts=2)
     with pytest.raises(ParameterError, match="looks people up"):
         sf.anonymize(people(), qi=QI, k_map=5, population=people(), parts=2)
+    whose = {"person": "patient", "linkable": True, "m": 1, "key_file": key}
+    with pytest.raises(ParameterError, match="histories"):
+        sf.anonymize(patients(), qi=QI, identifiers=["row"], k=2, parts=2, **whose)
     with pytest.raises(ParameterError, match="parts"):
         sf.anonymize(people(), qi=QI, k=5, parts=0)
+
+
+def test_rare_values_are_those_of_few_persons() -> None:
+    """Forty rows of one person do not make an age one that may be an end of a range."""
+    random = np.random.default_rng(4)
+    ages, who = random.integers(20, 80, 2000), np.arange(2000) // 2
+    ages[:400], who[:400] = np.repeat(50, 400), 0
+    ages[400:] += ages[400:] == 50
+    table = pa.table({"age": ages, "patient": who})
+    asked: dict[str, Any] = {"qi": ["age"], "k": 3, "person": "patient"}
+    source = sf.table(table, engine="duckdb")
+    whole = Whole.of(source, Request.of(asked).opened(source), Budget())
+    held = dict(zip(whole.values["age"].to_pylist(), whole.held["age"].tolist(), strict=True))
+    assert (held[50], whole.persons, whole.most) == (1, 801, 400)
+    one = sf.anonymize(table, **asked)
+    parts = sf.anonymize(source, parts=2, **asked)
+    assert "50" not in "".join({*one.to_arrow()["age"].to_pylist()})
+    assert "50" not in "".join({*parts.to_arrow()["age"].to_pylist()})
+
+
+def test_parts_of_few_persons_are_merged() -> None:
+    """Half of the rows are two persons': a part of theirs would be left out."""
+    ages = np.arange(400) % 100
+    who = np.where(ages < 50, ages % 2, np.arange(400))
+    for engine in ("memory", "duckdb"):
+        table = sf.table(pa.table({"age": ages, "patient": who}), engine=engine)
+        release = sf.anonymize(table, qi=["age"], k=3, person="patient", parts=2)
+        assert release.details["in_parts"]["parts"] == 1
+        assert release.suppressed_rows == 0
+
+
+def test_persons_with_one_row_change_no_byte() -> None:
+    who = np.random.default_rng(1).permutation(1200)
+    names = pa.array([f"P{one * 7919 + 10**7}" for one in who])
+    table = people().append_column("patient", names)
+    source = sf.table(table, engine="duckdb")
+    with_persons = sf.anonymize(source, qi=QI, k=5, parts=4, person="patient")
+    without = sf.anonymize(source, qi=QI, k=5, parts=4, identifiers=["patient"])
+    assert with_persons.to_arrow().equals(without.to_arrow())
+    assert with_persons.details["persons"]["sorted"] is False
 
 
 def test_parts_are_chosen_when_combinations_do_not_fit(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -100,6 +100,54 @@ def test_parts_keep_the_promise_and_every_other_cell(
     assert min(sizes.values()) >= 5
 
 
+def visits(rows: int = 2400) -> pa.Table:
+    """Rows of persons, of whom some have many and one has a third of all."""
+    random = np.random.default_rng(11)
+    who = np.where(np.arange(rows) % 3 == 0, 0, random.zipf(1.4, rows) % 500)
+    return people(rows).append_column("patient", pa.array([f"P{one}" for one in np.sort(who)]))
+
+
+@pytest.mark.parametrize("kind", DATABASES, indirect=True)
+@pytest.mark.parametrize("asked", [{"k": 5}, {"k": 5, "l": 2, "sensitive": ["illness"]}])
+def test_every_class_of_every_part_holds_enough_persons(
+    kind: str,
+    opened: Opener,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    asked: dict[str, Any],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(anonymity, "ENOUGH_BYTES", 1 << 18)  # verified in parts, too
+    table = visits()
+    release = sf.anonymize(
+        Table(opened(table)),
+        qi=QI,
+        person="patient",
+        parts=4,
+        output=destination(kind, tmp_path, request),
+        **asked,
+    )
+    assert release.verified
+    assert release.details["in_parts"]["parts"] > 1
+    back = release.to_arrow() if kind != "spark" else pq.read_table(release.output)
+    assert back.column_names == [name for name in table.column_names if name != "patient"]
+    owner, persons, illnesses = table["patient"].to_pylist(), {}, {}
+    for row in back.to_pylist():
+        cells = tuple(row[name] for name in QI)
+        persons.setdefault(cells, set()).add(owner[row["row"]])
+        illnesses.setdefault(cells, {}).setdefault(row["illness"], set()).add(owner[row["row"]])
+    assert release.k == min(map(len, persons.values())) >= 5
+    if "l" in asked:
+        assert min(map(len, illnesses.values())) >= 2
+    told = release.details["persons"]
+    kept = {one for there in persons.values() for one in there}
+    assert (told["persons"], told["left_out"]) == (len({*owner}), len({*owner} - kept))
+    assert release.rows == back.num_rows == 2400 - release.suppressed_rows
+    first = [(cell is None, cell) for cell in back[release.qi[0][0]].to_pylist()]
+    assert first == sorted(first), "their own order could tell whose they are"
+    assert not [one for one in tmp_path.rglob("*") if "partial" in one.name]
+
+
 class Travelled:
     """Rows that answers bring here, in one piece or as a stream, and statements that ask."""
 
@@ -181,3 +229,49 @@ def test_what_travels_is_what_the_documentation_says(
         assert statements <= (len(source.columns) + 1) + 6 + 2 + 8
     else:
         assert rows < travelled.streamed <= rows + 3 * classes
+
+
+@pytest.mark.parametrize("kind", DATABASES, indirect=True)
+def test_what_travels_of_persons_is_what_the_documentation_says(
+    kind: str,
+    opened: Opener,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows, parts, random = 2000, 4, np.random.default_rng(5)
+    table = pa.table(
+        {
+            **{name: random.integers(0, 40, rows) for name in "abcd"},
+            "patient": pa.array(random.integers(0, 10**9, 600)[random.integers(0, 600, rows)]),
+        }
+    )
+    source = Table(opened(table))
+    number = source.class_sizes(["patient"]).classes
+    monkeypatch.setattr(solving, "SAMPLE_ROWS", 100)
+    monkeypatch.setattr(anonymity, "ENOUGH_BYTES", 1 << 18)
+    monkeypatch.setattr(persons, "MOST_FETCHED", 50)
+    session = type(source.engine.connection.session())  # type: ignore[attr-defined]
+    travelled = Travelled(monkeypatch, session)
+    release = sf.anonymize(
+        source,
+        qi=list("abcd"),
+        person="patient",
+        k=5,
+        parts=parts,
+        output=destination(kind, tmp_path, request),
+    )
+    assert release.verified
+    # Of remote tables one number of a person more than the limit shows that it is passed.
+    looked = persons.LOOKED_AT + number if kind == "duckdb" else 51
+    looked += sum(len(source.class_sizes([name]).sizes) + 2 for name in source.columns)
+    # Values of columns with counts, those few rows hold once more; samples, parts, sums of hashes,
+    # and sizes of classes of the release.
+    assert travelled.answered <= looked + 2 * 4 * 40 + 100 + 200 + 3 * parts + 40
+    if kind == "spark":
+        assert travelled.streamed == 0
+        assert travelled.statements <= 2 * len(source.columns) + 4 + 14
+    else:
+        # Parts, what was laid aside with the person, and from DuckDB the sorted rows.
+        times = 3 if kind == "duckdb" else 2
+        assert rows < travelled.streamed <= times * rows + 20

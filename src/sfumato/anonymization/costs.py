@@ -282,6 +282,10 @@ class PartCosts:
         By column the rows in which it was blurred, and those in which it was starred.
     before, after
         For each set of quasi-identifiers the sizes of its classes.
+    persons
+        For each set how many classes of the release hold so many persons, where persons count.
+    risks
+        Those of this part, where persons count: they do not add up.
     """
 
     released: int
@@ -291,6 +295,8 @@ class PartCosts:
     touched: Mapping[str, Counter[str]]
     before: Mapping[tuple[str, ...], Mapping[int, int]]
     after: Mapping[tuple[str, ...], Mapping[int, int]]
+    persons: Mapping[tuple[str, ...], Mapping[int, int]]
+    risks: tuple[Risk, ...] = ()
 
     @classmethod
     def of(
@@ -301,7 +307,7 @@ class PartCosts:
         unknown: Container[str],
     ) -> PartCosts:
         """From the solutions of one part, given what the whole table holds of each column."""
-        lost, bits, before, after = {}, {}, {}, {}
+        lost, bits, before, after, persons = {}, {}, {}, {}, {}
         touched: dict[str, Counter[str]] = {}
         for part in parts:
             view = part.view
@@ -318,8 +324,13 @@ class PartCosts:
             for names in part.problem.sets:
                 before[names] = ClassSizes.of_counts(_sizes_before(part, names)).to_dict()
                 after[names] = ClassSizes.of_counts(part.view_of(names).class_sizes).to_dict()
+                if part.problem.person is not None:
+                    people = persons_in_classes(part, names)[2]
+                    persons[names] = ClassSizes.of_counts(people).to_dict()
         cells = sum(suppressed_cells(part) for part in parts)
-        return cls(int(parts[0].sizes.sum()), cells, lost, bits, touched, before, after)
+        released = int(parts[0].sizes.sum())
+        own = risks(parts) if persons else ()
+        return cls(released, cells, lost, bits, touched, before, after, persons, own)
 
 
 @dataclass(frozen=True, eq=False)
@@ -346,7 +357,9 @@ def costs_of_parts(
     names = list(parts[0].lost)
     lost = {name: np.sum([part.lost[name] for part in parts], axis=0) for name in names}
     released = sum(part.released for part in parts)
-    before, after = (_added([getattr(p, of) for p in parts]) for of in ("before", "after"))
+    before, after, persons = (
+        _added([getattr(p, of) for p in parts]) for of in ("before", "after", "persons")
+    )
     first = ClassSizes.of(next(iter(after.values())))
     cells = max(rows * len(names), 1)
     sums = np.sum([lost[name] for name in names], axis=0)
@@ -362,7 +375,9 @@ def costs_of_parts(
     return WholeCosts(
         released=released,
         suppressed_cells=sum(part.suppressed_cells for part in parts),
-        k=min((ClassSizes.of(sizes).k or rows for sizes in after.values()), default=None),
+        k=min(
+            (ClassSizes.of(sizes).k or rows for sizes in (persons or after).values()), default=None
+        ),
         classes=first.classes,
         utility={
             "ncp": float(sums[0]) / cells,
@@ -377,10 +392,19 @@ def costs_of_parts(
             name: in_words(sum((part.touched[name] for part in parts), Counter()), released)
             for name in names
         },
-        risks=tuple(
-            replace(_risk_of(before[qi], qi), after=_risk_of(after[qi], qi)) for qi in before
-        ),
+        risks=_risks_of_parts(parts, before, after),
     )
+
+
+def _risks_of_parts(
+    parts: Sequence[PartCosts],
+    before: Mapping[tuple[str, ...], Mapping[int, int]],
+    after: Mapping[tuple[str, ...], Mapping[int, int]],
+) -> tuple[Risk, ...]:
+    """Risks before and after; none where persons have rows in several parts: their worst counts."""
+    if any(part.persons for part in parts):
+        return parts[0].risks if len(parts) == 1 else ()
+    return tuple(replace(_risk_of(before[qi], qi), after=_risk_of(after[qi], qi)) for qi in before)
 
 
 def _added(

@@ -161,7 +161,14 @@ def _best_cut(
     return None
 
 
-def merged_into(parting: Parting, fine: Sequence[bool], counts: Array, holds: Any) -> Array:
+def merged_into(
+    parting: Parting,
+    fine: Sequence[bool],
+    counts: Array,
+    holds: Any,
+    *,
+    overlapping: bool = False,
+) -> Array:
     """For each part the part it becomes, once failing ones were merged with their neighbours.
 
     A branch of the tree stays cut where both of its sides satisfy the rules.
@@ -172,6 +179,9 @@ def merged_into(parting: Parting, fine: Sequence[bool], counts: Array, holds: An
         What each part holds, a row each; what a branch holds is the sum of its parts.
     holds
         Whether something that holds these counts satisfies the rules.
+    overlapping
+        Whether persons of one part may be in another, too: a branch holds at least what the
+        largest of its parts does, and more is not known.
     """
     into = np.zeros(parting.parts, dtype=np.int64)
     number = 0
@@ -183,7 +193,10 @@ def merged_into(parting: Parting, fine: Sequence[bool], counts: Array, holds: An
 
     def good(at: int) -> bool:
         parts = inside(at)
-        return fine[parts[0]] if len(parts) == 1 else bool(holds(counts[parts].sum(axis=0)))
+        if len(parts) == 1:
+            return fine[parts[0]]
+        inside_all = counts[parts].max(axis=0) if overlapping else counts[parts].sum(axis=0)
+        return bool(holds(inside_all))
 
     def number_from(at: int) -> None:
         nonlocal number

@@ -35,6 +35,7 @@ from sfumato.anonymization.parting import (
     parts_of,
     plan_parts,
 )
+from sfumato.anonymization.persons import entries_of_persons
 from sfumato.anonymization.pipeline import (
     components,
     prepare,
@@ -90,6 +91,8 @@ MOST_VALUES = 1 << 20
 """Values of a column that are held; of a column of numbers with more, only the ends are."""
 WORTH_JOINING = 0.25
 """Share of combinations among rows up to which joining a recoding beats moving rows."""
+MOST_ASKED = 10_000
+"""Values whose persons are counted apart; where more are in question, those of all values are."""
 LEAST_ROWS = 4
 """A part expects at least so many times k rows."""
 
@@ -142,8 +145,12 @@ def _whole_because(request: Request) -> str | None:
     """Why a request is solved as a whole; None where it can be solved in parts."""
     if request.population is not None:
         return "k-map looks people up for the whole table"
-    if request.person is not None:
-        return "persons have rows in several parts"
+    if request.linkable:
+        return "histories are looked at as a whole"
+    if request.shift_dates:
+        return "dates are moved before the table is cut"
+    if request.person is not None and any(name in request.actions for name in request.sensitive):
+        return "persons are counted after actions on sensitive columns"
     if request.chosen.judges_sets:
         return f"method `{request.method}` treats the whole table alike"
     if request.missing != "value":
@@ -200,6 +207,13 @@ class Whole:
         How columns may be blurred, and why inferred trees look as they do.
     rules
         What must hold, measured against the distribution of the whole table.
+    held
+        Like `counts`; where persons are counted, and rows do not tell that at least k hold a
+        value, how many persons do.
+    persons
+        How many persons there are, where some have several rows.
+    most
+        Rows of a person, at most.
     """
 
     rows: int
@@ -210,6 +224,9 @@ class Whole:
     shapes: Mapping[str, Shape]
     inferred: Mapping[str, str]
     rules: Rules
+    held: Mapping[str, Array]
+    persons: int | None = None
+    most: int = 1
 
     @classmethod
     def of(cls, table: Table, request: Request, budget: Budget) -> Whole:
@@ -237,16 +254,33 @@ class Whole:
             values[name] = held
             counts[name] = np.bincount(codes, found.counts, len(held)).astype(np.int64)
         rows = table.rows
-        columns = {name: SensitiveColumn(counts[name], values[name]) for name in request.sensitive}
-        require_reachable(request.models, columns, rows)
+        persons, most = _number_of_persons(table, request, budget)
+        held = counts
+        if persons is not None:
+            held = _of_persons(table, request, values, counts, changed, most, budget)
+        columns = {name: SensitiveColumn(held[name], values[name]) for name in request.sensitive}
+        number, counted = (rows, "rows") if persons is None else (persons, "persons")
+        require_reachable(request.models, columns, number, counted=counted)
         rules = compile_rules(request.models, columns)
         shapes: dict[str, Shape] = {}
         inferred: dict[str, str] = {}
         for name in request.qi_columns:
             if name not in left_open:
-                shapes[name], why = shape_of(request, name, values[name], counts[name], rules.k)
+                shapes[name], why = shape_of(request, name, values[name], held[name], rules.k)
                 inferred |= {name: why} if why else {}
-        return cls(rows, values, counts, frozenset(left_open), changed, shapes, inferred, rules)
+        return cls(
+            rows=rows,
+            values=values,
+            counts=counts,
+            open=frozenset(left_open),
+            changed=changed,
+            shapes=shapes,
+            inferred=inferred,
+            rules=rules,
+            held=held,
+            persons=persons,
+            most=most,
+        )
 
     def coded(self, entries: Codes) -> Codes:
         """Entries of a part in the codes of the whole."""
@@ -254,6 +288,10 @@ class Whole:
 
         arrays, values = [], []
         for name, array, own in zip(entries.columns, entries.arrays, entries.values, strict=True):
+            if name not in self.values:  # persons are numbered by parts
+                arrays.append(array)
+                values.append(own)
+                continue
             known = self.values[name]
             if name in self.open:
                 known, _ = ranked(joined(known, own))
@@ -282,6 +320,62 @@ def _values(table: Table, name: str, request: Request) -> Codes | None:
             where=table.name,
             remedy="Leave it out, or make it coarser first.",
         ) from None
+
+
+def _number_of_persons(table: Table, request: Request, budget: Budget) -> tuple[int | None, int]:
+    """How many persons a database has, and the rows of one at most; None if each has one row."""
+    if request.person is None or table.engine.capabilities.coded:
+        return None, 1
+    (person,) = table.require([request.person])
+    sizes = table.class_sizes([person], budget)
+    if sizes.classes == sizes.rows:
+        return None, 1
+    return sizes.classes, int(sizes.sizes.max())
+
+
+def _of_persons(
+    table: Table,
+    request: Request,
+    values: Mapping[str, pa.Array],
+    rows: Mapping[str, Array],
+    changed: Mapping[str, tuple[pa.Array, pa.Array]],
+    most: int,
+    budget: Budget,
+) -> dict[str, Array]:
+    """How many persons hold each value of a column, where rows do not tell that enough do.
+
+    Persons of sensitive values are always counted: models compare with their distribution. Of
+    quasi-identifiers it only matters which values fewer than k hold. Where actions make values
+    equal, at least as many persons hold the new one as any of the old ones.
+    """
+    from sfumato.engines.encoding import codes_among
+
+    assert request.person is not None
+    k = max([1, *(model.least_rows for model in request.models)])
+    held = dict(rows)
+    for name in (*request.qi_columns, *request.sensitive):
+        few = rows[name] < k * most
+        if not len(few) or (name not in request.sensitive and not few.any()):
+            continue
+        old, new = changed.get(name, (values[name], values[name]))
+        wanted = None
+        if name not in request.sensitive and few.sum() <= MOST_ASKED:
+            wanted = old.filter(_mask(few[codes_among(new, values[name])]))
+        budget.progress(f"counting who holds values of {name}")
+        found = _database(table).holders(name, request.person, wanted, budget)
+        own = found.values[0]
+        own = own if name not in changed else new.take(indices(codes_among(own, old)))
+        persons = np.zeros(len(values[name]), dtype=np.int64)
+        assert found.counts is not None
+        np.maximum.at(persons, codes_among(own, values[name])[found.arrays[0]], found.counts)
+        held[name] = persons if wanted is None else np.where(few, persons, rows[name])
+    return held
+
+
+def _mask(which: Array) -> pa.Array:
+    import pyarrow as pa
+
+    return pa.array(which)
 
 
 def _ends(table: Table, name: str) -> pa.Array:
@@ -323,6 +417,8 @@ class PartSolver:
         for name in self.whole.changed:
             if name not in written:
                 cells = cells.append_column(name, rows.column(name))
+        if request.person is not None:
+            cells = cells.append_column(request.person, rows.column(request.person))
         read = [as_read(solution, request.shows) for solution in solutions]
         costs = PartCosts.of(read, self.whole.counts, self.whole.rows, self.whole.open)
         told = {
@@ -375,7 +471,17 @@ def release_in_parts(table: Table, request: Request, parts: int, budget: Budget)
         **_cut_cost(sample, parting, request, whole),
     }
     told = _Told(request, whole, planned, tuple(table.columns), whole.inferred)
-    recoding = Parted(parting, reads, written, solver, (*drop, *parted), workers, told)
+    recoding = Parted(
+        parting,
+        reads,
+        written,
+        solver,
+        (*drop, *parted),
+        workers,
+        request.person,
+        whole.persons is not None,
+        told,
+    )
     return Release(
         method=request.method,
         asked=request.asked,
@@ -450,18 +556,39 @@ def _satisfying(problem: Problem, parting: Parting) -> tuple[Array, int]:
         merged = np.zeros(problem.entries.entries, dtype=np.int64)
         merged[problem.merged.into[::-1]] = part[::-1]
         part = merged
-    counts = np.zeros((parting.parts, 1 + int(problem.rules.offsets[-1])), dtype=np.int64)
-    np.add.at(counts[:, 0], part, problem.counts)
-    for name, offset in zip(problem.sensitive, problem.rules.offsets, strict=False):
-        np.add.at(counts, (part, 1 + offset + problem.entries.column(name)), problem.counts)
+    rules, persons = problem.rules, problem.person is not None
+    if persons:
+        counts = _persons_of_parts(problem, part, parting.parts)
+    else:
+        counts = np.zeros((parting.parts, 1 + int(rules.offsets[-1])), dtype=np.int64)
+        np.add.at(counts[:, 0], part, problem.counts)
+        for name, offset in zip(problem.sensitive, rules.offsets, strict=False):
+            np.add.at(counts, (part, 1 + offset + problem.entries.column(name)), problem.counts)
 
     def satisfied(held: Array) -> bool:
-        return bool(held[0] >= problem.rules.k) and bool(
-            holds(int(held[0]), held[1:], problem.rules)
-        )
+        return bool(held[0] >= rules.k) and bool(holds(int(held[0]), held[1:], rules))
 
-    into = merged_into(parting, [satisfied(held) for held in counts], counts, satisfied)
+    fine = [satisfied(held) for held in counts]
+    into = merged_into(parting, fine, counts, satisfied, overlapping=persons)
     return into[part], int(into.max()) + 1
+
+
+def _persons_of_parts(problem: Problem, part: Array, parts: int) -> Array:
+    """Persons of each part, and with each sensitive value, as rules count them."""
+    from sfumato.kernels import group_distinct
+
+    rules = problem.rules
+    counts = np.zeros((parts, 2 + rules.people), dtype=np.int64)
+    entry, who = entries_of_persons(problem)
+    people = int(who.max(initial=0)) + 1
+    counts[:, 0] = group_distinct(part[entry].astype(np.uint32), parts, who, people)
+    counts[:, -1] = counts[:, 0]
+    for name, offset in zip(problem.sensitive, rules.offsets, strict=False):
+        values = len(problem.entries.values_of(name))
+        pair = part[entry] * values + problem.entries.column(name)[entry]
+        found = group_distinct(pair.astype(np.uint32), parts * values, who, people)
+        counts[:, 1 + offset : 1 + offset + values] = found.reshape(parts, values)
+    return counts
 
 
 def _together(
@@ -509,6 +636,7 @@ def _reads(table: Table, request: Request) -> tuple[str, ...]:
     target = () if request.target is None else (request.target,)
     read = {
         *request.qi_columns, *request.sensitive, *target, *request.actions, *request.replaced,
+        *(() if request.person is None else (request.person,)),
     }  # fmt: skip
     return tuple(column.name for column in table.engine.schema() if column.name in read)
 
@@ -536,25 +664,35 @@ def _checked(
         return parting
     budget.progress("counting parts")
     rules = whole.rules
+    if whole.persons is not None and not request.sensitive:
+        rows = engine.part_counts(parting, (), budget).column(1).to_numpy()
+        if len(rows) == parting.parts and int(rows.min()) >= rules.k * whole.most:
+            return parting  # as many rows are at least k persons'
     width = int(rules.offsets[-1])
     counts = np.zeros((parting.parts, 1 + width), dtype=np.int64)
-    for at, name in enumerate(request.sensitive or (None,)):
-        found = engine.part_counts(parting, () if name is None else (name,), budget)
+    person = None if whole.persons is None else request.person
+    asked: list[str | None] = [*request.sensitive]
+    if person is not None or not asked:
+        asked.insert(0, None)
+    for name in asked:
+        found = engine.part_counts(parting, () if name is None else (name,), budget, person)
         part = found.column(0).to_numpy()
         rows = found.column(found.num_columns - 1).to_numpy()
-        if at == 0:
+        if name is None or (name == asked[0]):
             np.add.at(counts[:, 0], part, rows)
         if name is not None:
             own = found.column(1).combine_chunks()
             values = _as_changed(own, whole, name)
             code = codes_among(values, whole.values[name])
-            np.add.at(counts, (part, 1 + int(rules.offsets[at]) + code), rows)
+            offset = int(rules.offsets[request.sensitive.index(name)])
+            np.add.at(counts, (part, 1 + offset + code), rows)
 
     def satisfied(held: Array) -> bool:
         return bool(holds(int(held[0]), held[1:], rules)) and bool(held[0] >= rules.k)
 
     fine = [satisfied(held) for held in counts]
-    return merged(parting, merged_into(parting, fine, counts, satisfied))
+    overlapping = person is not None
+    return merged(parting, merged_into(parting, fine, counts, satisfied, overlapping=overlapping))
 
 
 def _as_changed(values: pa.Array, whole: Whole, name: str) -> pa.Array:
@@ -578,7 +716,8 @@ def _cut_cost(sample: pa.Table, parting: Parting, request: Request, whole: Whole
         return {}
     table = Table(MemoryEngine(ArrowSource(sample, "the sample"), threads=1))
     plain = replace(request, values={n: v for n, v in request.values.items() if n != "target"})
-    problem = replace(prepare(table, plain, Budget(threads=1), whole), options={}, limits={})
+    rows = replace(whole, persons=None)  # few persons have several rows in a sample
+    problem = replace(prepare(table, plain, Budget(threads=1), rows), options={}, limits={})
     as_one = mondrian.solve(problem)
     apart = mondrian.solve(replace(problem, apart=parts_of(problem.entries, parting)))
     losses = [certainty_penalty(replace(s, solves=problem).view) for s in (as_one, apart)]
@@ -606,15 +745,23 @@ class _Told:
                 "the privacy models cannot be met: every row of every part would be left out",
                 remedy="Ask for less, or allow more blurring.",
             )
+        left = self.whole.rows - costs.released
         details: dict[str, Any] = {
             "in_parts": {**self.planned, "rows": [min(sizes), max(sizes)]},
-            "risk": costs.risks,
+            **({"risk": costs.risks} if costs.risks else {}),
         }
+        if self.request.person is not None:
+            details["persons"] = {
+                "column": self.request.person,
+                "persons": self.whole.persons or self.whole.rows,
+                **({"left_out": left} if self.whole.persons is None or not left else {}),
+                "sorted": self.whole.persons is not None,
+            }
         if self.inferred:
             details["inferred_hierarchies"] = dict(self.inferred)
         warned = dict.fromkeys(warning for one in told for warning in one["warnings"])
         return {
-            "suppressed_rows": self.whole.rows - costs.released,
+            "suppressed_rows": left,
             "suppressed_cells": costs.suppressed_cells,
             "column_actions": all_actions(self.columns, self.request, costs.actions),
             "utility": costs.utility,

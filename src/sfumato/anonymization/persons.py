@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Persons",
+    "entries_of_persons",
     "group_persons",
     "numbered",
     "persons_in_classes",
@@ -255,6 +256,20 @@ def read(
         of = of if merged is None else merged.into[of]
         found = Persons.whole(entries, of, who, person, sensitive)
     return original, merged, replace(found, wide=wide)
+
+
+def entries_of_persons(problem: Problem) -> tuple[Array, Array]:
+    """Entries of a problem and the persons who have rows of them, as pairs."""
+    assert problem.person is not None
+    rules = problem.rules
+    run = problem.entries.column(problem.person).astype(np.int64)
+    if len(rules.runs) == 1:
+        return np.arange(len(run)), run.astype(np.uint32)
+    length = np.diff(rules.runs)[run]
+    begins = rules.runs[run] - (np.cumsum(length) - length)
+    at = np.repeat(begins, length) + np.arange(length.sum())
+    person = rules.marks[at, 0] - (rules.people + 2)
+    return np.repeat(np.arange(len(run)), length), person.astype(np.uint32)
 
 
 def group_persons(

@@ -33,7 +33,13 @@ from sfumato.anonymization.suppression import lifted, nothing_left, only, releas
 from sfumato.budget import Budget
 from sfumato.errors import ParameterError, PromiseError, spell
 from sfumato.hierarchy import Limit, Ranges, ValueSets, infer
-from sfumato.privacy import SensitiveColumn, compares, compile_rules, require_reachable
+from sfumato.privacy import (
+    SensitiveColumn,
+    compares,
+    compile_rules,
+    require_reachable,
+    with_persons,
+)
 from sfumato.tables import Table
 
 if TYPE_CHECKING:
@@ -122,7 +128,7 @@ def prepare(table: Table, request: Request, budget: Budget, whole: Whole | None 
     if request.target is not None:
         names[request.target] = None  # a target that is kept as it is still steers the cuts
     if whole is not None:
-        return _part(table.classes(tuple(names), budget=budget), whole, request, budget)
+        return _part(table, tuple(names), whole, request, budget)
     persons = _persons(table, request, tuple(names), budget)
     if persons is None:
         original = entries = table.classes(tuple(names), budget=budget)
@@ -203,8 +209,7 @@ def _persons(
     if len(table.values(person).values[0]) == table.rows and not kept:
         return None
     wide = table.classes((*names, person), budget=budget)
-    parts = request.linkable or request.chosen.parts or bool(request.options.get("relaxed"))
-    parts = parts or len(largest_sets(request.qi)) > 1
+    parts = request.linkable or _parts_rows(request)
     moved = None
     if request.shift_dates and request.key is not None:
         days = days_of(wide.values_of(person), request.key, request.shift_days)
@@ -215,13 +220,31 @@ def _persons(
     )
 
 
-def _part(original: Codes, whole: Whole, request: Request, budget: Budget) -> Problem:
+def _parts_rows(request: Request) -> bool:
+    """Whether rows of one combination may go to different groups."""
+    parted = request.chosen.parts or bool(request.options.get("relaxed"))
+    return parted or len(largest_sets(request.qi)) > 1
+
+
+def _part(
+    table: Table, names: tuple[str, ...], whole: Whole, request: Request, budget: Budget
+) -> Problem:
     """The problem of a part; its rows were changed by actions before."""
-    entries = whole.coded(original)
-    held = {
-        name: _rows_of_values(entries, name) if name in whole.open else whole.counts[name]
-        for name in request.qi_columns
-    }
+    rules, person, wide = whole.rules, None, None
+    if whole.persons is None:
+        original = table.classes(names, budget=budget)
+        entries = whole.coded(original)
+        held = {name: _rows_of_values(entries, name) for name in whole.open}
+    else:
+        (person,) = table.require([request.person])
+        wide = table.classes((*names, person), budget=budget)
+        original, _, whose = read_persons(
+            wide, person, request.sensitive, {}, parts=_parts_rows(request)
+        )
+        entries = whole.coded(whose.entries)
+        rules = with_persons(rules, whose.runs, whose.persons, whose.pairs)
+        held = replace(whose, entries=entries).holders([*whole.open])
+    held = {**{name: whole.held[name] for name in request.qi_columns}, **held}
     k = whole.rules.k
     shapes = {
         name: whole.shapes.get(name)
@@ -233,12 +256,14 @@ def _part(original: Codes, whole: Whole, request: Request, budget: Budget) -> Pr
         qi=request.qi_columns,
         sensitive=request.sensitive,
         shapes=shapes,
-        rules=whole.rules,
+        rules=rules,
         weights=_weights(request),
         limits=_limits(request, shapes, {n: held[n] for n in held if n not in whole.open}),
         options=_options(request, shapes),
         budget=budget,
         seed=request.seed,
+        person=person,
+        histories=wide,
         original=original,
         held=held,
         part=True,

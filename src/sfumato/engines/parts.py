@@ -124,6 +124,11 @@ class Parted:
         Columns that do not appear in the output.
     workers
         How many parts are worked on at the same time, where this machine does the work.
+    person
+        The column that says whose rows they are, where persons are counted. It is written and
+        dropped: rows are laid aside with it until the release was verified.
+    sorted
+        Whether rows leave their order for that of what they show (see `Recoding`).
     facts
         Turns the reports of all parts, in their order, into what is known of the release.
     steps
@@ -136,9 +141,18 @@ class Parted:
     work: Work
     drop: tuple[str, ...] = ()
     workers: int = 1
+    person: str | None = None
+    sorted: bool = False
     facts: Callable[[Sequence[bytes]], Mapping[str, Any]] = field(default=lambda _: {})
     reports: dict[int, bytes] = field(default_factory=dict)
     steps: tuple[()] = ()
+
+    def sorting(self, names: Sequence[str]) -> list[str]:
+        """Columns of the output in the order in which its rows are compared, if they are."""
+        if not self.sorted:
+            return []
+        written = [name for name in self.written if name in names]
+        return [*written, *(name for name in names if name not in written)]
 
     def outcome(self) -> Mapping[str, Any]:
         """What is known of the release, once it was staged."""

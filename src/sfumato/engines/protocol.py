@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from sfumato.engines.parts import Parted
     from sfumato.engines.recoding import Recoding
     from sfumato.engines.results import ClassSizes, Codes, PersonSizes
+    from sfumato.engines.staging import Beside
 
 __all__ = [
     "BATCH_ROWS",
@@ -153,6 +154,8 @@ class Staged(Protocol):
     """Cells of a text file that a spreadsheet would run; None where it is no text file."""
     order: npt.NDArray[np.uint32] | None
     """Which row of the source each row was, where that is known and rows were moved."""
+    beside: Beside | None
+    """The same rows with their owners, where these were laid aside on the way."""
 
     def engine(self) -> Engine:
         """Reads back what was written."""

@@ -11,7 +11,7 @@ import threading
 import uuid
 from collections import Counter
 from collections.abc import Callable, Container, Generator, Iterator, Sequence
-from contextlib import AbstractContextManager, closing, contextmanager, suppress
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
@@ -35,6 +35,7 @@ from sfumato.engines.protocol import (
     KeepsText,
     Source,
     Staged,
+    TextForm,
     column_of,
     columns_named,
     names_in,
@@ -60,7 +61,7 @@ from sfumato.engines.results import (
     rows_identity,
 )
 from sfumato.engines.spool import PrivateFolder
-from sfumato.engines.staging import Target, TargetStaged, kept_form, stage_batches
+from sfumato.engines.staging import Beside, Target, TargetStaged, kept_form, stage_batches
 from sfumato.errors import BudgetError, EngineMemoryError, spell
 
 if TYPE_CHECKING:
@@ -188,6 +189,7 @@ class SQLEngine:
         self.source = connection.source
         self._columns: tuple[Column, ...] | None = None
         self._row_count: int | None = None
+        self._sizes: dict[frozenset[str], ClassSizes] = {}
 
     @property
     def paths(self) -> Sequence[Path]:
@@ -223,12 +225,21 @@ class SQLEngine:
         them, they are then counted in parts, each reading all rows and keeping the classes with
         a certain remainder of their hash.
         """
+        about = frozenset(columns)
+        if about in self._sizes:
+            return self._sizes[about]
         rows = self.connection.rows()
-        *few, most = _PARTS if rows.dialect.class_hash(rows.keys(columns)) is not None else (1,)
-        for parts in few:
-            with suppress(EngineMemoryError):
-                return self._class_sizes(rows, columns, parts, budget)
-        return self._class_sizes(rows, columns, most, budget)
+        attempts = _PARTS if rows.dialect.class_hash(rows.keys(columns)) is not None else (1,)
+        for parts in attempts:
+            try:
+                found = self._class_sizes(rows, columns, parts, budget)
+                break
+            except EngineMemoryError:
+                if parts == attempts[-1]:
+                    raise
+        if self.capabilities.stable:
+            self._sizes[about] = found
+        return found
 
     def person_sizes(
         self, columns: Sequence[str], person: str, budget: Budget | None = None
@@ -477,23 +488,21 @@ class SQLEngine:
         import pyarrow as pa
 
         fields = [f if f.name in typed else pa.field(f.name, pa.string()) for f in schema]
+        aside = self._laid_aside(batches, pa.schema(fields))
+        try:
+            yield from _in_sorted_order(aside, schema.names, sorting, budget)
+        finally:
+            aside.discard()
+
+    def _laid_aside(self, batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> Beside:
+        """Rows in a private file."""
         folder = PrivateFolder()
         try:
-            aside = stage_batches(
-                batches,
-                pa.schema(fields),
-                str(folder.path / "rows.parquet"),
-                reopen=self._reopened,
-            )
-            engine = aside.engine()
-            assert isinstance(engine, SQLEngine)
-            session = engine.connection.session(writing=True)
-            with interrupting(budget, session.cancel, "sorting", self.name), session:
-                statement = sql.sorted_rows(engine.connection.rows(), sorting)
-                yield from session.stream(statement, engine.schema())
-            aside.discard()
-        finally:
+            place = str(folder.path / "rows.parquet")
+            return Beside(stage_batches(batches, schema, place, reopen=self._reopened), folder)
+        except BaseException:
             folder.close()
+            raise
 
     @contextmanager
     def _combinations(
@@ -574,14 +583,55 @@ class SQLEngine:
         return pa.concat_arrays([*both, nulls])
 
     def part_counts(
-        self, parting: Parting, columns: Sequence[str] = (), budget: Budget | None = None
+        self,
+        parting: Parting,
+        columns: Sequence[str] = (),
+        budget: Budget | None = None,
+        person: str | None = None,
     ) -> pa.Table:
-        """Rows of each part, for each combination of some columns; the part comes first."""
+        """Rows or persons of each part, for each combination of columns; the part comes first."""
         rows = self.connection.rows()
         found = [whole_number(sql.PART), *columns_named(self.schema(), columns)]
         with self._cutting(parting, budget) as (session, thresholds):
-            statement = sql.part_counts(rows, columns, parting, thresholds)
+            statement = sql.part_counts(rows, columns, parting, thresholds, person)
             return session.execute(statement, [*found, whole_number("\0rows")])
+
+    def holders(
+        self,
+        column: str,
+        person: str,
+        values: pa.Array | None = None,
+        budget: Budget | None = None,
+    ) -> Codes:
+        """How many persons hold each value of a column, or each of some values."""
+        import pyarrow as pa
+
+        rows, (declared,) = self.connection.rows(), columns_named(self.schema(), [column])
+        session = self.connection.session(writing=True)
+        with interrupting(budget, session.cancel, "counting persons", self.name), session:
+            wanted = None
+            if values is not None:
+                wanted = temporary_name()
+                cells = values.cast(rows.columns[rows.at(column)].type)
+                # Beside a number no line of text is empty: null alone would be none.
+                session.upload(wanted, pa.table({"k0": cells, "nth": np.arange(len(cells))}))
+            statement = sql.holders(rows, column, person, wanted)
+            found = session.execute(statement, [declared, whole_number(f"{column}\0count")])
+        return codes_of(found, None, self.name)
+
+    def hash_sums(
+        self, columns: Sequence[str], budget: Budget | None = None
+    ) -> tuple[int, ...] | None:
+        """The number of rows and sums of hashes of columns; None where there are no hashes.
+
+        Tables of one kind of engine that have the same rows, as often, have the same sums.
+        """
+        statement = sql.hash_sums(self.connection.rows(), columns)
+        if statement is None:
+            return None
+        figures = [whole_number(name) for name in ("rows", "sum0", "sum1")]
+        found = self._ask(statement, figures, budget, "comparing rows")
+        return tuple(int(column[0].as_py() or 0) for column in found.columns)
 
     def over_classes(
         self,
@@ -591,17 +641,20 @@ class SQLEngine:
         act: Callable[[pa.Table], pa.Table],
         schema: pa.Schema,
         budget: Budget | None = None,
+        *,
+        grouped: bool = True,
     ) -> pa.Table:
         """Do something with the classes of some columns, part by part, and collect what it gives.
 
         Classes that agree on `by` are in one part. They come with their counts in the last column,
         to where the rows are if the database can run what is done, else here one part at a time.
+        Where nearly every row is a class, they need not be `grouped`: then rows come as they are.
         """
         import pyarrow as pa
 
         rows = self.connection.rows()
         parts = parts if rows.dialect.class_hash(rows.keys(by)) is not None else 1
-        statement = sql.classes_in_parts(rows, columns, by, parts)
+        statement = sql.classes_in_parts(rows, columns, by, parts, grouped=grouped)
         sent = (*columns_named(self.schema(), columns), whole_number("\0count"))
         session = self.connection.session()
         with interrupting(budget, session.cancel, "counting classes", self.name), session:
@@ -636,6 +689,8 @@ class SQLEngine:
         budget: Budget | None,
     ) -> Staged:
         parted.reports.clear()
+        if parted.person is not None:
+            return self._stage_owned(parted, schema, destination, format, budget)
         if self.capabilities.ordered:
             form = copied(kept_form(self.source, destination, format), schema, parted.written)
             as_text = form is not None and bool(form.readers)
@@ -663,6 +718,99 @@ class SQLEngine:
             return TargetStaged(
                 target, destination, lambda: target.fill_rows(schema, parted.written, batches)
             )
+
+    def _stage_owned(
+        self,
+        parted: Parted,
+        schema: pa.Schema,
+        destination: str,
+        format: str | None,
+        budget: Budget | None,
+    ) -> Staged:
+        """Rows are laid aside with their owners; the release shows them without, in their order.
+
+        Whoever verifies the release counts persons in what was laid aside.
+        """
+        owned = replace(
+            parted,
+            drop=tuple(name for name in parted.drop if name != parted.person),
+            person=None,
+        )
+        target = None
+        if not self.capabilities.ordered:
+            target = self.connection.target(destination, format, schema)
+        aside, form = self._aside(owned, destination, format, budget, far=target is not None)
+        try:
+            sorting = parted.sorting(schema.names)
+            staged: Staged
+            if target is not None:
+                staged = self._shown(aside, target, destination, schema, sorting, budget)
+            else:
+                staged = stage_batches(
+                    _in_sorted_order(aside, schema.names, sorting, budget),
+                    schema,
+                    destination,
+                    format,
+                    reopen=self._reopened,
+                    inputs=self.paths,
+                    form=form,
+                )
+        except BaseException:
+            aside.discard()
+            raise
+        staged.beside = aside
+        return staged
+
+    def _aside(
+        self,
+        owned: Parted,
+        destination: str,
+        format: str | None,
+        budget: Budget | None,
+        *,
+        far: bool,
+    ) -> tuple[Beside, TextForm | None]:
+        """The rows of a release with their owners: in the database, or in a private file."""
+        import pyarrow as pa
+
+        schema = output_schema(self.schema(), owned)
+        if far:
+            return Beside(self._stage_parts(owned, schema, destination, format, budget)), None
+        if not self.capabilities.ordered:
+            with self._in_parts(owned, schema, budget) as (session, statement, recoder):
+                made = self._worked(owned, session, statement, recoder, budget)
+                batches = (batch for table in made for batch in table.to_batches())
+                return self._laid_aside(batches, schema), None
+        kept = kept_form(self.source, destination, format)
+        form = copied(kept, schema, owned.written)
+        as_text = form is not None and bool(form.readers)
+        rows = self._parts_in_order(owned, schema, budget, as_text=as_text)
+        if as_text:
+            texts = [
+                f if f.name in owned.written else pa.field(f.name, pa.string()) for f in schema
+            ]
+            schema = pa.schema(texts)
+        return self._laid_aside(rows, schema), form
+
+    def _shown(
+        self,
+        aside: Beside,
+        target: Target,
+        destination: str,
+        schema: pa.Schema,
+        sorting: Sequence[str],
+        budget: Budget | None,
+    ) -> TargetStaged:
+        """What was laid aside in the database, without the owners."""
+        engine = aside.engine()
+        assert isinstance(engine, SQLEngine)
+        rows = engine.connection.rows()
+        kinds = {name: column_of(name, schema.field(name).type).kind for name in sorting}
+        drop = [name for name in rows.names if name not in schema.names]
+        statement = sql.recoded(rows, (), drop, kinds or None)
+        session = engine.connection.session(writing=True)
+        with interrupting(budget, session.cancel, "sorting", self.name), session:
+            return TargetStaged(target, destination, lambda: target.fill(session, statement))
 
     @contextmanager
     def _cutting(self, parting: Parting, budget: Budget | None) -> Iterator[tuple[Session, str]]:
@@ -786,6 +934,18 @@ class SQLEngine:
 
     def _reopened(self, source: Source) -> Engine:
         return SQLEngine(self.connection.over(source))
+
+
+def _in_sorted_order(
+    aside: Beside, names: Sequence[str], sorting: Sequence[str], budget: Budget | None
+) -> Generator[pa.RecordBatch]:
+    """Some columns of rows that were laid aside in a file, sorted out of core."""
+    engine = aside.engine()
+    assert isinstance(engine, SQLEngine)
+    session = engine.connection.session(apart=True, writing=True)
+    with interrupting(budget, session.cancel, "sorting", engine.name), session:
+        statement = sql.sorted_rows(engine.connection.rows(), names, sorting)
+        yield from session.stream(statement, columns_named(engine.schema(), names))
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ import tempfile
 import weakref
 from collections.abc import Callable, Container, Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Protocol
 
@@ -22,10 +22,11 @@ from sfumato.engines.protocol import (
     Engine,
     KeepsText,
     Source,
+    Staged,
     TextForm,
     column_of,
 )
-from sfumato.engines.spool import Spool, allow, text_as_dictionary
+from sfumato.engines.spool import PrivateFolder, Spool, allow, text_as_dictionary
 from sfumato.engines.writing import (
     ONE_COLUMN_NULL,
     FileFormat,
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
     from sfumato.engines.sql_engine import Session
 
 __all__ = [
+    "Beside",
     "Target",
     "TargetStaged",
     "WrittenFile",
@@ -80,6 +82,7 @@ class FileStaged:
     ) -> None:
         self.destination = writer.destination
         self.order = order
+        self.beside: Beside | None = None
         self.rows = writer.rows
         self.formulas = writer.formulas
         self.format: FileFormat = writer.format
@@ -121,6 +124,8 @@ class FileStaged:
 
     def discard(self) -> None:
         """Remove the temporary file; after `commit` there is none."""
+        if self.beside is not None:
+            self.beside.discard()
         self._forget_engine()
         self._remove()
 
@@ -210,6 +215,24 @@ def _rename_without_replacing(path: Path, destination: str) -> None:
     removed(path)
 
 
+@dataclass(frozen=True, eq=False)
+class Beside:
+    """The rows of a release with their owners, until it was verified; they get no name."""
+
+    rows: Staged
+    folder: PrivateFolder | None = None
+
+    def engine(self) -> Engine:
+        """Reads them."""
+        return self.rows.engine()
+
+    def discard(self) -> None:
+        """Remove them."""
+        self.rows.discard()
+        if self.folder is not None:
+            self.folder.close()
+
+
 class Target(Protocol):
     """Where a release goes inside the database: first under a temporary name, then its own."""
 
@@ -238,6 +261,7 @@ class TargetStaged:
         self.destination = destination
         self.formulas: int | None = None
         self.order: npt.NDArray[np.uint32] | None = None
+        self.beside: Beside | None = None
         self.target = target
         self._waits = True
         self._engine: Engine | None = None
@@ -263,6 +287,8 @@ class TargetStaged:
 
     def discard(self) -> None:
         """Remove it; after `commit` there is nothing to remove."""
+        if self.beside is not None:
+            self.beside.discard()
         self.rest()
         if self._waits:
             self.target.remove()

@@ -419,27 +419,59 @@ def in_parts(
     return found.order_by(*order) if sort and (parting.cuts or numbered) else found
 
 
-def part_counts(rows: Rows, names: Sequence[str], parting: Parting, thresholds: str) -> Node:
-    """How many rows each part has, for each combination of some columns."""
+def part_counts(
+    rows: Rows,
+    names: Sequence[str],
+    parting: Parting,
+    thresholds: str,
+    person: str | None = None,
+) -> Node:
+    """How many rows each part has, or persons, for each combination of some columns."""
     part = exp.cast(part_of(rows, parting, thresholds), "int")
     keys = rows.keys(names)
     cells = [named(key, f"c{rows.at(name)}") for name, key in zip(names, keys, strict=True)]
-    found = exp.select(named(part, PART), *cells, named(count_rows(), "count")).from_(
-        rows.relation()
-    )
+    if person is not None:
+        found = exp.select(named(part, PART), *cells, named(rows.key(person), "who"))
+        found = found.group_by(part.copy(), *(key.copy() for key in keys), rows.key(person))
+    else:
+        found = exp.select(named(part, PART), *cells, named(count_rows(), "count"))
+        found = found.group_by(part.copy(), *keys) if parting.cuts or keys else found
+    found = found.from_(rows.relation())
     if parting.cuts:
         found = found.join(table(thresholds), join_type="cross")
-    return found.group_by(part.copy(), *keys) if parting.cuts or keys else found
+    return found if person is None else _times(found, [PART, *(f"c{rows.at(n)}" for n in names)])
 
 
-def classes_in_parts(rows: Rows, names: Sequence[str], by: Sequence[str], parts: int) -> Node:
-    """The classes of some columns with their counts, those that agree on `by` in one part."""
+def holders(rows: Rows, name: str, person: str, wanted: str | None = None) -> Node:
+    """How many persons hold each value of a column, or each that a relation lists as `k0`."""
+    key, who = rows.key(name), rows.key(person)
+    pairs = exp.select(named(key, f"c{rows.at(name)}"), named(who, "who")).from_(rows.relation())
+    if wanted is not None:
+        alike = rows.dialect.same(key.copy(), field("k0", wanted), rows.kind(name))
+        pairs = pairs.join(table(wanted), on=alike)
+    return _times(pairs.group_by(key.copy(), who.copy()), [f"c{rows.at(name)}"])
+
+
+def _times(pairs: exp.Select, by: Sequence[str]) -> Node:
+    """How many different pairs there are for each combination of some of their columns."""
+    shown = [field(name) for name in by]
+    found = exp.select(*shown, named(count_rows(), "count")).from_(pairs.subquery(quoted("pairs")))
+    return found.group_by(*(cell.copy() for cell in shown))
+
+
+def classes_in_parts(
+    rows: Rows, names: Sequence[str], by: Sequence[str], parts: int, *, grouped: bool = True
+) -> Node:
+    """The classes of some columns with their counts, those that agree on `by` in one part.
+
+    Not `grouped`, every row comes as a class of one.
+    """
     part = bucket(rows, by, parts)
     keys = rows.keys(names)
     cells = [named(key, f"c{rows.at(name)}") for name, key in zip(names, keys, strict=True)]
-    found = exp.select(named(part, PART), *cells, named(count_rows(), "count"))
-    found = found.from_(rows.relation()).group_by(*keys)
-    return found
+    count = count_rows() if grouped else exp.Literal.number(1)
+    found = exp.select(named(part, PART), *cells, named(count, "count")).from_(rows.relation())
+    return found.group_by(*keys) if grouped else found
 
 
 def sorted_by_part(statement: Node) -> Node:
@@ -528,10 +560,10 @@ def all_rows(rows: Rows, names: Sequence[str]) -> Node:
     return exp.select(*rows.cells(names)).from_(rows.relation())
 
 
-def sorted_rows(rows: Rows, names: Sequence[str]) -> Node:
-    """All rows, sorted by some columns."""
-    found = exp.select(*rows.cells(rows.names)).from_(rows.relation())
-    return found.order_by(*_ascending(rows.keys(names)))
+def sorted_rows(rows: Rows, names: Sequence[str], sort: Sequence[str]) -> Node:
+    """Some columns of all rows, sorted by some columns; in their own order without any."""
+    found = exp.select(*rows.cells(names)).from_(rows.relation())
+    return found.order_by(*_ascending(rows.keys(sort))) if sort else found
 
 
 def _ascending(keys: Iterable[Node]) -> list[Node]:
@@ -551,6 +583,25 @@ def _by_class(found: exp.Select, rows: Rows, names: Sequence[str]) -> exp.Select
     if names:
         return found.group_by(*rows.keys(names))
     return found.having(exp.GT(this=count_rows(), expression=exp.Literal.number(0)))
+
+
+_MODULI = (4_294_967_291, 2_147_483_647)
+"""Primes; sums of remainders of two billion rows fit 64 bits."""
+
+
+def hash_sums(rows: Rows, names: Sequence[str]) -> Node | None:
+    """Row count and sums of hashes of some columns; None where the engine has no hash.
+
+    Whatever the order of rows, the sums are the same. They find mistakes, not forgers.
+    """
+    hashed = rows.dialect.class_hash(rows.keys(names))
+    if hashed is None:
+        return None
+    sums = []
+    for at, modulus in enumerate(_MODULI):
+        remainder = exp.Mod(this=exp.paren(hashed.copy()), expression=exp.Literal.number(modulus))
+        sums.append(named(exp.Sum(this=exp.cast(exp.paren(remainder), "bigint")), f"sum{at}"))
+    return exp.select(named(count_rows(), "rows"), *sums).from_(rows.relation())
 
 
 def fingerprint(rows: Rows) -> Node:

@@ -175,7 +175,7 @@ class Anonymity:
 
     def _measure(self, table: Table, names: tuple[str, ...], budget: Budget | None) -> Check:
         able = table.engine.capabilities
-        if not able.coded and able.replayable and not self.wildcards and self.person is None:
+        if not able.coded and able.replayable and not self.wildcards and self.owners is None:
             each = CLASS_BYTES * (len(names) + len(self.sensitive) + 1)
             memory = (budget and budget.memory) or ENOUGH_BYTES
             parts = -(-table.rows * each * 4 // memory)
@@ -204,15 +204,18 @@ class Anonymity:
 
         assert isinstance(table.engine, SQLEngine)
         values, totals = {}, {}
+        who = () if self.person is None else (self.person,)
         for name in self.sensitive:
-            column = table.values(name)
+            column = table.engine.holders(name, *who) if who else table.values(name)
             assert column.counts is not None
             values[name] = column.values[0]
             totals[name] = column.counts[np.argsort(column.arrays[0])]
-        counting = _ClassesCheck(self.models, names, values, totals)
-        columns = (*names, *self.sensitive)
+        counting = _ClassesCheck(self.models, names, values, totals, self.person)
+        columns = (*names, *self.sensitive, *who)
         schema = pa.schema([("check", pa.binary())])
-        found = table.engine.over_classes(columns, names, parts, counting, schema, budget)
+        found = table.engine.over_classes(
+            columns, names, parts, counting, schema, budget, grouped=self.person is None
+        )
         checks = [pickle.loads(cell) for cell in found.column("check").to_pylist()]
         return merged_checks(checks)
 
@@ -225,6 +228,7 @@ class _ClassesCheck:
     qi: tuple[str, ...]
     values: Mapping[str, pa.Array]
     totals: Mapping[str, Any]
+    person: str | None = None
 
     def __call__(self, classes: pa.Table) -> pa.Table:
         return pa.table({"check": pa.array([pickle.dumps(self.of(classes))], pa.binary())})
@@ -235,6 +239,7 @@ class _ClassesCheck:
 
         entries = codes_from_arrow(classes, classes.column_names[-1])
         codes = {name: entries.column(name) for name in entries.columns}
+        who = None if self.person is None else codes.pop(self.person)
         for name, values in self.values.items():
             codes[name] = codes_among(entries.values_of(name), values)[codes[name]]
         return check(
@@ -244,6 +249,7 @@ class _ClassesCheck:
             counts=entries.counts,
             values=self.values,
             totals=self.totals,
+            person=who,
         )
 
 

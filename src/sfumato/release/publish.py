@@ -395,9 +395,9 @@ def rehearse(plan: Release, *, budget: Budget | None = None) -> Release:
         staged = source.engine.stage(
             recoding, os.path.join(folder.name, "release.arrow"), budget=budget
         )
-        written = Table(staged.engine())
+        plan, written = _as_staged(plan), Table(staged.engine())
         with _witnessed(plan, staged, written, None, budget) as promised:
-            release = _measured(_as_staged(promised), written, budget)
+            release = _measured(promised, written, budget)
         moved = None if plan.frame is None else staged.order
         release = replace(release, promises=plan.promises, order=moved)
     except BaseException:
@@ -483,6 +483,11 @@ def _witnessed(
     if not asked:
         yield plan
         return
+    if staged.beside is not None:
+        with Table(staged.beside.engine()) as witness:
+            yield _with_owners(plan, witness, budget)
+        staged.beside.discard()
+        return
     known = staged.order is not None or _in_order(plan, source, written)
     if known and all(isinstance(p, Anonymity) for p in asked):
         owned = tuple(_owned(p, source, staged.order, budget) for p in plan.promises)
@@ -499,18 +504,24 @@ def _witnessed(
         place = destination or os.path.join(folder, "witness.arrow")
         beside = source.engine.stage(Recoding(steps, drop), place, budget=budget)
         try:
-            witness = Table(beside.engine())
-            yield replace(
-                plan,
-                promises=tuple(
-                    replace(p, witness=witness)
-                    if isinstance(p, kinds) and p.person is not None
-                    else p
-                    for p in plan.promises
-                ),
-            )
+            yield _with_owners(plan, Table(beside.engine()), budget)
         finally:
             beside.discard()
+
+
+def _with_owners(plan: Release, witness: Table, budget: Budget | None) -> Release:
+    """The plan, its promises about persons with the witness; who is left out is counted there."""
+    kinds = (Anonymity, RatioAtMost)
+    promises = tuple(
+        replace(p, witness=witness) if isinstance(p, kinds) and p.person is not None else p
+        for p in plan.promises
+    )
+    told = plan.details.get("persons")
+    if told is None or "left_out" in told:
+        return replace(plan, promises=promises)
+    there = witness.class_sizes([told["column"]], budget).classes
+    told = {**told, "left_out": told["persons"] - there}
+    return replace(plan, promises=promises, details={**plan.details, "persons": told})
 
 
 def _in_order(plan: Release, source: Table, written: Table) -> bool:
@@ -522,7 +533,7 @@ def _in_order(plan: Release, source: Table, written: Table) -> bool:
 
 def _moves(mapping: Recoding | Parted | None) -> bool:
     """Whether rows leave their order."""
-    return isinstance(mapping, Recoding) and mapping.sorted
+    return mapping is not None and mapping.sorted
 
 
 def _owned(
