@@ -133,14 +133,15 @@ def shortened(text: str, lists: Sequence[Sequence[str]], most: int = 6) -> str:
 
 
 def sentence(text: str) -> str:
-    """A note as a sentence of its own.
+    """A note as a sentence of its own; a symbol that it begins with stays as it is.
 
     Examples
     --------
-    >>> sentence("the sample is small")
-    'The sample is small.'
+    >>> sentence("the sample is small"), sentence("k = 5 is larger than the table")
+    ('The sample is small.', 'k = 5 is larger than the table.')
     """
-    return text[:1].upper() + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
+    first = text[:1] if text[1:4] == " = " else text[:1].upper()
+    return first + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
 
 
 def amount(size: int) -> str:

@@ -1036,6 +1036,31 @@ def test_the_page_of_a_release(name: str, method: str, tmp_path: Path) -> None:
     assert all(f"<dd>{value}</dd>" in html for _, value in page.facts)
 
 
+def test_distributions_that_are_not_drawn_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of many columns those that moved most are drawn; what is said of the others is the same."""
+    before, known, _ = survey(tmp_path)
+    before = before.assign(row=np.arange(len(before)))
+    before.to_parquet(tmp_path / "in.parquet")
+    made = sf.anonymize(str(tmp_path / "in.parquet"), k=7, qi=known)
+    columns = list(before.columns)
+    every = said(release_page(made), columns)
+    moved = {name: every[f"caption: {name}"][-1] for name in known if f"chart: {name}" in every}
+    assert len(moved) > 3
+    monkeypatch.setattr("sfumato.report.pages.release.MOST_DISTRIBUTIONS", 2)
+    page = release_page(made)
+    few = said(page, columns)
+    most = sorted(moved, key=lambda name: -float(moved[name].strip("<>%")))[:2]
+    assert {place for place in every if place not in few} == {
+        f"{what}: {name}" for name in moved if name not in most for what in ("chart", "caption")
+    }
+    rest = {f"not drawn: {name}": [moved[name]] for name in moved if name not in most}
+    told = few.pop("Distributions before and after 0")
+    assert told == ["2", f"{len(moved)}", f"{len(moved) - 2}"]
+    assert {place: few[place] for place in few if place not in every} == rest
+
+
 def test_a_star_is_a_star_also_where_nothing_stood_before(tmp_path: Path) -> None:
     """Columns of numbers show stars as nulls beside nulls of their own, and say which is which."""
     output, known = tmp_path / "out.parquet", ["A1", "A2", "A14", "A6"]

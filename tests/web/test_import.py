@@ -197,3 +197,34 @@ def test_a_preview_in_the_browser(bench: Running, page: Page) -> None:
     no_issues(page, "import")
     page.get_by_role("link", name="On to the roles").click()
     at(page, "What may others know?")
+
+
+def test_configure_says_which_columns_stay_text(tmp_path: Path) -> None:
+    """Decimal commas and dates of another form are text until somebody says what they are."""
+    rows = "".join(
+        f"{20 + n % 9},{n % 28 + 1:02}.{n % 12 + 1:02}.19{50 + n % 40}\n" for n in range(90)
+    )
+    lines = "".join(
+        f'"{n},5";{row.replace(",", ";", 1)}' for n, row in enumerate(rows.splitlines(True))
+    )
+    (tmp_path / "prices.csv").write_text(f"price;age;born\n{lines}")
+    with running([tmp_path]) as bench:
+        opened = bench.follow(bench.post("/open", table=str(tmp_path / "prices.csv")))
+        assert "<strong>price</strong> stays text, although all cells are numbers" in opened.text
+        assert "<strong>born</strong> stays text, although all cells are dates" in opened.text
+        assert "<strong>age</strong> stays text" not in opened.text
+        (project,) = bench.workbench.projects.values()
+        base = f"/p/{project.number}"
+        form = bench.get(f"{base}/import").text
+        assert form.index(">Read it so<") > form.index('aria-label="Read born as"')
+        asked = {"text": 1, "header": 1, "unparsed": "stop", "parse-0": "number:comma",
+                 "parse-2": "date:dmy"}  # fmt: skip
+        bench.follow(bench.post(f"{base}/import", **asked))
+        assert "stays text" not in bench.get(f"{base}/configure").text
+
+
+def test_home_says_what_is_for_the_command_line(tmp_path: Path) -> None:
+    with running([tmp_path]) as bench:
+        home = bench.get("/").text
+        assert "one table at a time" in home
+        assert "sfumato scan FOLDER" in home

@@ -7,6 +7,7 @@ the two agree unless a label is spelled like another value.
 
 from __future__ import annotations
 
+import math
 import os
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
@@ -681,21 +682,40 @@ def _where(compared: Compared) -> Section | None:
 
 
 def _shapes(compared: Compared) -> list[Section]:
-    """Distributions before and after, of columns that changed, without values that few hold."""
-    figures: list[Figure] = []
+    """Distributions before and after, of columns that changed, without values that few hold.
+
+    Of many columns those that moved most are drawn; of the others it is said how far they moved.
+    """
+    found: dict[str, tuple[float, Figure]] = {}
     same, bare = [], []
     for name in compared.both:
         if not compared.is_small(name):
             bare.append(name)
         elif compared.fate(name).get("as it was") == 1:
             same.append(name)
-        elif len(figures) < MOST_DISTRIBUTIONS:
-            figure = _shape(compared, name)
-            if figure is None:
-                bare.append(name)
-            else:
-                figures.append(figure)
-    words = []
+        elif (drawn := _shape(compared, name)) is not None:
+            found[name] = drawn
+        else:
+            bare.append(name)
+    most = sorted(found, key=lambda name: -found[name][0])[:MOST_DISTRIBUTIONS]
+    figures = [figure for name, (_, figure) in found.items() if name in most]
+    rest = {name: moved for name, (moved, _) in found.items() if name not in most}
+    words, grids = [], []
+    if rest:
+        words.append(
+            f"{len(figures)} of the {len(found):,} distributions that changed are drawn, those "
+            "that moved most; the table says how far the others moved."
+        )
+        grids.append(
+            Grid(
+                ("not drawn", "rows that would have to move"),
+                [
+                    (name, "–" if math.isinf(moved) else percent(moved))
+                    for name, moved in rest.items()
+                ],
+                frozenset({1}),
+            )
+        )
     if figures:
         words.append(
             "Shares on each side are compared, so that rows that were left out matter only as far "
@@ -706,10 +726,13 @@ def _shapes(compared: Compared) -> list[Section]:
         words.append(f"Every cell of {phrase(same)} is as it was.")
     if bare:
         words.append(f"Not drawn, since hardly any value is held by many rows: {phrase(bare)}.")
-    return [Section("Distributions before and after", words, figures)] if words else []
+    if not words:
+        return []
+    return [Section("Distributions before and after", words, figures, grids)]
 
 
-def _shape(compared: Compared, name: str) -> Figure | None:
+def _shape(compared: Compared, name: str) -> tuple[float, Figure] | None:
+    """How far a column moved, and its picture; None where it would show hardly anything."""
     values, rows = counts_of(compared.before, name)
     if _is_number(values.type):
         numbers = np.asarray(pc.cast(values, pa.float64(), safe=False).fill_null(np.nan))
@@ -717,11 +740,12 @@ def _shape(compared: Compared, name: str) -> Figure | None:
         bins = numeric_bins(numbers[finite], rows[finite], compared.numbers(name))
         if not bins:
             return None
-        return Figure(
+        moved = _moved([(b, a) for _, _, b, a in bins])
+        return moved, Figure(
             name,
             f"Rows by {name} in the table (grey) and in the release (line). The few beyond either "
             "end are counted in the last bars, those of a range that few hold in the nearest one. "
-            f"{_apart([(b, a) for _, _, b, a in bins])}",
+            f"{_apart(moved)}",
             charts.histogram(f"Distribution of {name} before and after", only_common(bins), name),
         )
     held = compared.texts("before", name)
@@ -731,20 +755,27 @@ def _shape(compared: Compared, name: str) -> Figure | None:
     if sum(share for _, share, _ in shown) < ENOUGH:
         return None
     more = f" {counted(hidden, 'rarer value', does='are not shown')}." if hidden else ""
-    apart = _apart([(n, released[text]) for text, n in known.items()])
-    return Figure(
+    moved = _moved([(n, released[text]) for text, n in known.items()])
+    return moved, Figure(
         name,
-        f"Rows by {name} in the table (grey) and in the release (blue).{more} {apart}",
+        f"Rows by {name} in the table (grey) and in the release (blue).{more} {_apart(moved)}",
         charts.distribution(f"Distribution of {name} before and after", shown),
     )
 
 
-def _apart(pairs: Sequence[tuple[float, float]]) -> str:
-    """How far two distributions lie apart: the share of rows that would have to move."""
+def _moved(pairs: Sequence[tuple[float, float]]) -> float:
+    """How far two distributions lie apart: the share of rows that would have to move.
+
+    Without end where nothing is left to compare.
+    """
     first, then = sum(b for b, _ in pairs), sum(a for _, a in pairs)
-    if not then:
+    return sum(abs(b / first - a / then) for b, a in pairs) / 2 if then else math.inf
+
+
+def _apart(moved: float) -> str:
+    """The same in words."""
+    if math.isinf(moved):
         return "Nothing of it is left in the release."
-    moved = sum(abs(b / first - a / then) for b, a in pairs) / 2
     if moved < 1e-9:
         return "The two are the same."
     return f"To turn one into the other, {percent(moved)} of the rows would have to move."
