@@ -122,7 +122,8 @@ class Levels:
             raise HTTPException(404, "There is no such choice of levels.")
         picture, curve = await run_in_threadpool(_drawn, project, choices, lattice, nodes, wanted)
         return page("lattice.html.j2", **around, lattice=lattice, picture=picture, curve=curve,
-                    node=known[wanted], listed=_listed(nodes), heights=_heights(lattice),
+                    node=known[wanted], listed=_listed(nodes)[:MOST_LISTED],
+                    held=len(_listed(nodes)), heights=_heights(lattice),
                     percent=percent, chosen=_chosen(choices, lattice["columns"]))  # fmt: skip
 
     async def act(self, request: Request) -> Response:
@@ -173,7 +174,7 @@ def _heights(lattice: Mapping[str, Any]) -> list[int]:
 def _listed(nodes: Sequence[Node]) -> list[Node]:
     """Those that hold and were looked at, the cheapest first."""
     held = [node for node in nodes if node.holds and node.lost is not None]
-    return sorted(held, key=lambda node: (node.lost, node.levels))[:MOST_LISTED]
+    return sorted(held, key=lambda node: (node.lost, node.levels))
 
 
 def _drawn(
