@@ -108,13 +108,15 @@ def anonymize(
 def earlier_releases(opened: Table, output: str | Path) -> tuple[str, ...]:
     """A warning where the folder of an output already holds releases of the same table."""
     beside = certificate_path(output)
-    others = []
+    others, mine = [], ""  # it may take a pass over all rows: once, where there are others
     for place in sorted(beside.parent.glob("*.certificate.json")):
         if place == beside:
             continue
         try:
             record = json.loads(place.read_text(encoding="utf-8"))
-            if names_same(record["input"]["fingerprint"], opened.fingerprint()):
+            theirs = record["input"]["fingerprint"]
+            mine = mine or opened.fingerprint()
+            if names_same(theirs, mine):
                 others.append(place.name.removesuffix(".certificate.json"))
         except (OSError, ValueError, KeyError, TypeError):
             continue  # not one of ours

@@ -190,6 +190,7 @@ class SQLEngine:
         self._columns: tuple[Column, ...] | None = None
         self._row_count: int | None = None
         self._sizes: dict[frozenset[str], ClassSizes] = {}
+        self._identity: str | None = None
 
     @property
     def paths(self) -> Sequence[Path]:
@@ -343,9 +344,13 @@ class SQLEngine:
         """Identity of the source's content, else a sum of row hashes that the database computes."""
         if self.source is not None:
             return self.source.fingerprint()
+        if self._identity is not None:
+            return self._identity
         figures = [wide_number(name) for name in ("rows", "sum0", "sum1", "sum2", "sum3")]
         found = self._ask(sql.fingerprint(self.connection.rows()), figures)
-        return rows_identity(found, self.schema(), self.kind)
+        identity = rows_identity(found, self.schema(), self.kind)
+        self._identity = identity if self.capabilities.stable else None
+        return identity
 
     def batches(
         self, columns: Sequence[str] | None = None, rows: int = BATCH_ROWS
