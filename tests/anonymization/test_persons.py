@@ -356,7 +356,7 @@ def secret(folder: Path) -> Path:
 def test_columns_of_other_persons_stop_a_release() -> None:
     mothers = [None if row % 4 else f"P{7 * (row // 4):03}" for row in range(120)]
     table = stays(mother=mothers)
-    with pytest.raises(ColumnError, match=r"`mother` would be published .* persons of `patient`"):
+    with pytest.raises(ColumnError, match=r"`mother` would be published, .* persons of `patient`"):
         sf.anonymize(table, qi=["age"], k=2, person="patient")
     assert sf.anonymize(table, qi=["age"], k=2, person="patient", identifiers=["mother"]).verified
 
@@ -370,7 +370,7 @@ def test_columns_of_other_persons_stop_a_release() -> None:
 )
 def test_a_few_persons_and_persons_from_elsewhere_stop_a_release(mothers: list[Any]) -> None:
     table = stays(mother=[mothers[row % len(mothers)] for row in range(120)])
-    with pytest.raises(ColumnError, match=r"`mother` would be published .* persons of `patient`"):
+    with pytest.raises(ColumnError, match=r"`mother` would be published, .* persons of `patient`"):
         sf.anonymize(table, qi=["age"], k=2, person="patient")
 
 
@@ -397,11 +397,50 @@ def test_small_numbers_are_no_persons_by_chance() -> None:
         sf.anonymize(mothers, qi=["age"], k=2, person="patient")
 
 
+def numbered(**more: list[int]) -> pa.Table:
+    """Three hundred patients, 1 to 300, with two rows each."""
+    who = [1 + row // 2 for row in range(600)]
+    return pa.table({"patient": who, "size": [row % 5 for row in range(600)], **more})
+
+
+def told_of(table: pa.Table) -> tuple[str, ...]:
+    return sf.anonymize(table, qi=["size"], k=2, person="patient").warnings
+
+
+@pytest.mark.parametrize("name", ["mother", "mother_id", "FatherNo", "spouse"])
+def test_a_relative_with_the_number_of_a_patient_stops_a_release(name: str) -> None:
+    mothers = [1 + row // 2 * 7 % 40 for row in range(600)]
+    with pytest.raises(ColumnError, match=f"`{name}` would be published, .* of `patient`"):
+        told_of(numbered(**{name: mothers}))
+    few = numbered(**{name: [17 + row % 5 for row in range(600)]})  # five may be a code
+    assert any(f"every value of `{name}` is also one of `patient`" in one for one in told_of(few))
+
+
+@pytest.mark.parametrize(
+    ("name", "cells"),
+    [
+        ("age", [1 + row * 7 % 90 for row in range(600)]),
+        ("age", [17] * 600),
+        ("children", [1 + row % 6 for row in range(600)]),
+        ("mother_age", [15 + row * 7 % 30 for row in range(600)]),
+        ("mother", [row % 3 for row in range(600)]),  # nobody is patient 0
+        ("dose", [5 * (1 + row % 40) for row in range(600)]),
+    ],
+)
+def test_counts_and_ages_are_no_persons(name: str, cells: list[int]) -> None:
+    assert not any("every value of" in one for one in told_of(numbered(**{name: cells})))
+
+
+def test_numbers_that_reach_as_far_as_those_of_patients_are_spoken_of() -> None:
+    table = numbered(guide=[1 + row % 60 * 5 for row in range(600)])
+    assert any("every value of `guide` is also one of `patient`" in one for one in told_of(table))
+
+
 def test_a_second_number_of_a_person_stops_a_release(tmp_path: Path) -> None:
     numbers = [None if row < 9 else f"S-{row // 3 * 77}" for row in range(120)]
     table = stays(SUBJ=numbers, weight=[row // 3 + row % 3 / 4 for row in range(120)])
     asked: dict[str, Any] = {"qi": ["age"], "k": 2, "person": "patient"}
-    with pytest.raises(ColumnError, match=r"`SUBJ` would be published .* one-to-one"):
+    with pytest.raises(ColumnError, match=r"`SUBJ` would be published, .* one-to-one"):
         sf.anonymize(table, **asked)
     told = sf.anonymize(table, **asked, rows_are_people=True).warnings
     assert any("`SUBJ`" in one for one in told)

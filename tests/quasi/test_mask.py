@@ -188,7 +188,7 @@ def test_columns_that_name_persons_are_not_published() -> None:
     visits = pa.table({"pid": [f"P{one:05d}" for one in who], "mother": [f"p{m}" for m in mother]})
     visits = visits.append_column("ward", pa.array(random.choice(list("ABC"), 240)))
     asked: dict[str, Any] = {"measure": "separation", "beta": 0.999999}
-    with pytest.raises(ColumnError, match="`pid` would be published and seems to name persons"):
+    with pytest.raises(ColumnError, match="`pid` would be published, and it seems to name persons"):
         sf.mask(visits, **asked)
     with pytest.raises(ColumnError, match=r"`mother`.*persons of `pid`.*must_drop"):
         sf.mask(visits, person="pid", must_publish=["mother"], **asked)

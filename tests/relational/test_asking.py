@@ -563,6 +563,49 @@ def test_columns_of_other_persons_stop_a_release(key: Path) -> None:
     assert ask(described, key, **asked, identifiers=["patients.mother"]).verified
 
 
+@pytest.mark.parametrize("linkable", [True, False], ids=["linkable", "unlinkable"])
+def test_persons_written_in_two_ways_are_spoken_of(linkable: bool, key: Path) -> None:
+    tables = house_tables()
+    ids = tables["patients"]["id"].to_pylist()
+    visits = tables["visits"].drop_columns(["ward_id"])
+    twice = pa.array([ids[1].lower(), *ids[1:]])
+    whose = visits["patient_id"].to_pylist()
+    whose[-1] = f" {whose[-1]}"
+    described = {
+        "person": "patients.id",
+        "tables": {
+            "patients": {"source": tables["patients"].set_column(0, "id", twice)},
+            "visits": {
+                "source": visits.set_column(0, "patient_id", pa.array(whose)),
+                "references": {"patient_id": "patients.id"},
+            },
+        },
+    }
+    more: dict[str, Any] = {} if linkable else {"m": None, "linkable": None, "key_file": None}
+    told = ask(described, key, **more).warnings
+    mine = [one for one in told if "only in case, blanks, leading zeros" in one]
+    assert len(mine) == 2
+    assert mine[0].startswith("2 values of `patients.id` differ from others only in case")
+    assert mine[1].startswith("1 value of `visits.patient_id` differs from `patients.id` only")
+
+
+def test_small_numbers_of_relatives_are_noticed(key: Path) -> None:
+    """Mothers 17 and 18 of patients 1 to 40."""
+    tables = house_tables()
+    patients = tables["patients"].set_column(0, "id", pa.array(range(1, 41)))
+    asked: dict[str, Any] = {"qi": ["patients.sex"]}
+    for mothers, stops in ((20, True), (5, False)):
+        column = pa.array([10 + at % mothers for at in range(40)])
+        rows = patients.append_column("mother", column)
+        described = {"person": "patients.id", "tables": {"patients": {"source": rows}}}
+        if stops:
+            with pytest.raises(ColumnError, match=r"`patients\.mother` would be published"):
+                ask(described, key, **asked)
+        else:
+            told = ask(described, key, **asked).warnings
+            assert any("every value of `patients.mother` is also one" in one for one in told)
+
+
 def test_cells_that_stay_are_written_as_they_stand(tmp_path: Path) -> None:
     """A number of a column with fractions keeps its digits; nobody's rows are not among them."""
     house = tmp_path / "house"

@@ -22,12 +22,16 @@ from sfumato.anonymization.request import Request
 from sfumato.budget import Budget
 from sfumato.columns.persons import (
     Changed,
+    alike_persons,
     known_persons,
     named_by,
     naming_columns,
     not_compared,
     numbers_of_persons,
     other_names,
+    perhaps_persons,
+    published_names,
+    refused_names,
     rows_of_words,
 )
 from sfumato.columns.profile import FEW
@@ -340,8 +344,7 @@ def refuse_named(opened: Table, request: Request, budget: Budget | None = None) 
     if guilty and not request.rows_are_people:
         raise _naming(opened, guilty)
     told = _beside_person(opened, request, [name for name in kept if name not in guilty], budget)
-    listed = ", ".join(f"`{name}`" for name in guilty)
-    told += [f"published though they seem to name persons: {listed}"] if guilty else []
+    told += published_names(guilty)
     asked = {*request.qi_columns, *request.sensitive, *guilty}
     apart = [name for name in found if name not in asked]
     if apart:
@@ -376,16 +379,15 @@ def _naming(opened: Table, guilty: Mapping[str, Recognised]) -> ColumnError:
     names = list(guilty)
     numbers = [name for name in names if guilty[name].kind in _NUMBERS] or names
     person = min(numbers, key=lambda name: opened.class_sizes([name]).classes)
-    listed = ", ".join(f"`{name}`" for name in names)
-    it, seems = ("them", "they seem") if len(names) > 1 else ("it", "it seems")
-    return ColumnError(
-        f"{listed} would be published, and {seems} to name persons (`{names[0]}`: "
-        f"{guilty[names[0]].why})",
-        where=opened.name,
-        remedy=f"Leave {it} out ({spell('identifiers', names)}), replace {it} "
-        f"({spell('pseudonyms', names)}, which needs {spell('key_file', 'secret.key')}), or say "
-        f"whose rows they are ({spell('person', person)}). If every row is a person and this may "
-        f"be published: {spell('rows_are_people', True)}.",
+    others = [_replacing(names), f"or say whose rows they are ({spell('person', person)})"]
+    why = {name: role.why for name, role in guilty.items()}
+    return refused_names(why, opened.name, "identifiers", others)
+
+
+def _replacing(names: Sequence[str]) -> str:
+    return (
+        f"replace {'it' if len(names) == 1 else 'them'} ({spell('pseudonyms', names)}, which needs "
+        f"{spell('key_file', 'secret.key')})"
     )
 
 
@@ -405,12 +407,18 @@ def _beside_person(
     whose = known_persons(opened, person)
     if whose is None:
         return [not_compared(person)]
-    same = numbers_of_persons(opened, kept, whose, request.seed, changed)
+    same, perhaps = numbers_of_persons(opened, kept, whose, request.seed, changed)
     replaced = () if request.linkable else [n for n in request.replaced if n not in known]
     rest = [name for name in (*kept, *replaced) if name not in same]
     others = other_names(opened, rest, person, budget, changed)
-    guilty = [name for name in (*same, *others) if name in kept]
-    told = [
+    guilty = dict.fromkeys(same, f"its values are persons of `{person}`")
+    guilty |= {n: f"its values are one-to-one with `{person}`" for n in others if n in kept}
+    if guilty and not request.rows_are_people:
+        names = list(guilty)
+        raise refused_names(guilty, opened.name, "identifiers", [f"or {_replacing(names)}"])
+    told = alike_persons(whose, person)
+    told += perhaps_persons([name for name in perhaps if name not in guilty], person)
+    told += [
         f"`{name}` has one value a person: though it is replaced by pseudonyms, it tells which "
         f"rows belong together; leave it out ({spell('identifiers', [name])})"
         for name in others
@@ -421,20 +429,7 @@ def _beside_person(
         "rows that are nobody's"
         for word, rows in rows_of_words(opened, person).items()
     ]
-    if not guilty:
-        return told
-    listed = ", ".join(f"`{name}`" for name in guilty)
-    if request.rows_are_people:
-        return [f"published though they tell persons apart as `{person}` does: {listed}", *told]
-    why = "its values are persons of" if guilty[0] in same else "its values are one-to-one with"
-    raise ColumnError(
-        f"{listed} would be published and {'tells' if len(guilty) == 1 else 'tell'} persons apart "
-        f"(`{guilty[0]}`: {why} `{person}`)",
-        where=opened.name,
-        remedy=f"Leave out what names persons ({spell('identifiers', guilty)}), or replace it "
-        f"({spell('pseudonyms', guilty)}, which needs {spell('key_file', 'secret.key')}). If it "
-        f"may be published: {spell('rows_are_people', True)}.",
-    )
+    return [*published_names(guilty), *told]
 
 
 def _changing(request: Request) -> Changed:

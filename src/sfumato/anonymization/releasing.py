@@ -518,38 +518,8 @@ def _shared_dates(opened: Table, request: Request) -> list[str]:
     return [one for one in told if one is not None]
 
 
-def _alike_persons(opened: Table, person: str) -> list[str]:
-    """Sentences about persons who may be one, written in several ways, or nobody."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    column = next(c for c in opened.schema if c.name == person)
-    if column.kind != "text":
-        return []
-    texts = opened.values(person).values[0].drop_null().cast(pa.string())
-    plain = pc.utf8_lower(pc.utf8_normalize(texts, "NFKC"))
-    plain = pc.replace_substring_regex(plain, r"[\s\pZ\p{Cf}]+", "")
-    plain = pc.replace_substring_regex(plain, r"^([^0-9]*)0+([0-9])", r"\1\2")
-    told = []
-    if blank := pc.sum(pc.equal(plain, "")).as_py():
-        told.append(
-            f"{counted(blank, 'value', does='hold')} nothing but blanks in `{person}`, and each "
-            "counts as a person: empty such cells if they name nobody"
-        )
-    times = pc.value_counts(plain.filter(pc.not_equal(plain, ""))).field("counts")
-    if alike := pc.sum(times.filter(pc.greater(times, 1))).as_py():
-        told.append(
-            f"{alike:,} values of `{person}` differ from others only in case, blanks, leading "
-            "zeros or the coding of letters, and count as different persons: if they are the "
-            "same, k persons may be fewer; write every person one way"
-        )
-    return told
-
-
 def _warnings(opened: Table, request: Request, release: Release) -> tuple[str, ...]:
     found: list[str] = []
-    if request.person is not None:
-        found += _alike_persons(opened, request.person)
     if request.target is not None and request.target in request.sensitive:
         found.append(
             f"the target `{request.target}` is also sensitive: the more a class tells about it, "

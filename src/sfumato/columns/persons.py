@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING
@@ -14,8 +14,9 @@ from sfumato.budget import Budget
 from sfumato.columns.profile import FEW, ColumnFacts, Profile
 from sfumato.columns.recognise import GROUPS, Neighbours, Recognised, named_after_people, recognise
 from sfumato.columns.vocabulary import meaning_of, words_of
+from sfumato.engines.protocol import column_of
 from sfumato.engines.results import CodeArray, Codes
-from sfumato.errors import ColumnError, TooManyClassesError
+from sfumato.errors import ColumnError, TooManyClassesError, spell
 from sfumato.hierarchy.labels import as_text
 from sfumato.results import Result
 from sfumato.tables import Table
@@ -28,14 +29,20 @@ if TYPE_CHECKING:
 __all__ = [
     "Changed",
     "PersonColumn",
+    "alike_persons",
     "known_persons",
+    "listed",
+    "misspelled_persons",
     "named_by",
     "names_of_persons",
     "naming_columns",
     "not_compared",
     "numbers_of_persons",
     "other_names",
+    "perhaps_persons",
     "person_columns",
+    "published_names",
+    "refused_names",
     "require_person",
     "rows_of_words",
 ]
@@ -277,30 +284,72 @@ def numbers_of_persons(
     persons: pa.Array,
     seed: int = 0,
     changed: Changed = _NONE,
-) -> list[str]:
-    """Columns whose cells are those of a column of persons, beyond chance.
+) -> tuple[list[str], list[str]]:
+    """Columns whose cells are those of a column of persons, beyond chance; and perhaps by chance.
 
     Case, blanks around and leading zeros do not matter. Whole numbers from 1 to 90 are those of
     patients 1 to 500 by chance; so where the persons' numbers leave few gaps, a column must have
-    many and span most of theirs. Some rows are looked at, wherever they are; all of a column that
-    is mostly empty.
+    many and span most of theirs, or be called like a relative (`mother`). Some rows are looked at,
+    wherever they are; all of a column that is mostly empty.
     """
     from sfumato.engines.encoding import codes_of_table
 
     looked = [c.name for c in opened.schema if c.name in columns and c.kind in _COMPARED]
     if not looked:
-        return []
+        return [], []
     known = set(_plain(persons))
     sample = codes_of_table(opened.sample(LOOKED_AT, looked, seed))
-    found = []
+    found: list[str] = []
+    perhaps: list[str] = []
     for name in looked:
         becomes = changed.get(name, _same)
-        cells = _plain(becomes(sample.values_of(name)))
+        cells = set(_plain(becomes(sample.values_of(name))))
         if len(cells) < EVIDENCE and opened.rows > LOOKED_AT:
-            cells = _plain(becomes(opened.values(name).values[0]))
-        if _among(set(cells), known):
+            cells = set(_plain(becomes(opened.values(name).values[0])))
+        if _among(cells, known):
             found.append(name)
-    return found
+        elif _included(cells, known):
+            if _is_relative(name):
+                (found if len(cells) > FEW else perhaps).append(name)
+            elif len(cells) > FEW and _spans(cells, known):
+                perhaps.append(name)
+    return found, perhaps
+
+
+def perhaps_persons(names: Sequence[str], person: str) -> list[str]:
+    """What is to be said of columns whose values are all persons' numbers, perhaps by chance."""
+    return [
+        f"every value of `{name}` is also one of `{person}`: if it names persons, leave it out "
+        f"({spell('identifiers', [name])})"
+        for name in names
+    ]
+
+
+_RELATIVES = {
+    "mother", "father", "husband", "wife", "spouse", "guardian", "donor", "twin", "mum", "mom",
+    "dad", "mutter", "vater", "ehepartner", "mere", "pere", "madre", "padre", "infector",
+}  # fmt: skip
+"""Relatives of whom nobody has a number, as of children and siblings; those are counted."""
+_NUMBER = {"id", "no", "nr", "num", "number", "ref", "key", "code", "patient", "person", "pid"}
+
+
+def _is_relative(name: str) -> bool:
+    """Whether a column is called like another person, and nothing is said that she might have."""
+    words = set(words_of(name))
+    return bool(words & _RELATIVES) and words <= _RELATIVES | _NUMBER
+
+
+def _included(cells: set[str], known: set[str]) -> bool:
+    """Whether all of some whole numbers are those of persons."""
+    enough = len(known) > FEW and len(cells) >= _SOME
+    return enough and all(map(str.isdecimal, cells)) and cells <= _without_prefix(known)
+
+
+def _spans(cells: set[str], known: set[str]) -> bool:
+    """Whether numbers reach as far as those of persons do."""
+    mine = [int(cell) for cell in cells]
+    theirs = [int(cell) for cell in _without_prefix(known) if cell.isdecimal()]
+    return max(mine) - min(mine) >= NEARLY * (max(theirs) - min(theirs))
 
 
 _COMPARED = ("text", "integer", "float", "decimal")
@@ -474,11 +523,101 @@ def names_of_persons(
     persons = known_persons(opened, person)
     if persons is None:
         return why, (not_compared(person),)
-    same = numbers_of_persons(opened, rest, persons, seed)
+    same, perhaps = numbers_of_persons(opened, rest, persons, seed)
     why |= dict.fromkeys(same, f"its values are persons of `{person}`")
     rest = [name for name in rest if name not in why]
     others = other_names(opened, rest, person, budget)
-    return why | dict.fromkeys(others, f"its values are one-to-one with `{person}`"), ()
+    why |= dict.fromkeys(others, f"its values are one-to-one with `{person}`")
+    return why, tuple(perhaps_persons([name for name in perhaps if name not in why], person))
+
+
+def alike_persons(persons: pa.Array, person: str) -> list[str]:
+    """Sentences about persons who may be one, written in several ways, or nobody."""
+    import pyarrow.compute as pc
+
+    if not _is_text(persons):
+        return []
+    plain = _one_way(persons.drop_null())
+    told = []
+    if blank := pc.sum(pc.equal(plain, "")).as_py():
+        told.append(
+            f"{counted(blank, 'value', does='hold')} nothing but blanks in `{person}`, and each "
+            "counts as a person: empty such cells if they name nobody"
+        )
+    times = pc.value_counts(plain.filter(pc.not_equal(plain, ""))).field("counts")
+    if alike := pc.sum(times.filter(pc.greater(times, 1))).as_py():
+        told.append(
+            f"{alike:,} values of `{person}` differ from others only in {_SPELLING}, and count as "
+            "different persons: if they are the same, k persons may be fewer; write every person "
+            "one way"
+        )
+    return told
+
+
+def misspelled_persons(cells: pa.Array, column: str, persons: pa.Array, person: str) -> list[str]:
+    """A sentence about cells that name nobody, and would if it did not matter how."""
+    import pyarrow.compute as pc
+
+    if not _is_text(cells) or not _is_text(persons):
+        return []
+    others = cells.drop_null().filter(pc.invert(pc.is_in(cells.drop_null(), value_set=persons)))
+    found = pc.sum(pc.is_in(_one_way(others), value_set=_one_way(persons.drop_null()))).as_py()
+    if not found:
+        return []
+    return [
+        f"{counted(found, 'value')} of `{column}` {'differs' if found == 1 else 'differ'} from "
+        f"`{person}` only in {_SPELLING}, so that nobody has these rows; write every person one way"
+    ]
+
+
+def _is_text(values: pa.Array) -> bool:
+    return column_of("", values.type).kind == "text"
+
+
+_SPELLING = "case, blanks, leading zeros or the coding of letters"
+
+
+def _one_way(texts: pa.Array) -> pa.Array:
+    """Texts without what people write in several ways."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    plain = pc.utf8_lower(pc.utf8_normalize(texts.cast(pa.string()), "NFKC"))
+    plain = pc.replace_substring_regex(plain, r"[\s\pZ\p{Cf}]+", "")
+    return pc.replace_substring_regex(plain, r"^([^0-9]*)0+([0-9])", r"\1\2")
+
+
+def refused_names(
+    why: Mapping[str, str], where: str, leave_out: str, others: Sequence[str]
+) -> ColumnError:
+    """Why a release stops that would publish columns which seem to name persons.
+
+    Parameters
+    ----------
+    why
+        The columns, each with what it is suspected for.
+    leave_out, others
+        The parameter that leaves columns out, and what else can be done.
+    """
+    first, one = next(iter(why)), len(why) == 1
+    it, seems = ("it", "it seems") if one else ("them", "they seem")
+    choices = "".join(f", {other}" for other in others)
+    return ColumnError(
+        f"{listed(why)} would be published, and {seems} to name persons (`{first}`: {why[first]})",
+        where=where,
+        remedy=f"Leave {it} out ({spell(leave_out, list(why))}){choices}. To publish {it} all "
+        f"the same: {spell('rows_are_people', True)}.",
+    )
+
+
+def published_names(names: Collection[str]) -> list[str]:
+    """What is to be said where such columns are published all the same."""
+    return [f"published though they seem to name persons: {listed(names)}"] if names else []
+
+
+def listed(names: Iterable[str]) -> str:
+    """Names of columns in a sentence."""
+    return ", ".join(f"`{name}`" for name in names)
 
 
 def _by_name(name: str) -> bool:

@@ -520,7 +520,7 @@ class _Work:
             if values is None:
                 self.warnings.append(not_compared(one.column))
                 continue
-            for name in numbers_of_persons(opened, names, values, seed):
+            for name in numbers_of_persons(opened, names, values, seed)[0]:
                 why = f"its values are those of `{one.column}`, which is dropped"
                 same = HarborColumn(name, one.kind, one.identifier, "dropped", why)
                 self.columns[kept.pop(name)] = same

@@ -19,10 +19,15 @@ import numpy.typing as npt
 
 from sfumato import kernels
 from sfumato.budget import Budget
-from sfumato.columns.persons import names_of_persons, require_person
+from sfumato.columns.persons import (
+    names_of_persons,
+    published_names,
+    refused_names,
+    require_person,
+)
 from sfumato.engines.recoding import Recoding
 from sfumato.engines.results import Codes
-from sfumato.errors import ColumnError, ParameterError, did_you_mean, spell
+from sfumato.errors import ParameterError, did_you_mean, spell
 from sfumato.quasi.counterexamples import Asked, stay_there
 from sfumato.quasi.greedy import column_weights
 from sfumato.quasi.hitting_sets import SetFamily, minimum_hitting_set
@@ -613,20 +618,10 @@ def _refuse_names(
     why, told = names_of_persons(
         opened, published, demand.person, seed=demand.seed, budget=budget.unhurried()
     )
-    if not why:
-        return told
-    names = list(why)
-    listed = ", ".join(f"`{name}`" for name in names)
-    if demand.rows_are_people:
-        return (*told, f"published though they seem to name persons: {listed}")
-    raise ColumnError(
-        f"{listed} would be published and {'seems' if len(names) == 1 else 'seem'} to name persons "
-        f"(`{names[0]}`: {why[names[0]]})",
-        where=opened.name,
-        remedy=f"Leave out what names persons ({spell('must_drop', names)}), replace it by "
-        f"pseudonyms (sfumato anonymize), or publish it all the same "
-        f"({spell('rows_are_people', True)}).",
-    )
+    if why and not demand.rows_are_people:
+        replacing = "or replace them by pseudonyms (sfumato anonymize)"
+        raise refused_names(why, opened.name, "must_drop", [replacing])
+    return (*told, *published_names(why))
 
 
 def _check_stream(opened: Table, sample: int | None, output: str | None) -> None:

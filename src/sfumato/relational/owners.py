@@ -22,12 +22,18 @@ from sfumato.anonymization.dates import (
 )
 from sfumato.budget import Budget
 from sfumato.columns.persons import (
+    alike_persons,
     known_persons,
+    listed,
+    misspelled_persons,
     named_by,
     naming_columns,
     not_compared,
     numbers_of_persons,
     other_names,
+    perhaps_persons,
+    published_names,
+    refused_names,
 )
 from sfumato.engines.protocol import KeepsText, Source, TextForm
 from sfumato.errors import ColumnError, ParameterError, spell
@@ -220,6 +226,7 @@ def without_names(plan: Plan, budget: Budget) -> Plan:
     """
     guilty: dict[str, str] = {}
     apart: list[str] = []
+    maybe: list[str] = []
     owners: Owners = {}
     person = ".".join(plan.person)
     persons = known_persons(plan.made.tables[plan.person[0]].table, plan.person[1])
@@ -230,8 +237,10 @@ def without_names(plan: Plan, budget: Budget) -> Plan:
         found = naming_columns(one.table, kept, seed=plan.asked.seed, budget=budget)
         why = {column: role.why for column, role in found.items() if named_by(role)}
         if persons is not None:
-            for column in numbers_of_persons(one.table, kept, persons, plan.asked.seed):
+            same, perhaps = numbers_of_persons(one.table, kept, persons, plan.asked.seed)
+            for column in same:
                 why.setdefault(column, f"its values are persons of `{person}`")
+            maybe += [f"{name}.{column}" for column in perhaps]
         rest = [column for column in kept if column not in why]
         if persons is not None and name in plan.made.paths and rest:
             beside = _beside_owners(plan.made, name, rest, owners)
@@ -244,29 +253,32 @@ def without_names(plan: Plan, budget: Budget) -> Plan:
                     beside[0].close()
         guilty |= {f"{name}.{column}": reason for column, reason in why.items()}
         apart += [f"{name}.{column}" for column in found if column not in why]
-    said = [f"kept, though different in nearly every row: {_listed(apart)}"] if apart else []
+    said = published_names(guilty) if plan.asked.rows_are_people else []
+    if guilty and not plan.asked.rows_are_people:
+        it = "it" if len(guilty) == 1 else "them"
+        replacing = f"or replace {it} ({spell('pseudonyms', list(guilty))})"
+        others = [replacing] if plan.asked.linkable else []
+        raise refused_names(guilty, shown(plan.made.name), "identifiers", others)
     if apart:
-        said[0] += f"; leave out what identifies people ({spell('identifiers', apart)})"
-    said += unseen
-    if not guilty:
-        return replace(plan, warnings=(*said, *plan.warnings))
-    if plan.asked.rows_are_people:
-        said.insert(0, f"published though they seem to name persons: {_listed(guilty)}")
-        return replace(plan, warnings=(*said, *plan.warnings))
-    first = next(iter(guilty))
-    it = "it" if len(guilty) == 1 else "them"
-    linkable = f", replace {it} ({spell('pseudonyms', [first])})" if plan.asked.linkable else ""
-    raise ColumnError(
-        f"{_listed(guilty)} would be published and {'seems' if len(guilty) == 1 else 'seem'} to "
-        f"name persons (`{first}`: {guilty[first]})",
-        where=shown(plan.made.name),
-        remedy=f"Leave {it} out ({spell('identifiers', list(guilty))}){linkable}, or publish {it} "
-        f"all the same ({spell('rows_are_people', True)}).",
-    )
+        said.append(
+            f"kept, though different in nearly every row: {listed(apart)}; leave out what "
+            f"identifies people ({spell('identifiers', apart)})"
+        )
+    said += perhaps_persons([name for name in maybe if name not in guilty], person)
+    said += [] if persons is None else _spellings(plan.made, persons, person)
+    return replace(plan, warnings=(*said, *unseen, *plan.warnings))
 
 
-def _listed(names: Collection[str]) -> str:
-    return ", ".join(f"`{name}`" for name in names)
+def _spellings(made: Dataset, persons: pa.Array, person: str) -> list[str]:
+    """What is to be said of persons who are written in several ways."""
+    said = alike_persons(persons, person)
+    for one in made.references:
+        if (one.to, one.key) == made.person and one.orphans:
+            cells = known_persons(made.tables[one.table].table, one.column)
+            if cells is not None:
+                column = f"{one.table}.{one.column}"
+                said += misspelled_persons(cells, column, persons, person)
+    return said
 
 
 def _beside_owners(
