@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
-from sfumato.columns.content import form_of, is_free_text
+from sfumato.columns.content import Forms, form_of, is_free_text
 from sfumato.columns.profile import ColumnFacts
 from sfumato.columns.recognise import Neighbours, recognise
 from sfumato.columns.vocabulary import meaning_of, words_of
@@ -99,6 +99,21 @@ def test_forms(what, cells):
     form = form_of(pa.array(cells))
     assert form is not None
     assert form.what == what
+
+
+@pytest.mark.parametrize(("what", "cells"), CELLS.items())
+def test_blanks_around_cells_say_nothing(what, cells):
+    form = form_of(pa.array([f" {cell}\t" for cell in cells]))
+    assert form is not None
+    assert form.what == what
+
+
+def test_a_few_dates_are_no_telephones():
+    words = [f"note {at}" for at in range(8)]
+    assert Forms(pa.array([*words, "09.04.2024", "10.04.2024 "])).of_few() is None
+    some = Forms(pa.array([*words, "+49 30 1234567", "+49 30 1234568"])).of_few()
+    assert some is not None
+    assert some.what == "phone numbers"
 
 
 def test_two_sexes_are_enough():

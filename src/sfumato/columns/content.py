@@ -72,13 +72,6 @@ def _is_iban(cell: str) -> bool:
     return int("".join(str(int(c, 36)) for c in plain[4:] + plain[:4])) % 97 == 1
 
 
-def _is_phone(cell: str) -> bool:
-    digits = sum(letter.isdigit() for letter in cell)
-    return 8 <= digits <= 15 and (
-        cell.startswith(("+", "(", "00")) or len(re.findall(r"[\s()./-]+", cell)) >= 2
-    )
-
-
 _MONTH = (
     r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|m[aä]r|mai|okt|dez|ene|abr|ago|dic"
     r"|avr|juin|juil|ao[uû]t|d[eé]c|gen|mag|giu|lug|set|ott)[a-zé]*"
@@ -90,6 +83,17 @@ _DATE = (
     + _DAY + r"\.? ?[ -]?" + _MONTH + r"[ -.,]*(?:(?:1[6-9]|20)\d\d|\d\d)|"
     + _MONTH + r"[ -.]*" + _DAY + r"(?:st|nd|rd|th)?,? +(?:1[6-9]|20)\d\d"
 )  # fmt: skip
+
+
+def _is_phone(cell: str) -> bool:
+    if re.fullmatch(_DATE, cell, re.IGNORECASE):
+        return False  # 09.04.2024 has as many digits
+    digits = sum(letter.isdigit() for letter in cell)
+    return 8 <= digits <= 15 and (
+        cell.startswith(("+", "(", "00")) or len(re.findall(r"[\s()./-]+", cell)) >= 2
+    )
+
+
 _MONTH_NAME = (
     r"(?:jan(?:uary|uar|vier)?|feb(?:ruary|ruar)?|f[eé]v(?:rier)?|mar(?:ch|s|zo)?|m[aä]rz?"
     r"|apr(?:il|ile)?|avr(?:il)?|abr(?:il)?|may|mai|mayo|maggio|mag|june?|juni|juin|giu(?:gno)?"
@@ -208,9 +212,12 @@ def _share(cells: pa.Array, pattern: str) -> float:
 
 
 def _text(cells: pa.Array) -> pa.Array:
+    """Cells as text; blanks around them say nothing."""
     import pyarrow as pa
+    import pyarrow.compute as pc
 
-    return cells if pa.types.is_string(cells.type) else cells.cast(pa.string())
+    text = cells if pa.types.is_string(cells.type) else cells.cast(pa.string())
+    return pc.utf8_trim_whitespace(text)
 
 
 def _has_digits(cells: pa.Array) -> bool:
