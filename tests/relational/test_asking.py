@@ -589,6 +589,46 @@ def test_persons_written_in_two_ways_are_spoken_of(linkable: bool, key: Path) ->
     assert mine[1].startswith("1 value of `visits.patient_id` differs from `patients.id` only")
 
 
+def test_a_table_of_keys_is_released_or_left_out(key: Path, tmp_path: Path) -> None:
+    """Who treats whom: two references and nothing else; and drugs that lead on through it."""
+    patients = house_tables()["patients"]
+    ids = patients["id"].to_pylist()
+    treats = pa.table({"id": range(40), "patient": ids, "doctor": [at % 3 for at in range(40)]})
+    drugs = pa.table({"treats": [at // 2 for at in range(80)], "drug": ["a", "b"] * 40})
+    described = {
+        "person": "patients.id",
+        "tables": {
+            "patients": {"source": patients},
+            "doctors": {"source": pa.table({"id": [0, 1, 2], "wing": ["a", "b", "a"]})},
+            "treats": {
+                "source": treats,
+                "references": {"patient": "patients.id", "doctor": "doctors.id"},
+            },
+            "drugs": {"source": drugs, "references": {"treats": "treats.id"}},
+        },
+    }
+    described["tables"]["doctors"]["publish"] = True  # type: ignore[index]
+    asked: dict[str, Any] = {"qi": ["patients.sex", "drugs.drug"]}
+    ask(described, key, output=tmp_path / "linked", **asked)
+    with sf.relational.dataset(tmp_path / "linked") as made:
+        assert {r.say for r in made.references} == {
+            "treats.patient → patients.id", "treats.doctor → doctors.id",
+            "drugs.treats → treats.id",
+        }  # fmt: skip
+        assert not any(one.orphans for one in made.references)
+        assert made.tables["treats"].table.rows == 40
+        assert not set(made.tables["treats"].table.to_arrow()["patient"].to_pylist()) & set(ids)
+    release = ask(
+        described, key, output=tmp_path / "rows", m=None, linkable=None, key_file=None, **asked
+    )
+    assert release.left_out == ("treats",)
+    assert any(one.startswith("`treats` is not released") for one in release.warnings)
+    assert sorted(one.name for one in (tmp_path / "rows").iterdir()) == [
+        "certificate.json", "dataset.toml", "doctors.parquet", "drugs.parquet", "patients.parquet",
+    ]  # fmt: skip
+    assert sf.relational.verify(tmp_path / "rows").holds
+
+
 def test_small_numbers_of_relatives_are_noticed(key: Path) -> None:
     """Mothers 17 and 18 of patients 1 to 40."""
     tables = house_tables()

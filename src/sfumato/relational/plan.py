@@ -77,6 +77,15 @@ class Plan:
         return self.made.person
 
     @property
+    def shown(self) -> list[str]:
+        """The tables of which a column is left; others may still lead to the person."""
+        return [
+            name
+            for name, one in self.made.tables.items()
+            if set(one.table.columns) - set(self.dropped[name])
+        ]
+
+    @property
     def of_persons(self) -> list[str]:
         """The tables that lead to the person, the person's own first."""
         return [self.person[0], *self.made.steps]
@@ -186,7 +195,13 @@ def plan_of(made: Dataset, asked: Request, exclude: Sequence[str] = ()) -> Plan:
         dropped = {n: identifiers.get(n, ()) for n in made.tables}
     lists = _lists(made, pseudonyms) if asked.linkable else frozenset()
     found = Plan(made, asked, known, linked, dropped, left_out, _key(asked), lists)
-    return replace(found, warnings=tuple(_uncounted(found)))
+    empty = [name for name in made.tables if name not in found.shown]
+    told = [
+        f"`{name}` is not released: all of its columns are left out"
+        + (", as keys would link rows" if set(linked[name]) & set(dropped[name]) else "")
+        for name in empty
+    ]
+    return replace(found, left_out=(*left_out, *empty), warnings=(*told, *_uncounted(found)))
 
 
 def _refuse_strange(asked: Request) -> None:

@@ -257,6 +257,7 @@ def description_of(plan: Plan, places: Mapping[str, str]) -> Dataset:
     tables = {
         n: replace(t, file=os.path.basename(places[n]), key=t.key if linked else None, publish=None)
         for n, t in plan.made.tables.items()
+        if n in places
     }
     references: tuple[Reference, ...] = plan.made.references if linked else ()
     return Dataset("", tables, references, plan.person if linked else None)

@@ -224,7 +224,8 @@ def _recodings(
 ) -> dict[str, Recoding]:
     """By published table how it becomes what is written."""
     found: dict[str, Recoding] = {}
-    for name, one in plan.made.tables.items():
+    for name in plan.shown:
+        one = plan.made.tables[name]
         steps: list[Step] = []
         parted: list[str] = []
         if name in blurred.solutions:
@@ -272,7 +273,8 @@ def _promises(
 def _foreseen(plan: Plan, histories: Histories, blurred: Blurred) -> TablesRelease:
     """What becomes of the dataset, before it is written."""
     tables, losses = [], {}
-    for name, one in plan.made.tables.items():
+    for name in plan.shown:
+        one = plan.made.tables[name]
         part = histories.parts.get(name)
         kept = blurred.kept.get(name)
         rows = one.table.rows
@@ -346,7 +348,7 @@ def _checked(
     budget.progress("verifying")
     findings = [promise.check(written, budget.unhurried()) for promise in promises]
     for name, columns in plan.dropped.items():
-        if columns:
+        if columns and name in written:
             finding = WithoutColumns(columns).check(written[name])
             findings.append(replace(finding, say=f"{name}: {finding.say}"))
     broken = [finding for finding in findings if not finding.holds]
@@ -390,7 +392,7 @@ def _sealed(
     told += [
         {"kind": "without-columns", "table": name, "columns": list(columns), "measured": {}}
         for name, columns in plan.dropped.items()
-        if columns
+        if columns and name in written
     ]
     return certified(plan, release, told, written, places, output)
 
@@ -448,8 +450,8 @@ def _all_planned(
     """By table how it is released without its keys, and how many rows belong to nobody."""
     owners: dict[str, list[str | None]] = {}
     planned, lost = {}, {}
-    for name, one in plan.made.tables.items():
-        person = None
+    for name in plan.shown:
+        one, person = plan.made.tables[name], None
         if name in plan.made.paths and plan.known.get(name):
             person = ".".join(plan.person)
             while person in one.table.columns:
