@@ -98,6 +98,10 @@ GATHER = 0.05
 """Share of the steps in which a class is drawn before its rows, where k is small."""
 FEW = 24
 """Rows of a group up to which those near a piece are asked; for larger ones, all it covers."""
+TALLIED = 8_000_000
+"""Classes times sensitive values up to which all are tallied while pieces move."""
+CLEARED = 400
+"""Rows up to which a class that fails its rules is cleared; above, the step is given up."""
 SLACK = 4.0
 """Repair goes on while the loss has grown by no more units than this beyond what may be kept."""
 
@@ -318,9 +322,18 @@ class _Part:
             chance=self.random.integers(1, 2**63, size=1, dtype=np.uint64),
             inside=np.zeros(len(world.table), dtype=np.int64),
             donors=np.zeros(room, dtype=np.int64),
+            tallies=np.zeros(self._tallied(room), dtype=np.int64),
         )
         populate(world, now, groups, many)
         return now, float((now.classes[:, 0] * now.costs).sum())
+
+    def _tallied(self, room: int) -> tuple[int, int]:
+        """Classes and sensitive values that are tallied all the time."""
+        rules = self.search.problem.rules
+        values = int(rules.offsets[-1])
+        if len(rules.kinds) == 0 or rules.people >= 0 or room * values > TALLIED:
+            return 0, values
+        return room, values
 
     def _company(self) -> Any:
         k, friends = self.search.problem.rules.k, self.world.near.shape[1] + 1
@@ -407,9 +420,9 @@ def _fill_up(world, now, group, k):  # type: ignore[no-untyped-def]
         piece, more = spare_piece(world, now, group, k)
         price += more
         if piece < 0 or price >= limit:
-            take_back(now, moves)
+            take_back(world, now, moves)
             return False
-        move(now, piece, group)
+        move(world, now, piece, group)
     return True
 
 
@@ -419,6 +432,8 @@ def _holds(world, now, group, rules, counts):  # type: ignore[no-untyped-def]
     pieces, classes, sensitive = now.pieces, now.classes, world.sensitive
     if classes[group, SIZE] < rules.k or rules.kinds.shape[0] == 0:
         return classes[group, SIZE] >= rules.k
+    if now.tallies.shape[0]:
+        return holds(classes[group, SIZE], now.tallies[group], rules)
     clear(rules, counts)
     member = classes[group, HEAD]
     while member >= 0 and not enough(rules, counts):
@@ -430,7 +445,7 @@ def _holds(world, now, group, rules, counts):  # type: ignore[no-untyped-def]
 @bare
 def _repair(world, now, rules, counts, limit):  # type: ignore[no-untyped-def]
     """Close or fill up every changed class that fails; whether all was put right."""
-    classes, changed, at = now.classes, now.changed, 0
+    classes, changed, at, most = now.classes, now.changed, 0, max(CLEARED, 2 * rules.k)
     while at < now.count[CHANGES]:
         group = changed[at, 0]
         at += 1
@@ -443,7 +458,7 @@ def _repair(world, now, rules, counts, limit):  # type: ignore[no-untyped-def]
                 return False
             if classes[group, SIZE] < rules.k and _fill_up(world, now, group, rules.k):
                 at -= 1  # it may still fail for another reason
-            elif not _evacuate(world, now, group):
+            elif classes[group, SIZE] > most or not _evacuate(world, now, group):
                 return False
     return True
 
@@ -463,7 +478,7 @@ def _relieve(world, now, k):  # type: ignore[no-untyped-def]
                 limit = costs[group] - LEAST
                 better, _ = cheapest_cover(world, now, pieces[member, ENTRY], group, limit)
                 if better >= 0:
-                    move(now, member, better)
+                    move(world, now, member, better)
             member = following
 
 
@@ -507,7 +522,7 @@ def _disturb(world, now, piece, k, unit, limit, company, kind):  # type: ignore[
     if group < 0:
         return False
     for c in range(many):
-        move(now, company.chosen[c], group)
+        move(world, now, company.chosen[c], group)
     return True
 
 

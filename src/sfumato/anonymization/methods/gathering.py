@@ -244,7 +244,7 @@ def _bring(world, now, group, many):  # type: ignore[no-untyped-def]
             home, rows = pieces[piece, HOME], pieces[piece, ROWS]
             if home != group and rows <= classes[home, QUOTA]:
                 classes[home, QUOTA] -= rows
-                move(now, piece, group)
+                move(world, now, piece, group)
 
 
 @bare

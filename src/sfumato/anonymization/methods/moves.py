@@ -135,6 +135,9 @@ class State(NamedTuple):
         State of the random numbers.
     inside, donors
         Room for a list of entries, and for one of classes; see `gathering`.
+    tallies
+        How many rows of each class have each sensitive value; of no class where that would take
+        too much room, or where persons are counted.
     """
 
     pieces: Any
@@ -152,6 +155,7 @@ class State(NamedTuple):
     chance: Any
     inside: Any
     donors: Any
+    tallies: Any
 
 
 @bare
@@ -166,7 +170,8 @@ def draw(chance):  # type: ignore[no-untyped-def]
 
 
 @bare
-def _enter(pieces, classes, piece, group):  # type: ignore[no-untyped-def]
+def _enter(sensitive, now, piece, group):  # type: ignore[no-untyped-def]
+    pieces, classes, tallies = now.pieces, now.classes, now.tallies
     first = classes[group, HEAD]
     pieces[piece, AFTER] = first
     pieces[piece, AHEAD] = -1
@@ -175,10 +180,14 @@ def _enter(pieces, classes, piece, group):  # type: ignore[no-untyped-def]
     classes[group, HEAD] = piece
     classes[group, SIZE] += pieces[piece, ROWS]
     pieces[piece, HOME] = group
+    if tallies.shape[0]:
+        for s in range(sensitive.shape[1]):
+            tallies[group, sensitive[pieces[piece, ENTRY], s]] += pieces[piece, ROWS]
 
 
 @bare
-def _leave(pieces, classes, piece):  # type: ignore[no-untyped-def]
+def _leave(sensitive, now, piece):  # type: ignore[no-untyped-def]
+    pieces, classes, tallies = now.pieces, now.classes, now.tallies
     group = pieces[piece, HOME]
     ahead, after = pieces[piece, AHEAD], pieces[piece, AFTER]
     if ahead >= 0:
@@ -189,6 +198,9 @@ def _leave(pieces, classes, piece):  # type: ignore[no-untyped-def]
         pieces[after, AHEAD] = ahead
     classes[group, SIZE] -= pieces[piece, ROWS]
     pieces[piece, HOME] = -1
+    if tallies.shape[0]:
+        for s in range(sensitive.shape[1]):
+            tallies[group, sensitive[pieces[piece, ENTRY], s]] -= pieces[piece, ROWS]
 
 
 @bare
@@ -249,7 +261,7 @@ def populate(world, now, groups, many):  # type: ignore[no-untyped-def]
         now.free[now.count[FREE]] = group
         now.count[FREE] += 1
     for piece in range(groups.shape[0]):
-        _enter(now.pieces, now.classes, piece, groups[piece])
+        _enter(world.sensitive, now, piece, groups[piece])
 
 
 @bare
@@ -276,7 +288,7 @@ def _remember(now, group):  # type: ignore[no-untyped-def]
 
 
 @bare
-def move(now, piece, group):  # type: ignore[no-untyped-def]
+def move(world, now, piece, group):  # type: ignore[no-untyped-def]
     """Move a piece into a class that covers it."""
     pieces, classes, costs = now.pieces, now.classes, now.costs
     home = pieces[piece, HOME]
@@ -285,22 +297,22 @@ def move(now, piece, group):  # type: ignore[no-untyped-def]
     at = now.count[MOVES]
     now.moved[at, 0], now.moved[at, 1] = piece, home
     now.count[MOVES] = at + 1
-    _leave(pieces, classes, piece)
-    _enter(pieces, classes, piece, group)
+    _leave(world.sensitive, now, piece)
+    _enter(world.sensitive, now, piece, group)
     classes[home, LEFT] = now.count[STEP]
     classes[group, JOINED] = now.count[STEP]
     now.change[0] += pieces[piece, ROWS] * (costs[group] - costs[home])
 
 
 @bare
-def take_back(now, moves):  # type: ignore[no-untyped-def]
+def take_back(world, now, moves):  # type: ignore[no-untyped-def]
     """Take back all moves but the first ones of this step."""
-    pieces, classes, costs, moved = now.pieces, now.classes, now.costs, now.moved
+    pieces, costs, moved = now.pieces, now.costs, now.moved
     for at in range(now.count[MOVES] - 1, moves - 1, -1):
         piece, home = moved[at, 0], moved[at, 1]
         now.change[0] += pieces[piece, ROWS] * (costs[home] - costs[pieces[piece, HOME]])
-        _leave(pieces, classes, piece)
-        _enter(pieces, classes, piece, home)
+        _leave(world.sensitive, now, piece)
+        _enter(world.sensitive, now, piece, home)
     now.count[MOVES] = moves
 
 
@@ -359,7 +371,7 @@ def keep(now):  # type: ignore[no-untyped-def]
 @bare
 def undo(world, now):  # type: ignore[no-untyped-def]
     """Go back to where the step began."""
-    take_back(now, 0)
+    take_back(world, now, 0)
     classes = now.classes
     for at in range(now.count[CHANGES]):
         group, was_open = now.changed[at, 0], now.changed[at, 1]
@@ -498,7 +510,7 @@ def settle(world, now, piece, but):  # type: ignore[no-untyped-def]
         group = growing
     if group < 0:
         return False
-    move(now, piece, group)
+    move(world, now, piece, group)
     return True
 
 
