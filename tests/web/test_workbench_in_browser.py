@@ -19,6 +19,10 @@ from sfumato.web.verbs import VERBS
 from workbench import PATIENCE, Running, running
 
 pytestmark = pytest.mark.browser
+MISDRAWN = """[...document.querySelectorAll("#answer svg rect[width]")]
+    .map((one) => [Number(one.getAttribute("width")), one.getBBox().width])
+    .filter(([meant, drawn]) => Math.abs(meant - drawn) > 0.5)"""
+"""Bars that the styles of the workbench drew otherwise than they were meant."""
 
 
 @pytest.fixture
@@ -503,8 +507,11 @@ def test_other_verbs_are_asked_where_they_belong(bench: Running, board: Page) ->
         at(page, verb.title)
         if name == "safe-harbor":
             page.locator("[name=keep][value=doctor]").check()
+        for box in page.locator("[name=columns]").all() if name == "violations" else ():
+            box.check()  # more than a lattice is drawn of
         page.get_by_role("button", name="See what would be" if verb.writes else "Ask").click()
         expect(page.locator("#answer .verdict").first).to_be_visible()
         at(page, verb.title)  # with its styles, before it is measured
+        assert page.evaluate(MISDRAWN) == [], name
         look(page, f"ask-{name}")
         no_issues(page, f"ask-{name}")
