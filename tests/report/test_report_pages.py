@@ -18,6 +18,8 @@ import pytest
 import sfumato as sf
 from planted import QI, RARE_TEXTS, RESULTS, assert_nothing_rare, people
 from sfumato.errors import ParameterError
+from sfumato.report.charts import shares
+from sfumato.report.drawing import picture as drawn_alone
 from sfumato.report.page import page_html
 from sfumato.report.pages.people import _people, uniqueness_page
 from sfumato.report.pages.release import release_page
@@ -316,3 +318,10 @@ def test_a_share_of_nearly_all_is_said_in_words() -> None:
     all_alone = replace(found, estimate=1.0, sample_unique=1.0)
     (figure, *_) = (f for s in uniqueness_page(all_alone).sections for f in s.figures)
     assert figure.title != fewer
+
+
+def test_names_that_differ_in_their_ends_are_told_apart() -> None:
+    names = [f"a rather long name of a question of a survey, number {at}" for at in (1, 2)]
+    svg = drawn_alone(shares("Shares", dict.fromkeys(names, 0.5), what="share"), "x")
+    drawn = re.findall(r">([^<>]*…[^<>]*)</text>", svg)
+    assert {text[-8:] for text in drawn} == {"number 1", "number 2"}

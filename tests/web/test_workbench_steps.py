@@ -674,3 +674,16 @@ def test_the_first_look_notices_whose_rows_they_are(tmp_path: Path) -> None:
     assert project.choices.roles["patient_id"] == "identifier"
     assert project.choices.rehearsed().person == "patient_id"
     project.close()
+
+
+def test_a_k_that_no_release_can_have_is_called_so(bench: Running, tmp_path: Path) -> None:
+    bench.follow(bench.post("/open", table=str(tmp_path / "people.csv")))
+    (project,) = bench.workbench.projects.values()
+    base = f"/p/{project.number}"
+    bench.follow(bench.get(f"{base}/risk"))
+    assert "No release can have" not in bench.get(f"{base}/risk/figure?k={PEOPLE_ROWS}").text
+    figure = bench.get(f"{base}/risk/figure?k=20000").text
+    assert "No release can have k = 20,000: the table has 400 rows." in figure
+    assert "a chance above 1 in 20,000." in figure
+    strange = bench.get(f"{base}/nothing")
+    assert (strange.status, "There is no such page." in strange.text) == (404, True)

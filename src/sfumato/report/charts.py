@@ -105,8 +105,9 @@ def _bins(k: int) -> list[tuple[int, int | None]]:
 def class_sizes(title: str, curves: Mapping[str, ClassSizes], k: int) -> Spec:
     """How many rows are in classes of which size; those below k stand out, left of a line."""
     rows, order, first = [], [], None
+    colours = [f"fewer than {k:,} alike", f"{k:,} or more alike"]
     for low, high in _bins(k):
-        label = f"{low:,}" if low == high else f"{low:,}+" if high is None else f"{low}–{high}"
+        label = f"{low:,}" if low == high else f"{low:,}+" if high is None else f"{low:,}–{high:,}"
         order.append(label)
         first = label if first is None and low >= k else first
         for name, sizes in curves.items():
@@ -115,9 +116,8 @@ def class_sizes(title: str, curves: Mapping[str, ClassSizes], k: int) -> Spec:
                 for s, c in sizes.to_dict().items()
                 if s >= low and (high is None or s <= high)
             )
-            what = f"fewer than {k} alike" if low < k else f"{k} or more alike"
+            what = colours[0] if low < k else colours[1]
             rows.append({"alike": label, "rows": held, "table": name, "class": what})
-    colours = [f"fewer than {k} alike", f"{k} or more alike"]
     who = "who" if units() == "people" else "that"
     encoding: Spec = {
         "x": {"field": "alike", "type": "nominal", "sort": order,
@@ -137,7 +137,7 @@ def class_sizes(title: str, curves: Mapping[str, ClassSizes], k: int) -> Spec:
             "scale": {"domain": list(curves), "range": [0.45, 1]},
         }  # fmt: skip
     bars = {"data": {"values": rows}, "mark": "bar", "encoding": encoding}
-    edge = {"data": {"values": [{"alike": first, "said": f"k = {k}"}]}}
+    edge = {"data": {"values": [{"alike": first, "said": f"k = {k:,}"}]}}
     x = {**encoding["x"], "bandPosition": 0}
     line = {
         **edge, "mark": {"type": "rule", "strokeDash": [3, 3], "color": INK, "opacity": 0.6},

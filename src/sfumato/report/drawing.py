@@ -126,14 +126,22 @@ def share_axis(field: str, title: str | None, **more: Any) -> Spec:
 
 
 def name_axis(field: str, order: Sequence[str], **more: Any) -> Spec:
-    """An axis of names in the order given."""
+    """An axis of names in the order given; of long ones the middle is left out."""
     return {
         "field": field,
         "type": "nominal",
         "sort": list(order),
         "title": None,
-        "axis": {"grid": False, **more},
+        "axis": {"grid": False, "labelExpr": _elided(22), **more},
     }
+
+
+def _elided(ends: int) -> str:
+    """A name, but for the middle of one that is too long: names often differ in their ends."""
+    return (
+        f"length(datum.label) > {2 * ends + 1} ? slice(datum.label, 0, {ends}) + '…' + "
+        f"slice(datum.label, length(datum.label) - {ends}) : datum.label"
+    )
 
 
 CHANNELS = ("y", "x", "x2", "text", "color", "opacity", "detail")
@@ -218,6 +226,10 @@ def narrowed(spec: dict[str, Any]) -> dict[str, Any]:
     small["config"]["axis"]["labelLimit"] = 130
     if not isinstance(spec["height"], dict):
         small["height"] = min(spec["height"], NARROW)
+    for part in (small, *small.get("layer", ())):
+        axis = part.get("encoding", {}).get("y", {}).get("axis") or {}
+        if axis.get("labelExpr") == _elided(22):
+            axis["labelExpr"] = _elided(9)
     wishes = spec.get("usermeta", {}).get("narrow", {})
     if "layers" in wishes:
         small["layer"] = small["layer"][: wishes["layers"]]

@@ -336,7 +336,8 @@ def _back(after: str) -> str:
 def _told(error: Exception) -> tuple[int, str]:
     """How a problem is answered."""
     if isinstance(error, HTTPException):
-        return error.status_code, error.detail
+        strange = error.status_code == 404 and error.detail == "Not Found"
+        return error.status_code, "There is no such page." if strange else error.detail
     return 400 if isinstance(error, SfumatoError) else 500, told(error)
 
 

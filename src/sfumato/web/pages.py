@@ -248,6 +248,9 @@ def risk(project: Project, choices: Choices) -> Page:
     known = phrase(choices.qi, 6)
     enough = f"Everybody has at least {_others(k)} like them on {known}."
     verdict = f"{found} like them on {known}." if below else enough
+    if k > sizes.rows:
+        rows = counted(sizes.rows, "row")
+        verdict += f" No release can have k = {k:,}: the table has {rows}."
     return Page(
         title="Risk",
         subtitle="",
@@ -255,14 +258,14 @@ def risk(project: Project, choices: Choices) -> Page:
         tone="bad" if below else tempered("good", 1 / (sizes.k or 1)),
         facts=(
             ("stand alone", f"{sizes.unique_rows:,}"),
-            (f"fewer than {k} alike", f"{below:,}"),
+            (f"fewer than {k:,} alike", f"{below:,}"),
             ("smallest class (k)", f"{sizes.k:,}"),
             ("classes", f"{sizes.classes:,}"),
         ),
         gauges=(
             gauge("highest risk", 1 / sizes.k if sizes.k else None),
             gauge("average risk", sizes.classes / sizes.rows),
-            gauge(f"rows below {k} alike", below / sizes.rows),
+            gauge(f"rows below {k:,} alike", below / sizes.rows),
         ),
         sections=[
             *_demanded(project, choices),

@@ -573,7 +573,8 @@ def _paid(found: Release) -> Light:
     if found.suppressed_cells and lost is None:
         said.append(f"{counted(found.suppressed_cells, 'cell')}, which were starred")
     left = found.suppressed_rows / max(1, whole)
-    tone: Tone = "warn" if coarser or left > 0.05 or (lost or 0) > 0.3 else "good"
+    most = 2 * len(gone) > len(found.column_actions)
+    tone: Tone = "warn" if coarser or most or left > 0.05 or (lost or 0) > 0.3 else "good"
     if left > 0.2 or (lost or 0) > 0.6:
         tone = "bad"
     answer = sentence(phrase(said)) if said else "Nothing."

@@ -188,8 +188,9 @@ def classes_of(sizes: ClassSizes, k: int) -> list[Figure]:
         Figure(
             f"How many {units()} look alike",
             f"Rows by the number of {units()} that share all the values others may know. "
-            f"{counted(below, 'row')} ({percent(below / sizes.rows)}) with fewer than {k - 1} "
-            f"companions: each of these {units()} is found with a chance above {1 / k:.0%}.",
+            f"{counted(below, 'row')} ({percent(below / sizes.rows)}) with fewer than {k - 1:,} "
+            f"companions: each of these {units()} is found with a chance above "
+            f"{f'{1 / k:.0%}' if k <= 100 else f'1 in {k:,}'}.",
             charts.class_sizes("Rows by the size of their class", {"table": sizes}, k),
         ),
         Figure(

@@ -7,7 +7,7 @@ from dataclasses import replace
 from sfumato.report import charts
 from sfumato.report.page import Figure, Grid, Page, Section
 from sfumato.utility.measures import Utility
-from sfumato.utility.usefulness import Contingency
+from sfumato.utility.usefulness import Accuracy, Contingency
 from sfumato.wording import percent
 
 __all__ = ["utility_page", "utility_summary"]
@@ -35,9 +35,16 @@ def utility_summary(found: Utility) -> Page:
         title="What it is still good for",
         subtitle="A release beside the table it was made of",
         verdict=said,
-        tone="warn" if found.certainty_penalty > 0.3 else "good",
+        tone="warn" if found.certainty_penalty > 0.3 or _forgot(learned) else "good",
         facts=facts,
     )
+
+
+def _forgot(learned: Accuracy | None) -> bool:
+    """Whether a classifier lost more than half of what it knows beyond guessing."""
+    if learned is None or learned.original <= learned.baseline:
+        return False
+    return learned.released - learned.baseline < (learned.original - learned.baseline) / 2
 
 
 def utility_page(found: Utility) -> Page:
