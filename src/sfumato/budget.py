@@ -30,8 +30,10 @@ __all__ = [
     "parse_time",
 ]
 
-LEAST_MEMORY = 64 * 2**20
-"""Bytes below which a limit means nothing: one batch of rows on its way takes as much."""
+LEAST_MEMORY = 256 * 2**20
+"""Bytes below which a limit could not be kept: the program itself may take half of it."""
+PROGRAM_MEMORY = 128 * 2**20
+"""What compiled loops and batches of rows on their way take, however few rows are held."""
 
 Progress = Callable[[str, float | None], None]
 """Called with what is being done and the finished share in [0, 1] (None where it is unknown)."""
@@ -170,6 +172,20 @@ class Budget:
         rest._cancelled = self._cancelled
         return rest
 
+    def holds(self, size: float) -> bool:
+        """Whether so many bytes of rows fit, beside what the program itself takes.
+
+        Examples
+        --------
+        >>> Budget(memory=512 << 20).holds(300 << 20), Budget(memory=512 << 20).holds(400 << 20)
+        (True, False)
+        >>> Budget().holds(1 << 60)
+        True
+        """
+        if self.memory is None:
+            return True
+        return size <= max(self.memory - PROGRAM_MEMORY, self.memory // 4)
+
     def progress(self, doing: str, share: float | None = None) -> None:
         """Tell whoever watches what is being done and how much of it is finished."""
         if self.on_progress is not None:
@@ -208,7 +224,7 @@ def checked_memory(size: int) -> int:
     --------
     >>> checked_memory(1024)
     Traceback (most recent call last):
-    sfumato.errors.ParameterError: a memory limit of 1,024 bytes is too small. Give at least 64MB.
+    sfumato.errors.ParameterError: a memory limit of 1,024 bytes is too small. Give at least 256MB.
     """
     if size < LEAST_MEMORY:
         raise ParameterError(

@@ -72,8 +72,8 @@ def test_unknown_option_is_bad_usage(people):
     ("option", "value", "word"),
     [
         ("--memory", "lots", "not a memory size"),
-        ("--memory", "1KB", "1,024 bytes is too small. Give at least 64MB."),
-        ("--memory", "0", "Give at least 64MB."),
+        ("--memory", "1KB", "1,024 bytes is too small. Give at least 256MB."),
+        ("--memory", "0", "Give at least 256MB."),
         ("--time", "soon", "not a duration"),
         ("--threads", "0", "--threads"),
         ("--engine", "oracle", "--engine"),

@@ -427,7 +427,7 @@ def test_a_file_named_like_a_query(tmp_path, monkeypatch):
 def test_engine_by_size(tmp_path, monkeypatch):
     pq.write_table(pa.table({"x": list(range(100_000))}), tmp_path / "x.parquet")
     assert sf.table(tmp_path / "x.parquet").engine.kind == "memory"
-    assert sf.table(tmp_path / "x.parquet", memory="64MB").engine.kind == "memory"
+    assert sf.table(tmp_path / "x.parquet", memory="256MB").engine.kind == "memory"
     limits = sf.Budget(memory=100_000, threads=1)
     small = sf.table(tmp_path / "x.parquet", budget=limits)
     assert (small.engine.kind, small.engine.connection.memory, small.engine.connection.threads) == (
@@ -440,8 +440,8 @@ def test_engine_by_size(tmp_path, monkeypatch):
 def test_engines_and_limits_that_do_not_exist():
     with pytest.raises(ParameterError, match=r"no engine `duckbd`.*duckdb"):
         sf.table(PEOPLE, engine="duckbd")
-    for little in (0, -5, 64 * 2**20 - 1, "1KB", "0.5MB", "63 MiB"):
-        with pytest.raises(ParameterError, match=r"too small\. Give at least 64MB"):
+    for little in (0, -5, 256 * 2**20 - 1, "1KB", "0.5MB", "255 MiB"):
+        with pytest.raises(ParameterError, match=r"too small\. Give at least 256MB"):
             sf.table(PEOPLE, memory=little)
     with pytest.raises(ParameterError, match="not a memory size"):
         sf.table(PEOPLE, memory="much")

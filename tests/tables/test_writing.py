@@ -230,14 +230,14 @@ def test_many_small_batches_make_few_row_groups(tmp_path):
     assert pq.read_table(out).num_rows == 5000
 
 
-@pytest.mark.parametrize("rows", [0, 1, 262_144, 262_145, 600_000])
+@pytest.mark.parametrize("rows", [0, 1, 131_072, 131_073, 300_000])
 def test_groups_of_rows_are_complete(tmp_path, rows):
     out = tmp_path / "out.parquet"
     stage(out, pa.table({"n": pa.array(range(rows), pa.int64())})).commit()
     assert pq.read_table(out).column("n").to_pylist() == list(range(rows))
     sizes = [pq.read_metadata(out).row_group(i).num_rows
              for i in range(pq.read_metadata(out).num_row_groups)]  # fmt: skip
-    assert all(size == 262_144 for size in sizes[:-1])
+    assert all(size == 131_072 for size in sizes[:-1])
 
 
 def test_long_lines_are_read_back(tmp_path):

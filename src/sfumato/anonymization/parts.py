@@ -58,7 +58,7 @@ from sfumato.anonymization.suppression import nothing_left
 from sfumato.budget import Budget
 from sfumato.engines.parts import Parted, Parting, Worked
 from sfumato.engines.recoding import Recoding
-from sfumato.engines.results import ClassSizes, Codes, smallest_dtype
+from sfumato.engines.results import CELL_BYTES, ClassSizes, Codes, smallest_dtype
 from sfumato.errors import EngineError, ParameterError, TooManyClassesError, spell
 from sfumato.hierarchy import Published
 from sfumato.privacy import SensitiveColumn, compile_rules, require_reachable
@@ -77,12 +77,12 @@ __all__ = ["PartSolver", "Whole", "parts_for", "release_in_parts", "solve_in_par
 
 Array = npt.NDArray[Any]
 
-CELL_BYTES = 64
-"""What a cell of a combination takes, at most, until the problem it is part of is solved."""
 ENOUGH_BYTES = 1 << 30
 """Memory for combinations where nobody named a limit."""
 WORKER_BYTES = 1 << 28
 """Memory without which one part more is not worked on at the same time."""
+LEAST_OF_PARTS = 384 << 20
+"""Memory that is needed to solve a table in parts, however small they are."""
 PART_ROWS = 500_000
 """Rows of a part at most, whatever the memory."""
 SAMPLE_ROWS = 100_000
@@ -117,7 +117,20 @@ def parts_for(table: Table, request: Request, budget: Budget) -> int | None:
     fits = combinations * each <= memory
     if fits and (combinations <= WORTH_JOINING * rows or not able.remote):
         return None
+    if not able.remote:
+        _refuse_too_little(table, budget)
     return _power_of_two(-(-rows // _most_rows(request, budget)))
+
+
+def _refuse_too_little(table: Table, budget: Budget) -> None:
+    """Refuse a limit that parts, which are read, solved and written one by one, would exceed."""
+    if budget.memory is not None and budget.memory < LEAST_OF_PARTS:
+        raise EngineError(
+            f"the table does not fit into {budget.memory >> 20:,} MiB as a whole, and solving it "
+            f"in parts takes at least {LEAST_OF_PARTS >> 20:,} MiB",
+            where=table.name,
+            remedy=f"Allow more memory (e.g. {spell('memory', '512MB')}).",
+        )
 
 
 def _power_of_two(parts: int) -> int:

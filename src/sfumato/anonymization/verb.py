@@ -20,8 +20,12 @@ from sfumato.release.certificate import certificate_path
 from sfumato.release.place import check_place
 from sfumato.tables import Table, table
 from sfumato.tables.frames import is_pandas, is_polars
+from sfumato.tables.open import roomy
 
 __all__ = ["anonymize", "earlier_releases"]
+
+SOLVED_CELL_BYTES = 32
+"""What a cell takes in memory until a release is written and verified, measured."""
 
 
 @declares(RequestFields)
@@ -75,6 +79,7 @@ def anonymize(
         reading = {"parse": request.parse, "unparsed": request.unparsed}
     opened = table(source, budget=budget, **reading)
     request = request.opened(opened)
+    opened = _with_room(opened, request, budget)
     check_place(opened, output, format=format, force=force, sign=sign)
     named = refuse_named(opened, request, budget)
     parts = parts_for(opened, request, budget)
@@ -103,6 +108,12 @@ def anonymize(
         spreadsheet_safe=spreadsheet_safe,
         budget=budget,
     )
+
+
+def _with_room(opened: Table, request: Request, budget: Budget) -> Table:
+    """The table, out of core where a solution of all of its rows would not fit the memory."""
+    read = len(request.qi_columns) + len(request.sensitive) + 1
+    return roomy(opened, SOLVED_CELL_BYTES * opened.rows * read, budget)
 
 
 def earlier_releases(opened: Table, output: str | Path) -> tuple[str, ...]:

@@ -195,7 +195,7 @@ Memory = Annotated[
         metavar="SIZE",
         show_default=False,
         rich_help_panel=LIMITS,
-        help="How much memory the work may take, e.g. 512MB or 4GiB; 64MB at least.",
+        help="How much memory the work may take, e.g. 512MB or 4GiB; 256MB at least.",
     ),
 ]
 Threads = Annotated[

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING
 import duckdb
 from sqlglot import exp
 
-from sfumato.budget import LEAST_MEMORY
 from sfumato.engines import statements as sql
 from sfumato.engines.protocol import BATCH_ROWS, Capabilities, Column, Source, column_of
 from sfumato.engines.results import as_declared
@@ -32,6 +31,8 @@ __all__ = ["DuckDB", "connect", "lock_down"]
 
 _ROWS = "rows"
 _MEGABYTE = 1 << 20
+_LEAST_OF_DUCKDB = 64 * _MEGABYTE
+"""Below this, DuckDB cannot even spill."""
 _MEMORY_OF_A_THREAD = 128 * _MEGABYTE
 _MEMORY_OF_THE_REST = 256 * _MEGABYTE
 """What compiled loops, record batches on their way and DuckDB's own uncounted buffers take."""
@@ -147,7 +148,7 @@ class DuckDB:
             settings: dict[str, str | int] = {}
             threads = self.threads
             if self.memory is not None:
-                limit = max(self.memory - _MEMORY_OF_THE_REST, self.memory // 2, LEAST_MEMORY)
+                limit = max(self.memory - _MEMORY_OF_THE_REST, self.memory // 3, _LEAST_OF_DUCKDB)
                 settings["memory_limit"] = f"{limit // _MEGABYTE}MiB"
                 most = max(1, limit // _MEMORY_OF_A_THREAD)
                 threads = most if threads is None else min(threads, most)
@@ -235,7 +236,7 @@ class _Session:
     def __enter__(self) -> _Session:
         if self._sparing:
             connection, memory = self._database.opened(), self._database.memory or 0
-            limit = max(memory - _MEMORY_OF_WRITING, memory // 5, LEAST_MEMORY)
+            limit = max(memory - _MEMORY_OF_WRITING, memory // 5, _LEAST_OF_DUCKDB)
             ((self._limit_before,),) = connection.execute(
                 "SELECT current_setting('memory_limit')"
             ).fetchall()

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 __all__ = [
+    "CELL_BYTES",
     "ClassSizes",
     "Codes",
     "PersonSizes",
@@ -40,6 +41,11 @@ __all__ = [
 
 CodeArray = npt.NDArray[Any]
 
+CELL_BYTES = 64
+"""What a cell of a combination takes, at most, until the problem it is part of is solved.
+
+It comes as text, with its parsed copy, and becomes a code.
+"""
 _NO_BURDEN = 1 << 24
 """Codes in a table that may take twice the memory they need."""
 

@@ -11,6 +11,7 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
     import pyarrow.parquet as pq
 
-__all__ = ["PrivateFolder", "Spool", "allow", "text_as_dictionary"]
+__all__ = ["PrivateFolder", "Spool", "allow", "give_back", "text_as_dictionary"]
 
 _ROW_GROUP = 8 * BATCH_ROWS
 _ROW_GROUP_BYTES = 1 << 26
@@ -120,7 +121,7 @@ class Spool:
             self._flush()
             self._guarded(self._writer.close)
             self._writer = None
-            _give_back()
+            give_back()
 
     def table(self) -> pa.Table | None:
         """The rows if they are held in memory."""
@@ -225,8 +226,12 @@ def _as_spooled(batch: pa.RecordBatch, names: list[str], schema: pa.Schema) -> p
     return pa.RecordBatch.from_arrays(arrays, names=names)
 
 
-def _give_back() -> None:
-    """Let the system have what Arrow keeps for later: DuckDB allocates for itself."""
+def give_back() -> None:
+    """Let the system have what Arrow and C keep for later: DuckDB allocates for itself."""
+    import ctypes
+
     import pyarrow as pa
 
     pa.default_memory_pool().release_unused()
+    with suppress(OSError, AttributeError, TypeError):  # only the GNU C library has it
+        ctypes.CDLL(None).malloc_trim(0)

@@ -53,6 +53,7 @@ from sfumato.engines.recoding import (
     unmatched,
 )
 from sfumato.engines.results import (
+    CELL_BYTES,
     ClassSizes,
     Codes,
     PersonSizes,
@@ -60,9 +61,16 @@ from sfumato.engines.results import (
     codes_of,
     rows_identity,
 )
-from sfumato.engines.spool import PrivateFolder
+from sfumato.engines.spool import PrivateFolder, give_back
 from sfumato.engines.staging import Beside, Target, TargetStaged, kept_form, stage_batches
-from sfumato.errors import BudgetError, EngineMemoryError, spell
+from sfumato.errors import (
+    BudgetError,
+    EngineError,
+    EngineMemoryError,
+    TooManyClassesError,
+    spell,
+)
+from sfumato.wording import counted
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -262,13 +270,32 @@ class SQLEngine:
     def classes(
         self, columns: Sequence[str], limit: int | None = None, budget: Budget | None = None
     ) -> Codes:
-        """The classes with their counts, in ascending order of their codes."""
+        """The classes with their counts, in ascending order of their codes.
+
+        Without a limit there are as many at most as the memory of the budget holds.
+        """
+        if limit is None and budget is not None and budget.memory is not None:
+            return self._classes_that_fit(columns, budget.memory, budget)
         declared = columns_named(self.schema(), columns)
         # No column can have the name that stands for the counts beside its own.
         count = whole_number(max((*columns, ""), key=len) + "\0count")
         statement = sql.classes(self.connection.rows(), columns, limit)
         found = self._ask(statement, [*declared, count], budget, "listing classes")
         return codes_of(found, limit, self.name)
+
+    def _classes_that_fit(self, columns: Sequence[str], memory: int, budget: Budget) -> Codes:
+        """All classes, refused before more of them come than memory holds."""
+        most = max(1, memory // (CELL_BYTES * (len(columns) + 1)))
+        try:
+            return self.classes(columns, most, budget)
+        except TooManyClassesError as error:
+            raise EngineError(
+                f"there are more than {most:,} distinct combinations of "
+                f"{counted(len(columns), 'column')}, too many to be held in {memory >> 20:,} MiB",
+                where=self.name,
+                remedy="Choose fewer columns, or allow more memory (e.g. "
+                f"{spell('memory', '4GB')}).",
+            ) from error
 
     def codes(self, columns: Sequence[str], budget: Budget | None = None) -> Codes:
         """The classes: rows stay where they are."""
@@ -897,6 +924,8 @@ class SQLEngine:
                 recoder = Recoder(parted.work, sent, parted.reads, given)
                 for made in self._worked(parted, session, statement, recoder, budget):
                     aside.add(made)
+                    del made  # the next part is on its way
+            give_back()
             read = [name for name in schema.names if name not in parted.written]
             # A reading of no column might lose the number of rows.
             rows_read = self._cells(read or [*names_in(self.schema(), None)[:1]], as_text)
@@ -938,6 +967,7 @@ class SQLEngine:
                 budget.progress("writing", done / total if total else None)
 
     def _reopened(self, source: Source) -> Engine:
+        give_back()
         return SQLEngine(self.connection.over(source))
 
 

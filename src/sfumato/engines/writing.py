@@ -44,7 +44,7 @@ __all__ = [
     "synced",
 ]
 
-_GROUP = 2 * BATCH_ROWS
+_GROUP = BATCH_ROWS
 """Rows of a row group or record batch in the file."""
 _LINES, _TEXT = 1 << 14, 1 << 20
 """Lines put together at once, and bytes written at once."""

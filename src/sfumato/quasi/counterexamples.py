@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.budget import Budget
-from sfumato.engines.results import ClassSizes
+from sfumato.engines.results import CELL_BYTES, ClassSizes
 from sfumato.quasi.greedy import without_redundant
 from sfumato.quasi.hitting_sets import (
     SetFamily,
@@ -27,7 +27,7 @@ from sfumato.quasi.hitting_sets import (
 )
 from sfumato.quasi.lattice import Minimal, Set, in_order
 from sfumato.quasi.proof import Proof
-from sfumato.quasi.sampling import CELL_BYTES, PULLED_BYTES, sampled_rows
+from sfumato.quasi.sampling import PULLED_BYTES, sampled_rows
 from sfumato.tables import Table
 
 __all__ = ["Asked", "Collisions", "minimal_sets_there", "proven_there", "stay_there"]

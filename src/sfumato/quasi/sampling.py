@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.budget import Budget
-from sfumato.engines.results import Codes
+from sfumato.engines.results import CELL_BYTES, Codes
 from sfumato.engines.stream import StreamEngine
 from sfumato.errors import EngineError, ParameterError, TooManyClassesError, spell
 from sfumato.tables import Table
@@ -199,8 +199,6 @@ def differing_columns(opened: Table, pairs: int, seed: int) -> npt.NDArray[np.bo
 
 PULLED_BYTES = 1 << 30
 """Memory for combinations where the budget names none."""
-CELL_BYTES = 64
-"""What a pulled cell takes until it is a code, at most: it comes as text, with its parsed copy."""
 
 
 def all_combinations(opened: Table, budget: Budget) -> Codes:

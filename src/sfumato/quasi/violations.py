@@ -33,6 +33,9 @@ __all__ = [
     "violations",
 ]
 
+DEPTH_FIRST_BYTES = 18
+"""What a cell takes while sets are searched depth first, measured."""
+
 
 @dataclass(frozen=True)
 class Descent:
@@ -188,7 +191,8 @@ def violations(
     everything = sizes_of(range(len(names)))
     holds = everything.k is None or everything.k >= k
     found = Minimal(())
-    if not holds and asks is None and len(names) <= DEPTH_FIRST_COLUMNS:
+    depth_first = asks is None and len(names) <= DEPTH_FIRST_COLUMNS
+    if not holds and depth_first and budget.holds(DEPTH_FIRST_BYTES * codes.entries * len(names)):
         found = violating(codes, k, max_size, budget)
     elif not holds:
         found = levelwise(

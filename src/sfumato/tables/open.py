@@ -314,6 +314,8 @@ _RECOGNISERS: tuple[Callable[[Any, Opening], Table | None], ...] = (
 
 EngineName = Literal["auto", "memory", "duckdb"]
 _ENGINES = ("auto", "memory", "duckdb")
+WORK_ON_CODES = 2.5
+"""How many times the codes of a table reading, counting and searching take, measured."""
 
 
 def embedded_engine(source: Source, engine: str, memory: int | None, threads: int | None) -> Engine:
@@ -332,8 +334,11 @@ def embedded_engine(source: Source, engine: str, memory: int | None, threads: in
     """
     check_engine(engine)
     if engine == "auto":
-        limit = memory if memory is not None else available_memory() // 2
-        engine = "memory" if source.code_bytes() <= limit else "duckdb"
+        if memory is None:
+            fits = source.code_bytes() <= available_memory() // 2
+        else:
+            fits = Budget(memory=memory).holds(WORK_ON_CODES * source.code_bytes())
+        engine = "memory" if fits else "duckdb"
     if engine == "memory":
         from sfumato.engines.memory import MemoryEngine
 
@@ -342,6 +347,17 @@ def embedded_engine(source: Source, engine: str, memory: int | None, threads: in
     from sfumato.engines.sql_engine import SQLEngine
 
     return SQLEngine(DuckDB(source, memory=memory, threads=threads))
+
+
+def roomy(opened: Table, size: float, budget: Budget) -> Table:
+    """The same table; out of core where work that takes so many bytes would not fit the memory."""
+    from sfumato.engines.memory import MemoryEngine
+
+    engine = opened.engine
+    if not isinstance(engine, MemoryEngine) or budget.holds(size):
+        return opened
+    roomier = embedded_engine(engine.source, "duckdb", budget.memory, budget.threads)
+    return Table(roomier, opened.columns)
 
 
 def check_engine(engine: str) -> None:

@@ -1,0 +1,184 @@
+"""`--memory` is a promise: how far a fresh process grows, verb by verb.
+
+Growth is the most that a process held (``VmHWM``) beyond what it held once everything was imported.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import sfumato as sf
+from sfumato.errors import EngineError
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+
+QI = "age,sex,zip,birth,height,weight,income,job,state,children"
+MEGABYTES = 400
+TOLERATED = 1.2
+
+PROGRAM = """
+import sys
+import duckdb, numba, numpy, pandas, pyarrow.compute, pyarrow.csv, pyarrow.parquet, sqlglot
+import sfumato
+from sfumato.cli import main
+
+for name in sfumato.__all__:
+    getattr(sfumato, name)
+
+def held():
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) for line in status if line.startswith("VmHWM:"))
+
+before, code = held(), 0
+try:
+    main()
+except SystemExit as ended:
+    code = ended.code or 0
+print(f"\\n{code} {(held() - before) / 1024:.0f}", file=sys.stderr)
+"""
+
+VERBS = {
+    "scan": ["scan", "TABLE"],
+    "measure": ["measure", "TABLE", "-c", QI],
+    "key": ["key", "TABLE"],
+    "key-sampled": ["key", "TABLE", "--eps", "0.001"],
+    "keys": ["keys", "TABLE"],
+    "violations": ["violations", "TABLE", "-k", "5"],
+    "uniques": ["uniques", "TABLE", "--max-size", "3"],
+    "mask": ["mask", "TABLE", "--beta", "0.9", "-o", "mask.parquet"],
+    "risk": ["risk", "TABLE", "--qi", QI],
+    "population": ["population", "TABLE", "--universe", "3e8", "--qi", "age,sex,zip"],
+    "mondrian": ["anonymize", "TABLE", "-k", "10", "--qi", QI, "-o", "mondrian.parquet"],
+    "diverse": [
+        "anonymize", "TABLE", "-k", "10", "--qi", QI, "--sensitive", "diagnosis", "-l", "2",
+        "-o", "diverse.parquet",
+    ],
+    "lattice": [
+        "anonymize", "TABLE", "-k", "10", "--qi", "age,sex,state,job", "--method", "lattice",
+        "-o", "lattice.parquet",
+    ],
+    "cells": [
+        "anonymize", "TABLE", "-k", "10", "--qi", "sex,state,children", "--method", "cells",
+        "-o", "cells.parquet",
+    ],
+    "verify": ["verify", "RELEASE"],
+    "utility": ["utility", "RELEASE", "--of", "TABLE"],
+    "attack": ["attack", "RELEASE", "TABLE", "--on", "age,sex"],
+    "report": ["report", "TABLE", "--qi", "age,sex,zip", "-o", "page.html"],
+}  # fmt: skip
+ENDINGS = (0, 1)
+REFUSED = 3
+
+
+def people(path: Path, rows: int) -> Path:
+    """A table with ten quasi-identifiers in which nearly nobody is like another."""
+    random = np.random.default_rng(7)
+    age = random.integers(18, 90, rows)
+    names = {
+        kind: pa.array([f"{kind}{n:02}" for n in range(many)])
+        for kind, many in (("job", 60), ("state", 50), ("diagnosis", 30))
+    }
+    table = pa.table(
+        {
+            "age": age.astype(np.int16),
+            "sex": pa.array(["f", "m"]).take(random.integers(0, 2, rows)),
+            "zip": (10_000 + random.zipf(1.4, rows) % 900).astype(np.int32),
+            "birth": (2020 - age + random.integers(-1, 2, rows)).astype(np.int16),
+            "height": random.normal(170, 10, rows).astype(np.int16),
+            "weight": random.normal(75, 15, rows).astype(np.int16),
+            "income": (100 * np.minimum(random.lognormal(5, 0.6, rows), 3000)).astype(np.int32),
+            "job": names["job"].take(random.zipf(1.3, rows) % 60),
+            "state": names["state"].take(random.integers(0, 50, rows)),
+            "children": random.poisson(1.4, rows).astype(np.int8),
+            "diagnosis": names["diagnosis"].take(np.minimum(random.geometric(0.12, rows), 29)),
+        }
+    )
+    pq.write_table(table, path, compression="zstd", row_group_size=250_000)
+    return path
+
+
+def growth(folder: Path, arguments: list[str], megabytes: int = MEGABYTES) -> tuple[int, int, str]:
+    """How the program ended, by how many MiB its process grew, and what it said."""
+    table, release = str(folder / "people.parquet"), str(folder / "release.parquet")
+    told = [{"TABLE": table, "RELEASE": release}.get(word, word) for word in arguments]
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, *told, "--memory", f"{megabytes}MB", "--quiet"],
+        cwd=folder, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    code, grown = done.stderr.rsplit("\n", 2)[-2].split()
+    return int(code), int(grown), done.stderr
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a table that fits the memory."""
+    folder = tmp_path_factory.mktemp("small")
+    people(folder / "people.parquet", 300_000)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a table whose work does not, and a release of it."""
+    folder = tmp_path_factory.mktemp("large")
+    people(folder / "people.parquet", 2_000_000)
+    columns = QI.split(",")
+    sf.anonymize(folder / "people.parquet", qi=columns, k=10, output=folder / "release.parquet")
+    return folder
+
+
+@pytest.mark.parametrize("verb", ["measure", "mondrian"])
+def test_work_on_a_table_that_fits(small: Path, verb: str) -> None:
+    code, grown, told = growth(small, VERBS[verb], 256)
+    assert code in ENDINGS, told
+    assert grown <= TOLERATED * 256
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("verb", VERBS)
+def test_no_verb_exceeds_its_limit(large: Path, verb: str) -> None:
+    code, grown, told = growth(large, VERBS[verb])
+    assert code in (*ENDINGS, REFUSED), told
+    assert grown <= TOLERATED * MEGABYTES
+    if code == REFUSED:
+        assert "too many to be held" in told
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("verb", ["measure", "risk", "key-sampled", "scan", "verify"])
+def test_nor_out_of_core(large: Path, verb: str) -> None:
+    code, grown, told = growth(large, [*VERBS[verb], "--engine", "duckdb"], 256)
+    assert code in ENDINGS, told
+    assert grown <= TOLERATED * 256
+
+
+def test_work_that_takes_more_than_its_codes_goes_out_of_core(tmp_path: Path) -> None:
+    """A release is then made in parts, also where the codes alone would fit."""
+    rows = people(tmp_path / "people.parquet", 2_000)
+    budget = sf.Budget(memory=700_000)
+    opened = sf.table(rows, engine="memory")
+    with pytest.raises(EngineError, match="solving it in parts takes at least 384 MiB"):
+        sf.anonymize(opened, qi=QI.split(","), k=10, budget=budget)
+
+
+def test_combinations_that_do_not_fit_are_refused_before_they_come(tmp_path: Path) -> None:
+    opened = sf.table(people(tmp_path / "people.parquet", 2_000), engine="duckdb")
+    budget = sf.Budget(memory=64 * 12 * 1_000)
+    with pytest.raises(EngineError, match=r"more than 1,000 distinct combinations of 11 columns"):
+        opened.classes(budget=budget)
+    assert opened.classes(["sex"], budget=budget).entries == 2
+    opened.close()
+
+
+def test_violations_are_the_same_where_memory_is_scarce(tmp_path: Path) -> None:
+    rows = people(tmp_path / "people.parquet", 2_000)
+    opened = sf.table(rows, engine="memory")
+    plain, scarce = (sf.violations(opened, k=3, budget=b) for b in (None, sf.Budget(memory=4000)))
+    assert set(plain.minimal) == set(scarce.minimal)
