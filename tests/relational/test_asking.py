@@ -246,7 +246,7 @@ def test_rows_of_nobody_are_left_out_and_counted(house: Path, key: Path, tmp_pat
     with (house / "visits.csv").open("a") as file:
         file.write('"stranger",0,"eyes",1.5\n')
     release = ask(house, key, output=tmp_path / "released")
-    assert any("1 rows of `visits` belong to nobody" in told for told in release.warnings)
+    assert any("1 row of `visits` belongs to nobody" in told for told in release.warnings)
     assert len(rows_of(tmp_path / "released" / "visits.csv")) == release.events_kept
 
 
@@ -759,3 +759,110 @@ def test_moving_dates_needs_a_key_dates_and_days(key: Path, house: Path) -> None
         ask(house, key, shift_days=10)
     with pytest.raises(ParameterError, match="fewer than one day"):
         ask(house, key, shift_dates=True, shift_days=0)
+
+
+def drugs(whose: list[str], stays: list[int]) -> dict[str, Any]:
+    """Drugs that lead to a patient, and to her by her stay."""
+    patients, rows = house_tables()["patients"], len(whose)
+    stay = pa.table({"id": range(40), "patient": patients["id"]})
+    given = pa.table({"patient": whose, "stay": stays, "drug": ["a", "b"] * (rows // 2)})
+    return {
+        "person": "patients.id",
+        "tables": {
+            "patients": {"source": patients},
+            "stays": {"source": stay, "references": {"patient": "patients.id"}},
+            "drugs": {
+                "source": given,
+                "references": {"patient": "patients.id", "stay": "stays.id"},
+            },
+        },
+    }
+
+
+ROWS: dict[str, Any] = {"m": None, "linkable": None, "key_file": None}
+"""Rows that cannot be linked."""
+
+
+@pytest.mark.parametrize("more", [{}, ROWS], ids=["linkable", "unlinkable"])
+def test_rows_of_two_persons_are_refused_by_any_way(more: dict[str, Any], key: Path) -> None:
+    ids = house_tables()["patients"]["id"].to_pylist()
+    asked: dict[str, Any] = {"qi": ["patients.sex", "drugs.drug"], **more}
+    with pytest.raises(ColumnError, match=r"40 rows of `drugs` belong to two persons: `stay`"):
+        ask(drugs([*ids[1:], ids[0]], [*range(40)]), key, **asked)
+    assert ask(drugs(ids, [*range(39), 99]), key, **asked).verified  # one stay leads nowhere
+
+
+@pytest.mark.parametrize("more", [{}, ROWS], ids=["linkable", "unlinkable"])
+def test_empty_tables_are_released_as_such(more: dict[str, Any], key: Path, tmp_path: Path) -> None:
+    described = drugs([], [])
+    empty = pa.table({"patient": pa.array([], "string"), "drug": pa.array([], "string")})
+    described["tables"]["drugs"] = {"source": empty, "references": {"patient": "patients.id"}}
+    out = tmp_path / "out"
+    release = ask(described, key, qi=["patients.sex", "drugs.drug"], output=out, **more)
+    assert release.k is not None
+    assert release.k >= 3
+    assert (out / "drugs.parquet").exists()
+    assert sf.relational.verify(out).holds
+    described["tables"]["patients"]["source"] = house_tables()["patients"][:0]
+    with pytest.raises(ParameterError, match="k = 3 is larger"):
+        ask(described, key, qi=["patients.sex"], **more)
+
+
+def test_rows_that_are_all_nobodys_leave_an_empty_table(key: Path, tmp_path: Path) -> None:
+    described = drugs(["nobody"] * 40, [99] * 40)
+    qi = ["patients.sex", "drugs.drug"]
+    release = ask(described, key, qi=qi, output=tmp_path / "out", **ROWS)
+    assert {one.name: one.rows for one in release.tables} == {"patients": 40, "drugs": 0}
+    assert any(one.startswith("40 rows of `drugs` belong to nobody") for one in release.warnings)
+    assert sf.relational.verify(tmp_path / "out").holds
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        ('key = "id"', 'key = ["id", "sex"]', "key must be the name of one column"),
+        ('"patients.id", ward_id', "true, ward_id", "refers to must be the name of one column"),
+        ('person = "patients.id"', 'person = ["patients.id"]', "person must be the name of one"),
+        ('key = "id"', 'key = "sex"', "some values occur twice"),
+    ],
+)
+def test_descriptions_that_say_something_else(old: str, new: str, told: str, house: Path) -> None:
+    text = (house / "dataset.toml").read_text()
+    assert old in text
+    (house / "dataset.toml").write_text(text.replace(old, new))
+    done = sfumato("scan", house)
+    assert done.code == 2
+    assert told in " ".join(done.err.split())
+
+
+def test_a_key_without_a_value_is_refused(key: Path) -> None:
+    described = drugs(house_tables()["patients"]["id"].to_pylist(), [*range(40)])
+    described["tables"]["stays"]["key"] = "id"
+    stays = described["tables"]["stays"]["source"]
+    numbers = pa.array([None, *range(1, 40)])
+    described["tables"]["stays"]["source"] = stays.set_column(0, "id", numbers)
+    with pytest.raises(ColumnError, match=r"`stays\.id` was said .* it is empty in 1 row"):
+        ask(described, key, qi=["patients.sex"])
+
+
+def test_a_dataset_becomes_a_folder(house: Path, key: Path, tmp_path: Path) -> None:
+    with pytest.raises(ParameterError, match="the name of a file"):
+        ask(house, key, output=tmp_path / "out.csv")
+
+
+def test_what_was_not_released_is_not_verified(house: Path) -> None:
+    for verb in (["verify", house], ["attack", house, house]):
+        done = sfumato(*verb)
+        assert done.code == 2
+        assert "no certificate lies here" in done.err
+
+
+def test_no_column_is_taken_for_the_owner(key: Path) -> None:
+    described = drugs(house_tables()["patients"]["id"].to_pylist(), [*range(40)])
+    source = described["tables"]["drugs"]["source"]
+    named = source.append_column("patients.id", source["drug"])
+    named = named.append_column("patients.id'", source["drug"])
+    described["tables"]["drugs"]["source"] = named
+    del described["tables"]["drugs"]["references"]["patient"]
+    release = ask(described, key, qi=["patients.sex", "drugs.drug"], **ROWS)
+    assert release.verified

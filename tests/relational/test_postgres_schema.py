@@ -17,7 +17,14 @@ from engines.conftest import load
 from houses import fewest_left, random_house
 from relational.conftest import house_tables
 from sfumato.engines import postgres as engine
-from sfumato.errors import EngineError, InputError, ParameterError, PromiseError, SourceError
+from sfumato.errors import (
+    ColumnError,
+    EngineError,
+    InputError,
+    ParameterError,
+    PromiseError,
+    SourceError,
+)
 
 
 @pytest.fixture
@@ -185,8 +192,8 @@ def test_rows_without_their_keys_stay_in_the_database(
     assert (release.promise, release.verified) == ("unlinkable", True)
     assert (release.k, release.ncp_own) == (here.k, here.ncp_own)
     assert release.ncp_events == here.ncp_events
-    mine = [one for one in release.warnings if "belong to nobody" in one]
-    assert mine == ["1 rows of `admissions` belong to nobody in `patients` and are left out"]
+    mine = [one for one in release.warnings if "to nobody in" in one]
+    assert mine == ["1 row of `admissions` belongs to nobody in `patients` and is left out"]
     assert rows_of(target) == expected
     assert sf.relational.verify(target).holds
     with pytest.raises(ParameterError, match="certificate of an earlier"):
@@ -236,6 +243,29 @@ def test_rows_without_their_keys_are_written_to_a_folder_or_foreseen(
     assert sorted(one.name for one in here.iterdir()) == [
         "admissions.parquet", "certificate.json", "dataset.toml", "patients.parquet",
     ]  # fmt: skip
+
+
+def test_rows_of_two_persons_are_refused_in_the_database(
+    postgres: Any, clinic: str, tmp_path: Path
+) -> None:
+    schema = clinic.partition("#")[2].removesuffix(".*")
+    with postgres.connect() as connection:
+        connection.execute(f"SET search_path TO {schema}")
+        connection.execute(
+            "CREATE TABLE drugs AS SELECT id AS stay, whose AS patient, 'a'::text AS drug "
+            "FROM admissions"
+        )
+        connection.execute("ALTER TABLE drugs ADD FOREIGN KEY (stay) REFERENCES admissions (id)")
+        connection.execute("ALTER TABLE drugs ADD FOREIGN KEY (patient) REFERENCES patients (id)")
+    asked = {**PLAIN, "qi": [*PLAIN["qi"], "drugs.drug"]}
+    assert sf.relational.anonymize(clinic, output=tmp_path / "good", **asked).verified
+    with postgres.connect() as connection:
+        connection.execute(f"UPDATE {schema}.drugs SET patient = 'P0001' WHERE patient = 'P0003'")
+        told = f"SELECT count(*) FROM {schema}.admissions WHERE whose = 'P0003'"
+        (rows,) = connection.execute(told).fetchone()
+    with pytest.raises(ColumnError, match=rf"{rows} rows? of `drugs` belongs? to two persons"):
+        sf.relational.anonymize(clinic, output=tmp_path / "bad", **asked)
+    assert not (tmp_path / "bad").exists()
 
 
 def test_what_is_read_is_never_replaced(

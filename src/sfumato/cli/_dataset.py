@@ -33,12 +33,18 @@ def named(run: Run) -> bool:
     return is_dataset(run.source)
 
 
-def released(source: str | None) -> bool:
-    """Whether a source is a released dataset."""
+def released(source: str | None, *, required: bool = False) -> bool:
+    """Whether a source is a released dataset; a dataset that is none may be refused."""
     if not _may_be(source):
         return False
-    from sfumato.relational import is_released
+    from sfumato.relational import is_dataset, is_released
 
+    if required and is_dataset(source) and not is_released(source):
+        raise ParameterError(
+            "no certificate lies here, so this is no released dataset",
+            where=source,
+            remedy="Name the folder that `sfumato anonymize` wrote, with its certificate.json.",
+        )
     return is_released(source)
 
 

@@ -98,7 +98,7 @@ def attack(
     from sfumato.cli import _dataset
     from sfumato.populations.attack import attack as join
 
-    if _dataset.released(release):
+    if _dataset.released(release, required=True):
         left = _dataset.attack(run, release, people, (k, m), hierarchies, on, person or identity)
         if check and not left.holds:
             raise typer.Exit(NOT_K_MAP)

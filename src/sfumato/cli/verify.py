@@ -109,7 +109,7 @@ def verify(
     from sfumato.cli import _dataset
     from sfumato.release.verify import verify as check
 
-    if _dataset.released(run.source):
+    if _dataset.released(run.source, required=True):
         other = (of, hierarchies, others, row_key)
         found = _dataset.verified(run, promised, certificate, signer, other)
         run.show(found, view)

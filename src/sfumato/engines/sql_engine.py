@@ -422,6 +422,11 @@ class SQLEngine:
         """Some columns of the rows in which a cell is not null."""
         return self._view(sql.present(self.connection.rows(), columns, column))
 
+    def differing(self, one: str, other: str) -> int:
+        """How many rows differ in two columns, neither of them being null."""
+        statement = sql.differing(self.connection.rows(), one, other)
+        return int(self._ask(statement, [whole_number("rows")]).column(0)[0].as_py())
+
     def _view(self, statement: sql.Node) -> SQLEngine:
         assert isinstance(self.connection, Joining)
         return SQLEngine(self.connection.view(statement))

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 __all__ = [
     "ORIGIN", "PART", "POSITION", "TUPLE", "Dialect", "Mapping", "Node", "Rows", "about",
     "all_rows", "at_positions", "at_random", "beside", "bucket", "class_sizes", "classes",
-    "classes_in_parts", "collisions", "count_rows", "counted", "dropped", "entries",
+    "classes_in_parts", "collisions", "count_rows", "counted", "differing", "dropped", "entries",
     "field", "fingerprint", "in_parts", "matched", "named", "new_table", "no_rows",
     "nothing_of", "null_counts", "parsed_name", "parsed_query", "part_counts", "present", "quoted",
     "recoded", "renamed", "row_count", "row_number", "several_class_sizes", "sorted_by_part",
@@ -288,6 +288,12 @@ def present(rows: Rows, names: Sequence[str], column: str) -> Node:
     cells = [named(rows.cell(one), one) for one in names]
     some = exp.Not(this=rows.cell(column).is_(exp.null()))
     return exp.select(*cells).from_(rows.relation()).where(some)
+
+
+def differing(rows: Rows, one: str, other: str) -> Node:
+    """How many rows differ in two columns, neither of them being null."""
+    differ = exp.NEQ(this=rows.key(one), expression=rows.key(other))
+    return exp.select(named(count_rows(), "rows")).from_(rows.relation()).where(differ)
 
 
 def ends(rows: Rows, name: str) -> Node:

@@ -23,13 +23,16 @@ from sfumato.relational.discovery import (
     keys_and_references,
     keys_of_schema,
     likely_person,
+    require_named,
 )
 from sfumato.results import Result
 from sfumato.tables import Table, table
 from sfumato.tables.open import is_postgres
+from sfumato.wording import counted
 
 __all__ = [
     "DESCRIPTION",
+    "TABLE_ENDINGS",
     "Dataset",
     "Reference",
     "TableOf",
@@ -47,7 +50,7 @@ _LONGEST = 1 << 20
 _MOST_TABLES = 500
 _NAME = re.compile(r"\w[\w .()-]{0,98}")
 """Names of tables: they become names of files."""
-_ENDINGS = (
+TABLE_ENDINGS = (
     ".csv", ".tsv", ".csv.gz", ".tsv.gz", ".csv.zst", ".tsv.zst", ".parquet", ".pq", ".arrow",
     ".feather", *(f".{end}" for one in FOREIGN.values() for end in one.endings if end != "db"),
 )  # fmt: skip
@@ -289,7 +292,7 @@ def table_files(folder: Path) -> list[Path]:
     return [
         one
         for one in sorted(folder.iterdir())
-        if one.name.lower().endswith(_ENDINGS)
+        if one.name.lower().endswith(TABLE_ENDINGS)
         and not one.name.startswith(".")
         and not one.name.endswith("certificate.json")
         and one.is_file()
@@ -385,7 +388,7 @@ def _schema(address: str, opening: Opener) -> Dataset:
 
 
 def _stem(file: str) -> str:
-    ending = max((end for end in _ENDINGS if file.lower().endswith(end)), key=len, default="")
+    ending = max((end for end in TABLE_ENDINGS if file.lower().endswith(end)), key=len, default="")
     return file[: len(file) - len(ending)]
 
 
@@ -479,14 +482,26 @@ def _described(
         opened = opening(source)
         key = mine.get("key")
         if key is not None:
-            (key,) = opened.require([str(key)])
+            (key,) = opened.require([_one(key, "key", '"id"', at)])
         file = os.path.basename(source) if isinstance(source, (str, os.PathLike)) else None
         file = None if file is None or "://" in str(source) else file
         tables[str(name)] = TableOf(str(name), opened, key, publish, file)
     references = tuple(_references(given, tables, where))
     person = told.get("person")
-    found = None if person is None else _person(person, tables, where)
-    return Dataset(where, tables, references, found)
+    if person is not None:
+        person = _person(_one(person, "person", '"patients.id"', where), tables, where)
+    return Dataset(where, tables, references, person)
+
+
+def _one(given: Any, what: str, example: str, where: str) -> str:
+    """The name of one column."""
+    if isinstance(given, str):
+        return given
+    raise SourceError(
+        f"{what} must be the name of one column",
+        where=where,
+        remedy=f"Write e.g. {example}; a key of several columns needs a column that joins them.",
+    )
 
 
 def _references(
@@ -506,6 +521,7 @@ def _references(
             if to is False:  # said to be none, though it may look like one
                 yield Reference(str(name), str(column), "", "")
                 continue
+            to = _one(to, "what a column refers to", '"patients.id", or false', at)
             other, key = split_name(to, {n: t.table.columns for n, t in tables.items()}, at)
             yield Reference(str(name), str(column), other, key)
 
@@ -571,6 +587,9 @@ def _completed(made: Dataset) -> Dataset:
     """The same with the keys and references that nobody declared, and with orphans counted."""
     declared = {(one.table, one.column): (one.to, one.key) for one in made.references}
     keys = {name: one.key for name, one in made.tables.items()}
+    for name, own in keys.items():
+        if own is not None:
+            require_named(name, own, made.tables[name].table)
     for to, key in declared.values():
         if to and keys[to] is None:
             keys[to] = key
@@ -602,7 +621,11 @@ def require_person(made: Dataset) -> tuple[str, str]:
     mine = made.tables[name].table
     sizes, nobody = mine.class_sizes([column]), mine.engine.null_counts([column])[column]
     if sizes.classes != sizes.rows or nobody:
-        told = f"{nobody:,} rows are nobody's" if nobody else f"it has {sizes.classes:,} values"
+        told = (
+            counted(nobody, "row", does="are nobody's")
+            if nobody
+            else f"it has {sizes.classes:,} values"
+        )
         raise InputError(
             f"`{name}.{column}` does not name one person a row: {told} in {sizes.rows:,} rows",
             where=shown(made.name),

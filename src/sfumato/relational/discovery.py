@@ -19,6 +19,7 @@ import numpy as np
 from sfumato.errors import ColumnError, SourceError, did_you_mean
 from sfumato.hierarchy.labels import as_text
 from sfumato.tables import Table
+from sfumato.wording import counted
 
 __all__ = [
     "Found",
@@ -27,6 +28,7 @@ __all__ = [
     "keys_of_schema",
     "likely_person",
     "orphans_of",
+    "require_named",
     "singular",
 ]
 
@@ -125,6 +127,18 @@ def keys_and_references(
             if reference is not None:
                 found.append(reference)
     return Keys(known, tuple(found))
+
+
+def require_named(name: str, key: str, mine: Table) -> None:
+    """Refuse a declared key that does not name rows."""
+    sizes, empty = mine.class_sizes([key]), mine.engine.null_counts([key])[key]
+    if sizes.classes < sizes.rows or empty:
+        why = f"it is empty in {counted(empty, 'row')}" if empty else "some values occur twice"
+        raise ColumnError(
+            f"`{name}.{key}` was said to be the key of `{name}`, and does not name its rows: {why}",
+            where=mine.name,
+            remedy="Name a column without empty cells in which no value occurs twice, or none.",
+        )
 
 
 def _require_key(to: Table, one: Found) -> None:

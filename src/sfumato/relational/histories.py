@@ -19,10 +19,11 @@ from sfumato.budget import Budget
 from sfumato.engines.results import Codes
 from sfumato.errors import ColumnError
 from sfumato.hierarchy.labels import as_text
-from sfumato.relational.description import Dataset
+from sfumato.relational.description import Dataset, Reference
 from sfumato.tables import Table
+from sfumato.wording import counted
 
-__all__ = ["Histories", "Part", "read_histories"]
+__all__ = ["Histories", "Part", "of_two_persons", "read_histories"]
 
 Array = npt.NDArray[Any]
 NOBODY = -1
@@ -207,14 +208,19 @@ def _refer(
             if one.to != root and (one.to, to) != (name, at):
                 needs[at].append((one.column, one.to, to))
         if two:
-            raise ColumnError(
-                f"{two:,} rows of `{name}` belong to two persons: `{one.column}` leads to another "
-                f"one than `{made.steps[name].column}`",
-                where=part.table.name,
-                remedy="Mend these rows or leave them out; if the column is about somebody else, "
-                f"say so in the description: references = {{ {one.column} = false }}.",
-            )
+            raise of_two_persons(made, one, two)
     part.needs[:] = [tuple(one) for one in needs]
+
+
+def of_two_persons(made: Dataset, one: Reference, rows: int) -> ColumnError:
+    """Why rows cannot be anybody's that lead to two persons."""
+    return ColumnError(
+        f"{counted(rows, 'row')} of `{one.table}` {'belongs' if rows == 1 else 'belong'} to two "
+        f"persons: `{one.column}` leads to another one than `{made.steps[one.table].column}`",
+        where=made.tables[one.table].table.name,
+        remedy="Mend these rows or leave them out; if the column is about somebody else, say so "
+        f"in the description: references = {{ {one.column} = false }}.",
+    )
 
 
 class _Places:

@@ -38,7 +38,8 @@ from sfumato.columns.persons import (
 from sfumato.engines.protocol import KeepsText, Source, TextForm
 from sfumato.errors import ColumnError, ParameterError, spell
 from sfumato.hierarchy.labels import as_text
-from sfumato.relational.description import Dataset
+from sfumato.relational.description import Dataset, Reference
+from sfumato.relational.histories import of_two_persons
 from sfumato.relational.plan import Plan
 from sfumato.tables import Table, table
 from sfumato.tables.frames import ArrowSource
@@ -46,7 +47,7 @@ from sfumato.tables.frames import ArrowSource
 if TYPE_CHECKING:
     from sfumato.engines.sql_engine import SQLEngine
 
-__all__ = ["moved_dates", "of_somebody", "without_names"]
+__all__ = ["free_name", "moved_dates", "of_somebody", "without_names"]
 
 Owners = dict[str, list[str | None]]
 
@@ -65,12 +66,15 @@ def owners_of(made: Dataset, name: str, known: Owners) -> list[str | None]:
         if name == made.person[0]:
             known[name] = [cell for (cell,) in _cells(mine, made.person[1])]
         else:
-            step = made.steps[name]
-            owner = _by_key(made, step.to, step.key)
-            known[name] = [
-                None if cell is None else owner.get(cell) for (cell,) in _cells(mine, step.column)
-            ]
+            known[name] = _through(made, made.steps[name])
     return known[name]
+
+
+def _through(made: Dataset, one: Reference) -> list[str | None]:
+    """The person of each row of a table that a reference leads to."""
+    owner = _by_key(made, one.to, one.key)
+    cells = _cells(made.tables[one.table].table, one.column)
+    return [None if cell is None else owner.get(cell) for (cell,) in cells]
 
 
 def _by_key(made: Dataset, name: str, key: str) -> dict[str | None, str | None]:
@@ -78,7 +82,8 @@ def _by_key(made: Dataset, name: str, key: str) -> dict[str | None, str | None]:
     assert made.person is not None
     mine = made.tables[name].table
     if name == made.person[0]:
-        return {cell: owner for cell, owner in _cells(mine, key, made.person[1])}  # noqa: C416 (pairs, which mypy does not see)
+        pairs = _cells(mine, key, made.person[1])
+        return {cell: owner for cell, owner in pairs}  # noqa: C416 - to mypy they are no pairs
     step = made.steps[name]
     owner = _by_key(made, step.to, step.key)
     return {
@@ -108,14 +113,53 @@ def joined_owners(made: Dataset, name: str, owner: str) -> SQLEngine | None:
         return None
     if name == made.person[0]:
         return engine.with_text(opened.columns, owner, made.person[1])
-    step = made.steps[name]
-    there = joined_owners(made, step.to, owner)
+    return _joined(made, engine, opened.columns, made.steps[name], owner)
+
+
+def _joined(
+    made: Dataset, engine: SQLEngine, columns: Sequence[str], one: Reference, owner: str
+) -> SQLEngine | None:
+    """Some columns, and in one more the person of each row that a reference leads to."""
+    there = joined_owners(made, one.to, owner)
     if there is None:
         return None
     with closing(there):
         if not engine.shares(there):
             return None
-        return engine.beside(opened.columns, owner, step.column, there, step.key, owner)
+        return engine.beside(columns, owner, one.column, there, one.key, owner)
+
+
+def require_one_person(made: Dataset, name: str, known: Owners) -> None:
+    """Refuse rows that several references lead to different persons; keys of lists lead to none."""
+    first = made.steps.get(name)
+    leading = [one for one in made.references if one.table == name and one.to in made.paths]
+    for one in leading:
+        if one == first or first is None:
+            continue  # a row of the table of persons is that person's
+        joined = joined_owners(made, name, (mine := free_name(made)))
+        if joined is None:
+            owners = zip(owners_of(made, name, known), _through(made, one), strict=True)
+            two = sum(None not in pair and pair[0] != pair[1] for pair in owners)
+        else:
+            with closing(joined):
+                names = [column.name for column in joined.schema()]
+                both = _joined(made, joined, names, one, f"{mine}'")
+                if both is None:
+                    continue
+                with closing(both):
+                    two = both.differing(mine, f"{mine}'")
+        if two:
+            raise of_two_persons(made, one, two)
+
+
+def free_name(made: Dataset) -> str:
+    """A name that no column has, for the person of each row."""
+    assert made.person is not None
+    owner = ".".join(made.person)
+    taken = {column.name for one in made.tables.values() for column in one.table.engine.schema()}
+    while owner in taken or f"{owner}'" in taken:
+        owner += "'"
+    return owner
 
 
 def of_somebody(made: Dataset, name: str, owner: str | None, known: Owners) -> tuple[Table, int]:
@@ -131,7 +175,8 @@ def of_somebody(made: Dataset, name: str, owner: str | None, known: Owners) -> t
     mine = made.tables[name].table
     if name not in made.paths:
         return mine, 0
-    column = owner or "sfumato owner"
+    require_one_person(made, name, known)
+    column = owner or free_name(made)
     joined = joined_owners(made, name, column)
     if joined is not None:
         names = mine.columns if owner is None else (*mine.columns, owner)
@@ -295,7 +340,7 @@ def _beside_owners(
     step = made.steps[name]
     if (step.to, step.key) == made.person:
         return mine, step.column
-    owner = "sfumato owner"
+    owner = free_name(made)
     joined = joined_owners(made, name, owner)
     if joined is not None:
         return Table(joined), owner

@@ -14,6 +14,7 @@ from sfumato.engines.writing import check_destination, format_of
 from sfumato.errors import ParameterError, spell
 from sfumato.keyfiles import keyed_digest
 from sfumato.relational.description import (
+    TABLE_ENDINGS,
     Dataset,
     Reference,
     TableOf,
@@ -146,6 +147,12 @@ def check_place(plan: Plan, output: str | None, force: bool, sign: Any) -> None:
             "(fs.defaultFS of Spark).",
         )
     place = Path(output)
+    if output.lower().endswith(TABLE_ENDINGS):
+        raise ParameterError(
+            "a dataset is released to a folder, and this is the name of a file",
+            where=output,
+            remedy=f"Name a folder; {spell('format', 'parquet')} says how tables are written.",
+        )
     check_destination(str(place / "x") if place.is_dir() else str(place), force=True)
     inputs = [path for engine in engines for path in engine.paths]
     if place.is_dir() and any(place.resolve() in Path(p).resolve().parents for p in inputs):

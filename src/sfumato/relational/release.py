@@ -38,7 +38,7 @@ from sfumato.relational.description import (
 )
 from sfumato.relational.events import Blurred, blur
 from sfumato.relational.histories import Histories, Part, read_histories
-from sfumato.relational.owners import moved_dates, of_somebody, without_names
+from sfumato.relational.owners import free_name, moved_dates, of_somebody, without_names
 from sfumato.relational.plan import Plan, plan_of
 from sfumato.relational.promise import LinkedTables, WholeReferences
 from sfumato.relational.publishing import (
@@ -61,6 +61,7 @@ from sfumato.results import plain
 from sfumato.tables import Table, table
 from sfumato.tables.open import is_postgres
 from sfumato.utility import column_losses
+from sfumato.wording import counted
 
 __all__ = ["anonymize"]
 
@@ -319,10 +320,7 @@ def _told(plan: Plan, histories: Histories) -> Iterator[str]:
     """What is to be said about a release."""
     for part in histories.parts.values():
         if part.nobodys:
-            yield (
-                f"{part.nobodys:,} rows of `{part.name}` belong to nobody in `{plan.person[0]}` "
-                "and are left out"
-            )
+            yield _nobodys(plan, part.name, part.nobodys)
     for name in plan.of_persons[1:]:
         if not plan.known.get(name):
             yield (
@@ -335,6 +333,15 @@ def _told(plan: Plan, histories: Histories) -> Iterator[str]:
                 f"`{one.table}.{one.column}` stays as a pseudonym: which persons share it can be "
                 "seen, and that is not counted among what is known"
             )
+
+
+def _nobodys(plan: Plan, name: str, rows: int) -> str:
+    """That rows of nobody are left out."""
+    belong, are = ("belongs", "is") if rows == 1 else ("belong", "are")
+    return (
+        f"{counted(rows, 'row')} of `{name}` {belong} to nobody in `{plan.person[0]}` and {are} "
+        "left out"
+    )
 
 
 def _checked(
@@ -453,9 +460,7 @@ def _all_planned(
     for name in plan.shown:
         one, person = plan.made.tables[name], None
         if name in plan.made.paths and plan.known.get(name):
-            person = ".".join(plan.person)
-            while person in one.table.columns:
-                person += "'"
+            person = free_name(plan.made)
         opened, lost[name] = of_somebody(plan.made, name, person, owners)
         if opened is not one.table:
             stack.callback(opened.close)
@@ -480,10 +485,7 @@ def _without_links(
         findings += [replace(f, say=f"{name}: {f.say}") for f in release.findings]
         warnings += [f"{name}: {told}" for told in release.warnings]
         if lost[name]:
-            warnings.append(
-                f"{lost[name]:,} rows of `{name}` belong to nobody in `{plan.person[0]}` and are "
-                "left out"
-            )
+            warnings.append(_nobodys(plan, name, lost[name]))
         ncp = release.utility.get("ncp") if qi else None
         if ncp is not None:
             losses[name] = (float(ncp), rows)
@@ -496,7 +498,7 @@ def _without_links(
         promise="unlinkable",
         asked=plan.asked.to_dict(),
         person=".".join(plan.person),
-        k=min(release.k or 0 for name, release in releases.items() if plan.known.get(name)),
+        k=min(one.k or 0 for n, one in releases.items() if plan.known.get(n) and one.rows),
         m=None,
         persons=plan.made.tables[plan.person[0]].table.rows,
         tables=tuple(tables),
@@ -519,8 +521,10 @@ def _planned(plan: Plan, name: str, opened: Table, person: str | None, budget: B
     Rows come in the order of what they show: their own could tell whose they are.
     """
     drop = plan.dropped[name]
+    if person is not None and not opened.rows and name != plan.person[0]:
+        drop, person = (*drop, person), None  # nobody is in it, so nothing is to be blurred
     without = (WithoutColumns(drop),) if drop else ()
-    if not plan.known.get(name):
+    if not plan.known.get(name) or person is None:
         return Release.planned(
             opened, Recoding((), drop, True), method="copy", asked={}, promises=without
         )
