@@ -20,7 +20,7 @@ help:
 	@echo "make check   style, types, examples in docstrings"
 	@echo "make test    style, types, all tests but the slow ones"
 	@echo "make docs    the documentation as a site, in build/site"
-	@echo "make slow    long statistical tests"
+	@echo "make slow    long statistical tests, and all examples of those that try many"
 	@echo "make fuzz    new random examples for MINUTES=10, in all rooms or ROOM=tables"
 	@echo "make mutants guarantees broken on purpose, one by one: tests must notice; ROOM=cells for a part"
 	@echo "make bench   speed against other tools, as ratios; BUDGET=30m limits its time"
@@ -68,7 +68,7 @@ docs:
 	@echo "build/site/index.html"
 
 slow: $(READY)
-	$(BIN)/pytest -m slow
+	$(BIN)/pytest -m "slow or hypothesis" --hypothesis-profile=thorough
 
 MINUTES ?= 10
 fuzz: $(READY)

@@ -21,14 +21,16 @@ import pytest
 
 from browser import Tab
 
-__all__ = ["accessibility_issues", "axe_or_skip"]
+__all__ = ["COLOURS", "EVERYTHING", "accessibility_issues", "axe_or_skip"]
 
 VERSION = "4.14.0"
 SHA256 = "2277b0a3ef47af9b52497faa3e71598e86e0a0e5e6eb295207a5657ede4709af"
 CACHE = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "sfumato-tests"
-RUN = """axe.run(document, {resultTypes: ['violations']}).then(found => found.violations.flatMap(
-  rule => rule.nodes.map(node => `${rule.id} (${rule.impact}): ${rule.help}: ` +
-    `${node.target.join(' ')}: ${node.html.slice(0, 160)}`)))"""
+EVERYTHING = """axe.run(document, {resultTypes: ['violations']}).then(found =>
+  found.violations.flatMap(rule => rule.nodes.map(node => `${rule.id} (${rule.impact}): ` +
+    `${rule.help}: ${node.target.join(' ')}: ${node.html.slice(0, 160)}`)))"""
+COLOURS = EVERYTHING.replace("{", "{runOnly: ['color-contrast', 'link-in-text-block'], ", 1)
+"""The rules that look at colours: all that can change from day to night."""
 
 
 @cache
@@ -61,9 +63,9 @@ def _fetch(place: Path) -> None:
         next(Path(folder).glob("*.tgz")).replace(place)
 
 
-def accessibility_issues(tab: Tab) -> list[str]:
-    """Everything axe-core finds wrong with the page as it is shown now, one line an element."""
+def accessibility_issues(tab: Tab, rules: str = EVERYTHING) -> list[str]:
+    """What axe-core finds wrong with the page as it is shown now, one line an element."""
     if not tab.value("typeof axe !== 'undefined'"):
         tab.value(axe_or_skip() + ";true")
-    found: list[str] = tab.value(RUN)
+    found: list[str] = tab.value(rules)
     return found

@@ -6,7 +6,7 @@ import json
 
 from playwright.sync_api import Locator, Page, expect
 
-from accessibility import RUN, axe_or_skip
+from accessibility import COLOURS, EVERYTHING, axe_or_skip
 from artefacts import keep
 
 __all__ = ["Hand", "at", "kept", "look", "no_issues"]
@@ -51,9 +51,9 @@ def look(page: Page, name: str) -> None:
 def no_issues(page: Page, name: str) -> None:
     """Nothing that axe-core finds wrong, by day and by night."""
     page.evaluate(axe_or_skip() + ";true")
-    for scheme in ("dark", "light"):
+    for scheme, rules in (("dark", COLOURS), ("light", EVERYTHING)):
         page.emulate_media(color_scheme=scheme)  # type: ignore[arg-type]
-        found = page.evaluate(RUN)
+        found = page.evaluate(rules)
         assert found == [], f"{name}, {scheme}: {json.dumps(found, indent=1)}"
 
 

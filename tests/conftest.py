@@ -23,8 +23,12 @@ SERVERS = ("spark", "postgres", "browser")
 
 os.environ["SOURCE_DATE_EPOCH"] = "1700000000"  # certificates of one test are of one day
 
-# Everybody tries the same examples every time: nothing fails by chance. `make fuzz` tries new ones,
-# and keeps what fails.
+# Everybody tries the same examples every time: nothing fails by chance. `make slow` tries all that
+# a test asks for, and `make fuzz` new ones, round after round, and keeps what fails.
+ONE_OF = 3
+"""How many of a test's examples there are for each that `make test` tries …"""
+FEWEST = 15
+"""… unless there would be fewer."""
 settings.register_profile(
     "sfumato",
     deadline=None,
@@ -33,6 +37,7 @@ settings.register_profile(
     derandomize=True,
     database=None,
 )
+settings.register_profile("thorough", settings.get_profile("sfumato"))
 settings.register_profile(
     "fuzz",
     settings.get_profile("sfumato"),
@@ -58,6 +63,19 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if times > 1:
         metafunc.fixturenames.append("fuzz_round")
         metafunc.parametrize("fuzz_round", range(times), indirect=True)
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Try some of the examples, except where somebody has the time for all of them."""
+    test = getattr(item, "obj", None)
+    test = getattr(test, "__func__", test)
+    asked = getattr(test, "_hypothesis_internal_use_settings", None)
+    if asked is None or settings.get_current_profile_name() != "sfumato":
+        return
+    tried = getattr(test, "examples_asked", asked.max_examples)  # once for all its parameters
+    test.examples_asked = tried  # type: ignore[union-attr]
+    few = min(tried, max(tried // ONE_OF, FEWEST))
+    test._hypothesis_internal_use_settings = settings(asked, max_examples=few)  # type: ignore[union-attr]
 
 
 @pytest.fixture

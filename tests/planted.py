@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -41,7 +42,7 @@ def people(rows: int = 800, *, rare: bool = True) -> pa.Table:
     )
 
 
-RESULTS: dict[str, Callable[[], Any]] = {
+_MADE: dict[str, Callable[[], Any]] = {
     "scan": lambda: sf.scan(people()),
     "measure": lambda: sf.measure(people(), QI),
     "risk": lambda: sf.risk(people(), QI),
@@ -61,6 +62,8 @@ RESULTS: dict[str, Callable[[], Any]] = {
     "population": lambda: sf.population(people(), universe=1e6, qi=QI, k=20, bootstrap=10),
     "attack": lambda: sf.attack(sf.anonymize(people(), k=5, qi=QI).table, people(), on=QI, k=5),
 }
+RESULTS = {name: cache(make) for name, make in _MADE.items()}
+"""Each is made when it is first asked for, and once."""
 
 
 def assert_nothing_rare(text: str) -> None:

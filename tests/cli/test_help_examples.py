@@ -9,6 +9,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import chdir
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -141,6 +142,7 @@ def words_of(command: str) -> tuple[list[str], bytes | None]:
     return words, Path(".piped").read_bytes() if Path(".piped").exists() else None
 
 
+@cache
 def printed(verb: str) -> dict[str, str]:
     """The examples that the help of a command prints, by what they are on one line."""
     shown = sfumato(*verb.split(), "--help").out.partition("\n Examples\n\n")[2]

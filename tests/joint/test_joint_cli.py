@@ -15,7 +15,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from cli_tools import sfumato
+from cli_tools import Program, sfumato
 from joint_studies import study
 from ports import free_port
 from sfumato.cli._joint_views import declared_columns, parse_pairs
@@ -318,17 +318,17 @@ def test_three_processes_over_tls_equal_the_pooled_fit(tmp_path: Path) -> None:
         others = []
         for other in sorted(set("ABC") - {name}):
             others += ["--party", f"{other}={keys[other].certificate}"]
-        command = [
-            sys.executable, "-m", "sfumato", "joint", "fit", "cox", str(paths[name]), "--exact",
+        program = Program(
+            "joint", "fit", "cox", str(paths[name]), "--exact",
             "--agreement", str(tmp_path / "study.toml"), "--name", name,
             "--coordinator", "A", "--listen" if name == "A" else "--connect", f"127.0.0.1:{port}",
             "--certificate", str(keys[name].certificate), "--key", str(keys[name].key), *others,
             "-o", str(tmp_path / f"{name}.json"), "--json",
-        ]  # fmt: skip
-        running.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE))
+        )  # fmt: skip
+        running.append(program)
     for process in running:
         out, err = process.communicate(timeout=120)
-        assert process.returncode == 0, err.decode()
+        assert process.returncode == 0, err
         assert json.loads(out)["exact"] is True
     lung = study("lung")
     pooled = fit_cox(lung.encoded.matrix, *lung.outcome)

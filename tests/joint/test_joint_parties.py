@@ -47,8 +47,10 @@ def errors(told: dict[str, Any], names: str) -> list[str]:
     return [told["found"][name]["what"] for name in names]
 
 
-def steps(play: Play, names: str, victim: str, **settings: Any) -> Iterator[dict[str, Any]]:
-    """The same scenario with the victim killed at each of its first messages, then ever later."""
+def steps(
+    play: Play, names: str, victim: str, stride: int, **settings: Any
+) -> Iterator[dict[str, Any]]:
+    """The same scenario with the victim killed at one of its first messages, then ever later."""
     number = 0
     while number < MOST_MESSAGES:
         told = play(names, faults={victim: ["kill", number]}, **settings)
@@ -56,7 +58,7 @@ def steps(play: Play, names: str, victim: str, **settings: Any) -> Iterator[dict
             assert number > 50
             return
         yield told
-        number += 1 + number // 8 * 2
+        number += stride + number // 8 * 2 * stride
     pytest.fail("the victim never came to its end")
 
 
@@ -71,11 +73,14 @@ def test_nobody_is_harmed(play: Play) -> None:
         )
 
 
+@pytest.mark.parametrize("stride", [3, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("victim", ["A", "C"], ids=["coordinator", "member"])
-def test_a_party_killed_at_each_message_stops_all_others(play: Play, victim: str) -> None:
+def test_a_party_killed_at_each_message_stops_all_others(
+    play: Play, victim: str, stride: int
+) -> None:
     living = "ABC".replace(victim, "")
     whole = joint_parties.pooled("ABC")
-    for told in steps(play, "ABC", victim):
+    for told in steps(play, "ABC", victim, stride):
         finished = [name for name in living if "coefficients" in told["found"][name]]
         for name in finished:  # it was killed on its way out: the others had everything
             np.testing.assert_allclose(
@@ -119,10 +124,11 @@ def test_a_certificate_that_nobody_was_handed_is_refused(play: Play, who: str) -
     assert any("certificate" in what or "connect" in what for what in errors(told, "ABC"))
 
 
+@pytest.mark.parametrize("first", [0, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("who", ["A", "B"])
-def test_nonsense_is_never_taken_for_a_model(play: Play, who: str) -> None:
+def test_nonsense_is_never_taken_for_a_model(play: Play, who: str, first: int) -> None:
     """Right frames with random content: everybody ends with an error of ours, nobody hangs."""
-    for number in range(2 if who == "B" else 0, 12):
+    for number in range((2 if who == "B" else 0) + first, 12, 2):
         told = play(faults={who: ["nonsense", number]}, timeout=20.0)
         for name in "ABC":
             assert told["found"][name].get("error", "") != "traceback", told["found"][name]

@@ -5,11 +5,13 @@ from __future__ import annotations
 import ast
 import importlib
 import os
+import re
 import stat
 import subprocess
 import sys
 import tempfile
 import time
+from functools import cache
 from pathlib import Path
 
 import numba
@@ -307,14 +309,20 @@ def test_loops_take_logarithms_from_math():
         assert not called & other, (path, function.name)
 
 
+@cache
 def loops():
     """Functions of the package that are compiled."""
+    found = []
     for path in Path(sfumato.__file__).parent.rglob("*.py"):
-        for function in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        text = path.read_text(encoding="utf-8")
+        if not re.search(r"^ *@.*(compiled|njit|bare)", text, re.M):
+            continue  # most files: reading their syntax takes longest
+        for function in ast.walk(ast.parse(text)):
             if isinstance(function, ast.FunctionDef):
                 by = " ".join(ast.unparse(decorator) for decorator in function.decorator_list)
                 if any(name in by for name in ("compiled", "njit", "bare")):
-                    yield path, function
+                    found.append((path, function))
+    return found
 
 
 @pytest.mark.parametrize("ended_by", [None, KeyError, KeyboardInterrupt])

@@ -99,12 +99,12 @@ def test_what_does_not_fit_is_said(remote):
     assert "eps=" in str(error.value)
 
 
-@pytest.mark.parametrize("ask", [sf.minimum_key, sf.minimal_keys, sf.violations])
+@pytest.mark.parametrize("ask", [sf.minimal_keys, sf.violations])
 def test_what_does_not_fit_is_asked_where_the_rows_are(remote, ask):
     found = ask(remote, budget=Budget(memory=100_000))
     assert any("were answered where the rows are" in note for note in found.notes)
     home = ask(here())
-    told = "minimal" if ask is sf.violations else "keys" if ask is sf.minimal_keys else "size"
+    told = "minimal" if ask is sf.violations else "keys"
     assert getattr(found, told) == getattr(home, told)
 
 

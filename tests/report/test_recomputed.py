@@ -14,7 +14,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import combinations
+from itertools import combinations, product
 from pathlib import Path
 from typing import Any
 
@@ -1014,8 +1014,22 @@ def differences(found: Said, expected: Said) -> dict[str, tuple[Any, Any]]:
     return {place: (found.get(place), expected.get(place)) for place in places}
 
 
-@pytest.mark.parametrize("method", METHODS)
-@pytest.mark.parametrize("name", TABLES)
+TOLD = [
+    *(("demo", method) for method in METHODS),
+    ("survey", "cells"),
+    ("survey", "full-domain"),
+    ("credit", "mondrian"),
+]
+"""Every method, and every table; `make slow` has every method on every table."""
+
+
+@pytest.mark.parametrize(
+    ("name", "method"),
+    [
+        pytest.param(*pair, marks=() if pair in TOLD else pytest.mark.slow)
+        for pair in product(TABLES, METHODS)
+    ],
+)
 def test_the_page_of_a_release(name: str, method: str, tmp_path: Path) -> None:
     before, known, sensitive = TABLES[name](tmp_path)
     before = before.assign(row=np.arange(len(before)))

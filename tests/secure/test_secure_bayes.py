@@ -248,7 +248,7 @@ def hundred_thousand():
 
 
 @pytest.mark.parametrize("split", SPLITS)
-@pytest.mark.parametrize("score", ["burnside", "stirling"])
+@pytest.mark.parametrize("score", ["burnside", pytest.param("stirling", marks=pytest.mark.slow)])
 def test_a_hundred_thousand_rows(split, score):
     schema, codes = hundred_thousand()
     held = split(schema, codes)

@@ -430,6 +430,7 @@ def real(name, columns=None):
     return Schema.of(categories), np.stack(codes, axis=1)
 
 
+@pytest.mark.slow  # `test_nursery` is the same with another table
 def test_adult():
     """Eight columns of categories, the 30,162 complete rows split at random."""
     columns = "workclass education marital-status occupation relationship race sex native-country"

@@ -59,7 +59,8 @@ def write_result(role: str, program: str, port: int, output: Path, times: int = 
 def test_a_peer_killed_at_each_step(actor, role, tmp_path):
     living = "bob" if role == "alice" else "alice"
     # who dies before it has said a word was never here: the door stays open for it
-    for step in range(1, messages("everything")):
+    # every second step of each role: what the other does in between is a step of the other role
+    for step in range(1 + (role == "bob"), messages("everything"), 2):
         port = free_port()
         actor.play(role, "everything", port, fatal=step)
         output = tmp_path / f"{step}.txt"
@@ -92,7 +93,10 @@ def test_an_unharmed_peer_ends_well(actor):
     assert result[3:] == [0, 9 + 200, 1_000_000 + 200, 77**2 + 200]
 
 
-@pytest.mark.parametrize("share", [0.001, 0.1, 0.3, 0.5, 0.7, 0.9, 0.999])
+@pytest.mark.parametrize(
+    "share",
+    [0.001, 0.5, 0.999, *(pytest.param(at, marks=pytest.mark.slow) for at in (0.1, 0.3, 0.7, 0.9))],
+)
 def test_a_line_cut_after_some_bytes(actor, share, tmp_path):
     total = 500_000
     port = free_port()
@@ -208,6 +212,7 @@ def test_two_processes_over_tls(tmp_path):
     assert outputs[0][0] == outputs[1][0] == "6.9078 0.6932 2.6391 True\n"
 
 
+@pytest.mark.slow  # the same two programs as above
 def test_two_hosts_in_two_network_namespaces(tmp_path):
     script = keys_and_script(tmp_path)
     with two_hosts() as (address, first, second):

@@ -201,7 +201,7 @@ print(_aes.available(), _aes._vector_blocks(), results[0] == results[1])
             {"NUMBA_CPU_NAME": "generic", "NUMBA_CPU_FEATURES": "+sse2,+aes,+pclmul"},
             "True 1 True\n",
         ),
-        ({"NUMBA_CPU_FEATURES": "-vaes"}, "True 1 True\n"),
+        pytest.param({"NUMBA_CPU_FEATURES": "-vaes"}, "True 1 True\n", marks=pytest.mark.slow),
     ],
     ids=["an old processor", "without VAES"],
 )
