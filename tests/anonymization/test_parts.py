@@ -161,6 +161,17 @@ def test_what_needs_the_whole_table_is_refused(key: Path) -> None:
         sf.anonymize(people(), qi=QI, k=5, parts=0)
 
 
+def test_persons_written_in_several_ways_are_told_of_in_parts_too() -> None:
+    table = patients()
+    who = pa.array([f"{'p' if at % 2 else 'P'}{one}" for at, one in enumerate(table["patient"])])
+    table = table.set_column(table.column_names.index("patient"), "patient", who)
+    asked: dict[str, Any] = {"qi": QI, "k": 4, "person": "patient", "identifiers": ["row"]}
+    one = sf.anonymize(table, **asked)
+    parts = sf.anonymize(sf.table(table, engine="duckdb"), parts=2, **asked)
+    told = [[line for line in release.warnings if "one way" in line] for release in (one, parts)]
+    assert told[0] == told[1] != []
+
+
 def test_rare_values_are_those_of_few_persons() -> None:
     """Forty rows of one person do not make an age one that may be an end of a range."""
     random = np.random.default_rng(4)

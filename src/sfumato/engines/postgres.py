@@ -117,6 +117,14 @@ class _Dialect(sql.Dialect):
         largest = exp.Literal.number((1 << 63) - 1)
         return exp.BitwiseAnd(this=hashed, expression=largest)
 
+    def once(self, statement: exp.Select) -> exp.Select:
+        # Otherwise the subquery is dissolved, and its cells are written out wherever they are used.
+        return statement.offset(0)
+
+    def row_text(self, cells: Sequence[sql.Node], columns: Sequence[Column]) -> sql.Node:
+        # The text of a record quotes what needs it, and leaves null empty.
+        return exp.cast(exp.Anonymous(this="ROW", expressions=list(cells)), "text")
+
     def hexadecimal(self, cell: sql.Node) -> sql.Node:
         return exp.Anonymous(this="ENCODE", expressions=[cell, exp.Literal.string("hex")])
 

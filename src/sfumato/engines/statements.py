@@ -77,6 +77,14 @@ class Dialect:
         """A number that equal keys share, not negative; None if there is none."""
         return None
 
+    def once(self, statement: exp.Select) -> exp.Select:
+        """A statement whose cells are computed once, however often another one names them."""
+        return statement
+
+    def row_text(self, cells: Sequence[Node], columns: Sequence[Column]) -> Node:
+        """Cells as one text, which no other cells have."""
+        return _piped([_written(*pair, self) for pair in zip(cells, columns, strict=True)])
+
     def hexadecimal(self, cell: Node) -> Node:
         """Bytes as hexadecimal digits."""
         return exp.Hex(this=cell)
@@ -616,9 +624,11 @@ def fingerprint(rows: Rows) -> Node:
     The hash is MD5 of all cells with their lengths; chunks are summed apart so that no engine's
     integers overflow.
     """
-    cells = [_written(rows.key(column.name), column, rows.dialect) for column in rows.columns]
-    row = _piped(cells) if cells else exp.Literal.string("")
+    row: Node = exp.Literal.string("")
+    if rows.columns:
+        row = rows.dialect.row_text(rows.keys(rows.names), rows.columns)
     hashed = exp.select(named(exp.MD5(this=row), "hash")).from_(rows.relation())
+    hashed = rows.dialect.once(hashed)
     chunks = [
         named(exp.Sum(this=rows.dialect.hex_number(chunk)), f"sum{at}")
         for at, chunk in enumerate(
