@@ -13,6 +13,7 @@ import pytest
 
 import killed_house
 import sfumato as sf
+from cli_tools import sfumato
 from engines.conftest import load
 from houses import fewest_left, random_house
 from relational.conftest import house_tables
@@ -198,7 +199,11 @@ def test_rows_without_their_keys_stay_in_the_database(
     assert sf.relational.verify(target).holds
     with pytest.raises(ParameterError, match="certificate of an earlier"):
         sf.relational.anonymize(clinic, output=target, **PLAIN)
-    sf.relational.anonymize(clinic, output=target, force=True, **PLAIN)
+    asked = ["-k", 3, "--person", "patients.id", "--qi", ",".join(PLAIN["qi"]), "--force"]
+    done = sfumato("anonymize", clinic, *asked, "-o", target)
+    assert done.code == 0, done.err
+    assert "all tables together" in done.out
+    assert "open-sesame" not in done.out + done.err
     assert rows_of(target) == expected
     assert names(postgres, target) == ["admissions", "patients"], "no witness is left behind"
 
