@@ -16,7 +16,7 @@ from sfumato.web.app import Workbench
 from sfumato.web.server import Server
 from sfumato.web.sources import TableFolders, Uploads
 
-__all__ = ["PATIENCE", "PEOPLE", "PEOPLE_ROWS", "Answer", "Running", "answered", "running"]
+__all__ = ["PATIENCE", "PEOPLE", "PEOPLE_ROWS", "ROLES", "Answer", "Running", "answered", "running"]
 
 PATIENCE = 300
 """Seconds after which something is taken to hang: loops may have to be compiled first, and the
@@ -28,6 +28,8 @@ PEOPLE = "name,age,sex,town,illness\n" + "".join(
     f"{('flu', 'none')[row % 5 == 0]}\n"
     for row in range(PEOPLE_ROWS)
 )
+ROLES = {"role-0": "identifier", "role-1": "quasi-identifier", "role-2": "quasi-identifier",
+         "role-3": "quasi-identifier", "role-4": "sensitive"}  # fmt: skip
 
 
 def answered(

@@ -441,6 +441,7 @@ def test_a_hostile_category_cannot_steer_the_terminal():
     assert _printable("a\x1b[2Jb\nc") == "a�[2Jb\nc"
 
 
+@pytest.mark.slow  # the command is that of `test_id3_of_rows`
 def test_two_hosts_in_two_network_namespaces(keys, rows):
     """The same command across a virtual cable, where the machine allows it."""
     folder, _ = rows

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from workbench import PATIENCE, PEOPLE, Running, running
+from sfumato.web.project import Project
+from workbench import PATIENCE, PEOPLE, ROLES, Running, running
 
 expect.set_options(timeout=PATIENCE * 1000)
 
@@ -23,6 +24,15 @@ def bench(tmp_path: Path) -> Iterator[Running]:
     (tmp_path / "people.csv").write_text(PEOPLE)
     with running([tmp_path]) as found:
         yield found
+
+
+@pytest.fixture
+def opened(bench: Running, tmp_path: Path) -> Project:
+    """The table of that workbench, with a role for every column."""
+    bench.follow(bench.post("/open", table=str(tmp_path / "people.csv")))
+    (project,) = bench.workbench.projects.values()
+    bench.post(f"/p/{project.number}/configure", k=5, method="mondrian", **ROLES)
+    return project
 
 
 @pytest.fixture(scope="module")

@@ -257,7 +257,10 @@ def test_long_lists_are_cut_and_shown_whole_when_asked_for(tmp_path: Path) -> No
         assert kept.count('class="label">town') == 300, "what was asked for stays open"
 
 
-@pytest.mark.parametrize("method", ["mondrian", "lattice", "full-domain", "kmember"])
+SLOW = [pytest.param(method, marks=pytest.mark.slow) for method in ("lattice", "kmember")]
+
+
+@pytest.mark.parametrize("method", ["mondrian", "full-domain", *SLOW])
 def test_the_command_line_repeats_a_release_with_trees_and_limits(
     towns: Editor, method: str, tmp_path: Path
 ) -> None:

@@ -26,19 +26,9 @@ from sfumato.web.lattice import nodes_of
 from sfumato.web.project import Project
 from sfumato.web.verbs import VERBS
 from sfumato.wording import percent
-from workbench import PEOPLE, Running
+from workbench import PEOPLE, ROLES, Running
 
-ROLES = {"role-0": "identifier", "role-1": "quasi-identifier", "role-2": "quasi-identifier",
-         "role-3": "quasi-identifier", "role-4": "sensitive"}  # fmt: skip
 KNOWN = ["age", "sex", "town"]
-
-
-@pytest.fixture
-def opened(bench: Running, tmp_path: Path) -> Project:
-    bench.follow(bench.post("/open", table=str(tmp_path / "people.csv")))
-    (project,) = bench.workbench.projects.values()
-    bench.post(f"/p/{project.number}/configure", k=5, method="mondrian", **ROLES)
-    return project
 
 
 def answers(folder: Path) -> dict[str, dict[str, Any]]:

@@ -20,18 +20,7 @@ from sfumato.web.candidates import Candidate, best_of, names_of
 from sfumato.web.choices import Choices
 from sfumato.web.project import Project
 from sfumato.web.rows import ORDERS, rows_of
-from workbench import PATIENCE, PEOPLE, Running, answered, running
-
-ROLES = {"role-0": "identifier", "role-1": "quasi-identifier", "role-2": "quasi-identifier",
-         "role-3": "quasi-identifier", "role-4": "sensitive"}  # fmt: skip
-
-
-@pytest.fixture
-def opened(bench: Running, tmp_path: Path) -> Project:
-    bench.follow(bench.post("/open", table=str(tmp_path / "people.csv")))
-    (project,) = bench.workbench.projects.values()
-    bench.post(f"/p/{project.number}/configure", k=5, method="mondrian", **ROLES)
-    return project
+from workbench import PATIENCE, PEOPLE, ROLES, Running, answered, running
 
 
 def test_releases_lie_side_by_side_and_are_found_again(
