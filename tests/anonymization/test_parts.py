@@ -18,8 +18,9 @@ from sfumato.anonymization.parting import merged, merged_into, parts_of, plan_pa
 from sfumato.anonymization.parts import Whole
 from sfumato.anonymization.request import Request
 from sfumato.budget import Budget
+from sfumato.engines import sql_engine
 from sfumato.engines.parts import Cut, Parting
-from sfumato.errors import ParameterError
+from sfumato.errors import EngineError, ParameterError
 
 QI = ["age", "height", "city"]
 
@@ -172,6 +173,23 @@ def test_persons_written_in_several_ways_are_told_of_in_parts_too() -> None:
     assert told[0] == told[1] != []
 
 
+def test_a_release_that_lost_a_row_on_the_way_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Persons were counted in rows that were laid aside: the release must have the same."""
+    sorted_rows = sql_engine._in_sorted_order
+
+    def fewer(*arguments: Any) -> Any:
+        for batch in sorted_rows(*arguments):
+            yield batch.slice(1)
+
+    monkeypatch.setattr(sql_engine, "_in_sorted_order", fewer)
+    source = sf.table(patients(), engine="duckdb")
+    with pytest.raises(EngineError, match="are not the same"):
+        sf.anonymize(source, qi=QI, k=4, person="patient", parts=2, output=tmp_path / "out.csv")
+    assert not list(tmp_path.iterdir())
+
+
 def test_rare_values_are_those_of_few_persons() -> None:
     """Forty rows of one person do not make an age one that may be an end of a range."""
     random = np.random.default_rng(4)
@@ -277,5 +295,12 @@ def test_failing_parts_are_merged_with_their_neighbours() -> None:
     again = merged(parting, into)
     assert again.parts == 3
     assert [(cut.yes, cut.no) for cut in again.cuts] == [(1, 2), (-1, -1), (-2, -3)]
+    shared = np.array([[4], [4], [8], [7]])
+    enough = [False, False, True, True]
+    into = merged_into(parting, enough, shared, lambda held: held[0] >= 5)
+    assert into.tolist() == [0, 0, 1, 2]
+    # Four persons here and four there may be the same four.
+    into = merged_into(parting, enough, shared, lambda held: held[0] >= 5, overlapping=True)
+    assert into.tolist() == [0, 0, 0, 0]
     nothing = merged_into(parting, [False] * 4, counts, lambda held: held[0] >= 25)
     assert merged(parting, nothing).cuts == ()
