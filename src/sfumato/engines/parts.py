@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -21,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.engines.protocol import Column
+from sfumato.engines.protocol import BATCH_ROWS, Column
 from sfumato.engines.results import as_declared
 
 if TYPE_CHECKING:
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Cut",
+    "Dealt",
     "InOrder",
     "Parted",
     "Parting",
@@ -224,6 +226,80 @@ def tables_of_parts(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa
             held.append(batch.slice(start, end - start))
     if held:
         yield current, pa.Table.from_batches(held).drop_columns([held[0].schema.names[0]])
+
+
+class Dealt:
+    """Rows dealt to their parts, on disk: one pass brings the rows of each part together.
+
+    Sorting all rows by their part would move each of them several times. Here some are held at a
+    time, and those of a part among them are one record batch of a file.
+
+    Parameters
+    ----------
+    path
+        The file; it must not exist yet.
+
+    Examples
+    --------
+    >>> import pyarrow as pa, tempfile
+    >>> rows = pa.record_batch({"part": [1, 0, 1], "age": [70, 30, 71]})
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     tables = Dealt.out([rows], Path(folder, "dealt.arrow")).tables()
+    ...     [(part, table.to_pydict()) for part, table in tables]
+    [(0, {'age': [30]}), (1, {'age': [70, 71]})]
+    """
+
+    _ROWS = 2 * BATCH_ROWS
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._blocks: dict[int, list[int]] = {}
+        self._written = 0
+
+    @classmethod
+    def out(cls, batches: Iterable[pa.RecordBatch], path: Path) -> Dealt:
+        """Deal rows that come with the number of their part in front; a part keeps their order."""
+        import pyarrow as pa
+
+        dealt, held, file = cls(path), list[pa.RecordBatch](), None
+        options = pa.ipc.IpcWriteOptions(compression="lz4")
+        with ExitStack() as stack:
+            for batch in batches:
+                if file is None:
+                    sink = stack.enter_context(pa.OSFile(str(path), "wb"))
+                    rows = batch.schema.remove(0)
+                    file = stack.enter_context(pa.ipc.new_file(sink, rows, options=options))
+                held.append(batch)
+                if sum(each.num_rows for each in held) >= cls._ROWS:
+                    dealt._write(pa.Table.from_batches(held), file)
+                    held.clear()
+            if held:
+                dealt._write(pa.Table.from_batches(held), file)
+        return dealt
+
+    def _write(self, rows: pa.Table, file: pa.ipc.RecordBatchFileWriter) -> None:
+        import pyarrow as pa
+
+        numbers = rows.column(0).to_numpy()
+        order = np.argsort(numbers, kind="stable")
+        parts, starts = np.unique(numbers[order], return_index=True)
+        sorted_ = rows.remove_column(0).take(pa.array(order)).combine_chunks()
+        ends = [*starts[1:].tolist(), len(order)]
+        for part, start, end in zip(parts.tolist(), starts.tolist(), ends, strict=True):
+            for batch in sorted_.slice(start, end - start).to_batches():
+                file.write_batch(batch)
+                self._blocks.setdefault(part, []).append(self._written)
+                self._written += 1
+
+    def tables(self) -> Iterator[tuple[int, pa.Table]]:
+        """The rows of each part."""
+        import pyarrow as pa
+
+        if not self._blocks:
+            return
+        with pa.OSFile(str(self._path)) as source, pa.ipc.open_file(source) as file:
+            for part in sorted(self._blocks):
+                yield part, pa.Table.from_batches([file.get_batch(n) for n in self._blocks[part]])
 
 
 def in_turn(

@@ -19,6 +19,7 @@ import numpy as np
 
 from sfumato.engines import statements as sql
 from sfumato.engines.parts import (
+    Dealt,
     InOrder,
     Parted,
     Parting,
@@ -902,12 +903,20 @@ class SQLEngine:
         """The rows of each part after the work, which is done here."""
         streamed = session.stream(statement, [whole_number(sql.PART), *recoder.sent])
         with closing(streamed):
-            parts = tables_of_parts(streamed)
-            for part, (made, report) in in_turn(recoder, parts, parted.workers):
-                parted.reports[part] = report
-                if budget is not None:
-                    budget.progress("solving parts", len(parted.reports) / parted.parting.parts)
-                yield made
+            yield from self._solved(parted, tables_of_parts(streamed), recoder, budget)
+
+    def _solved(
+        self,
+        parted: Parted,
+        parts: Iterator[tuple[int, pa.Table]],
+        recoder: Recoder,
+        budget: Budget | None,
+    ) -> Iterator[pa.Table]:
+        for part, (made, report) in in_turn(recoder, parts, parted.workers):
+            parted.reports[part] = report
+            if budget is not None:
+                budget.progress("solving parts", len(parted.reports) / parted.parting.parts)
+            yield made
 
     def _parts_in_order(
         self, parted: Parted, schema: pa.Schema, budget: Budget | None, *, as_text: bool
@@ -925,9 +934,14 @@ class SQLEngine:
         try:
             aside = InOrder(folder.path, place)
             with self._cutting(parted.parting, budget) as (session, thresholds):
-                statement = sql.in_parts(rows, names, parted.parting, thresholds, numbered=True)
+                statement = sql.in_parts(
+                    rows, names, parted.parting, thresholds, numbered=True, sort=False
+                )
                 recoder = Recoder(parted.work, sent, parted.reads, given)
-                for made in self._worked(parted, session, statement, recoder, budget):
+                with closing(session.stream(statement, [whole_number(sql.PART), *sent])) as stream:
+                    dealt = Dealt.out(stream, folder.path / "dealt.arrow")
+                give_back()
+                for made in self._solved(parted, dealt.tables(), recoder, budget):
                     aside.add(made)
                     del made  # the next part is on its way
             give_back()

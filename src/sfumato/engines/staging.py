@@ -10,7 +10,9 @@ import shutil
 import tempfile
 import weakref
 from collections.abc import Callable, Container, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
+from contextvars import copy_context
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Protocol
@@ -180,9 +182,22 @@ def stage_batches(
             # If writing fails, it lets go of its engine now and not whenever it is collected.
             stack.callback(batches.close)
         writer = stack.enter_context(Writer(schema, destination, format, inputs=inputs, form=form))
-        for batch in batches:
-            writer.write(batch)
+        _write_meanwhile(writer, batches)
         return FileStaged(writer, reopen, order)
+
+
+def _write_meanwhile(writer: Writer, batches: Iterable[pa.RecordBatch]) -> None:
+    """Write each batch while the next one is made: one thread recodes, one packs."""
+    with ThreadPoolExecutor(1, "sfumato-writer") as pool:
+        written: Future[None] | None = None
+        for batch in batches:
+            if written is not None:
+                written.result()
+            # Messages depend on who calls; a thread would not know it.
+            written = pool.submit(copy_context().run, writer.write, batch)
+            del batch  # while the next one is made, only the writer holds it
+        if written is not None:
+            written.result()
 
 
 def kept_form(source: Source | None, destination: str, format: str | None) -> TextForm | None:
