@@ -23,6 +23,8 @@ def room_of(path: Path) -> str:
 def imported(tree: ast.AST) -> Iterator[str]:
     """Dotted names of modules that are imported when the code runs."""
     for node in ast.iter_child_nodes(tree):
+        if not isinstance(node, ast.stmt | ast.ExceptHandler | ast.match_case):
+            continue  # nothing is imported inside of an expression
         if isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING"):
             continue
         if isinstance(node, ast.Import):

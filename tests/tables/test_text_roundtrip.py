@@ -135,7 +135,7 @@ def spelled(value) -> str:
 @pytest.mark.parametrize("name", ["adult", "crx", "pums_oregon_calm_person", "synthea/patients"])
 @pytest.mark.parametrize("writer", ["sfumato", "arrow", "pandas"])
 def test_real_tables_survive_text(name, writer, tmp_path):
-    table = pq.read_table(sample_path(f"{name}.parquet")).slice(0, 3_000)
+    table = pq.read_table(sample_path(f"{name}.parquet")).slice(0, 1_000)
     out = tmp_path / "out.csv"
     if writer == "sfumato":
         staged(table, str(tmp_path), "csv").commit()
