@@ -137,10 +137,10 @@ def sentence(text: str) -> str:
 
     Examples
     --------
-    >>> sentence("the sample is small"), sentence("k = 5 is larger than the table")
-    ('The sample is small.', 'k = 5 is larger than the table.')
+    >>> sentence("a sample is small"), sentence("k is out of range")
+    ('A sample is small.', 'k is out of range.')
     """
-    first = text[:1] if text[1:4] == " = " else text[:1].upper()
+    first = text[:1] if text[1:2] == " " and text[:1] != "a" else text[:1].upper()
     return first + text[1:] + ("" if text.endswith((".", "!", "?")) else ".")
 
 

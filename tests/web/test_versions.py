@@ -308,3 +308,23 @@ def test_rows_are_shown_side_by_side_once_asked_for(bench: Running, opened: Proj
     assert bench.get(f"{place}?k=77").place == place
     bench.follow(bench.post(f"/p/{opened.number}/release"))
     assert opened.release_with(40) is None
+
+
+def test_of_a_file_that_is_another_one_nothing_is_made(
+    bench: Running, opened: Project, tmp_path: Path
+) -> None:
+    """Roles and figures are those of the file that was looked at; it says so until it is read."""
+    base, source = f"/p/{opened.number}", tmp_path / "people.csv"
+    source.write_text(PEOPLE.replace("Aton", "Oton"))
+    asked = {"columns": ["age"], "measure": "key", "max_size": 1}
+    for place, form in (("release", {}), ("utility", {"k": 4, "method": "cells"}),
+                        ("ask/keys", asked), ("lattice", {})):  # fmt: skip
+        page = bench.follow(bench.post(f"{base}/{place}", **form)).text
+        assert "the file was changed since it was read" in page, place
+    assert opened.versions() == []
+    bench.follow(bench.post(f"{base}/import", text=1, header=1, unparsed="stop"))
+    assert "Verified" in bench.follow(bench.post(f"{base}/release")).text
+    source.rename(tmp_path / "elsewhere.csv")
+    page = bench.follow(bench.post(f"{base}/utility", k=4, method="cells")).text
+    assert "the file is not there any more" in page
+    assert bench.get(f"{base}/release").status == 200, "what was made stays in sight"

@@ -213,6 +213,8 @@ class Project:
     """Held by the job that asks the table something: engines answer one question at a time."""
     _changing: threading.Lock = field(default_factory=threading.Lock)
     _closed: bool = False
+    _seen: tuple[int, int] | None = None
+    """The file as it was when it was looked at; see `_file`."""
     _look: Profile | None = None
     _sizes: dict[Names, ClassSizes] = field(default_factory=dict)
     _scans: dict[tuple[Names, Names], Scan] = field(default_factory=dict)
@@ -263,7 +265,8 @@ class Project:
         Where it cannot be read that way, `problem` says why, and what was open stays so.
         """
         asked = reading or self.reading
-        with self._asking(budget):
+        with self._asking(budget, reads=True):
+            before = self._file()  # what is changed while it is read is noticed later
             try:
                 with in_page_words():
                     opened, look, first = self._read(asked, budget, reading is not None)
@@ -277,6 +280,7 @@ class Project:
             saved = read_choices(self.folder)
             likely = "" if saved else self._likely_person(opened, look, budget)
         self._take(asked, opened, look, first, columns, saved or Choices(person=likely))
+        self._seen = before
 
     def _read(
         self, reading: Reading, budget: Budget, anew: bool
@@ -608,9 +612,8 @@ class Project:
 
     def _stamp(self) -> list[Any]:
         """By which it is seen that the table's file was changed, or is read otherwise."""
-        found = self.source.stat()
         said = self.reading.said()
-        return [found.st_size, found.st_mtime_ns, *([said] if said else [])]
+        return [*(self._file() or ()), *([said] if said else [])]
 
     def release(self, budget: Budget) -> None:
         """Write the release, its certificate, its settings and its report; then verify it.
@@ -823,10 +826,15 @@ class Project:
                 self.opened.close()
 
     @contextmanager
-    def _asking(self, budget: Budget | None = None) -> Iterator[None]:
-        """The table for oneself, unless it was closed or the work cancelled while that waited."""
+    def _asking(self, budget: Budget | None = None, reads: bool = False) -> Iterator[None]:
+        """The table for oneself, unless it was closed or the work cancelled while that waited.
+
+        Of a file that is not the one that was looked at nothing is asked, but by who `reads` it.
+        """
         with self.busy:
             self._require_open()
+            if not reads:
+                self._require_same()
             if budget is not None and budget.spent():
                 raise BudgetError("the work was stopped before it began")
             yield
@@ -834,6 +842,30 @@ class Project:
     def _require_open(self) -> None:
         if self._closed:
             raise SourceError("this table is not open any more", remedy="Open it again.")
+
+    def _file(self) -> tuple[int, int] | None:
+        """By which it is seen that the file was changed; None where there is none."""
+        try:
+            found = self.source.stat()
+        except OSError:
+            return None
+        return found.st_size, found.st_mtime_ns
+
+    def _require_same(self) -> None:
+        now = self._file()
+        if self._seen in (None, now):
+            return
+        if now is None:
+            raise SourceError(
+                "the file is not there any more",
+                where=str(self.source),
+                remedy="Put it back, or open it where it is now.",
+            )
+        raise SourceError(
+            "the file was changed since it was read",
+            where=str(self.source),
+            remedy="Read it again under Configure, “how the file is read”.",
+        )
 
     def _save(self, choices: Choices) -> None:
         self._require_open()
