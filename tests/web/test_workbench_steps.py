@@ -298,7 +298,7 @@ def test_problems_are_sentences_that_name_what_pages_ask_for(bench: Running, ope
     said = html.unescape(bench.follow(bench.post(f"{opened}/release")).text)
     assert "would be published, and it seems to name persons" in said
     assert "Leave it out (“Leave out” under Configure), replace it (“pseudonym” beside" in said
-    assert "may be published: --rows-are-people on the command line." in said
+    assert "all the same: --rows-are-people on the command line." in said
     assert "=[" not in said
     assert "=True" not in said
     for form, told in (({}, "No method is ticked."), ({"method": "x", "k": "x"}, "`k` is not a")):
