@@ -239,7 +239,7 @@ def test_a_job_tells_how_far_it_is_and_what_went_wrong() -> None:
     jobs._pool.shutdown(wait=True)
     assert (done.state, done.doing, done.share) == ("done", "halving", 0.5)
     assert refused.state == crashed.state == "failed"
-    assert str(refused.problem) == "K is too large. Give less."
+    assert str(refused.problem) == "k is too large. Give less."
     assert "Rareflower" not in str(crashed.problem)
 
 
