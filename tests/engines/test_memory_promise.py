@@ -16,6 +16,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.errors import EngineError
+from sfumato.utility import compare
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 
@@ -148,7 +149,7 @@ def test_no_verb_exceeds_its_limit(large: Path, verb: str) -> None:
     assert code in (*ENDINGS, REFUSED), told
     assert grown <= TOLERATED * MEGABYTES
     if code == REFUSED:
-        assert "too many to be held" in told
+        assert "too many to be held" in told or "more than the 400 MiB allowed" in told
 
 
 @pytest.mark.slow
@@ -175,6 +176,13 @@ def test_combinations_that_do_not_fit_are_refused_before_they_come(tmp_path: Pat
         opened.classes(budget=budget)
     assert opened.classes(["sex"], budget=budget).entries == 2
     opened.close()
+
+
+def test_comparing_more_rows_than_fit_is_refused_before_it_starts(tmp_path: Path) -> None:
+    rows = people(tmp_path / "people.parquet", 2_000)
+    with pytest.raises(EngineError, match=r"comparing 2,000 rows takes about 0 MiB, more than"):
+        compare(rows, rows, qi=["age", "sex"], budget=sf.Budget(memory=100_000))
+    compare(rows, rows, qi=["age", "sex"], budget=sf.Budget(memory=2_000_000))
 
 
 def test_violations_are_the_same_where_memory_is_scarce(tmp_path: Path) -> None:

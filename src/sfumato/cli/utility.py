@@ -114,6 +114,7 @@ def utility(
         weights=parse_weights(weights),
         target=target,
         pair=None if pair is None else split_columns(pair, run.table.columns),
+        budget=run.budget,
     )
     if report is not None:
         found.report(report, force=force)

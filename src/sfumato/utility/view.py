@@ -18,9 +18,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sfumato.budget import Budget
 from sfumato.engines.protocol import column_of
 from sfumato.errors import (
     ColumnError,
+    EngineError,
     HierarchyError,
     InputError,
     ParameterError,
@@ -40,6 +42,7 @@ from sfumato.hierarchy.infer import infer
 from sfumato.hierarchy.labels import as_text, mark_of, star_beside, without_marks
 from sfumato.hierarchy.tree import Array
 from sfumato.tables import Table, table
+from sfumato.wording import counted
 
 if TYPE_CHECKING:
     from sfumato.utility.measures import Utility
@@ -149,6 +152,10 @@ class View:
         return np.bincount(ids, weights=self.weight[self.kept], minlength=number).astype(np.int64)
 
 
+CELL_BYTES = 88
+"""What a cell of both tables takes while they are compared, measured."""
+
+
 def compare(
     released: Any,
     original: Any,
@@ -159,6 +166,7 @@ def compare(
     weights: Mapping[str, float] | None = None,
     target: str | None = None,
     pair: Sequence[str] | None = None,
+    budget: Budget | None = None,
 ) -> Utility:
     """What a release cost, compared with the table it was made of.
 
@@ -179,6 +187,8 @@ def compare(
         and the accuracy.
     pair
         Two columns that both tables have, whose table is counted before and after.
+    budget
+        The memory that rows may take; tables that would not fit are refused.
 
     Examples
     --------
@@ -202,6 +212,7 @@ def compare(
             f"name it, e.g. {spell('row_key', 'visit')}.",
         )
     _refuse_bounds(names, shown, before)
+    _refuse_too_large(before, len(names), budget or Budget())
     if isinstance(hierarchies, (str, Path)):
         hierarchies = read_folder(hierarchies, before.columns)
     codes = None
@@ -223,6 +234,19 @@ def compare(
     both = pair_tables(before, shown, [one, other], key=row_key, hierarchies=trees)
     found = contingency(both, (one, other), _values(before, [one, other]))
     return replace(cost, contingency=found)
+
+
+def _refuse_too_large(original: Table, columns: int, budget: Budget) -> None:
+    """Refuse rows that would not fit the memory: both tables are compared cell by cell."""
+    needed = CELL_BYTES * columns * original.rows
+    if budget.memory is not None and not budget.holds(needed):
+        raise EngineError(
+            f"comparing {counted(original.rows, 'row')} takes about {needed >> 20:,} MiB, more "
+            f"than the {budget.memory >> 20:,} MiB allowed",
+            where=original.name,
+            remedy=f"Allow more memory (e.g. {spell('memory', '4GB')}), or compare fewer columns; "
+            "what a release cost is also in the answer of `anonymize`.",
+        )
 
 
 def _values(original: Table, names: Sequence[str]) -> dict[str, pa.Array]:
