@@ -255,10 +255,10 @@ def _most_fetched(opened: Table) -> int | None:
 
 def known_persons(opened: Table, person: str) -> pa.Array | None:
     """The numbers of all persons; None where they are too many to leave the place they are in."""
-    try:
-        return opened.values(person, _most_fetched(opened)).values[0]
-    except TooManyClassesError:
+    most = _most_fetched(opened)
+    if most is not None and opened.class_sizes([person]).classes > most:
         return None
+    return opened.values(person).values[0]
 
 
 def not_compared(person: str) -> str:
