@@ -8,6 +8,7 @@ import os
 import sys
 import tempfile
 from dataclasses import dataclass
+from multiprocessing import forkserver
 from multiprocessing.context import BaseContext
 from pathlib import Path
 from typing import Any
@@ -53,8 +54,16 @@ def forks() -> BaseContext:
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(
         ["cli_tools", "killed_house", "killed_writer", "numba", "pyarrow.parquet",
-         "sfumato.cli.party", "sfumato.quasi.mask", "sfumato.relational", "sfumato.secure.party"]
+         "sfumato.cli.party", "sfumato.quasi.mask", "sfumato.relational", "sfumato.secure.party",
+         "warmed"]
     )  # fmt: skip
+    path = os.environ.get("PYTHONPATH")
+    os.environ["PYTHONPATH"] = os.pathsep.join([str(Path(__file__).parent), *([path] * bool(path))])
+    try:
+        forkserver.ensure_running()  # else it would not find what lies beside this file
+    finally:
+        del os.environ["PYTHONPATH"]
+        os.environ.update({"PYTHONPATH": path} if path else {})
     return context
 
 
