@@ -8,7 +8,6 @@ import os
 import sys
 import tempfile
 from dataclasses import dataclass
-from multiprocessing import forkserver
 from multiprocessing.context import BaseContext
 from pathlib import Path
 from typing import Any
@@ -51,6 +50,8 @@ def forks() -> BaseContext:
     """
     if sys.platform == "win32":  # where nothing can be forked
         return multiprocessing.get_context("spawn")
+    from multiprocessing import forkserver
+
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(
         ["cli_tools", "killed_house", "killed_writer", "numba", "pyarrow.parquet",
