@@ -13,11 +13,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
+from cli_tools import sfumato
 from sfumato.anonymization import parts as solving
 from sfumato.columns import persons
 from sfumato.engines.protocol import Engine
 from sfumato.quasi import counterexamples
 from sfumato.release import anonymity
+from sfumato.report.registry import page_of
 from sfumato.tables import Table
 
 Opener = Callable[[pa.Table], Engine]
@@ -145,6 +147,23 @@ def test_every_class_of_every_part_holds_enough_persons(
     assert release.rows == back.num_rows == 2400 - release.suppressed_rows
     first = [(cell is None, cell) for cell in back[release.qi[0][0]].to_pylist()]
     assert first == sorted(first), "their own order could tell whose they are"
+    assert release.risk == ()
+    page = page_of(release)  # cells are counted there by rows, which are not what was asked about
+    assert not page.gauges
+    if kind != "spark":
+        assert f"At least {release.k} persons look alike" in str(page)
+
+
+def test_risks_that_are_not_told_are_shown_in_words(tmp_path: Path) -> None:
+    pq.write_table(visits().drop_columns(["row"]), tmp_path / "visits.parquet")
+    asked = ("visits.parquet", "-k", 5, "--parts", 4, "--person", "patient", "--qi", ",".join(QI))
+    shown = sfumato("anonymize", *asked, "--engine", "duckdb", "-o", "made.parquet")
+    assert "Not told: a person is as exposed as the worst of her rows" in shown.out
+    assert "Written and verified" in shown.out
+    assert (
+        sfumato("anonymize", *asked, "--engine", "duckdb", "--dry-run", "--json").json["risk"] == []
+    )
+    assert "prosecutor" in sfumato("anonymize", *asked, "--engine", "memory").out
     assert not [one for one in tmp_path.rglob("*") if "partial" in one.name]
 
 

@@ -761,7 +761,7 @@ class _Told:
         left = self.whole.rows - costs.released
         details: dict[str, Any] = {
             "in_parts": {**self.planned, "rows": [min(sizes), max(sizes)]},
-            **({"risk": costs.risks} if costs.risks else {}),
+            "risk": costs.risks,  # none: not told, as persons may lie in several parts
         }
         if self.request.person is not None:
             details["persons"] = {

@@ -37,7 +37,7 @@ def view(release: Release, besides: Mapping[str, str]) -> RenderableType:
         _figures(release),
         Text(),
         Text("Risk of being found", style="bold"),
-        _risks(release.details["risk"]),
+        _risks(release.details.get("risk") or (), "persons" in release.details),
         Text(),
     ]
     inferred = release.details.get("inferred_hierarchies", {})
@@ -59,7 +59,11 @@ def _headline(release: Release) -> RenderableType:
     from rich.text import Text
 
     people = release.details.get("persons")
-    whose = f" of {counted(people['persons'] - people['left_out'], 'person')}" if people else ""
+    lost = people.get("left_out") if people else None  # in parts only counted once written
+    whose = ""
+    if people:
+        most = "" if lost is not None else "at most "
+        whose = f" of {most}{counted(people['persons'] - (lost or 0), 'person')}"
     told = f"{counted(release.rows, 'row')}{whose} in "
     told += f"{counted(release.classes or 0, 'class')}, by {release.method}"
     line = Text(told, style="bold")
@@ -67,8 +71,8 @@ def _headline(release: Release) -> RenderableType:
         before = release.rows + release.suppressed_rows
         share = release.suppressed_rows / before
         line.append(f"; {release.suppressed_rows:,} left out ({share:.2%})", style="yellow")
-    if people and people["left_out"]:
-        line.append(f"; {counted(people['left_out'], 'person')} left out", style="yellow")
+    if lost:
+        line.append(f"; {counted(lost, 'person')} left out", style="yellow")
     if release.suppressed_cells:
         line.append(f"; {counted(release.suppressed_cells, 'cell')} starred")
     return line
@@ -262,10 +266,20 @@ def _several_sets(how: Mapping[str, Any]) -> str:
     return f"solved in {how['by']}; their union would lose {how['loss_of_union']:.4f}"
 
 
-def _risks(found: Any) -> Table:
+def _risks(found: Sequence[Risk], persons: bool) -> RenderableType:
+    from rich.text import Text
+
+    if not found and persons:
+        return Text(
+            "Not told: a person is as exposed as the worst of her rows, and they may lie in "
+            "several parts."
+        )
+    if not found:
+        return Text("Not told.")
     table = _table("attacker", ("before", "right"), ("after", "right"), "by")
     for before in found:
-        after: Risk = before.after
+        after = before.after
+        assert after is not None
         names = ", ".join(before.qi)
         table.add_row("prosecutor", _share(before.prosecutor), _share(after.prosecutor), names)
         table.add_row("marketer", _share(before.marketer), _share(after.marketer), "")

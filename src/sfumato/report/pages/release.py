@@ -359,9 +359,10 @@ def release_summary(found: Release) -> Page:
     ]
     people = found.details.get("persons")
     if people:
+        lost = people.get("left_out")  # in parts only counted once written
         facts[2:2] = [
-            ("persons published", f"{people['persons'] - people['left_out']:,}"),
-            ("persons left out", f"{people['left_out']:,}"),
+            ("persons published", "–" if lost is None else f"{people['persons'] - lost:,}"),
+            ("persons left out", "–" if lost is None else f"{lost:,}"),
         ]
     if isinstance(cost, float):
         facts.append(("precision lost", percent(cost)))
@@ -414,9 +415,11 @@ def release_page(
         if compared is not None:
             before, after = compared.sizes["before"], compared.sizes["after"]
             risk = replace(_risk(before), after=_risk(after))
-            if found.details.get("persons") and found.details.get("risk"):
-                risk = found.details["risk"][0]  # the release itself does not say who is who
+            told = found.details.get("risk", (risk,)) if found.details.get("persons") else (risk,)
+            risk = told[0] if told else risk  # the release itself does not say who is who
             last = risk.after or risk
+            if not told and found.k:  # not told; at its highest it is that of the smallest class
+                last = replace(last, persons=last.rows, prosecutor=1 / found.k, marketer=None)
             lights = [_found(last, after.unique_rows), _inferred(found, compared.after, sensitive)]
             if found.k is None and after.k:
                 counts = {ALIKE: f"{after.k:,}"}
@@ -424,7 +427,7 @@ def release_page(
             tone = tempered(page.tone, last.prosecutor, last.marketer)
             if tone == "good" and lights[1].tone not in (None, "good"):
                 tone = "warn"
-            page = replace(page, gauges=risk_gauges(risk), tone=tone)
+            page = replace(page, gauges=risk_gauges(risk) if told else (), tone=tone)
             page = replace(page, beside=_beside(page.beside, found, compared.after))
             sections = [_protection(found, compared), _where(compared), *_shapes(compared)]
     sections += [*_cost(found), *_why(found), _record(found)]
