@@ -301,3 +301,36 @@ def test_only_ends_that_were_chosen_so_are_said_to_be_nobodys() -> None:
         release = sf.anonymize(table, qi=["x"], k=3, numbers_as="mean", exact_ends=exact)
         (said,) = [told for told in release.warnings if "the mean of `x`" in told]
         assert ("ends of ranges never are" in said) is not exact
+
+
+@pytest.mark.parametrize("how", HOWS)
+@pytest.mark.parametrize("method", ["mondrian", "kmember", "lattice"])
+@pytest.mark.parametrize("person", [None, "who"])
+def test_classes_that_show_the_same_numbers_are_one_in_every_figure(
+    how: str, method: str, person: str | None
+) -> None:
+    for seed in (2, 10, 12):
+        random = np.random.default_rng(seed)
+        table = pa.table(
+            {
+                "age": random.integers(20, 30, 24),
+                "sex": random.choice(["F", "M"], 24),
+                "zip": random.choice(["a", "b", "c"], 24),
+                "row": [f"row {number}" for number in range(24)],
+                "who": random.permutation(np.arange(24) // 2 if person else np.arange(24)),
+            }
+        )
+        asked = {"qi": ["age", "sex", "zip"], "k": 2, "method": method, "numbers_as": how}
+        if person is None:
+            table, asked["rows_are_people"] = table.drop_columns(["who"]), True
+        release = sf.anonymize(table, **asked, person=person)
+        shown, qi = release.to_arrow(), release.qi[0]
+        if person is not None:
+            rows = shown["row"].to_pylist()
+            whose = dict(zip(table["row"].to_pylist(), table["who"].to_pylist(), strict=True))
+            shown = shown.append_column("who", pa.array([whose[row] for row in rows]))
+        counted, after = sf.risk(shown, qi, person=person), release.risk[0].after
+        assert after is not None
+        assert release.classes == after.classes == counted.classes
+        assert (after.marketer, after.share_above) == (counted.marketer, counted.share_above)
+        assert release.utility["average_class_size"] == pytest.approx(24 / counted.classes)

@@ -46,6 +46,7 @@ from sfumato.release import Promise, Release
 from sfumato.release.anonymity import Anonymity
 from sfumato.release.histories import LinkedHistories
 from sfumato.release.promise import WithoutColumns
+from sfumato.risks import Risk
 from sfumato.tables import Table
 from sfumato.wording import counted
 
@@ -78,9 +79,9 @@ def release_of(
 
     `named` are warnings about columns that name persons.
     """
-    persons = None
+    persons, read = None, [as_read(part, request.shows) for part in parts]
     if parts[0].problem.person is not None:
-        persons = persons_in_classes(parts[0], parts[0].problem.sets[0])
+        persons = persons_in_classes(read[0], parts[0].problem.sets[0])
     steps = [step_of(part, request) for part in parts]
     written = {name for step in steps for name in step.cells}
     parted, qi = as_released(request, written)
@@ -105,7 +106,7 @@ def release_of(
     release = Release.planned(
         table,
         Recoding(tuple(steps), (*drop, *parted), _sorted(request, parts[0].problem)),
-        _foreseen(parts[0], persons),
+        _foreseen(read[0], persons),
         method=request.method,
         asked=request.asked,
         qi=qi,
@@ -119,8 +120,8 @@ def release_of(
             dates,
         ),
         lower_bound=parts[0].lower_bound if len(parts) == 1 else None,
-        utility=utility([as_read(part, request.shows) for part in parts], request.workload),
-        details=_details(parts, request, persons),
+        utility=utility(read, request.workload),
+        details=_details(parts, request, risks(read, persons)),
         seed=request.seed,
         stopped_by=next((part.stopped_by for part in parts if part.stopped_by), None),
         earlier=None if request.recoding is None else request.recoding.released,
@@ -230,13 +231,10 @@ def promises_of(
 
 
 def _foreseen(part: Solution, persons: Counted | None) -> ClassSizes:
-    """Class sizes of the first set, from the groups."""
+    """Class sizes of the first set, from what the groups show: some may show the same."""
     if persons is not None:
         return ClassSizes.of_counts(persons[2])
-    sizes = part.sizes[part.sizes > 0]
-    return ClassSizes.of_counts(
-        sizes if len(part.problem.sets) == 1 else part.view_of(part.problem.sets[0]).class_sizes
-    )
+    return ClassSizes.of_counts(part.view_of(part.problem.sets[0]).class_sizes)
 
 
 def all_actions(
@@ -270,7 +268,7 @@ def _sorted(request: Request, problem: Problem) -> bool:
 
 
 def _details(
-    parts: Sequence[Solution], request: Request, persons: Counted | None
+    parts: Sequence[Solution], request: Request, found: tuple[Risk, ...]
 ) -> dict[str, Any]:
     """What methods tell beyond the common fields; under `parts` where there are several."""
     details: dict[str, Any] = {}
@@ -284,7 +282,7 @@ def _details(
     told = rounding(parts, request.shows)
     if told is not None:
         details["round_ends"] = told
-    details["risk"] = risks(parts, persons)
+    details["risk"] = found
     if request.person is not None:
         counted = _persons_told(parts, request.person)
         details["persons"] = {**counted, "sorted": _sorted(request, parts[0].problem)}
