@@ -11,7 +11,7 @@ import math
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -446,10 +446,17 @@ class Asking:
             with suppress(SfumatoError):
                 asked = {name: told for name, told in before.form.items() if name != "write"}
                 return await self._asked(project, verb, Asked(asked, before.choices))
-        changed = answered is not None and answered.asked != verb.asked(around, answered.given)
+        changed = [] if answered is None else _changed(answered.by.choices, decided.choices)
+        if answered is not None and not changed:
+            changed = ["what is asked"] * (answered.asked != verb.asked(around, answered.given))
         given = {one.name: one.first(around) for one in verb.questions}
         if answered is not None:
-            given |= answered.given
+            then = replace(around, choices=answered.by.choices)
+            given |= {
+                one.name: answered.given[one.name]
+                for one in verb.questions  # what was taken as it was proposed follows decisions
+                if answered.given[one.name] != one.first(then)
+            }
         offers = {one.name: one.offers(around) for one in verb.questions if one.offers is not None}
         return page("verb.html.j2", **frame(project, decided, verb.step), verb=verb, given=given,
                     offers=offers, answered=answered, changed=changed)  # fmt: skip
@@ -489,6 +496,13 @@ class Asking:
     async def _around(self, project: Project, choices: Choices) -> Around:
         tables = await run_in_threadpool(self.bench.tables)
         return Around(project, choices, tables, await run_in_threadpool(project.versions))
+
+
+def _changed(then: Choices, now: Choices) -> list[str]:
+    """What was decided otherwise when a verb answered; how values are blurred it never asks."""
+    blurring = {"method": now.method, "weights": now.weights, "levels": now.levels}
+    blurring |= {"suppression_limit": now.suppression_limit, "trees": now.trees}
+    return replace(then, **blurring).differs(now)
 
 
 def _verb(request: Request) -> Verb:
