@@ -500,9 +500,8 @@ class Asking:
 
 def _changed(then: Choices, now: Choices) -> list[str]:
     """What was decided otherwise when a verb answered; how values are blurred it never asks."""
-    blurring = {"method": now.method, "weights": now.weights, "levels": now.levels}
-    blurring |= {"suppression_limit": now.suppression_limit, "trees": now.trees}
-    return replace(then, **blurring).differs(now)
+    same = replace(then, method=now.method, weights=now.weights, levels=now.levels, trees=now.trees)
+    return replace(same, suppression_limit=now.suppression_limit).differs(now)
 
 
 def _verb(request: Request) -> Verb:
