@@ -344,3 +344,104 @@ def test_what_a_database_cannot_do_is_refused(
         )
     with pytest.raises(SourceError, match="no table in a schema"):
         sf.relational.dataset(clinic.partition("#")[0] + "#nothing.*")
+
+
+SEVERAL = (
+    "CREATE TABLE patients (patient_id int PRIMARY KEY, sex text, born int)",
+    "INSERT INTO patients SELECT i, CASE WHEN i % 2 = 0 THEN 'F' ELSE 'M' END, 1940 + i * 37 % 60 "
+    "FROM generate_series(1, 80) i",
+    "CREATE TABLE stay (site text, slot int, patient_id int REFERENCES patients, illness text, "
+    "PRIMARY KEY (site, slot))",
+    "INSERT INTO stay SELECT 's' || i % 3, i / 3, 1 + i * 7919 % 80, 'x' || i % 4 "
+    "FROM generate_series(1, 300) i",
+    "CREATE TABLE drug (at text, number int, patient_id int REFERENCES patients, drug text, "
+    "FOREIGN KEY (at, number) REFERENCES stay (site, slot))",
+    "INSERT INTO drug SELECT 's' || i % 3, i / 3, 1 + i * 7919 % 80, 'd' || i % 5 "
+    "FROM generate_series(1, 300) i",
+    "CREATE VIEW visit AS SELECT patient_id, illness FROM stay",
+    "CREATE MATERIALIZED VIEW seen AS SELECT patient_id FROM stay",
+)
+OF_SEVERAL = {
+    "person": "patients.patient_id",
+    "k": 3,
+    "qi": ["patients.sex", "patients.born", "stay.illness", "drug.drug"],
+}
+
+
+@pytest.fixture
+def wards(postgres: Any, postgres_schema: str) -> str:
+    """Stays with a key of two columns, drugs that refer to them, and two views."""
+    with postgres.connect() as connection:
+        connection.execute(f"SET search_path TO {postgres_schema}")
+        for statement in SEVERAL:
+            connection.execute(statement)
+    return f"{postgres.url}#{postgres_schema}.*"
+
+
+def test_keys_of_several_columns_are_left_out_or_refused(
+    wards: str, key: Path, tmp_path: Path
+) -> None:
+    release = sf.relational.anonymize(wards, output=tmp_path / "out", **OF_SEVERAL)
+    kept = {
+        name: set(sf.table(tmp_path / "out" / f"{name}.parquet").columns)
+        for name in ("stay", "drug")
+    }
+    assert kept == {"stay": {"illness"}, "drug": {"drug"}}
+    told = "\n".join(release.warnings)
+    assert "link rows: `drug.at`, `drug.number`, `stay.site`, `stay.slot`" in told
+    assert "not released: `seen`, `visit`" in told
+    linkable = {**OF_SEVERAL, "linkable": True, "m": 1, "key_file": key}
+    for more in ({}, {"pseudonyms": ["drug.at", "drug.number", "stay.site", "stay.slot"]}):
+        with pytest.raises(ParameterError, match=r"drug \(at, number\) → stay \(site, slot\) is a"):
+            sf.relational.anonymize(wards, **linkable, **more)
+    gone = ["drug.at", "drug.number", "stay.site", "stay.slot"]
+    linked = sf.relational.anonymize(
+        wards, output=tmp_path / "linked", identifiers=gone, **linkable
+    )
+    assert linked.verified
+    assert set(sf.table(tmp_path / "linked" / "drug.parquet").columns) == {"patient_id", "drug"}
+    blurred = {**OF_SEVERAL, "qi": ["patients.sex", "stay.illness", "stay.site"]}
+    with_site = sf.relational.anonymize(wards, exclude=["drug"], **blurred)
+    dropped = {one.name: one.dropped for one in with_site.tables}
+    assert "slot" in dropped["stay"]
+    assert "site" not in dropped["stay"]
+
+
+def test_keys_of_several_columns_and_views_are_named_by_scan(wards: str, postgres: Any) -> None:
+    found = sfumato("scan", wards, "--person", "patients.patient_id")
+    told = " ".join(found.out.split())
+    assert "drug (at, number) → stay (site, slot) is not followed: a key of several" in told
+    assert "columns stay (site, slot) is not followed: a key of several columns" in told
+    assert "were not looked at: seen, visit" in told
+    schema = wards.partition("#")[2].removesuffix(".*")
+    with postgres.connect() as connection:
+        connection.execute(f"ALTER TABLE {schema}.drug DROP COLUMN patient_id")
+    with pytest.raises(ParameterError, match="`drug` leads on only by a reference that is not"):
+        sf.relational.anonymize(wards, **{**OF_SEVERAL, "qi": ["patients.sex"]})
+
+
+def test_a_table_that_may_not_be_read_is_left_out_by_name(
+    wards: str, postgres: Any, tmp_path: Path
+) -> None:
+    schema = wards.partition("#")[2].removesuffix(".*")
+    role = f"reader_{schema}"
+    with postgres.connect() as connection:
+        connection.execute(f"CREATE ROLE {role} LOGIN")
+        connection.execute(f"GRANT USAGE ON SCHEMA {schema} TO {role}")
+        connection.execute(f"GRANT SELECT ON {schema}.patients, {schema}.drug TO {role}")
+    address = wards.replace(f"//{postgres.user}:", f"//{role}:")
+    asked = ("--person", "patients.patient_id", "-k", 3, "--qi", "patients.sex,drug.drug")
+    try:
+        refused = sfumato("anonymize", address, *asked)
+        assert refused.code == 2
+        assert "`stay` of the schema may not be read" in refused.err
+        assert "--exclude stay" in refused.err
+        assert sfumato("scan", address, "-x", "stay").code == 0
+        made = sfumato("anonymize", address, *asked, "-x", "stay", "-o", tmp_path / "out")
+        assert made.code == 0, made.err
+        assert set(sf.table(tmp_path / "out" / "drug.parquet").columns) == {"drug"}
+        assert "Tables left out: stay." in made.out
+    finally:
+        with postgres.connect() as connection:
+            connection.execute(f"DROP OWNED BY {role}")
+            connection.execute(f"DROP ROLE {role}")

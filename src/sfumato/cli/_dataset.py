@@ -58,14 +58,11 @@ def scan(run: Run, columns: Sequence[str] | None, person: str | None, seed: int)
     """``sfumato scan`` of a dataset."""
     from sfumato import relational
 
-    if run.exclude:
-        raise ParameterError(
-            "of a dataset all columns are looked at, or those that are named",
-            remedy="Leave out --exclude, or name columns with -c TABLE.COLUMN.",
-        )
-    with relational.dataset(run.source, person=person, opening=run.open) as made:
-        asked = split_columns(columns, made.columns())
-        found = relational.scan(made, asked, seed=seed, budget=run.budget)
+    exclude = split_columns(run.exclude) or ()
+    with relational.dataset(run.source, person=person, opening=run.open, exclude=exclude) as made:
+        left = made.without(exclude)
+        asked = split_columns(columns, left.columns())
+        found = relational.scan(left, asked, seed=seed, budget=run.budget)
     run.show(found, scan_view)
 
 
@@ -83,12 +80,13 @@ def anonymize(run: Run, requested: Any, kept: Request, writing: Any, written: Pa
             "a recoding is of one table, and this is a dataset of several",
             remedy="Leave out --save-recoding.",
         )
-    with relational.dataset(run.source, opening=run.open) as made:
+    exclude = split_columns(run.exclude) or ()
+    with relational.dataset(run.source, opening=run.open, exclude=exclude) as made:
         request = kept.overridden(requested.given(made.columns()))
         release = relational.anonymize(
             made,
             config=request,
-            exclude=split_columns(run.exclude) or (),
+            exclude=exclude,
             output=None if writing.dry_run else writing.output,
             format=writing.format,
             force=writing.force,
@@ -187,13 +185,15 @@ def scan_view(found: DatasetScan) -> RenderableType:
             reference.how, f"found by {reference.how}"
         )
         ways.add_row(reference.say, Text(how, style="dim"), Text(lost, style="yellow"))
+    refers: list[RenderableType] = [ways] if found.references else []
+    refers += [Text(f"{one.say} is not followed: {one.why}") for one in found.unfollowed]
     parts: list[RenderableType] = [
         Text(f"{found.dataset}  {len(found.tables)} tables", style="bold cyan", overflow="fold"),
         "",
         listed,
         "",
         Text("What refers to what", style="bold"),
-        Padding(ways if found.references else Text("Nothing was found to."), (0, 2)),
+        Padding(Group(*(refers or [Text("Nothing was found to.")])), (0, 2)),
         "",
         Text("Who can be found", style="bold"),
         Padding(Group(*map(Text, _verdict(found))), (0, 2)),
@@ -212,6 +212,10 @@ def _verdict(found: DatasetScan) -> list[str]:
             "--person TABLE.COLUMN."
         ]
     lines = []
+    if found.views:
+        lines.append(
+            f"Views are no tables of the dataset and were not looked at: {', '.join(found.views)}."
+        )
     if found.guessed:
         lines.append(
             f"Probably about `{found.person}`; say so with --person, or in a dataset.toml."

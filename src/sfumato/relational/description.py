@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from sfumato.errors import ColumnError, InputError, ParameterError, SourceError,
 from sfumato.files import read_bytes, refuse_link
 from sfumato.relational.discovery import (
     Found,
+    Unfollowed,
     keys_and_references,
     keys_of_schema,
     likely_person,
@@ -116,6 +117,10 @@ class Dataset:
         The tables by name, and what refers to what.
     person
         The table and the column that name the persons; None where nobody said it.
+    unfollowed
+        Declared keys that do not lead to rows here, as they have several columns.
+    views, unread
+        What else is in its schema: views, and tables that may not be read.
 
     Examples
     --------
@@ -138,6 +143,9 @@ class Dataset:
     tables: Mapping[str, TableOf]
     references: tuple[Reference, ...] = ()
     person: tuple[str, str] | None = None
+    unfollowed: tuple[Unfollowed, ...] = ()
+    views: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
 
     @property
     def steps(self) -> dict[str, Reference]:
@@ -200,6 +208,23 @@ class Dataset:
         if person is None:
             return self
         return replace(self, person=_person(person, self.tables, self.name))
+
+    def without(self, names: Collection[str]) -> Dataset:
+        """The same without some tables, and without references from and to them."""
+        for name in names:
+            if name not in self.tables and name not in self.unread:
+                raise ParameterError(
+                    f"there is no table `{name}`",
+                    where=shown(self.name),
+                    remedy=did_you_mean(name, (*self.tables, *self.unread)),
+                )
+        kept = {n: t for n, t in self.tables.items() if n not in names}
+        return replace(
+            self,
+            tables=kept,
+            references=tuple(r for r in self.references if r.table in kept and r.to in kept),
+            unfollowed=tuple(one for one in self.unfollowed if one.table in kept),
+        )
 
     def to_toml(self) -> str:
         """The description as a file that `dataset` reads, its tables beside it."""
@@ -301,7 +326,12 @@ def table_files(folder: Path) -> list[Path]:
 
 
 def dataset(
-    source: Any, *, person: str | None = None, opening: Opener = table, found: bool = True
+    source: Any,
+    *,
+    person: str | None = None,
+    opening: Opener = table,
+    found: bool = True,
+    exclude: Collection[str] = (),
 ) -> Dataset:
     """Open a dataset.
 
@@ -316,6 +346,8 @@ def dataset(
         How tables are opened.
     found
         Whether keys and references that nobody declared are looked for.
+    exclude
+        Tables of a schema that need not be readable, as they are not published.
     """
     if isinstance(source, Dataset):
         return source.about(person)
@@ -324,7 +356,7 @@ def dataset(
     else:
         text = os.fspath(source)
         if is_postgres(text):
-            return _schema(text, opening).about(person)
+            return _schema(text, opening, exclude).about(person)
         place = Path(text)
         if place.is_dir() and not (place / DESCRIPTION).is_file():
             made = _folder(place, opening)
@@ -360,7 +392,7 @@ def _folder(place: Path, opening: Opener) -> Dataset:
     return Dataset(str(place), tables)
 
 
-def _schema(address: str, opening: Opener) -> Dataset:
+def _schema(address: str, opening: Opener, exclude: Collection[str]) -> Dataset:
     """The tables of a schema of PostgreSQL."""
     schema, url = schema_of(address), address.partition("#")[0]
     if schema is None:
@@ -369,7 +401,8 @@ def _schema(address: str, opening: Opener) -> Dataset:
             where=shown(address),
             remedy="A dataset is written postgresql://host/database#schema.*",
         )
-    keys, declared = keys_of_schema(url, schema)
+    told = keys_of_schema(url, schema, exclude)
+    keys, declared = told.keys, told.references
     tables = {_named(name, shown(address)): opening(f'{url}#"{schema}"."{name}"') for name in keys}
     found = keys_and_references(tables, keys, declared)
     references = tuple(
@@ -384,7 +417,14 @@ def _schema(address: str, opening: Opener) -> Dataset:
         for one in found.references
     )
     made = {name: TableOf(name, one, found.keys[name]) for name, one in tables.items()}
-    return Dataset(shown(address), made, references)
+    return Dataset(
+        shown(address),
+        made,
+        references,
+        unfollowed=told.unfollowed,
+        views=told.views,
+        unread=told.unread,
+    )
 
 
 def _stem(file: str) -> str:

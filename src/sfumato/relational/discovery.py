@@ -10,20 +10,23 @@ direction: a release replaces them by pseudonyms.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 
 import numpy as np
 
-from sfumato.errors import ColumnError, SourceError, did_you_mean
+from sfumato.errors import ColumnError, SourceError, did_you_mean, spell
 from sfumato.hierarchy.labels import as_text
+from sfumato.results import Result
 from sfumato.tables import Table
 from sfumato.wording import counted
 
 __all__ = [
+    "Declared",
     "Found",
     "Keys",
+    "Unfollowed",
     "keys_and_references",
     "keys_of_schema",
     "likely_person",
@@ -238,51 +241,125 @@ def likely_person(keys: Mapping[str, str | None], references: Sequence[Found]) -
     return max(among, key=lambda n: referred[n], default=None)
 
 
-_TABLES = (
-    "SELECT relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace "
-    "WHERE relkind IN ('r', 'p') AND NOT relispartition AND nspname = %s ORDER BY 1"
+_RELATIONS = (
+    "SELECT relname::text, relkind IN ('v', 'm', 'f'), has_any_column_privilege(c.oid, 'SELECT') "
+    "FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace "
+    "WHERE relkind IN ('r', 'p', 'v', 'm', 'f') AND NOT relispartition AND nspname = %s ORDER BY 1"
+)
+_NAMES = (
+    "ARRAY(SELECT a.attname::text FROM unnest({numbers}) WITH ORDINALITY AS u(number, at) "
+    "JOIN pg_attribute a ON a.attrelid = {table} AND a.attnum = u.number ORDER BY at)"
 )
 _CONSTRAINTS = (
-    "SELECT contype::text, t.relname::text, a.attname::text, u.relname::text, b.attname::text, "
-    "fn.nspname::text, cardinality(conkey) "
+    f"SELECT contype::text, t.relname::text, {_NAMES.format(numbers='conkey', table='conrelid')}, "
+    f"u.relname::text, {_NAMES.format(numbers='confkey', table='confrelid')}, fn.nspname::text "
     "FROM pg_constraint c JOIN pg_class t ON t.oid = conrelid "
     "JOIN pg_namespace n ON n.oid = t.relnamespace "
-    "JOIN pg_attribute a ON a.attrelid = conrelid AND a.attnum = conkey[1] "
     "LEFT JOIN pg_class u ON u.oid = confrelid "
     "LEFT JOIN pg_namespace fn ON fn.oid = u.relnamespace "
-    "LEFT JOIN pg_attribute b ON b.attrelid = confrelid AND b.attnum = confkey[1] "
     "WHERE n.nspname = %s AND contype IN ('p', 'f') ORDER BY 2, 3"
 )
 
 
-def keys_of_schema(
-    url: str, schema: str
-) -> tuple[dict[str, str | None], dict[tuple[str, str], tuple[str, str]]]:
+@dataclass(frozen=True)
+class Unfollowed(Result):
+    """A declared key that does not lead to rows here.
+
+    It has several columns, or refers to a table that cannot be read.
+
+    Attributes
+    ----------
+    table, columns
+        Where it is declared.
+    to, keys
+        What it refers to; empty where it is the key of its own table.
+    """
+
+    table: str
+    columns: tuple[str, ...]
+    to: str = ""
+    keys: tuple[str, ...] = ()
+
+    @property
+    def say(self) -> str:
+        """The key, and what it refers to."""
+        here = f"{self.table} ({', '.join(self.columns)})"
+        return f"{here} → {self.to} ({', '.join(self.keys)})" if self.to else here
+
+    @property
+    def why(self) -> str:
+        """Why it is not followed."""
+        several = len(self.columns) > 1
+        return "a key of several columns" if several else "that table may not be read"
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What a schema of a database declares.
+
+    Attributes
+    ----------
+    keys
+        By table its key of one column; None where it has none.
+    references
+        By table and column what it refers to.
+    unfollowed
+        Keys of several columns, and references to tables that cannot be read.
+    views
+        Views, materialized views and foreign tables, which are no tables of the dataset.
+    unread
+        Tables that may not be read and are left out.
+    """
+
+    keys: dict[str, str | None]
+    references: dict[tuple[str, str], tuple[str, str]]
+    unfollowed: tuple[Unfollowed, ...] = ()
+    views: tuple[str, ...] = ()
+    unread: tuple[str, ...] = ()
+
+
+def keys_of_schema(url: str, schema: str, exclude: Collection[str] = ()) -> Declared:
     """Tables of a schema with their primary keys, and what their foreign keys refer to.
 
-    Keys of several columns are not used.
+    Parameters
+    ----------
+    exclude
+        Tables that need not be readable.
     """
     from sfumato.engines.postgres import Server
 
     server = Server(url)
     with closing(server.connect()) as connection, server.guarded(server.shown):
-        keys: dict[str, str | None] = {
-            name: None for (name,) in connection.execute(_TABLES, (schema,)).fetchall()
-        }
+        relations = connection.execute(_RELATIONS, (schema,)).fetchall()
         constraints = connection.execute(_CONSTRAINTS, (schema,)).fetchall()
-        if not keys:
+        tables = [name for name, view, _ in relations if not view]
+        if not tables:
             every = connection.execute("SELECT nspname::text FROM pg_namespace").fetchall()
             raise SourceError(
                 f"there is no table in a schema `{schema}`",
                 where=server.shown,
                 remedy=did_you_mean(schema, [name for (name,) in every if name != schema]),
             )
+    closed = [name for name, view, readable in relations if not view and not readable]
+    for name in closed:
+        if name not in exclude:
+            raise SourceError(
+                f"table `{name}` of the schema may not be read",
+                where=server.shown,
+                remedy=f"Leave it out ({spell('exclude', [name])}), or have its owner grant SELECT "
+                "on it.",
+            )
+    keys: dict[str, str | None] = {name: None for name in tables if name not in closed}
     declared: dict[tuple[str, str], tuple[str, str]] = {}
-    for kind, name, column, to, key, there, width in constraints:
-        if width != 1 or name not in keys:
+    unfollowed: list[Unfollowed] = []
+    for kind, name, columns, to, there, place in constraints:
+        if name not in keys or (kind == "f" and (place != schema or to not in tables)):
             continue
-        if kind == "p":
-            keys[name] = column
-        elif there == schema and to in keys:
-            declared[name, column] = (to, key)
-    return keys, declared
+        if len(columns) > 1 or (kind == "f" and to in closed):
+            unfollowed.append(Unfollowed(name, tuple(columns), to or "", tuple(there)))
+        elif kind == "p":
+            keys[name] = columns[0]
+        else:
+            declared[name, columns[0]] = (to, there[0])
+    views = tuple(name for name, view, _ in relations if view)
+    return Declared(keys, declared, tuple(unfollowed), views, tuple(closed))

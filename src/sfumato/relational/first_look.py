@@ -18,7 +18,7 @@ from sfumato.budget import Budget
 from sfumato.columns.profile import profile
 from sfumato.columns.recognise import recognise_columns
 from sfumato.relational.description import Dataset, Reference, dataset, require_person, split_name
-from sfumato.relational.discovery import Found, likely_person
+from sfumato.relational.discovery import Found, Unfollowed, likely_person
 from sfumato.relational.histories import Histories, Part, read_histories
 from sfumato.results import Result
 from sfumato.tables import Table
@@ -81,6 +81,10 @@ class DatasetScan(Result):
         Persons who are alone by their own columns and all of their rows.
     description
         The dataset as a TOML file would describe it.
+    unfollowed
+        Declared keys of several columns, which do not lead to the person.
+    views
+        Views of the schema, which were not looked at.
     """
 
     dataset: str
@@ -94,6 +98,8 @@ class DatasetScan(Result):
     only_joined: int | None
     histories: int | None
     description: str
+    unfollowed: tuple[Unfollowed, ...] = ()
+    views: tuple[str, ...] = ()
 
 
 def scan(
@@ -219,6 +225,8 @@ def _found(
         only_joined=len(joined - anywhere) if counted else None,
         histories=len(whole) if counted else None,
         description=made.to_toml(),
+        unfollowed=made.unfollowed,
+        views=made.views,
     )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from sfumato.addresses import shown
 from sfumato.anonymization.request import Request
-from sfumato.errors import ColumnError, ParameterError, did_you_mean, spell
+from sfumato.errors import ColumnError, ParameterError, spell
 from sfumato.hierarchy import Hierarchy
 from sfumato.keyfiles import pseudonym_key
 from sfumato.privacy.pseudonyms import key_of
@@ -186,6 +186,11 @@ def plan_of(made: Dataset, asked: Request, exclude: Sequence[str] = ()) -> Plan:
         if one.to in left_out and one.table in made.tables and one.column not in spoken:
             mine = identifiers.get(one.table, ())
             identifiers[one.table] = tuple(dict.fromkeys((*mine, one.column)))
+    several = _of_several(made, known, _linked(made, {}), identifiers, asked.linkable)
+    if not asked.linkable:
+        linked = {n: (*linked[n], *several.get(n, ())) for n in made.tables}
+    else:
+        identifiers |= {n: (*identifiers.get(n, ()), *mine) for n, mine in several.items()}
     _check_parts(made, known, linked, identifiers)
     if not asked.linkable:
         dropped = {
@@ -201,6 +206,12 @@ def plan_of(made: Dataset, asked: Request, exclude: Sequence[str] = ()) -> Plan:
         + (", as keys would link rows" if set(linked[name]) & set(dropped[name]) else "")
         for name in empty
     ]
+    if several:
+        columns_of = ", ".join(f"`{n}.{c}`" for n, mine in several.items() for c in mine)
+        told.append(f"left out, as columns of keys that would link rows: {columns_of}")
+    if made.views:
+        views = ", ".join(f"`{name}`" for name in made.views)
+        told.append(f"views are no tables of the dataset and are not released: {views}")
     return replace(found, left_out=(*left_out, *empty), warnings=(*told, *_uncounted(found)))
 
 
@@ -261,26 +272,16 @@ def _key(asked: Request) -> bytes | None:
 
 def _published(made: Dataset, exclude: Sequence[str]) -> tuple[Dataset, tuple[str, ...]]:
     """The tables that are published, and the names of the others."""
-    for name in exclude:
-        if name not in made.tables:
-            raise ParameterError(
-                f"there is no table `{name}`",
-                where=shown(made.name),
-                remedy=did_you_mean(name, made.tables),
-            )
     assert made.person is not None
-    kept = {n: t for n, t in made.tables.items() if t.publish is not False and n not in exclude}
+    hidden = [n for n, t in made.tables.items() if t.publish is False]
+    smaller = made.without([*exclude, *hidden])
+    kept = smaller.tables
     if made.person[0] not in kept:
         raise ParameterError(
             f"`{made.person[0]}` is the table of persons and cannot be left out",
             where=shown(made.name),
             remedy="Leave out columns of it, or release the other tables one by one.",
         )
-    smaller = replace(
-        made,
-        tables=kept,
-        references=tuple(r for r in made.references if r.table in kept and r.to in kept),
-    )
     for name, one in kept.items():
         if name in smaller.paths:
             continue
@@ -290,6 +291,15 @@ def _published(made: Dataset, exclude: Sequence[str]) -> tuple[Dataset, tuple[st
                 where=shown(made.name),
                 remedy="Publish that table, too, or leave out both.",
             )
+        by = [u for u in smaller.unfollowed if u.table == name and u.to in (*kept, *made.unread)]
+        if by and one.publish is None:
+            raise ParameterError(
+                f"`{name}` leads on only by a reference that is not followed, {by[0].say}, so "
+                "nothing can be promised about it",
+                where=shown(made.name),
+                remedy=f"Leave the table out: {spell('exclude', [name])}. References of one "
+                "column to a table that may be read are followed.",
+            )
         if one.publish is None:
             raise ParameterError(
                 f"`{name}` does not lead to the person, so nothing can be promised about it",
@@ -298,7 +308,7 @@ def _published(made: Dataset, exclude: Sequence[str]) -> tuple[Dataset, tuple[st
                 f"publish = true, or publish = false. {spell('exclude', [name])} leaves it out, "
                 "too; if it does lead there, declare how: references.",
             )
-    return smaller, tuple(n for n in made.tables if n not in kept)
+    return smaller, (*(n for n in made.tables if n not in kept), *made.unread)
 
 
 def _by_table(
@@ -355,6 +365,44 @@ def _linked(made: Dataset, pseudonyms: Mapping[str, tuple[str, ...]]) -> dict[st
         keys += [r.column for r in made.references if r.table == name]
         found[name] = tuple(dict.fromkeys((*keys, *pseudonyms.get(name, ()))))
     return found
+
+
+def _of_several(
+    made: Dataset,
+    known: Mapping[str, tuple[str, ...]],
+    linked: Mapping[str, tuple[str, ...]],
+    identifiers: Mapping[str, tuple[str, ...]],
+    linkable: bool,
+) -> dict[str, tuple[str, ...]]:
+    """By table columns of declared keys that are not followed: they would link rows as they are.
+
+    Quasi-identifiers are blurred and counted, and a key without one of its columns is none.
+    """
+    found: dict[str, list[str]] = {}
+    for one in made.unfollowed:
+        sides = [(one.table, one.columns)]
+        sides += [(one.to, one.keys)] if one.to in made.tables else []
+        shown_there = [
+            (name, column)
+            for name, columns in sides
+            for column in columns
+            if column not in (*known.get(name, ()), *linked[name], *identifiers.get(name, ()))
+        ]
+        within = not one.to or one.to in made.tables
+        if linkable and within and shown_there:
+            columns_of = [f"{name}.{column}" for name, column in shown_there]
+            raise ParameterError(
+                f"{one.say} is a key of several columns, which does not become a pseudonym: "
+                f"{', '.join(f'`{name}`' for name in columns_of)} would be published as they are",
+                where=shown(made.name),
+                remedy=f"Leave them out: {spell('identifiers', columns_of)}; or the table: "
+                f"{spell('exclude', [one.table])}. Rows that cannot be linked are released "
+                "without them.",
+            )
+        for name, column in shown_there:
+            if column not in found.setdefault(name, []):
+                found[name].append(column)
+    return {name: tuple(columns) for name, columns in found.items() if columns}
 
 
 def _lists(made: Dataset, pseudonyms: Mapping[str, tuple[str, ...]]) -> frozenset[tuple[str, str]]:

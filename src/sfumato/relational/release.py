@@ -115,7 +115,7 @@ def anonymize(
     budget = budget or Budget()
     request = (config or Request()).overridden(asked)
     with ExitStack() as stack:
-        made = dataset(source, person=request.person)
+        made = dataset(source, person=request.person, exclude=exclude)
         if not isinstance(source, Dataset):
             stack.callback(made.close)
         target = None if output is None else os.fspath(output)

@@ -64,7 +64,10 @@ def scan_page(found: DatasetScan) -> Page:
     )
     references = Grid(
         ("reference", "how it is known", "rows that lead nowhere"),
-        [(one.say, one.how, f"{one.orphans:,}") for one in found.references],
+        [
+            *((one.say, one.how, f"{one.orphans:,}") for one in found.references),
+            *((one.say, f"database; not followed: {one.why}", "") for one in found.unfollowed),
+        ],
         frozenset({2}),
     )
     sections = [
