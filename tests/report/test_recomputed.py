@@ -670,6 +670,44 @@ def test_the_sheet_of_a_certificate(tmp_path: Path) -> None:
     assert len(re.findall(rb"/Type\s*/Page\b", pdf)) == 1
 
 
+def visits(tmp_path: Path) -> Frame:
+    """Persons with several rows, in `in.csv`."""
+    draw = np.random.default_rng(3)
+    who = draw.integers(0, 120, 500)
+    age, sex = draw.integers(20, 70, 120), draw.choice(["F", "M"], 120)
+    frame = pd.DataFrame({"pid": who, "age": age[who], "sex": sex[who],
+                          "ill": draw.choice(["flu", "cold", "ok"], 500)})  # fmt: skip
+    frame.to_csv(tmp_path / "in.csv", index=False)
+    return frame
+
+
+def test_the_sheet_of_persons(tmp_path: Path) -> None:
+    """Where persons were counted the sheet says what was promised of them, and calls rows rows."""
+    frame, output, known = visits(tmp_path), tmp_path / "out.csv", ["age", "sex"]
+    made = sf.anonymize(str(tmp_path / "in.csv"), k=5, l=2, qi=known, sensitive=["ill"],
+                        identifiers=["pid"], person="pid", output=str(output))  # fmt: skip
+    after = pd.read_csv(output, dtype=str)
+    rows = sizes(after, known).min()
+    assert made.certificate is not None
+    assert made.k is not None
+    assert 5 <= made.k < rows < len(frame)
+    svg = certificate_svg(made.certificate)
+    texts = [html.unescape(text) for text in re.findall(r"<text[^>]*>([^<]*)</text>", svg)]
+    figures = {"smallest class (k)": "≥ 5 persons", "rows of the smallest class": f"{rows:,}",
+               "classes": f"{classes(after, known):,}", "highest risk": "≤ 20%"}  # fmt: skip
+    assert {name: texts[texts.index(name) + 1] for name in figures} == figures
+    whole = " ".join(texts)
+    assert "see the certificate" not in whole
+    assert "k-anonymity, for whoever knows age and sex: k = 5 asked, counting persons" in whole
+    assert "l-diversity of ill, for whoever knows age and sex: l = 2 asked" in whole
+    again = certified_release(output, sf.table(str(tmp_path / "in.csv")))
+    page = release_page(again)
+    assert dict(page.facts)["smallest class (k)"] == "≥ 5 persons"
+    assert page.gauges == ()
+    fresh = release_page(made)
+    assert dict(fresh.facts)["smallest class (k)"] == f"{made.k:,} persons"
+
+
 def test_a_sheet_of_many_columns_says_what_it_does_not_show() -> None:
     names = [f"a rather long name of column {at}" for at in range(300)]
     promise = {"kind": "anonymity", "measured": {"checks": [

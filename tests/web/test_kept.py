@@ -115,6 +115,20 @@ def test_what_is_not_checked_again_is_not_called_verified(visits: Path) -> None:
     project.close()
 
 
+def test_releases_are_listed_with_the_persons_who_look_alike(visits: Path) -> None:
+    project = made_of(visits, k=5, person="patient_id")
+    assert project.made is not None
+    k = project.made.release.k
+    said = f"<dt>smallest class (k)</dt><dd>{k} persons</dd>"
+    assert said in project.made.shown
+    assert [one.alike for one in project.versions()] == [f"{k} persons"]
+    assert said in shown_again(visits).shown
+    (project.folder / "release.made.json").unlink()  # then only the promise is known
+    assert [one.alike for one in project.versions()] == ["≥ 5 persons"]
+    assert "<dt>smallest class (k)</dt><dd>≥ 5 persons</dd>" in shown_again(visits).shown
+    project.close()
+
+
 def test_who_is_alone_with_what_is_worth_hiding_is_said_of_every_release(tmp_path: Path) -> None:
     place = tmp_path / "people.csv"
     rows = (f"N{n},{20 + n % 4},{'AB'[n % 2]},{n // 4 % 60}\n" for n in range(240))

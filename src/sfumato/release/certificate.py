@@ -41,7 +41,8 @@ FIELDS = {
     "method": "chosen by the maker",
     "asked": "chosen by the maker; seeds, key files, recoding tables and passwords are left out",
     "qi": "chosen by the maker, or the published columns",
-    "k": "counted on the released table",
+    "k": "counted on the released table: rows of the smallest class, also where persons were "
+    "promised whom the release does not name",
     "classes": "counted on the released table",
     "rows": "counted on the released table",
     "suppressed_rows": "a number of rows; it tells nothing about what any of them holds",

@@ -38,6 +38,8 @@ class Kept:
     persons: Mapping[str, Any] = field(default_factory=dict)
     risk: Risk | None = None
     """Of persons, where they were counted: the release does not say who is who."""
+    k: int | None = None
+    """Persons of the smallest class; None where rows were counted."""
 
     @classmethod
     def of(cls, release: Release, reading: Reading) -> Kept:
@@ -45,8 +47,9 @@ class Kept:
         persons = release.details.get("persons") or {}
         risk = release.details["risk"][0] if persons and release.details.get("risk") else None
         return cls(
-            reading, release.utility, release.column_actions, release.warnings, persons, risk
-        )
+            reading, release.utility, release.column_actions, release.warnings, persons, risk,
+            release.k if persons else None,
+        )  # fmt: skip
 
     def known_to(self, release: Release) -> Release:
         """A release that was read from its files, with what was known when it was made."""
@@ -59,6 +62,7 @@ class Kept:
             # What is counted again on the release may know less, such as which are pseudonyms.
             warnings=(*self.warnings, *(one for one in now if not _is_counted(one))),
             details={**release.details, **counted},
+            k=release.k if self.k is None else self.k,
         )
 
     def save(self, home: Path, name: str, output: str) -> None:
@@ -71,6 +75,7 @@ class Kept:
             "warnings": list(self.warnings),
             "persons": plain(self.persons),
             "risk": None if self.risk is None else plain(self.risk.to_dict()),
+            "k": self.k,
         }
         write_text(home / f"{name}.made.json", json.dumps(told, indent=1) + "\n")
 
@@ -88,6 +93,7 @@ class Kept:
                 tuple(_texts(dict(enumerate(told["warnings"]))).values()),
                 _counts(told["persons"]),
                 _risk(told["risk"]),
+                None if told.get("k") is None else int(told["k"]),
             )
         except (SfumatoError, OSError, ValueError, TypeError, KeyError, AttributeError):
             return None

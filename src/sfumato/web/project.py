@@ -35,7 +35,7 @@ from sfumato.release.certificate import Certificate
 from sfumato.release.publish import Release
 from sfumato.report.disclosure import counts_of
 from sfumato.report.page import Page, body_html, write_page
-from sfumato.report.pages.certificate import certificate_pdf
+from sfumato.report.pages.certificate import certificate_pdf, persons_promised
 from sfumato.report.pages.release import certified_release, release_page
 from sfumato.report.registry import page_of
 from sfumato.tables import Table
@@ -50,7 +50,7 @@ from sfumato.web.choices import (
 from sfumato.web.hierarchies import MOST_VALUES, EditableHierarchy, Held, inferred
 from sfumato.web.kept import Asked, Kept, digest_of, questions_from, questions_to
 from sfumato.web.reading import FirstRows, Reading, in_page_words
-from sfumato.wording import counting, sentence
+from sfumato.wording import counted, counting, sentence
 
 __all__ = ["Answered", "Decided", "Made", "Project", "Version"]
 
@@ -167,7 +167,8 @@ class Version:
     date: str
     method: str
     demand: str
-    k: int | None
+    alike: str
+    """How many look alike at least: rows, or persons where they were counted."""
     rows: int
 
 
@@ -790,7 +791,9 @@ class Project:
                 if not re.fullmatch(r"release(-\d+)?", name) or place.is_symlink():
                     continue
                 with suppress(SfumatoError, OSError, KeyError, TypeError, ValueError):
-                    found.append(_version(name, f"{name}{ending}", Certificate.read(place).body))
+                    output = f"{name}{ending}"
+                    kept = Kept.read(home, name, output)
+                    found.append(_version(name, output, Certificate.read(place).body, kept))
         return sorted(found, key=lambda one: -int(one.name.partition("-")[2] or 1))
 
     def certificate_pdf(self, version: Version) -> bytes:
@@ -892,16 +895,21 @@ def _ending(source: Path) -> str:
     return ".csv"
 
 
-def _version(name: str, output: str, body: Mapping[str, Any]) -> Version:
-    """A release as its certificate describes it."""
-    k = body.get("k")
+def _version(name: str, output: str, body: Mapping[str, Any], kept: Kept | None) -> Version:
+    """A release as its certificate describes it, and what was kept of the persons in it."""
+    k, persons = body.get("k"), persons_promised(body)
+    alike = "–" if k is None else f"{k:,}"
+    if kept is not None and kept.k is not None:
+        alike = counted(kept.k, "person")
+    elif persons is not None:
+        alike = f"≥ {counted(persons, 'person')}"
     return Version(
         name=name,
         output=output,
         date=str(body["date"]),
         method=str(body["method"]),
         demand=_demand(body["asked"]),
-        k=None if k is None else int(k),
+        alike=alike,
         rows=int(body["rows"]),
     )
 

@@ -12,10 +12,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sfumato.errors import MissingExtraError
+from sfumato.privacy import model_from_dict
 from sfumato.release.certificate import Certificate
 from sfumato.wording import counted, percent, phrase
 
-__all__ = ["certificate_pdf", "certificate_svg"]
+__all__ = ["certificate_pdf", "certificate_svg", "persons_promised"]
 
 WIDTH, HEIGHT = 595, 842
 """A4, in points."""
@@ -74,14 +75,38 @@ def certificate_svg(certificate: Certificate) -> str:
 
 def _facts(body: Mapping[str, Any]) -> list[tuple[str, str]]:
     k, classes = body.get("k"), body.get("classes")
-    return [
+    smallest = "–" if k is None else f"{k:,}"
+    facts = [
         ("rows published", f"{body['rows']:,}"),
         ("rows left out", f"{body['suppressed_rows']:,}"),
         ("cells starred", f"{body['suppressed_cells']:,}"),
-        ("smallest class (k)", "–" if k is None else f"{k:,}"),
-        ("classes", "–" if classes is None else f"{classes:,}"),
-        ("highest risk", percent(None if not k else 1 / k)),
     ]
+    if (persons := persons_promised(body)) is not None:
+        facts += [
+            ("smallest class (k)", f"≥ {counted(persons, 'person')}"),
+            ("rows of the smallest class", smallest),
+        ]
+        risk = f"≤ {percent(1 / persons)}"
+    else:
+        facts.append(("smallest class (k)", smallest))
+        risk = percent(None if not k else 1 / k)
+    return [
+        *facts,
+        ("classes", "–" if classes is None else f"{classes:,}"),
+        ("highest risk", risk),
+    ]
+
+
+def persons_promised(body: Mapping[str, Any]) -> int | None:
+    """Persons who look alike at least, where they were counted and the release names nobody.
+
+    The certificate then counts rows: how many persons there are stays with the maker. None where
+    everything that was promised is measured on the release.
+    """
+    for promise in body["promises"]:
+        if promise["kind"] == "anonymity" and promise.get("person") and not promise.get("measured"):
+            return max([1, *(model_from_dict(one).least_rows for one in promise["models"])])
+    return None
 
 
 def _promises(promises: Sequence[Mapping[str, Any]]) -> Iterator[tuple[bool, str]]:
@@ -102,9 +127,30 @@ def _promises(promises: Sequence[Mapping[str, Any]]) -> Iterator[tuple[bool, str
             right = [name for name in promise["forms"] if name not in wrong]
             held = "ZIP areas, years and ages as the law allows them"
             yield not wrong, f"Safe Harbor: {held} in {phrase(right, MOST_NAMES)}"
+        elif promise["kind"] == "anonymity":
+            yield from ((True, said) for said in _of_persons(promise))
         else:
             kind = str(promise["kind"]).replace("-", " ")
-            yield True, f"{kind}: {_figures(measured) or 'see the certificate'}"
+            asked = _figures({n: v for n, v in promise.items() if n != "measured"})
+            told = [f"{asked} asked"] if asked else []
+            told.append(f"{found} measured" if (found := _figures(measured)) else ELSEWHERE)
+            yield True, f"{kind}: {', '.join(told)}"
+
+
+ELSEWHERE = "measured when it was made"
+
+
+def _of_persons(promise: Mapping[str, Any]) -> Iterator[str]:
+    """What was promised of persons whom the release does not name."""
+    for names in promise["qi"]:
+        known = phrase(names, MOST_NAMES)
+        for model in promise["models"]:
+            about = f" of {model['column']}" if model.get("column") else ""
+            asked = _figures({name: value for name, value in model.items() if name != "column"})
+            yield (
+                f"{model['model']}{about}, for whoever knows {known}: {asked} asked, counting "
+                f"persons by {promise['person']}; {ELSEWHERE}, and not shown by the release"
+            )
 
 
 def _checked(one: Mapping[str, Any]) -> str:

@@ -44,6 +44,7 @@ from sfumato.report.disclosure import (
     only_common,
 )
 from sfumato.report.page import AT_HOME, Figure, Grid, Light, Page, Section, Tone, tempered
+from sfumato.report.pages.certificate import persons_promised
 from sfumato.report.pages.risk import findings_grid, risk_gauges
 from sfumato.risks import Risk, risk_of_classes
 from sfumato.tables import Table, table
@@ -277,7 +278,9 @@ def certified_release(
     known = {name: body[name] for name in own if name in body}
     known["qi"] = tuple(tuple(names) for names in body.get("qi", ()))
     actions = body["column_actions"]
-    details = {}
+    details: dict[str, Any] = {}
+    if (persons := persons_promised(body)) is not None:
+        known["k"], details["persons_promised"] = None, persons  # the certificate counts rows
     if body["method"] == "mask":
         details["published"] = tuple(body["output"]["columns"])
         details["dropped"] = tuple(name for name in actions if actions[name] == "left out")
@@ -355,7 +358,7 @@ def release_summary(found: Release) -> Page:
         ("rows published", f"{found.rows:,}"),
         ("rows left out", f"{found.suppressed_rows:,}"),
         ("cells starred", f"{found.suppressed_cells:,}"),
-        (ALIKE, "–" if found.k is None else f"{found.k:,}"),
+        (ALIKE, _alike(found)),
     ]
     people = found.details.get("persons")
     if people:
@@ -374,6 +377,15 @@ def release_summary(found: Release) -> Page:
         beside=[sentence(w) for w in found.warnings if w.startswith(NOT_PROMISED)],
         facts=facts,
     )
+
+
+def _alike(found: Release) -> str:
+    """How many look alike at least: persons, where they were counted."""
+    if found.k is None and (promised := found.details.get("persons_promised")):
+        return f"≥ {counted(promised, 'person')}"
+    if found.k is None:
+        return "–"
+    return counted(found.k, "person") if found.details.get("persons") else f"{found.k:,}"
 
 
 def _lists(found: Release) -> list[Sequence[str]]:
@@ -415,13 +427,17 @@ def release_page(
         if compared is not None:
             before, after = compared.sizes["before"], compared.sizes["after"]
             risk = replace(_risk(before), after=_risk(after))
-            told = found.details.get("risk", (risk,)) if found.details.get("persons") else (risk,)
+            promised = found.details.get("persons_promised")
+            told = (risk,) if promised is None else ()
+            if found.details.get("persons"):
+                told = found.details.get("risk", told)
             risk = told[0] if told else risk  # the release itself does not say who is who
             last = risk.after or risk
-            if not told and found.k:  # not told; at its highest it is that of the smallest class
-                last = replace(last, persons=last.rows, prosecutor=1 / found.k, marketer=None)
+            least = found.k or promised
+            if not told and least:  # not told; at its highest it is that of the smallest class
+                last = replace(last, persons=last.rows, prosecutor=1 / least, marketer=None)
             lights = [_found(last, after.unique_rows), _inferred(found, compared.after, sensitive)]
-            if found.k is None and after.k:
+            if found.k is None and after.k and promised is None:
                 counts = {ALIKE: f"{after.k:,}"}
                 page = replace(page, facts=[(n, counts.get(n, value)) for n, value in page.facts])
             tone = tempered(page.tone, last.prosecutor, last.marketer)
