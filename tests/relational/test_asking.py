@@ -20,6 +20,7 @@ from cli_tools import sfumato
 from relational.conftest import house_tables
 from sfumato.errors import ColumnError, ParameterError, SourceError
 from sfumato.release.certificate import Certificate
+from sfumato.report.registry import page_of
 
 QI = ["patients.sex", "patients.born", "visits.ward"]
 
@@ -330,6 +331,7 @@ def test_verify_notices_what_was_changed(house: Path, key: Path, tmp_path: Path)
     ask(house, key, output=tmp_path / "released")
     released = tmp_path / "released"
     assert sf.relational.verify(released).holds
+    assert page_of(sf.relational.verify(released)).verdict == "Everything that was checked holds."
     lines = (released / "patients.csv").read_text().splitlines()
     (released / "patients.csv").write_text("\n".join(lines[:-1]) + "\n")
     found = sf.relational.verify(released)
@@ -866,3 +868,52 @@ def test_no_column_is_taken_for_the_owner(key: Path) -> None:
     del described["tables"]["drugs"]["references"]["patient"]
     release = ask(described, key, qi=["patients.sex", "drugs.drug"], **ROWS)
     assert release.verified
+
+
+@pytest.mark.parametrize("linkable", [True, False])
+def test_tables_of_which_nothing_is_known_are_spoken_of(linkable: bool, key: Path) -> None:
+    people = pa.table({"id": range(20), "sex": ["F", "M"] * 10})
+    drugs = pa.table({"whose": [*range(20)], "drug": ["rare", *["common"] * 19]})
+    house = {
+        "person": "people.id",
+        "tables": {
+            "people": {"source": people, "key": "id"},
+            "drugs": {"source": drugs, "references": {"whose": "people.id"}},
+        },
+    }
+    more: dict[str, Any] = {"linkable": True, "m": 1, "key_file": key} if linkable else {}
+    told = sf.relational.anonymize(house, k=3, qi=["people.sex"], **more).warnings
+    how = "under pseudonyms" if linkable else "without their keys"
+    assert any(
+        f"no quasi-identifier of `drugs` is named: its rows are published {how}" in one
+        for one in told
+    )
+    alone = "drugs: not promised: 1 of 20 rows (5.0%) are alone for whoever knows `drug`; blur"
+    assert any(one.startswith(alone) for one in told)
+    known = sf.relational.anonymize(house, k=3, qi=["people.sex", "drugs.drug"], **more).warnings
+    assert not any("no quasi-identifier" in one for one in known)
+
+
+def test_columns_that_still_join_rows_without_keys_are_named() -> None:
+    people = pa.table({"id": range(30), "sex": ["F", "M"] * 15})
+    episode = [500 + 2 * (at % 30) + at // 60 for at in range(120)]
+    stays = {"whose": [at % 30 for at in range(120)], "illness": ["a", "b"] * 60}
+    wards = {"ward": [at % 4 for at in range(120)]}
+    tables = {
+        "people": {"source": people, "key": "id"},
+        "stays": {
+            "source": pa.table({**stays, **wards, "Episode": episode}),
+            "references": {"whose": "people.id"},
+        },
+        "drugs": {
+            "source": pa.table({**stays, **wards, "episode": episode}),
+            "references": {"whose": "people.id"},
+        },
+    }
+    asked = {"k": 3, "qi": ["people.sex", "stays.illness", "drugs.illness"]}
+    told = sf.relational.anonymize({"person": "people.id", "tables": tables}, **asked).warnings
+    (said,) = [one for one in told if "may still join" in one]
+    assert "their rows: `episode` (stays and drugs);" in said
+    gone = {**asked, "identifiers": ["drugs.episode"]}
+    told = sf.relational.anonymize({"person": "people.id", "tables": tables}, **gone).warnings
+    assert not any("may still join" in one for one in told)

@@ -253,7 +253,7 @@ def release_view(release: TablesRelease, settings: Path | None) -> RenderableTyp
         f"Linkable: histories stay whole under pseudonyms; {release.m} rows of a person may be "
         "known beside the own columns."
         if linked
-        else "Unlinkable: keys are left out, so rows of different tables cannot be joined."
+        else "Unlinkable: keys are left out, so no key joins rows of different tables."
     )
     listed = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
     for head in ("table", "rows", "left out", "blurred", "NCP", "pseudonyms")[: 5 + linked]:

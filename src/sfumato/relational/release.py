@@ -11,6 +11,7 @@ import os
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -30,6 +31,7 @@ from sfumato.engines.writing import format_of
 from sfumato.errors import InputError, PromiseError
 from sfumato.fields import declares
 from sfumato.files import write_text
+from sfumato.hierarchy.labels import as_text
 from sfumato.privacy import KAnonymity, compile_rules
 from sfumato.relational.description import (
     DESCRIPTION,
@@ -64,6 +66,11 @@ from sfumato.utility import column_losses
 from sfumato.wording import counted
 
 __all__ = ["anonymize"]
+
+_FEWEST_VALUES = 10
+"""Different values of a column that several tables keep, from which on it may join their rows."""
+_MOST_VALUES = 1_000_000
+"""Different values beyond which such columns are not compared."""
 
 
 @declares(RequestFields)
@@ -321,18 +328,39 @@ def _told(plan: Plan, histories: Histories) -> Iterator[str]:
     for part in histories.parts.values():
         if part.nobodys:
             yield _nobodys(plan, part.name, part.nobodys)
-    for name in plan.of_persons[1:]:
-        if not plan.known.get(name):
-            yield (
-                f"no quasi-identifier of `{name}` is named: its rows are published under "
-                "pseudonyms, and nothing is promised to who knows something of them"
-            )
+    yield from _unnamed(plan)
     for one in plan.made.references:
         if one.table == plan.person[0]:
             yield (
                 f"`{one.table}.{one.column}` stays as a pseudonym: which persons share it can be "
                 "seen, and that is not counted among what is known"
             )
+
+
+def _unnamed(plan: Plan) -> Iterator[str]:
+    """That nothing is promised about tables without quasi-identifiers."""
+    how = "under pseudonyms" if plan.asked.linkable else "without their keys"
+    for name in plan.of_persons:
+        mine = set(plan.made.tables[name].table.columns) - {*plan.linked[name]}
+        own = name == plan.person[0]
+        if name not in plan.shown or plan.known.get(name) or (own and not mine):
+            continue
+        yield (
+            f"no quasi-identifier of `{name}` is named: its rows are published {how}, and nothing "
+            "is promised to who knows something of them"
+        )
+
+
+def _alone(plan: Plan, written: Mapping[str, Table], budget: Budget) -> Iterator[str]:
+    """Who stands alone by columns that stay, in tables whose release does not tell it itself."""
+    for name in plan.of_persons:
+        qi = plan.known.get(name, ())
+        if name not in written or (qi and not plan.asked.linkable):
+            continue
+        mine = written[name]
+        sets = ([column for column in qi if column in mine.columns],)
+        for said in remarks(mine, sets, (), plan.linked[name], (), budget)[1]:
+            yield f"{name}: {said}"
 
 
 def _nobodys(plan: Plan, name: str, rows: int) -> str:
@@ -365,18 +393,12 @@ def _checked(
             where=shown(plan.made.name),
             remedy=" ".join(finding.remedy for finding in broken if finding.remedy) or None,
         )
-    told = []
-    for name, columns in plan.known.items():
-        mine = written[name]
-        shown_columns = [c for c in columns if c in mine.columns]
-        said = remarks(mine, (shown_columns,), (), plan.linked[name], (), budget)[1]
-        told += [f"{name}: {one}" for one in said]
     return replace(
         release,
         k=findings[0].measured["k"],
         findings=tuple(findings),
         verified=True,
-        warnings=(*release.warnings, *told),
+        warnings=(*release.warnings, *_alone(plan, written, budget)),
     )
 
 
@@ -434,6 +456,8 @@ def _unlinked(
                 staged[name].commit(force=False)  # the folder itself has no name yet
                 written[name] = stack.enter_context(table(places[name]))
         release = _without_links(plan, releases, lost)
+        alone = tuple(_alone(plan, written, budget))
+        release = replace(release, warnings=(*release.warnings, *alone))
         if output is None:
             return release
         sealed = certified(plan, release, promises, written, places, output)
@@ -478,7 +502,8 @@ def _without_links(
     plan: Plan, releases: Mapping[str, Release], lost: Mapping[str, int]
 ) -> TablesRelease:
     """What becomes of the dataset, its tables being released one by one."""
-    tables, findings, warnings = [], [], list(plan.warnings)
+    tables, findings = [], []
+    warnings = [*plan.warnings, *_unnamed(plan), *_still_joined(plan)]
     losses: dict[str, tuple[float, int]] = {}
     for name, release in releases.items():
         qi, rows = plan.known.get(name, ()), plan.made.tables[name].table.rows
@@ -492,7 +517,8 @@ def _without_links(
         left_out = rows - release.rows
         tables.append(TableRelease(name, release.rows, left_out, qi, (), plan.dropped[name], ncp))
     events = [t for t in tables if t.qi and t.name != plan.person[0]]
-    weight = sum(losses[t.name][1] for t in events if t.name in losses)
+    blurred = [losses[t.name] for t in events if t.name in losses]  # nothing, in an empty table
+    weight = sum(rows for _, rows in blurred)
     return TablesRelease(
         dataset=shown(plan.made.name),
         promise="unlinkable",
@@ -506,13 +532,49 @@ def _without_links(
         events=sum(plan.made.tables[t.name].table.rows for t in events),
         events_kept=sum(t.rows for t in events),
         ncp_own=losses.get(plan.person[0], (None, 0))[0],
-        ncp_events=sum(losses[t.name][0] * losses[t.name][1] for t in events) / weight
-        if weight
-        else None,
+        ncp_events=sum(loss * rows for loss, rows in blurred) / weight if weight else None,
         findings=tuple(findings),
         verified=all(release.verified for release in releases.values()),
         warnings=tuple(dict.fromkeys(warnings)),
     )
+
+
+def _still_joined(plan: Plan) -> Iterator[str]:
+    """That columns which several tables keep may join their rows, where values are of few rows."""
+    having: dict[str, list[tuple[str, str]]] = {}
+    for name in plan.shown:
+        gone = {*plan.dropped[name], *plan.known.get(name, ())}
+        for column in plan.made.tables[name].table.columns:
+            if column not in gone:
+                having.setdefault(column.lower(), []).append((name, column))
+    found = [
+        f"`{column}` ({' and '.join(name for name, _ in places)})"
+        for column, places in having.items()
+        if any(_joins(plan, one, other) for one, other in combinations(places, 2))
+    ]
+    if found:
+        yield (
+            "keys are left out, and columns that several tables keep, with many different values, "
+            f"may still join their rows: {', '.join(found)}; leave them out or blur them"
+        )
+
+
+def _joins(plan: Plan, one: tuple[str, str], other: tuple[str, str]) -> bool:
+    """Whether two columns share values, those of one of them being held by few rows each."""
+    held, few = [], False
+    for name, column in (one, other):
+        mine = plan.made.tables[name].table
+        sizes = mine.class_sizes([column])
+        if sizes.classes < _FEWEST_VALUES:
+            return False
+        few = few or sizes.rows < 2 * (plan.asked.k or 1) * sizes.classes
+        held.append((mine, column, sizes.classes))
+    if not few:
+        return False
+    if max(classes for _, _, classes in held) > _MOST_VALUES:
+        return True  # to compare them would take long
+    first, second = ({*as_text(t.values(c).values[0]).to_pylist()} - {None} for t, c, _ in held)
+    return 2 * len(first & second) >= min(len(first), len(second)) > 0
 
 
 def _planned(plan: Plan, name: str, opened: Table, person: str | None, budget: Budget) -> Release:

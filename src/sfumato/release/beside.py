@@ -97,7 +97,8 @@ class Beside(Result):
         names = " and ".join(f"`{name}`" for name in self.by)
         return (
             f"{NOT_PROMISED}{self.alone[-1]:,} of {self.rows:,} rows ({told}) are alone for "
-            f"whoever knows {names} beside the quasi-identifiers; blur what others may know, too"
+            f"whoever knows {names}{' beside the quasi-identifiers' if self.qi else ''}; blur what "
+            "others may know, too"
         )
 
 
@@ -127,7 +128,7 @@ def beside(
     kept = [n for n in released.columns if n not in qi and n not in others]
     able = released.engine.capabilities
     rows = released.rows
-    if not kept or not qi or rows < 2 or able.remote or not able.replayable:
+    if not kept or rows < 2 or able.remote or not able.replayable:
         return None
     shown = [*qi, *kept]
     few = released if able.coded and rows <= _LOOKED_AT else None

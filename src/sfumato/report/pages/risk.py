@@ -194,7 +194,7 @@ def verification_summary(found: Verification) -> Page:
     """Whether a release keeps its promises."""
     broken = [finding for finding in found.findings if not finding.holds]
     verdict = (
-        "Every promise holds."
+        "Everything that was checked holds."
         if found.holds
         else "Not every promise holds: " + "; ".join(finding.say for finding in broken) + "."
     )
