@@ -9,7 +9,7 @@ with the expected share of right matches (El Emam 2013, chapter 15).
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from sfumato.budget import Budget
 from sfumato.columns.persons import require_person
-from sfumato.engines.results import Codes
+from sfumato.engines.results import ClassSizes, Codes
 from sfumato.errors import ColumnError, ParameterError, spell
 from sfumato.hierarchy.tree import Array
 from sfumato.privacy.models import require_missing
@@ -28,8 +28,10 @@ from sfumato.tables import Table, table
 
 __all__ = [
     "DEFAULT_THRESHOLD",
+    "Alike",
     "HouseholdRisk",
     "Risk",
+    "alike",
     "risk",
     "risk_of_classes",
     "risk_of_persons",
@@ -564,3 +566,107 @@ def _refuse_bad_parameters(
             remedy="`sfumato attack` joins a release with people; or blur both alike and measure "
             "the release by itself.",
         )
+
+
+@dataclass(frozen=True, eq=False)
+class Alike:
+    """How many rows, or persons, have how many like them.
+
+    Attributes
+    ----------
+    members
+        By the size of a class, ascending, those whose smallest class is that large: of several
+        sets of columns, and of several rows of a person, the one that finds them easiest.
+    classes
+        Classes; None where several sets of columns have classes of their own.
+    who
+        What is counted, ``row`` or ``person``; also in the size of a class.
+    """
+
+    members: Mapping[int, int]
+    classes: int | None
+    who: str = "row"
+
+    @classmethod
+    def of_rows(cls, sizes: ClassSizes) -> Alike:
+        """Rows of one set of columns.
+
+        Examples
+        --------
+        >>> found = Alike.of_rows(ClassSizes.of({1: 2, 3: 1}))
+        >>> found.total, found.alone, found.below(4), found.k, found.average
+        (5, 2, 5, 1, 0.6)
+        """
+        return cls({s: s * c for s, c in sizes.to_dict().items()}, sizes.classes)
+
+    @property
+    def total(self) -> int:
+        """Rows or persons."""
+        return sum(self.members.values())
+
+    @property
+    def alone(self) -> int:
+        """Those who have nobody like them."""
+        return self.members.get(1, 0)
+
+    @property
+    def k(self) -> int | None:
+        """Size of the smallest class; None where there is nobody."""
+        return next(iter(self.members), None)
+
+    @property
+    def average(self) -> float:
+        """The mean of one over the size."""
+        return sum(n / size for size, n in self.members.items()) / max(1, self.total)
+
+    def below(self, k: int) -> int:
+        """Those who are fewer than `k`."""
+        return sum(n for size, n in self.members.items() if size < k)
+
+
+def alike(
+    source: Table,
+    sets: Sequence[Sequence[str]],
+    person: str | None = None,
+    budget: Budget | None = None,
+) -> Alike:
+    """How many look alike by any of several sets of columns.
+
+    Examples
+    --------
+    >>> people = table(pa.table({"who": [1, 1, 2], "age": [5, 6, 5], "sex": ["F", "F", "F"]}))
+    >>> dict(alike(people, [["age"], ["sex"]]).members)
+    {1: 1, 2: 2}
+    >>> dict(alike(people, [["age"]], "who").members)
+    {1: 1, 2: 1}
+    """
+    from sfumato.kernels import class_ids, group_distinct, group_min
+
+    if person is None and len(sets) == 1:
+        return Alike.of_rows(source.class_sizes(sets[0], budget))
+    names = dict.fromkeys(name for one in sets for name in one if name != person)
+    entries = source.classes([*names, *(() if person is None else (person,))], budget=budget)
+    assert entries.counts is not None
+    who = None if person is None else entries.column(person).astype(np.uint32)
+    persons = 0 if who is None else int(who.max(initial=0)) + 1
+    smallest = np.full(entries.entries, np.iinfo(np.uint32).max, np.int64)
+    for one in sets:
+        own = entries.select(tuple(name for name in one if name != person))
+        ids, number = class_ids(own.arrays, own.cardinalities, entries=entries.entries)
+        if who is None:
+            sizes = np.bincount(ids, weights=entries.counts, minlength=number).astype(np.int64)
+        else:
+            sizes = group_distinct(ids, number, who, persons)
+        np.minimum(smallest, sizes[ids], out=smallest)
+    weights = entries.counts
+    if who is not None:
+        there = np.bincount(who, minlength=persons) > 0
+        smallest = group_min(who, persons, smallest.astype(np.uint32))[there].astype(np.int64)
+        weights = np.ones(len(smallest), np.int64)
+    seen, place = np.unique(smallest, return_inverse=True)
+    held = np.bincount(place, weights=weights, minlength=len(seen)).astype(np.int64)
+    return Alike(
+        dict(zip(seen.tolist(), held.tolist(), strict=True)),
+        number if len(sets) == 1 else None,
+        "row" if person is None else "person",
+    )

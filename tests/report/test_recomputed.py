@@ -14,6 +14,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations, product
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ from sklearn.model_selection import KFold, cross_val_predict
 from sklearn.naive_bayes import CategoricalNB
 
 import sfumato as sf
+from sfumato.budget import Budget
 from sfumato.demo import write_people
 from sfumato.hierarchy import Hierarchy
 from sfumato.release.certificate import Certificate
@@ -36,6 +38,8 @@ from sfumato.report.pages.table import findings_of, table_page
 from sfumato.report.registry import page_of
 from sfumato.utility import compare
 from sfumato.web.lattice import nodes_of
+from sfumato.web.pages import explore, meter, risk
+from sfumato.web.project import Project
 
 DATA = Path(__file__).parents[2] / "data"
 NUMBER = re.compile(r"[<>]?\d[\d,]*(?:\.\d+)?%?")
@@ -706,6 +710,96 @@ def test_the_sheet_of_persons(tmp_path: Path) -> None:
     assert page.gauges == ()
     fresh = release_page(made)
     assert dict(fresh.facts)["smallest class (k)"] == f"{made.k:,} persons"
+
+
+def smallest(frame: Frame, sets: Sequence[Sequence[str]], person: str | None = None) -> list[int]:
+    """For every row, or person, the smallest class that holds it by one of the sets."""
+    found: dict[Any, int] = {}
+    for names in sets:
+        members: dict[tuple[Any, ...], set[Any]] = {}
+        rows = list(frame[list(names)].astype(str).itertuples(index=False, name=None))
+        who = list(frame.index if person is None else frame[person])
+        for cells, one in zip(rows, who, strict=True):
+            members.setdefault(cells, set()).add(one)
+        for cells, one in zip(rows, who, strict=True):
+            found[one] = min(found.get(one, len(frame)), len(members[cells]))
+    return list(found.values())
+
+
+def on_the_bench(place: Path, **decided: Any) -> Project:
+    """A table on the workbench, looked at and decided about."""
+    project = Project(place, sf.table(str(place)))
+    project.look(Budget())
+    project.decide(replace(project.choices, **decided))
+    return project
+
+
+ROLES = {"pid": "identifier", "age": "quasi-identifier", "sex": "quasi-identifier",
+         "ill": "sensitive"}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("person", "sets"),
+    [("pid", ()), ("", (("age",), ("sex", "ward"))), ("pid", (("age",), ("sex", "ward")))],
+)
+def test_the_workbench_counts_whom_it_says(
+    person: str, sets: tuple[tuple[str, ...], ...], tmp_path: Path
+) -> None:
+    """Before a release: persons where they were chosen, of several sets the one that finds."""
+    frame = visits(tmp_path)
+    frame["age"], frame["ward"] = frame["age"] // 9, frame["pid"] % 19 * (frame["pid"] % 4 < 1)
+    frame.to_csv(tmp_path / "in.csv", index=False)
+    roles = {**ROLES, "ward": "quasi-identifier"}
+    project = on_the_bench(tmp_path / "in.csv", roles=roles, person=person, sets=sets, k=5)
+    known = sets or (("age", "sex", "ward"),)
+    alike = smallest(frame, known, person or None)
+    alone, few, all_ = alike.count(1), sum(size < 5 for size in alike), len(alike)
+    who = "persons" if person else "rows"
+    assert 0 < alone < few < all_
+    page = risk(project, project.choices)
+    share = part(few / all_)
+    assert f"{few:,} of {all_:,} people ({share}) have fewer than 4 others" in page.verdict
+    facts = dict(page.facts)
+    assert [facts[n] for n in ("stand alone", "fewer than 5 alike", "smallest class (k)")] == [
+        f"{alone:,}", f"{few:,}", f"{min(alike):,}"]  # fmt: skip
+    assert ("classes" in facts) == (not sets)
+    columns = list(frame.columns)
+    figures = said(page, columns)
+    assert figures["gauge: average risk"] == [part(sum(1 / size for size in alike) / all_)]
+    assert figures[f"gauge: {who} below 5 alike"] == ["5", share]
+    drawn_rows: dict[str, float] = {}
+    for row in figures["chart: How many people look alike"]:
+        told = dict(row)
+        if "rows" in told:
+            drawn_rows[told["alike"]] = told["rows"]
+    for label, count in drawn_rows.items():
+        low, _, high = label.partition("–")
+        first = int(low.rstrip("+").replace(",", ""))
+        last = math.inf if low.endswith("+") else int((high or low).replace(",", ""))
+        assert count == sum(first <= size <= last for size in alike)
+    assert f"{alone:,} of {all_:,} people" in meter(project, project.choices)[0]
+    project.explore(project.choices, Budget())
+    if person:
+        first_look = explore(project, project.choices)
+        assert f"of {frame['pid'].nunique():,} persons" in first_look.verdict
+        assert "of the rows stand alone" not in page_html(first_look)
+    project.release(Budget())
+    assert project.made is not None
+    after = pd.read_csv(project.folder / "release.csv", dtype=str)
+    shown = html.unescape(re.sub(r"<[^>]+>", " ", project.made.shown))
+    rows, then = smallest(frame, known), smallest(after, known)
+    words = f"Below 5 alike: {sum(s < 5 for s in rows):,} rows before, {sum(s < 5 for s in then):,}"
+    assert words in shown
+    assert f"Before, {rows.count(1):,} of {len(rows):,} rows stood alone" in shown
+    if person:
+        assert f"and {few:,} of {all_:,} persons had a row that fewer than 5 persons" in shown
+        assert "How many rows look alike" in shown
+        assert "How many people look alike" not in shown
+    else:
+        worst = max(classes(frame, names) / len(frame) for names in known)
+        label = f"marketer: {part(worst)} before"
+        assert label in html.unescape(project.made.shown)
+    project.close()
 
 
 def test_a_sheet_of_many_columns_says_what_it_does_not_show() -> None:

@@ -200,7 +200,7 @@ def test_class_sizes_are_counted_once(project: Project, monkeypatch: pytest.Monk
         lambda self, names, budget=None: counted.append(names) or count(names, budget),
     )  # fmt: skip
     with project.busy, ThreadPoolExecutor(6) as pool:  # all have to wait, and then find it done
-        waiting = [pool.submit(project.class_sizes, project.choices.qi) for _ in range(6)]
+        waiting = [pool.submit(project.alike, project.choices.counted) for _ in range(6)]
         project.busy.release()
         sizes = [one.result() for one in waiting]
         project.busy.acquire()
@@ -271,7 +271,7 @@ def test_work_that_was_cancelled_while_it_waited_does_nothing(project: Project) 
     budget.cancel()
     works: list[Callable[[], object]] = [
         lambda: project.look(budget),
-        lambda: project.class_sizes(project.choices.qi, budget),
+        lambda: project.alike(project.choices.counted, budget),
         lambda: project.explore(project.choices, budget),
         lambda: project.try_out([project.choices], budget),
         lambda: project.release(budget),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from sfumato.engines.results import ClassSizes
 from sfumato.quasi.measure import Measures
 from sfumato.report.drawing import (
     ACCENT,
@@ -19,6 +18,7 @@ from sfumato.report.drawing import (
     name_axis,
     share_axis,
 )
+from sfumato.risks import Alike
 from sfumato.wording import percent, units
 
 __all__ = [
@@ -62,7 +62,7 @@ def strength(title: str, found: Sequence[Measures]) -> Spec:
         {"name": " + ".join(m.columns), "share": m.unique, "said": percent(m.unique)} for m in found
     ]
     lines = max((len(m.columns) for m in found), default=1)
-    bars = _bars(title, rows, "rows that stand alone")
+    bars = _bars(title, rows, _stand_alone(found))
     return {**bars, "usermeta": {"narrow": {"lines": lines}}}
 
 
@@ -74,7 +74,12 @@ def ladder(title: str, found: Sequence[Measures]) -> Spec:
         name = f"+ {added}" if before else added
         rows.append({"name": name, "share": m.unique, "said": percent(m.unique)})
         before = len(m.columns)
-    return _bars(title, rows, "rows that stand alone")
+    return _bars(title, rows, _stand_alone(found))
+
+
+def _stand_alone(found: Sequence[Measures]) -> str:
+    persons = any(m.persons is not None for m in found)
+    return "persons who stand alone" if persons else "rows that stand alone"
 
 
 def shares(title: str, values: Mapping[str, float], *, what: str) -> Spec:
@@ -102,7 +107,7 @@ def _bins(k: int) -> list[tuple[int, int | None]]:
     return made
 
 
-def class_sizes(title: str, curves: Mapping[str, ClassSizes], k: int) -> Spec:
+def class_sizes(title: str, curves: Mapping[str, Alike], k: int) -> Spec:
     """How many rows are in classes of which size; those below k stand out, left of a line."""
     rows, order, first = [], [], None
     colours = [f"fewer than {k:,} alike", f"{k:,} or more alike"]
@@ -112,9 +117,7 @@ def class_sizes(title: str, curves: Mapping[str, ClassSizes], k: int) -> Spec:
         first = label if first is None and low >= k else first
         for name, sizes in curves.items():
             held = sum(
-                s * c
-                for s, c in sizes.to_dict().items()
-                if s >= low and (high is None or s <= high)
+                n for s, n in sizes.members.items() if s >= low and (high is None or s <= high)
             )
             what = colours[0] if low < k else colours[1]
             rows.append({"alike": label, "rows": held, "table": name, "class": what})
@@ -124,7 +127,7 @@ def class_sizes(title: str, curves: Mapping[str, ClassSizes], k: int) -> Spec:
               "axis": {"title": f"{units()} {who} look alike", "labelAngle": 0, "grid": False,
                        "labelOverlap": True}},
         "y": {"field": "rows", "type": "quantitative",
-              "axis": ROWS},
+              "axis": ROWS | {"title": _counted_in(curves)}},
         "color": {"field": "class", "type": "nominal", "title": None,
                   "scale": {"domain": colours, "range": [WARNING, ACCENT]},
                   "legend": {"orient": "top"}},
@@ -151,15 +154,20 @@ def class_sizes(title: str, curves: Mapping[str, ClassSizes], k: int) -> Spec:
     return chart(title, {"layer": [bars, line, text]})
 
 
-def risk_curve(title: str, curves: Mapping[str, ClassSizes], threshold: float = 0.2) -> Spec:
+def _counted_in(curves: Mapping[str, Alike]) -> str:
+    """What is counted: rows or persons."""
+    return f"{next(iter(curves.values())).who}s"
+
+
+def risk_curve(title: str, curves: Mapping[str, Alike], threshold: float = 0.2) -> Spec:
     """Share of rows whose risk (one over the size of their class) is at least so much."""
     rows = []
     for name, sizes in curves.items():
-        total, seen, points = max(1, sizes.rows), 0, []
-        for size, count in sizes.to_dict().items():
+        total, seen, points = max(1, sizes.total), 0, []
+        for size, count in sizes.members.items():
             if size > LARGEST_SHOWN:
                 break
-            seen += size * count
+            seen += count
             points.append((1 / size, seen / total))
         points = points if points and points[0][0] == 1 else [(1.0, 0.0), *points]
         # A step lasts from one risk down to the next: what a size adds begins at its own risk.
@@ -183,7 +191,9 @@ def risk_curve(title: str, curves: Mapping[str, ClassSizes], threshold: float = 
         "mark": {"type": "line", "strokeWidth": 2.5, "strokeCap": "round", "aria": False},
         "encoding": {
             "x": x,
-            "y": share_axis("share", "rows with at least this risk", scale={"domain": [0, 1]}),
+            "y": share_axis(
+                "share", f"{_counted_in(curves)} with at least this risk", scale={"domain": [0, 1]}
+            ),
             "color": colour,
             "order": {"field": "position", "type": "quantitative"},
         },

@@ -172,6 +172,11 @@ class Choices(_Demands):  # type: ignore[misc]
         return tuple(dict.fromkeys(one for one in found if one)) or (self.qi,)
 
     @property
+    def counted(self) -> tuple[tuple[tuple[str, ...], ...], str]:
+        """By what it is counted who looks alike: the sets, and the column that names persons."""
+        return self.known, self.person
+
+    @property
     def replaced(self) -> tuple[str, ...]:
         """Columns whose values are replaced by pseudonyms."""
         return tuple(name for name in self.with_role("identifier") if name in self.pseudonyms)

@@ -18,6 +18,7 @@ from typing import Any
 from sfumato.errors import SfumatoError
 from sfumato.files import read_unlinked, write_text
 from sfumato.release.publish import Release
+from sfumato.report.pages.release import worst_risk
 from sfumato.results import plain
 from sfumato.risks import Risk
 from sfumato.web.choices import Choices, choices_from, choices_to
@@ -45,7 +46,8 @@ class Kept:
     def of(cls, release: Release, reading: Reading) -> Kept:
         """What a release that was just made knows of itself."""
         persons = release.details.get("persons") or {}
-        risk = release.details["risk"][0] if persons and release.details.get("risk") else None
+        risks = release.details.get("risk")
+        risk = worst_risk(risks) if persons and risks else None
         return cls(
             reading, release.utility, release.column_actions, release.warnings, persons, risk,
             release.k if persons else None,

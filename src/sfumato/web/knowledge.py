@@ -60,7 +60,7 @@ class Knowledge:
         tables = await self._tables(project)
         return page("knowledge.html.j2", **frame(project, decided, "risk"), tables=tables,
                     sets=[*sets, *[()] * (room - len(sets))],
-                    exposed=[_exposed(project, one, choices.k) for one in choices.known],
+                    exposed=[_exposed(project, one, choices) for one in choices.known],
                     targets=[*choices.with_role("sensitive"), *choices.qi])  # fmt: skip
 
     async def decide(self, request: Request) -> Response:
@@ -68,14 +68,16 @@ class Knowledge:
         form = await form_of(request)
         tables = await self._tables(project)
         decided = await run_in_threadpool(project.alter, lambda now: _decided(now, form, tables))
-        missing = [one for one in decided.choices.known if not project.has_sizes(one)]
+        person = decided.choices.person
+        wanted = [((one,), person) for one in decided.choices.known]
+        missing = [one for one in wanted if not project.has_alike(one)]
         if not missing:
             return to(f"/p/{project.number}/knowledge")
 
         def work(budget: Budget) -> None:
             for one in missing:
                 budget.progress("counting who looks alike")
-                project.class_sizes(one, budget)
+                project.alike(one, budget)
 
         return self.bench.start("Counting who looks alike", project, "knowledge", work)
 
@@ -110,9 +112,9 @@ def _decided(now: Choices, form: Form, tables: Sequence[Path]) -> Choices:
     )
 
 
-def _exposed(project: Project, columns: tuple[str, ...], k: int) -> Exposed:
-    sizes = project.sizes_now(columns)
+def _exposed(project: Project, columns: tuple[str, ...], choices: Choices) -> Exposed:
+    sizes = project.alike_now(((columns,), choices.person))
     if sizes is None:
         return Exposed(columns)
-    below = sizes.rows_below(k)
-    return Exposed(columns, sizes.unique_rows, below, percent(below / max(1, sizes.rows)))
+    below = sizes.below(choices.k)
+    return Exposed(columns, sizes.alone, below, percent(below / max(1, sizes.total)))

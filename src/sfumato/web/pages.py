@@ -16,6 +16,7 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from sfumato.budget import Budget
 from sfumato.errors import ParameterError
+from sfumato.privacy.check import ModelFinding
 from sfumato.quasi.scan import ColumnScan
 from sfumato.report.drawing import gauge
 from sfumato.report.page import Grid, Page, Section, Tone, tempered
@@ -149,23 +150,25 @@ def meter(project: Project, choices: Choices) -> tuple[str, Tone]:
         return f"{sentence(what)} {remedy}", "warn"
     known = counted(len(choices.qi), "column")
     these = f"these {known}" if len(choices.qi) > 1 else "this column"
-    sizes = project.sizes_now(choices.qi)
+    if len(choices.known) > 1:
+        these = f"one of {len(choices.known)} sets of these {known}"
+    sizes = project.alike_now(choices.counted)
     if sizes is None:
         return (
             f"Others may know {known}. Who looks alike by them is not counted yet.",
             "warn",
         )
-    if not sizes.rows:
+    if not sizes.total:
         return "The table has no rows: there is nobody to find.", "good"
     k = choices.k
-    below = sizes.rows_below(k)
+    below = sizes.below(k)
     if not below:
         return f"By {these} everybody has at least {_others(k)} like them.", "good"
-    found = among(sizes.unique_rows, sizes.rows, units(1), many=units(), does="stand alone")
+    found = among(sizes.alone, sizes.total, units(1), many=units(), does="stand alone")
     alone = f"By {these} {found}"
-    if below == sizes.unique_rows:
+    if below == sizes.alone:
         return f"{alone}.", "bad"
-    few = f"{percent(below / sizes.rows)} have fewer than {_others(k)} like them"
+    few = f"{percent(below / sizes.total)} have fewer than {_others(k)} like them"
     return f"{alone}, and {few}.", "bad"
 
 
@@ -239,17 +242,17 @@ def explore(project: Project, choices: Choices) -> Page:
 @_in_units
 def risk(project: Project, choices: Choices) -> Page:
     """Class sizes against a k that can be moved: drawn from what has been counted already."""
-    k, sizes = choices.k, project.class_sizes(choices.qi)
-    if not sizes.rows:
+    k, sizes = choices.k, project.alike(choices.counted)
+    if not sizes.total:
         return Page("Risk", "", "The table has no rows: there is nobody to find.", "good")
-    below = sizes.rows_below(k)
+    below = sizes.below(k)
     few = "nobody" if k == 2 else f"fewer than {_others(k)}"
-    found = among(below, sizes.rows, units(1), many=units(), does=f"have {few}", share=True)
-    known = phrase(choices.qi, 6)
+    found = among(below, sizes.total, units(1), many=units(), does=f"have {few}", share=True)
+    known = "; or ".join(phrase(one, 6) for one in choices.known)
     enough = f"Everybody has at least {_others(k)} like them on {known}."
     verdict = f"{found} like them on {known}." if below else enough
-    if k > sizes.rows:
-        rows = counted(sizes.rows, "row")
+    if k > sizes.total:
+        rows = counted(sizes.total, sizes.who)
         verdict += f" No release can have k = {k:,}: the table has {rows}."
     return Page(
         title="Risk",
@@ -257,15 +260,15 @@ def risk(project: Project, choices: Choices) -> Page:
         verdict=verdict,
         tone="bad" if below else tempered("good", 1 / (sizes.k or 1)),
         facts=(
-            ("stand alone", f"{sizes.unique_rows:,}"),
+            ("stand alone", f"{sizes.alone:,}"),
             (f"fewer than {k:,} alike", f"{below:,}"),
             ("smallest class (k)", f"{sizes.k:,}"),
-            ("classes", f"{sizes.classes:,}"),
+            *((("classes", f"{sizes.classes:,}"),) if sizes.classes is not None else ()),
         ),
         gauges=(
             gauge("highest risk", 1 / sizes.k if sizes.k else None),
-            gauge("average risk", sizes.classes / sizes.rows),
-            gauge(f"rows below {k:,} alike", below / sizes.rows),
+            gauge("average risk", sizes.average),
+            gauge(f"{sizes.who}s below {k:,} alike", below / sizes.total),
         ),
         sections=[
             *_demanded(project, choices),
@@ -282,7 +285,7 @@ def _demanded(project: Project, choices: Choices) -> list[Section]:
     rows = [
         (
             model.model,
-            model.column or "",
+            _about(model, len(choices.known) > 1),
             _figures(model.asked),
             _figures(model.measured),
             _unprotected(model.failing_rows, found.rows),
@@ -291,6 +294,12 @@ def _demanded(project: Project, choices: Choices) -> list[Section]:
     ]
     heads = ("what must hold", "about", "asked", "as it is", "not protected")
     return [Section("What must hold", grids=[Grid(heads, rows)])]
+
+
+def _about(model: ModelFinding, several: bool) -> str:
+    """What something must hold of, and for whom where others may know several sets."""
+    by = f"for whoever knows {phrase(model.qi, 6)}" if several else ""
+    return " ".join(part for part in (model.column or "", by) if part)
 
 
 def _unprotected(failing: int, rows: int) -> str:

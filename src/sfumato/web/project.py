@@ -25,7 +25,7 @@ from sfumato.columns.persons import person_columns
 from sfumato.columns.profile import Profile, profile
 from sfumato.columns.recognise import recognise_columns
 from sfumato.columns.vocabulary import Role
-from sfumato.engines.results import ClassSizes, Codes
+from sfumato.engines.results import Codes
 from sfumato.errors import BudgetError, ParameterError, SfumatoError, SourceError
 from sfumato.files import held, keep_only, make_folder, read_unlinked, write_text
 from sfumato.keyfiles import read_secret, write_secret
@@ -38,6 +38,7 @@ from sfumato.report.page import Page, body_html, write_page
 from sfumato.report.pages.certificate import certificate_pdf, persons_promised
 from sfumato.report.pages.release import certified_release, release_page
 from sfumato.report.registry import page_of
+from sfumato.risks import Alike, alike
 from sfumato.tables import Table
 from sfumato.web.candidates import Candidate, candidates_from, candidates_to
 from sfumato.web.choices import (
@@ -69,6 +70,8 @@ QUICK = 2_000_000
 
 
 Names = tuple[str, ...]
+Sets = tuple[tuple[Names, ...], str]
+"""Sets of columns, and the column that names persons; empty where rows are counted."""
 T = TypeVar("T")
 
 
@@ -217,8 +220,8 @@ class Project:
     _seen: tuple[int, int] | None = None
     """The file as it was when it was looked at; see `_file`."""
     _look: Profile | None = None
-    _sizes: dict[Names, ClassSizes] = field(default_factory=dict)
-    _scans: dict[tuple[Names, Names], Scan] = field(default_factory=dict)
+    _alike: dict[Sets, Alike] = field(default_factory=dict)
+    _scans: dict[tuple[Names, Names, str], Scan] = field(default_factory=dict)
     _entries: tuple[Names, Codes] | None = None
     _held: dict[str, Held] = field(default_factory=dict)
     _inferred: dict[str, EditableHierarchy] = field(default_factory=dict)
@@ -331,7 +334,7 @@ class Project:
                 self._at_hand.clear()
             self._look, self.first, self.reading = look, first, reading
             self.problem, self.tried = "", None
-            for known in (self._sizes, self._scans, self._held, self._inferred, self.answers):
+            for known in (self._alike, self._scans, self._held, self._inferred, self.answers):
                 known.clear()
             self._entries = None
             self.decided = Decided(found, self.decided.edition)
@@ -396,31 +399,33 @@ class Project:
 
     # What is found
 
-    def class_sizes(self, qi: Names, budget: Budget | None = None) -> ClassSizes:
-        """Class sizes of columns; counted once."""
-        if qi not in self._sizes:
+    def alike(self, sets: Sets, budget: Budget | None = None) -> Alike:
+        """How many look alike by sets of columns; counted once."""
+        if sets not in self._alike:
             with self._asking(budget):
-                if qi not in self._sizes:  # nobody else counted them while this one waited
-                    self._sizes[qi] = self.table.class_sizes(qi, budget)
-        return self._sizes[qi]
+                if sets not in self._alike:  # nobody else counted them while this one waited
+                    known, person = sets
+                    self._alike[sets] = alike(self.table, known, person or None, budget)
+        return self._alike[sets]
 
-    def sizes_now(self, qi: Names) -> ClassSizes | None:
-        """Class sizes where they are known, or counted in a moment."""
-        if not qi:
+    def alike_now(self, sets: Sets) -> Alike | None:
+        """How many look alike where that is known, or counted in a moment."""
+        names = {name for one in sets[0] for name in one}
+        if not names:
             return None
-        if self.has_sizes(qi):
-            return self._sizes[qi]
-        small = self._look is not None and self._look.rows * len(qi) <= QUICK
+        if self.has_alike(sets):
+            return self._alike[sets]
+        small = self._look is not None and self._look.rows * len(names) <= QUICK
         # A page does not wait for a job that has the table for itself.
-        return self.class_sizes(qi) if small and not self.busy.locked() else None
+        return self.alike(sets) if small and not self.busy.locked() else None
 
-    def can_count_soon(self, qi: Names) -> bool:
-        """Whether class sizes are missing that a page can wait for."""
-        return bool(qi) and not self.has_sizes(qi) and self.table.engine.capabilities.coded
+    def can_count_soon(self, sets: Sets) -> bool:
+        """Whether it is not known how many look alike, and a page can wait for that."""
+        return any(sets[0]) and not self.has_alike(sets) and self.table.engine.capabilities.coded
 
-    def has_sizes(self, qi: Names) -> bool:
-        """Whether class sizes are known without counting."""
-        return qi in self._sizes
+    def has_alike(self, sets: Sets) -> bool:
+        """Whether it is known without counting how many look alike."""
+        return sets in self._alike
 
     def explore(self, choices: Choices, budget: Budget) -> Scan:
         """Which columns point at people together, given the roles; counted once for each."""
@@ -432,7 +437,8 @@ class Project:
         deciding = _deciding(choices)
         if deciding not in self._scans:
             with self._asking(budget):
-                found = combine(self.table, self._look, columns, budget=budget)
+                person = choices.person or None
+                found = combine(self.table, self._look, columns, budget=budget, person=person)
             if budget.stopped_by is not None:
                 raise BudgetError("the count was stopped")
             self._scans[deciding] = found
@@ -444,7 +450,8 @@ class Project:
 
     def check_now(self, choices: Choices) -> Check | None:
         """What the table as it is has of everything demanded; None where that takes longer."""
-        names = (*choices.qi, *choices.with_role("sensitive"))
+        who = (choices.person,) if choices.person else ()
+        names = (*choices.qi, *choices.with_role("sensitive"), *who)
         assert self._look is not None
         if (
             choices.gap is not None
@@ -454,15 +461,16 @@ class Project:
             return None
         if self.busy.locked() and (self._entries is None or self._entries[0] != names):
             return None
-        alone = replace(choices, k_map=None, population="", sets=())
+        alone = replace(choices, k_map=None, population="")
         request = alone.rehearsed().opened(self.table)
         entries = self._classes(names)
         return check(
             request.models,
-            {name: entries.column(name) for name in names},
-            choices.qi,
+            {name: entries.column(name) for name in names if name not in who},
+            choices.known,
             counts=entries.counts,
-            values={name: entries.values_of(name) for name in names},
+            values={name: entries.values_of(name) for name in names if name not in who},
+            person=entries.column(who[0]) if who else None,
         )
 
     def _classes(self, names: Names) -> Codes:
@@ -969,9 +977,9 @@ def _searched(choices: Choices) -> Choices:
     return replace(choices, method="full-domain", levels={})
 
 
-def _deciding(choices: Choices) -> tuple[Names, Names]:
-    """The roles that decide which columns are combined."""
-    return choices.qi, choices.with_role("identifier")
+def _deciding(choices: Choices) -> tuple[Names, Names, str]:
+    """What decides which columns are combined, and who is counted."""
+    return choices.qi, choices.with_role("identifier"), choices.person
 
 
 def _in_time(edition: int | None, now: Decided) -> None:

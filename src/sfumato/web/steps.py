@@ -116,7 +116,7 @@ class Steps:
         meter = await run_in_threadpool(pages.meter, project, decided.choices)
         return page("configure.html.j2", **frame(project, decided, "configure"),
                     roles=pages.LANES, meter=meter, blurred=pages.blurred(project, decided.choices),
-                    more=project.can_count_soon(decided.choices.qi),
+                    more=project.can_count_soon(decided.choices.counted),
                     listed=pages.listed(project, decided.choices, sort),
                     keys=await run_in_threadpool(self.bench.shelf.keys))  # fmt: skip
 
@@ -137,8 +137,8 @@ class Steps:
 
     async def meter(self, request: Request) -> Response:
         project, decided = self.bench.ready(request)
-        if project.can_count_soon(decided.choices.qi):
-            await run_in_threadpool(project.class_sizes, decided.choices.qi)
+        if project.can_count_soon(decided.choices.counted):
+            await run_in_threadpool(project.alike, decided.choices.counted)
         return await self._meter(project, decided)
 
     async def _meter(self, project: Project, decided: Decided) -> Response:
@@ -150,7 +150,7 @@ class Steps:
                 "tone": tone,
                 "lacks": choices.gap is not None,
                 "undo": decided.can_undo,
-                "more": project.can_count_soon(choices.qi),
+                "more": project.can_count_soon(choices.counted),
                 "edition": decided.edition,
                 "blurred": list(pages.blurred(project, choices).values()),
             }
@@ -183,7 +183,7 @@ class Steps:
     async def risk(self, request: Request) -> Response:
         project, decided = self.bench.ready(request)
         choices = decided.choices
-        if not project.has_sizes(choices.qi):
+        if not project.has_alike(choices.counted):
             return self._count(project, "risk")
         shown = await run_in_threadpool(lambda: body_html(pages.risk(project, choices)))
         return page("risk.html.j2", **frame(project, decided, "risk"), verbs=VERBS,
@@ -191,7 +191,8 @@ class Steps:
 
     async def risk_figure(self, request: Request) -> Response:
         project, decided = self.bench.ready(request)
-        if not project.has_sizes(decided.choices.qi):
+        counted = await run_in_threadpool(project.alike_now, decided.choices.counted)
+        if counted is None:
             raise HTTPException(409, "Class sizes are not counted yet.")
         k = whole({"k": [request.query_params.get("k", "")]}, "k")
         choices = decided.choices.asking(k=k)
@@ -359,7 +360,7 @@ class Steps:
     def _count(self, project: Project, step: str) -> Response:
         def work(budget: Budget) -> None:
             budget.progress("counting who looks alike")
-            project.class_sizes(project.choices.qi, budget)
+            project.alike(project.choices.counted, budget)
 
         return self.bench.start("Counting who looks alike", project, step, work)
 

@@ -23,7 +23,6 @@ from sfumato.addresses import shown
 from sfumato.budget import Budget
 from sfumato.engines.parts import Parted
 from sfumato.engines.recoding import Recoding, Step
-from sfumato.engines.results import ClassSizes
 from sfumato.errors import HierarchyError, ParameterError
 from sfumato.hierarchy import ValueSets
 from sfumato.kernels import class_ids
@@ -46,7 +45,7 @@ from sfumato.report.disclosure import (
 from sfumato.report.page import AT_HOME, Figure, Grid, Light, Page, Section, Tone, tempered
 from sfumato.report.pages.certificate import persons_promised
 from sfumato.report.pages.risk import findings_grid, risk_gauges
-from sfumato.risks import Risk, risk_of_classes
+from sfumato.risks import Alike, Risk, alike, risk_of_classes
 from sfumato.tables import Table, table
 from sfumato.wording import among, counted, percent, phrase, sentence, shortened, units
 
@@ -58,6 +57,7 @@ __all__ = [
     "release_page",
     "release_picture",
     "release_summary",
+    "worst_risk",
 ]
 
 
@@ -79,10 +79,10 @@ class Compared:
     after: Table
     known: tuple[str, ...]
     """Columns others may know; some of them may have been left out of the release."""
-    sizes: Mapping[str, ClassSizes]
+    sizes: Mapping[str, Alike]
     recoding: Recoding | Parted | None = None
-    judged: tuple[str, ...] = ()
-    """Columns that class sizes are about: of several sets the one that finds people easiest."""
+    sets: tuple[tuple[str, ...], ...] = ()
+    """Sets of columns that others may know, as they are before."""
     _moves: dict[str, Moves | None] = field(default_factory=dict)
 
     @property
@@ -425,18 +425,17 @@ def release_page(
     lights: list[Light] = []
     with _opened(found, original) as compared:
         if compared is not None:
-            before, after = compared.sizes["before"], compared.sizes["after"]
-            risk = replace(_risk(before), after=_risk(after))
+            after, risk = compared.sizes["after"], _risk(compared)
             promised = found.details.get("persons_promised")
             told = (risk,) if promised is None else ()
             if found.details.get("persons"):
                 told = found.details.get("risk", told)
-            risk = told[0] if told else risk  # the release itself does not say who is who
+            risk = worst_risk(told) if told else risk  # the release itself does not say who is who
             last = risk.after or risk
             least = found.k or promised
             if not told and least:  # not told; at its highest it is that of the smallest class
                 last = replace(last, persons=last.rows, prosecutor=1 / least, marketer=None)
-            lights = [_found(last, after.unique_rows), _inferred(found, compared.after, sensitive)]
+            lights = [_found(last, after.alone), _inferred(found, compared.after, sensitive)]
             if found.k is None and after.k and promised is None:
                 counts = {ALIKE: f"{after.k:,}"}
                 page = replace(page, facts=[(n, counts.get(n, value)) for n, value in page.facts])
@@ -616,8 +615,17 @@ def _coarsened(found: Release) -> list[str]:
     return [n for n, action in found.column_actions.items() if not action.startswith(same)]
 
 
-def _risk(sizes: ClassSizes) -> Risk:
-    return risk_of_classes(sizes.sizes, times=sizes.classes_of_size)
+def worst_risk(risks: Sequence[Risk]) -> Risk:
+    """Of the risks of several sets of columns each figure that of the set where it is highest."""
+    if len(risks) == 1:
+        return risks[0]
+    names = ("prosecutor", "journalist", "marketer", "share_above", "journalist_share_above")
+    highest: dict[str, Any] = {
+        name: max((v for one in risks if (v := getattr(one, name)) is not None), default=None)
+        for name in names
+    }
+    after = [one.after for one in risks if one.after is not None]
+    return replace(risks[0], **highest, after=worst_risk(after) if after else None)
 
 
 @contextmanager
@@ -633,53 +641,107 @@ def _opened(found: Release, original: Table | None) -> Iterator[Compared | None]
         if after is None:
             assert found.destination is not None
             after = opened = table(found.destination)
-        known, judged, sizes = _known(found, before, after)
-        yield Compared(before, after, known, sizes, found.mapping, judged)
+        yield _compared(found, before, after)
     finally:
         if opened is not None:
             opened.close()
 
 
-def _known(
-    found: Release, before: Table, after: Table
-) -> tuple[tuple[str, ...], tuple[str, ...], dict[str, ClassSizes]]:
-    """Columns others may know, those of the worst set, and its class sizes before and after."""
+def _compared(found: Release, before: Table, after: Table) -> Compared:
+    """Columns others may know, and how many look alike by them before and after."""
     sets = found.qi or found.asked.get("qi") or (after.columns,)
     # Where a method chose the columns, those it left out were known to others before.
     gone = found.details.get("dropped", ()) if "published" in found.details else ()
     named = {name for one in sets for name in one} | set(gone)
     known = tuple(name for name in before.columns if name in named)
-    counted = [after.class_sizes([name for name in one if name in after.columns]) for one in sets]
-    worst = min(range(len(sets)), key=lambda at: counted[at].k or 0)
-    judged = tuple(name for name in known if name in sets[worst] or name in gone)
-    return known, judged, {"before": before.class_sizes(judged), "after": counted[worst]}
+    then = tuple(tuple(n for n in known if n in one or n in gone) for one in sets)
+    now = [[name for name in one if name in after.columns] for one in sets]
+    sizes = {"before": alike(before, then), "after": alike(after, now)}
+    return Compared(before, after, known, sizes, found.mapping, then)
+
+
+def _risk(compared: Compared) -> Risk:
+    """The risks before, with those after in them: of several sets each that of the worst."""
+    before, after = compared.before, compared.after
+    if len(compared.sets) == 1:
+        return replace(_of_set(compared.sizes["before"]), after=_of_set(compared.sizes["after"]))
+    both = []
+    for one in compared.sets:
+        now = alike(after, [[name for name in one if name in after.columns]])
+        both.append(replace(_of_set(alike(before, [one])), after=_of_set(now)))
+    return worst_risk(both)
+
+
+def _of_set(sizes: Alike) -> Risk:
+    """The risks of the rows of one set of columns."""
+    held = np.array([[size, rows // size] for size, rows in sizes.members.items()], np.int64)
+    held = held.reshape(-1, 2)
+    return risk_of_classes(held[:, 0], times=held[:, 1])
 
 
 def _protection(found: Release, compared: Compared) -> Section | None:
     before, after = compared.sizes["before"], compared.sizes["after"]
-    if not before.rows:
+    if not before.total:
         return None
     asked = found.asked.get("k")
     k = int(asked) if isinstance(asked, int) and asked > 1 else 5
-    words = (
-        f"Before, {before.unique_rows:,} of {before.rows:,} rows stood alone with their "
-        f"{phrase(compared.judged, 6)}; afterwards {after.unique_rows:,} of {after.rows:,} do."
-    )
+    by = "; or ".join(phrase(one, 6) for one in compared.sets[:MOST_SETS])
+    if len(compared.sets) > MOST_SETS:
+        by += f"; or one of {len(compared.sets) - MOST_SETS} more sets"
+    words = [
+        f"Before, {before.alone:,} of {before.total:,} rows stood alone with their {by}; "
+        f"afterwards {after.alone:,} of {after.total:,} do."
+    ]
+    person = found.asked.get("person")
+    of_persons = isinstance(person, str) and person in compared.before.columns
+    if of_persons:
+        words = [*_persons_before(found, compared, str(person), by, k), *words, OF_PERSONS]
+    if len(compared.sets) > 1:
+        words.append(OF_SETS)
+    what = "rows" if of_persons else units()
     figures = [
         Figure(
-            f"How many {units()} look alike",
+            f"How many {what} look alike",
             f"Rows by the size of their class, before (pale) and after (full). Below {k} alike: "
-            f"{before.rows_below(k):,} rows before, {after.rows_below(k):,} after.",
+            f"{before.below(k):,} rows before, {after.below(k):,} after.",
             charts.class_sizes("Rows by the size of their class", compared.sizes, k),
         ),
         Figure(
-            f"How exposed {units()} are",
+            f"How exposed {what} are",
             "Share of rows that carry at least a given risk: one over the number of "
-            f"{units()} alike. The dotted line is a risk of 20%.",
+            f"{what} alike. The dotted line is a risk of 20%.",
             charts.risk_curve("Share of rows by risk, before and after", compared.sizes),
         ),
     ]
-    return Section("What it protects", [words, ATTACKERS], figures)
+    return Section("What it protects", [*words, ATTACKERS], figures)
+
+
+MOST_SETS = 4
+"""Sets of columns that are named in one sentence."""
+OF_PERSONS = (
+    "The charts count rows, of which a person may have several: the release does not say whose "
+    "they are."
+)
+OF_SETS = (
+    "Others may know one of several sets of columns: a row counts with the set that finds it most "
+    "easily, and each gauge shows the set in which the risk is highest."
+)
+
+
+def _persons_before(
+    found: Release, compared: Compared, person: str, by: str, k: int
+) -> Iterator[str]:
+    """How many persons could be found before; and afterwards, as far as that is known."""
+    then = alike(compared.before, compared.sets, person)
+    alone = among(then.alone, then.total, "person", does="were")
+    few = among(then.below(k), then.total, "person", does="had")
+    yield (
+        f"Before, {alone} the only one with their {by} in some row, and {few} a row that fewer "
+        f"than {k} persons could have."
+    )
+    least = found.k or found.details.get("persons_promised")
+    if least and least > 1:
+        yield f"Afterwards at least {least:,} persons could have any row."
 
 
 def _where(compared: Compared) -> Section | None:

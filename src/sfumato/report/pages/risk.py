@@ -13,7 +13,7 @@ from sfumato.report import charts
 from sfumato.report.drawing import gauge
 from sfumato.report.page import AT_HOME, Figure, Grid, Page, Section, Tone
 from sfumato.risks import Risk
-from sfumato.wording import percent, phrase
+from sfumato.wording import among, percent, phrase
 
 __all__ = [
     "findings_grid",
@@ -111,13 +111,14 @@ def risk_page(found: Risk) -> Page:
 
 def measures_summary(found: Measures) -> Page:
     """What is said of the measures of a column set."""
-    alone = f"{found.unique_rows:,} of {found.rows:,} rows ({percent(found.unique)}) stand alone"
+    who = "row" if found.persons is None else "person"
+    alone = among(found.alone, found.total, who, does="stand alone", share=True)
     verdict = f"{alone} by {phrase(found.columns)}."
     return Page(
         title="What a column set reveals",
         subtitle=f"{phrase(found.columns)} · {found.rows:,} rows",
         verdict=verdict if found.rows else "The table has no rows: there is nobody to find.",
-        tone="bad" if found.rows and found.unique_rows else "good",
+        tone="bad" if found.rows and found.alone else "good",
         facts=(
             ("classes", f"{found.classes:,}"),
             ("smallest class (k)", "–" if found.k is None else f"{found.k:,}"),
@@ -128,13 +129,22 @@ def measures_summary(found: Measures) -> Page:
     )
 
 
+_RATIOS = (
+    "Distinct: classes for each row. Separation: pairs of rows that differ. Alone: rows that are "
+    "the only one of their class."
+)
+_RATIOS_OF_PERSONS = (
+    "Distinct: classes for each person in each of them. Separation: pairs of rows of different "
+    "persons that differ. Alone: persons with a row that is like nobody else's."
+)
+
+
 def measures_page(found: Measures) -> Page:
     """The page of the measures of a column set."""
     shown = {"distinct": found.distinct, "separation": found.separation, "alone": found.unique}
     figure = Figure(
         "The three ratios",
-        "Distinct: classes for each row. Separation: pairs of rows that differ. Alone: rows that "
-        "are the only one of their class.",
+        _RATIOS if found.persons is None else _RATIOS_OF_PERSONS,
         charts.shares("Ratios of the column set", shown, what="ratio"),
     )
     return replace(measures_summary(found), sections=[Section("Measures", figures=[figure])])

@@ -10,11 +10,13 @@ from typing import Any
 from sfumato.budget import Budget
 from sfumato.engines.results import ClassSizes
 from sfumato.errors import ParameterError
+from sfumato.quasi.measure import Measures
 from sfumato.quasi.scan import Scan, scan
 from sfumato.report import charts
 from sfumato.report.disclosure import name_of
 from sfumato.report.drawing import gauge
 from sfumato.report.page import Figure, Grid, Page, Section, Tone, tempered
+from sfumato.risks import Alike
 from sfumato.tables import Table, table
 from sfumato.wording import among, counted, percent, phrase, units
 
@@ -149,7 +151,13 @@ def _who(findings: TableFindings) -> list[Section]:
     found, sizes, k = findings.scan, findings.sizes, findings.k
     if not sizes.rows:
         return []
-    return [Section("Who can be found", figures=[*ladder_of(found), *classes_of(sizes, k)])]
+    figures = [*ladder_of(found), *classes_of(Alike.of_rows(sizes), k)]
+    return [Section("Who can be found", figures=figures)]
+
+
+def _who_of(found: Measures) -> str:
+    """What was counted."""
+    return "row" if found.persons is None else "person"
 
 
 def ladder_of(found: Scan) -> list[Figure]:
@@ -160,8 +168,12 @@ def ladder_of(found: Scan) -> list[Figure]:
     figure = Figure(
         _ladder_title(found),
         f"Each bar adds one column to those above it, each time the one that singles out most: "
-        f"with {len(last.columns)} of them {percent(last.unique)} of the rows stand alone.",
-        charts.ladder("Rows that stand alone, adding one column after the other", found.ladder),
+        f"with {len(last.columns)} of them {percent(last.unique)} of the {_who_of(last)}s stand "
+        "alone.",
+        charts.ladder(
+            f"{_who_of(last).capitalize()}s that stand alone, adding one column after the other",
+            found.ladder,
+        ),
     )
     return [figure]
 
@@ -181,24 +193,30 @@ def _ladder_title(found: Scan) -> str:
     return "A few columns are enough" if len(last.columns) > 1 else "One column is enough"
 
 
-def classes_of(sizes: ClassSizes, k: int) -> list[Figure]:
+def classes_of(sizes: Alike, k: int) -> list[Figure]:
     """Class sizes and risks of a table."""
-    below, over = sizes.rows_below(k), sizes.rows_below(5)
+    below, over, total = sizes.below(k), sizes.below(5), max(1, sizes.total)
+    who = sizes.who
+    easiest = "" if who == "row" else " The row counts by which somebody is found most easily."
+    if sizes.classes is None:
+        easiest += " Of several sets of columns the one counts by which they are."
     return [
         Figure(
             f"How many {units()} look alike",
-            f"Rows by the number of {units()} that share all the values others may know. "
-            f"{counted(below, 'row')} ({percent(below / sizes.rows)}) with fewer than {k - 1:,} "
-            f"companions: each of these {units()} is found with a chance above "
+            f"{who.capitalize()}s by the number of {units()} that share all the values others may "
+            f"know.{easiest} {counted(below, who)} ({percent(below / total)}) with fewer than "
+            f"{k - 1:,} companions: each of these {units()} is found with a chance above "
             f"{f'{1 / k:.0%}' if k <= 100 else f'1 in {k:,}'}.",
-            charts.class_sizes("Rows by the size of their class", {"table": sizes}, k),
+            charts.class_sizes(
+                f"{who.capitalize()}s by the size of their class", {"table": sizes}, k
+            ),
         ),
         Figure(
             f"How exposed {units()} are",
-            f"A row's risk is one over the number of {units()} alike; the line says how many rows "
-            f"carry at least that risk. The dotted line is a risk of 20%; above it: "
-            f"{counted(over, 'row')} ({percent(over / sizes.rows)}).",
-            charts.risk_curve("Share of rows by risk", {"table": sizes}),
+            f"A {who}'s risk is one over the number of {units()} alike; the line says how many "
+            f"{who}s carry at least that risk. The dotted line is a risk of 20%; above it: "
+            f"{counted(over, who)} ({percent(over / total)}).",
+            charts.risk_curve(f"Share of {who}s by risk", {"table": sizes}),
         ),
     ]
 
@@ -232,7 +250,7 @@ def combinations_of(found: Scan) -> list[Figure]:
     if not found.combinations:
         return []
     ordered = sorted(found.combinations, key=lambda m: -m.unique)[:10]
-    caption = "The pairs and triples by which most rows stand alone. "
+    caption = f"The pairs and triples by which most {_who_of(ordered[0])}s stand alone. "
     if found.choice is not None:
         caption += (
             f"They were chosen on a sample of {found.choice.sample:,} rows and counted on all; "
@@ -284,9 +302,10 @@ def scan_summary(found: Scan) -> Page:
     said = []
     if direct:
         said.append(f"{phrase(direct, SAID)} can point at one person.")
-    if found.rows and strongest is not None and strongest.unique_rows:
+    if found.rows and strongest is not None and strongest.alone:
+        who = _who_of(strongest)
         said.append(
-            among(strongest.unique_rows, found.rows, "row", does="stand alone", share=True)
+            among(strongest.alone, strongest.total, who, does="stand alone", share=True)
             + f" by {phrase(strongest.columns)}."
         )
     good = "Nobody stands alone by the columns that others may know."
