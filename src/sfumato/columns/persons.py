@@ -287,10 +287,10 @@ def numbers_of_persons(
 ) -> tuple[list[str], list[str]]:
     """Columns whose cells are those of a column of persons, beyond chance; and perhaps by chance.
 
-    Case, blanks around and leading zeros do not matter. Whole numbers from 1 to 90 are those of
-    patients 1 to 500 by chance; so where the persons' numbers leave few gaps, a column must have
-    many and span most of theirs, or be called like a relative (`mother`). Some rows are looked at,
-    wherever they are; all of a column that is mostly empty.
+    How values are spelled does not matter. Whole numbers from 1 to 90 are those of patients 1 to
+    500 by chance; so where the persons' numbers leave few gaps, a column must have many and span
+    most of theirs, or be called like a relative (`mother`), who need not be a patient. Some rows
+    are looked at, wherever they are; all of a column that is mostly empty.
     """
     from sfumato.engines.encoding import codes_of_table
 
@@ -303,24 +303,45 @@ def numbers_of_persons(
     perhaps: list[str] = []
     for name in looked:
         becomes = changed.get(name, _same)
-        cells = set(_plain(becomes(sample.values_of(name))))
-        if len(cells) < EVIDENCE and opened.rows > LOOKED_AT:
-            cells = set(_plain(becomes(opened.values(name).values[0])))
+        rows = _rows_of_cells(sample.select([name]), becomes)
+        if len(rows) < EVIDENCE and opened.rows > LOOKED_AT:
+            rows = _rows_of_cells(opened.values(name), becomes)
+        cells = set(rows)
         if _among(cells, known):
             found.append(name)
-        elif _included(cells, known):
-            if _is_relative(name):
-                (found if len(cells) > FEW else perhaps).append(name)
-            elif len(cells) > FEW and _spans(cells, known):
-                perhaps.append(name)
+        elif _is_relative(name):
+            share, numbers = _known_share(rows, known)
+            if share >= 0.5 and not cells <= _YES_OR_NO:
+                (found if share >= _MOSTLY and numbers > FEW else perhaps).append(name)
+        elif _included(cells, known) and _spans(cells, known):
+            perhaps.append(name)
     return found, perhaps
 
 
+def _rows_of_cells(held: Codes, becomes: Callable[[pa.Array], pa.Array]) -> dict[str, int]:
+    """How many rows hold each value of a column, however it is spelled."""
+    texts = _spelled(becomes(held.values[0])).to_pylist()
+    rows: dict[str, int] = {}
+    for code, number in zip(held.arrays[0].tolist(), _each(held), strict=True):
+        if (text := texts[code]) is not None:
+            rows[text] = rows.get(text, 0) + number
+    return rows
+
+
+def _known_share(rows: Mapping[str, int], known: set[str]) -> tuple[float, int]:
+    """The share of cells, or of different ones, that are persons' numbers; and how many are."""
+    if len(known) <= FEW or not rows:
+        return 0.0, 0
+    shared = rows.keys() & (known | _without_prefix(known))
+    held = sum(rows[cell] for cell in shared)
+    return max(held / sum(rows.values()), len(shared) / len(rows)), len(shared)
+
+
 def perhaps_persons(names: Sequence[str], person: str) -> list[str]:
-    """What is to be said of columns whose values are all persons' numbers, perhaps by chance."""
+    """What is to be said of columns that hold persons' numbers, perhaps by chance."""
     return [
-        f"every value of `{name}` is also one of `{person}`: if it names persons, leave it out "
-        f"({spell('identifiers', [name])})"
+        f"values of `{name}` are also ones of `{person}`, all of them or at least half: if it "
+        f"names persons, leave it out ({spell('identifiers', [name])})"
         for name in names
     ]
 
@@ -330,6 +351,7 @@ _RELATIVES = {
     "dad", "mutter", "vater", "ehepartner", "mere", "pere", "madre", "padre", "infector",
 }  # fmt: skip
 """Relatives of whom nobody has a number, as of children and siblings; those are counted."""
+_YES_OR_NO = {"0", "1", "2"}
 _NUMBER = {"id", "no", "nr", "num", "number", "ref", "key", "code", "patient", "person", "pid"}
 
 
@@ -340,8 +362,8 @@ def _is_relative(name: str) -> bool:
 
 
 def _included(cells: set[str], known: set[str]) -> bool:
-    """Whether all of some whole numbers are those of persons."""
-    enough = len(known) > FEW and len(cells) >= _SOME
+    """Whether all of many whole numbers are those of persons."""
+    enough = len(known) > FEW and len(cells) > FEW
     return enough and all(map(str.isdecimal, cells)) and cells <= _without_prefix(known)
 
 
@@ -361,18 +383,14 @@ def _plain(values: pa.Array) -> list[str]:
 
 
 def _spelled(values: pa.Array) -> pa.Array:
-    """Values as text without case, blanks around and leading zeros; words for nobody are null.
-
-    Whole numbers beside empty cells may have been read as 17.0.
-    """
+    """Values as text in one spelling; words for nobody are null."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
-    texts = pc.utf8_lower(pc.utf8_trim_whitespace(as_text(values).cast(pa.string())))
-    texts = pc.replace_substring_regex(texts, r"\.0$", "")
-    nobody = pc.is_in(texts, value_set=pa.array(sorted(_NOBODY)))
-    texts = pc.replace_substring_regex(texts, r"(^|[^0-9.,])0+([0-9])", r"\1\2")
-    return pc.if_else(nobody, pa.scalar(None, pa.string()), texts)
+    texts = as_text(values).cast(pa.string())
+    plain = pc.utf8_lower(pc.utf8_trim_whitespace(texts))
+    nobody = pc.is_in(plain, value_set=pa.array(sorted(_NOBODY)))
+    return pc.if_else(nobody, pa.scalar(None, pa.string()), _one_way(texts))
 
 
 def _among(cells: set[str], known: set[str]) -> bool:
@@ -435,7 +453,7 @@ def other_names(
 ) -> list[str]:
     """Columns that have one value a person and one person a value, like a second number of hers.
 
-    Missing cells say nothing, and a few exceptions hide nothing. Where every row is another person,
+    Missing cells say nothing, a few exceptions hide nothing, nor do several spellings. Where every row is another person,
     whatever differs in every row would be one; so rows beyond the first of each person must bear
     it out.
     """
@@ -447,9 +465,14 @@ def other_names(
     found = []
     for name in columns:
         values = opened.class_sizes([name], budget).classes
-        if values <= FEW or (name not in changed and values > most):
+        many = name not in changed and values > most
+        spelled = opened.column(name).kind == "text" and values <= MOST_FETCHED
+        if values <= FEW or (many and not spelled):
             continue
-        present = _present(opened.values(name))
+        held = opened.values(name)
+        if many and len(_spelled(held.values[0]).unique()) > most:
+            continue
+        present = _present(held)
         if present < EVIDENCE or values < GROUPS * persons * present / opened.rows / 2:
             continue
         pairs = opened.classes([name, person], budget=budget)
@@ -574,17 +597,23 @@ def _is_text(values: pa.Array) -> bool:
     return column_of("", values.type).kind == "text"
 
 
-_SPELLING = "case, blanks, leading zeros or the coding of letters"
+_SPELLING = "case, blanks, leading zeros, dashes (- _ /), a final .0 or the coding of letters"
 
 
 def _one_way(texts: pa.Array) -> pa.Array:
-    """Texts without what people write in several ways."""
+    """Texts without what people write in several ways.
+
+    Whole numbers beside empty cells may have been read as 17.0; a dash that nothing stands before
+    is a sign.
+    """
     import pyarrow as pa
     import pyarrow.compute as pc
 
     plain = pc.utf8_lower(pc.utf8_normalize(texts.cast(pa.string()), "NFKC"))
     plain = pc.replace_substring_regex(plain, r"[\s\pZ\p{Cf}]+", "")
-    return pc.replace_substring_regex(plain, r"^([^0-9]*)0+([0-9])", r"\1\2")
+    plain = pc.replace_substring_regex(plain, r"([\pL\pN])[\p{Pd}_/]+", r"\1")
+    plain = pc.replace_substring_regex(plain, r"([0-9])\.0+$", r"\1")
+    return pc.replace_substring_regex(plain, r"(^|[^0-9.,])0+([0-9])", r"\1\2")
 
 
 def refused_names(
