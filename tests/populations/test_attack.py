@@ -4,20 +4,24 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv as csv
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cli_tools import sfumato
 from sfumato.engines.results import Codes, smallest_dtype
 from sfumato.errors import ColumnError, ParameterError
 from sfumato.hierarchy import Hierarchy
-from sfumato.populations.attack import join_attack
+from sfumato.populations.attack import attack, join_attack
 from sfumato.populations.k_map import MatchesPopulation
 from sfumato.release.label_matching import read_cells
+from sfumato.report.registry import page_of
 from sfumato.tables import table
 
 
@@ -261,3 +265,21 @@ def test_a_class_that_matches_one_too_few_is_exposed() -> None:
     release, people = codes(age=["20", "30"]), codes(age=[20, 20, 30])
     for k, exposed in ((1, 0), (2, 1), (3, 2)):
         assert join_attack(release, people, ["age"], k=k).exposed_classes == exposed
+
+
+def test_what_is_counted_is_called_by_its_name(tmp_path: Path) -> None:
+    known = pa.table({"patient": [f"P{row // 3}" for row in range(12)], "sex": ["F", "M"] * 6})
+    where = [tmp_path / "shown.csv", tmp_path / "known.csv"]
+    csv.write_csv(known, where[1])
+    asked = ["--on", "sex", "--person", "patient", "-k", "2", "--identity", "sex"]
+    for names, said, who in (
+        (["patient", "sex"], "4 released people, each by the row", "people"),
+        (["sex"], "12 released rows joined with 4 people", "rows"),
+    ):
+        csv.write_csv(known.select(names), where[0])
+        told = " ".join(sfumato("attack", *where, *asked).out.split())
+        assert said in told
+        assert f"0 {who} are found for certain" in told
+        found = attack(known.select(names), known, on=["sex"], person="patient", k=2)
+        assert found.released_as == who
+        assert f"Every one of {found.released} released {who} " in page_of(found).verdict

@@ -139,6 +139,8 @@ def view(found: AttackResult) -> RenderableType:
     lines.add_column(justify="right", style="bold")
     lines.add_column()
     share, people = max(found.released, 1), found.counted == "people"
+    persons = found.released_as == "people"
+    released = "people, each by the row of theirs that matches fewest," if persons else "rows"
     for count, said in (
         (found.matches_none, f"match {'nobody' if people else 'no row'}"),
         (found.matches_one, f"match exactly one {'person' if people else 'row'}"),
@@ -147,7 +149,7 @@ def view(found: AttackResult) -> RenderableType:
     ):
         lines.add_row(f"{count:,}", f"{said} ({count / share:.1%})")
     title = Text.assemble(
-        (f"{found.released:,}", "bold"), " released rows joined with ",
+        (f"{found.released:,}", "bold"), f" released {released} joined with ",
         (f"{found.people:,.0f}", "bold"), f" {found.counted} on ", (", ".join(found.on), "bold"),
     )  # fmt: skip
     verdict = (
@@ -157,9 +159,10 @@ def view(found: AttackResult) -> RenderableType:
     )
     guess = f"Guessing among the matches is right {found.expected_right:,.1f} times on average."
     if found.guessed_right is not None:
+        one, many = ("person", "people") if persons else ("row", "rows")
+        certain = counted(found.certain_right or 0, one, many=many, does="are")
         guess = (
-            f"With the true identities: {counted(found.certain_right or 0, 'row', does='are')} "
-            "found for certain, and "
+            f"With the true identities: {certain} found for certain, and "
             f"guessing is right {found.guessed_right:,.1f} times on average."
         )
     unread = [

@@ -453,9 +453,9 @@ def other_names(
 ) -> list[str]:
     """Columns that have one value a person and one person a value, like a second number of hers.
 
-    Missing cells say nothing, a few exceptions hide nothing, nor do several spellings. Where every row is another person,
-    whatever differs in every row would be one; so rows beyond the first of each person must bear
-    it out.
+    Missing cells say nothing, a few exceptions hide nothing, nor do several spellings. Where every
+    row is another person, whatever differs in every row would be one; so rows beyond the first of
+    each person must bear it out.
     """
     persons = opened.class_sizes([person], budget).classes
     again = opened.rows - persons

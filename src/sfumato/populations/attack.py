@@ -54,7 +54,8 @@ class AttackResult(Result):
     number of right guesses. `unread` counts, by column, distinct cells that could not be understood
     or name values the outside table does not have. `warnings` are sentences about what makes the
     figures say less than they seem to. `counted` says what the outside table was counted in:
-    ``people``, where a person column or weights say who is who, else its ``rows``.
+    ``people``, where a person column or weights say who is who, else its ``rows``; and
+    `released_as` what the release was.
     """
 
     on: tuple[str, ...]
@@ -76,6 +77,7 @@ class AttackResult(Result):
     unread: Mapping[str, int] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
     counted: str = "rows"
+    released_as: str = "rows"
 
 
 def join_attack(
@@ -141,14 +143,21 @@ def join_attack(
         truth = _truth(release, people, on, readings, identity)
         if identity != person:
             warnings = _repeated(release, people, identity)
-    if person is not None and person in release.columns:
+    whose = person is not None and person in release.columns
+    if person is not None and whose:
         matched, rows, truth = _by_person(release.column(person), matched, truth)
     unread = {name: r.unread for name, r in zip(on, readings, strict=True) if r.unread}
     count = _people_count(people, person, weight)
     found = _result(tuple(on), k, matched, rows, truth, count, exposed)
     named = weight is not None or (person is not None and person in people.columns)
     counted = "people" if named else "rows"
-    return replace(found, unread=unread, warnings=tuple(warnings), counted=counted)
+    return replace(
+        found,
+        unread=unread,
+        warnings=tuple(warnings),
+        counted=counted,
+        released_as="people" if whose else "rows",
+    )
 
 
 def _distinct_boxes(release: Codes, on: Sequence[str]) -> tuple[Ints, Ints]:

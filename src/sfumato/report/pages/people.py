@@ -253,13 +253,15 @@ def _curves(found: PopulationReport) -> list[Section]:
 def attack_summary(found: AttackResult) -> Page:
     """What is said of an attack first."""
     good = found.k_map
+    by = ", each by the row of theirs that matches fewest" if found.released_as == "people" else ""
     verdict = (
-        f"Every one of {found.released:,} released rows matches at least {found.k} "
-        f"{found.counted} or none."
+        f"Every one of {found.released:,} released {found.released_as} matches at least {found.k} "
+        f"{found.counted}{by}."
         if good
-        else f"{found.matches_one:,} of {found.released:,} released rows match exactly one "
+        else f"{found.matches_one:,} of {found.released:,} released {found.released_as} match "
+        f"exactly one "
         f"{_one(found)}, "
-        f"{found.matches_few:,} more match fewer than {found.k}."
+        f"{found.matches_few:,} more match fewer than {found.k}{by}."
     )
     return Page(
         title="Attack with an outside table",
@@ -282,6 +284,9 @@ def _one(found: AttackResult) -> str:
 def attack_page(found: AttackResult) -> Page:
     """The page of an attack."""
     total = max(1, found.released)
+    by, one = "", "row"
+    if found.released_as == "people":
+        by, one = ", by the row that fewest fit", "person"
     shown = {
         "none": found.matches_none / total,
         f"one {_one(found)}": found.matches_one / total,
@@ -289,10 +294,13 @@ def attack_page(found: AttackResult) -> Page:
         f"{found.k} {found.counted} or more": found.matches_k / total,
     }
     figure = Figure(
-        f"How many {found.counted} a released row matches",
-        f"Released rows by the number of {found.counted} in the outside table that fit them.",
+        f"How many {found.counted} a released {one} matches",
+        f"Released {found.released_as} by the number of {found.counted} in the outside table that "
+        f"fit them{by}.",
         charts.shares(
-            f"Released rows by matching {found.counted}", shown, what="share of released rows"
+            f"Released {found.released_as} by matching {found.counted}",
+            shown,
+            what=f"share of released {found.released_as}",
         ),
     )
     sections = [Section("Matches", figures=[figure])]
