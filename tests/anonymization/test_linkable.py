@@ -16,11 +16,13 @@ import pyarrow.parquet as pq
 import pytest
 
 import sfumato as sf
+from cli_tools import sfumato
 from sfumato.anonymization import linkable
 from sfumato.engines.results import ClassSizes
 from sfumato.errors import BudgetError, ParameterError, SfumatoError
 from sfumato.privacy import DistinctDiversity
 from sfumato.release.histories import LinkedHistories
+from sfumato.report.registry import page_of
 
 
 def histories(seed: int, persons: int = 8, most: int = 4, values: int = 4) -> pa.Table:
@@ -454,3 +456,27 @@ def test_numbers_that_stand_for_own_columns_are_one_a_person(how: str, key: Path
         people[row["who"]].add(tuple(row[name] for name in shown))
     assert {len(cells) for cells in people.values()} == {1}
     assert min(Counter(next(iter(cells)) for cells in people.values()).values()) >= 3
+
+
+def test_figures_of_histories_say_what_they_count(key: Path, tmp_path: Path) -> None:
+    random = np.random.default_rng(3)
+    who = np.sort(random.integers(0, 40, 200))
+    place = tmp_path / "stays.csv"
+    stays = {"who": who, "sex": np.array(["F", "M"])[who % 2], "ill": random.integers(0, 4, 200)}
+    pa.csv.write_csv(pa.table(stays), place)
+    asked = ("-k", 3, "--linkable", "--person", "who", "--key-file", key, "--qi", "sex,ill")
+    told = " ".join(sfumato("anonymize", place, *asked, "-m", "all").out.split())
+    release = sf.anonymize(
+        place, k=3, m="all", linkable=True, person="who", key_file=key, qi=["sex", "ill"]
+    )
+    assert f"{release.classes} classes of own columns, by mondrian" in told
+    assert f"prosecutor – {1 / release.k:.2%} own columns and all rows" in told
+    assert "sex, ill of one row" in told
+    assert "(by all quasi-identifiers)" in told
+    page = page_of(release)
+    assert not page.gauges  # those of single rows would be other ones
+    assert f"At least {release.k} persons look alike" in str(page)
+    once = " ".join(sfumato("anonymize", place, *asked, "-m", 2, "--repeats", "once").out.split())
+    assert "(1 everything lost, as in rows left out)" in once
+    assert once.count("(rows shown by one alike count as it)") == 2
+    assert "own columns and 2 rows" in once

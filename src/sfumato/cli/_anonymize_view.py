@@ -37,7 +37,7 @@ def view(release: Release, besides: Mapping[str, str]) -> RenderableType:
         _figures(release),
         Text(),
         Text("Risk of being found", style="bold"),
-        _risks(release.details.get("risk") or (), "persons" in release.details),
+        _risks(release),
         Text(),
     ]
     inferred = release.details.get("inferred_hierarchies", {})
@@ -65,7 +65,8 @@ def _headline(release: Release) -> RenderableType:
         most = "" if lost is not None else "at most "
         whose = f" of {most}{counted(people['persons'] - (lost or 0), 'person')}"
     told = f"{counted(release.rows, 'row')}{whose} in "
-    told += f"{counted(release.classes or 0, 'class')}, by {release.method}"
+    told += counted(release.classes or 0, "class")
+    told += f"{' of own columns' if 'linkable' in release.details else ''}, by {release.method}"
     line = Text(told, style="bold")
     if release.suppressed_rows:
         before = release.rows + release.suppressed_rows
@@ -150,13 +151,17 @@ def _sampled(ranks: Mapping[str, Any]) -> str:
 
 
 def _figures(release: Release) -> RenderableType:
-    cost = release.utility
+    cost, linked = release.utility, "linkable" in release.details
+    meaning = "0 nothing lost, 1 everything"
+    if linked and release.suppressed_rows:
+        meaning = "1 everything lost, as in rows left out"
     figures = {
-        "normalized certainty penalty": f"{cost['ncp']:.4f}  (0 nothing lost, 1 everything)",
+        "normalized certainty penalty": f"{cost['ncp']:.4f}  ({meaning})",
         **_rounding(release),
         "granularity kept": f"{cost['granularity']:.1%}",
         "entropy lost": f"{cost['non_uniform_entropy']:.1%}",
-        "average class size": f"{cost['average_class_size']:,.1f}",
+        "average class size": f"{cost['average_class_size']:,.1f}"
+        + ("  (by all quasi-identifiers)" if linked else ""),
         "discernibility": f"{cost['discernibility']:,}",
     }
     figures |= _of_the_method(release)
@@ -236,7 +241,8 @@ def _price_of_histories(price: Mapping[str, Any]) -> dict[str, str]:
     if price["rows_shown_once"]:
         told["shown by a row alike"] = f"{price['rows_shown_once']:,} of the rows left out"
     named = {"ncp_own": "loss of own columns", "ncp_events": "loss of other columns"}
-    told |= {say: f"{price[key]:.4f}" for key, say in named.items() if price[key] is not None}
+    how = "  (rows shown by one alike count as it)" if price["rows_shown_once"] else ""
+    told |= {say: f"{price[key]:.4f}{how}" for key, say in named.items() if price[key] is not None}
     if price["support_error"] is not None:
         told["persons with common events"] = f"{price['support_error']:.1%} relative error"
     return told
@@ -266,9 +272,11 @@ def _several_sets(how: Mapping[str, Any]) -> str:
     return f"solved in {how['by']}; their union would lose {how['loss_of_union']:.4f}"
 
 
-def _risks(found: Sequence[Risk], persons: bool) -> RenderableType:
+def _risks(release: Release) -> RenderableType:
     from rich.text import Text
 
+    found: Sequence[Risk] = release.details.get("risk") or ()
+    persons, linked = "persons" in release.details, release.details.get("linkable")
     if not found and persons:
         return Text(
             "Not told: a person is as exposed as the worst of her rows, and they may lie in "
@@ -277,10 +285,14 @@ def _risks(found: Sequence[Risk], persons: bool) -> RenderableType:
     if not found:
         return Text("Not told.")
     table = _table("attacker", ("before", "right"), ("after", "right"), "by")
+    if linked and release.k:
+        rows = "all rows" if linked["m"] == "all" else counted(linked["m"], "row")
+        known = f"own columns and {rows}"
+        table.add_row("prosecutor", "–", _share(1 / release.k), known)
     for before in found:
         after = before.after
         assert after is not None
-        names = ", ".join(before.qi)
+        names = ", ".join(before.qi) + (" of one row" if linked else "")
         table.add_row("prosecutor", _share(before.prosecutor), _share(after.prosecutor), names)
         table.add_row("marketer", _share(before.marketer), _share(after.marketer), "")
         who = "rows" if before.persons is None else "persons"

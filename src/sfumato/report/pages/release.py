@@ -430,6 +430,8 @@ def release_page(
             told = (risk,) if promised is None else ()
             if found.details.get("persons"):
                 told = found.details.get("risk", told)
+            if "linkable" in found.details:
+                told = ()  # it is told of single rows, and histories are promised
             risk = worst_risk(told) if told else risk  # the release itself does not say who is who
             last = risk.after or risk
             least = found.k or promised
