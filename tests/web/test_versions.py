@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import threading
 from collections import Counter
@@ -328,3 +329,67 @@ def test_of_a_file_that_is_another_one_nothing_is_made(
     page = bench.follow(bench.post(f"{base}/utility", k=4, method="cells")).text
     assert "the file is not there any more" in page
     assert bench.get(f"{base}/release").status == 200, "what was made stays in sight"
+
+
+def _rewritten(source: Path, how: str) -> None:
+    """Put another file in the place of one."""
+    head, *rows = PEOPLE.splitlines(keepends=True)
+    if how == "deleted":
+        source.unlink()
+        return
+    text = {
+        "other rows": PEOPLE.replace("Aton", "Oton"),
+        "set back": PEOPLE.replace("Aton", "Oton"),
+        "reordered": head + "".join(rows[::-1]),
+        "halved": head + "".join(rows[: len(rows) // 2]),
+    }[how]
+    then = source.stat()
+    source.write_text(text)
+    if how == "set back":
+        os.utime(source, ns=(then.st_atime_ns, then.st_mtime_ns))
+        assert source.stat().st_size == then.st_size
+
+
+@pytest.mark.parametrize("how", ["other rows", "reordered", "halved", "deleted", "set back"])
+def test_every_page_says_that_the_file_is_another_one(
+    how: str, bench: Running, opened: Project, tmp_path: Path
+) -> None:
+    base, source = f"/p/{opened.number}", tmp_path / "people.csv"
+    bench.follow(bench.post(f"{base}/release"))
+    places = ("configure", "import", "explore", "risk", "utility", "release", "release/rows",
+              "lattice", "knowledge", "ask/keys")  # fmt: skip
+    for place in places:
+        assert 'id="stale"' not in bench.follow(bench.get(f"{base}/{place}")).text, place
+    _rewritten(source, how)
+    for place in places:
+        answer = bench.get(f"{base}/{place}")
+        assert answer.status == 200, place
+        assert 'id="stale"' in answer.text, place
+        assert ("is not there any more" if how == "deleted" else " changed since") in answer.text
+    page = bench.follow(bench.post(f"{base}/release")).text
+    assert "the file " in page
+    assert len(opened.versions()) == 1
+    assert bench.post(f"{base}/configure", k=4, method="mondrian", **ROLES).status == 303
+    assert bench.get(f"{base}/configure").status == 200
+    for place in ("explore", "risk"):
+        assert bench.follow(bench.get(f"{base}/{place}")).status in (200, 400)
+
+
+def test_releases_of_another_table_are_marked(
+    bench: Running, opened: Project, tmp_path: Path
+) -> None:
+    base, source = f"/p/{opened.number}", tmp_path / "people.csv"
+    bench.follow(bench.post(f"{base}/release"))
+    source.write_text(PEOPLE.replace("Aton", "Oton"))
+    bench.follow(bench.post(f"{base}/import", text=1, header=1, unparsed="stop"))
+    page = bench.follow(bench.get(f"{base}/release")).text
+    assert "of another table" in page
+    assert 'id="verified"' not in page, "it is not shown as one of this table"
+    bench.follow(bench.post(f"{base}/release"))
+    assert [one.other for one in opened.versions()] == [False, True]
+    bench.post(f"{base}/close")
+    bench.follow(bench.post("/open", table=str(source), release=1))
+    (later,) = bench.workbench.projects.values()
+    assert [one.other for one in later.versions()] == [False, True]
+    assert later.made is not None
+    assert later.made.name == "release-2"

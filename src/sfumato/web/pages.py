@@ -86,7 +86,7 @@ def page(template: str, *, status: int = 200, **context: Any) -> Response:
 def frame(project: Project, decided: Decided, step: str) -> dict[str, Any]:
     """What a step and the frame around it show: all of it from one moment."""
     return {"project": project, "decided": decided, "choices": decided.choices,
-            "step": step, "steps": STEPS}  # fmt: skip
+            "step": step, "steps": STEPS, "stale": project.stale}  # fmt: skip
 
 
 def to(place: str) -> Response:

@@ -28,7 +28,7 @@ from sfumato.columns.vocabulary import Role
 from sfumato.engines.results import Codes
 from sfumato.errors import BudgetError, ParameterError, SfumatoError, SourceError
 from sfumato.files import held, keep_only, make_folder, read_unlinked, write_text
-from sfumato.keyfiles import read_secret, write_secret
+from sfumato.keyfiles import names_same, read_secret, write_secret
 from sfumato.privacy import Check, check
 from sfumato.quasi.scan import ColumnScan, Scan, combine, describe
 from sfumato.release.certificate import Certificate
@@ -173,6 +173,8 @@ class Version:
     alike: str
     """How many look alike at least: rows, or persons where they were counted."""
     rows: int
+    other: bool = False
+    """Whether it was made of another table than the one that is open."""
 
 
 @dataclass(eq=False)
@@ -217,8 +219,10 @@ class Project:
     """Held by the job that asks the table something: engines answer one question at a time."""
     _changing: threading.Lock = field(default_factory=threading.Lock)
     _closed: bool = False
-    _seen: tuple[int, int] | None = None
+    _seen: tuple[int, ...] | None = None
     """The file as it was when it was looked at; see `_file`."""
+    _print: str | None = None
+    """The fingerprint of that file, once there are releases to compare with."""
     _look: Profile | None = None
     _alike: dict[Sets, Alike] = field(default_factory=dict)
     _scans: dict[tuple[Names, Names, str], Scan] = field(default_factory=dict)
@@ -281,10 +285,15 @@ class Project:
                 return
             budget.progress("guessing roles")
             columns = describe(look)
+            self._recognise(opened)
             saved = read_choices(self.folder)
             likely = "" if saved else self._likely_person(opened, look, budget)
         self._take(asked, opened, look, first, columns, saved or Choices(person=likely))
         self._seen = before
+
+    def _recognise(self, opened: Table) -> None:
+        """Learn what the table is called in certificates; pages are not to wait for that."""
+        self._print = opened.fingerprint() if self.versions() else None
 
     def _read(
         self, reading: Reading, budget: Budget, anew: bool
@@ -415,6 +424,8 @@ class Project:
             return None
         if self.has_alike(sets):
             return self._alike[sets]
+        if self.stale:
+            return None
         small = self._look is not None and self._look.rows * len(names) <= QUICK
         # A page does not wait for a job that has the table for itself.
         return self.alike(sets) if small and not self.busy.locked() else None
@@ -459,7 +470,8 @@ class Project:
             or self._look.rows * len(names) > QUICK
         ):
             return None
-        if self.busy.locked() and (self._entries is None or self._entries[0] != names):
+        waits = self.busy.locked() or self.stale is not None
+        if waits and (self._entries is None or self._entries[0] != names):
             return None
         alone = replace(choices, k_map=None, population="")
         request = alone.rehearsed().opened(self.table)
@@ -622,7 +634,7 @@ class Project:
     def _stamp(self) -> list[Any]:
         """By which it is seen that the table's file was changed, or is read otherwise."""
         said = self.reading.said()
-        return [*(self._file() or ()), *([said] if said else [])]
+        return [*(self._file() or ())[:2], *([said] if said else [])]
 
     def release(self, budget: Budget) -> None:
         """Write the release, its certificate, its settings and its report; then verify it.
@@ -664,6 +676,7 @@ class Project:
                 holds = verify(str(output), budget=budget.unhurried(), **asked).holds
                 page = self._finish(name, choices, settings, release, holds, budget, self.reading)
                 self._keep(name, release, page, home)
+            self._recognise(self.table)
             used = replace(choices, trees=choices.used_trees)
             write_choices(used, self.folder, self.source.name, f"{name}.decisions", folder)
 
@@ -686,6 +699,7 @@ class Project:
                 holds = verify(str(home / output), budget=budget.unhurried()).holds
                 page = self._finish(name, None, settings, release, holds, budget, self.reading)
                 self._keep(name, release, page, home)
+            self._recognise(self.table)
 
     def answer(self, name: str, asked: Answered, work: Callable[[], Any], budget: Budget) -> None:
         """Let another verb work on the table, and keep the page of its result."""
@@ -801,7 +815,9 @@ class Project:
                 with suppress(SfumatoError, OSError, KeyError, TypeError, ValueError):
                     output = f"{name}{ending}"
                     kept = Kept.read(home, name, output)
-                    found.append(_version(name, output, Certificate.read(place).body, kept))
+                    body = Certificate.read(place).body
+                    other = self._print and names_same(body["input"]["fingerprint"], self._print)
+                    found.append(replace(_version(name, output, body, kept), other=other is False))
         return sorted(found, key=lambda one: -int(one.name.partition("-")[2] or 1))
 
     def certificate_pdf(self, version: Version) -> bytes:
@@ -811,8 +827,8 @@ class Project:
 
     def latest(self) -> str | None:
         """The release to show where none was made yet: the last one that can be shown."""
-        found = (one.name for one in self.versions() if one.name not in self._unreadable)
-        return next(found, None)
+        found = (one for one in self.versions() if not one.other)
+        return next((one.name for one in found if one.name not in self._unreadable), None)
 
     def files(self, name: str | None = None) -> list[Path]:
         """What can be taken away: a release and what belongs to it; by default, the shown one."""
@@ -854,29 +870,40 @@ class Project:
         if self._closed:
             raise SourceError("this table is not open any more", remedy="Open it again.")
 
-    def _file(self) -> tuple[int, int] | None:
-        """By which it is seen that the file was changed; None where there is none."""
+    def _file(self) -> tuple[int, ...] | None:
+        """By which it is seen that the file was changed; None where there is none.
+
+        The last two are not to be set back: size and time of a file can be.
+        """
         try:
             found = self.source.stat()
         except OSError:
             return None
-        return found.st_size, found.st_mtime_ns
+        return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
 
-    def _require_same(self) -> None:
+    @property
+    def stale(self) -> SourceError | None:
+        """What is wrong where the file is not the one that was looked at."""
         now = self._file()
         if self._seen in (None, now):
-            return
+            return None
         if now is None:
-            raise SourceError(
+            return SourceError(
                 "the file is not there any more",
                 where=str(self.source),
                 remedy="Put it back, or open it where it is now.",
             )
-        raise SourceError(
-            "the file was changed since it was read",
+        surely = self._seen is not None and now[:2] != self._seen[:2]
+        return SourceError(
+            f"the file {'was' if surely else 'may have been'} changed since it was read",
             where=str(self.source),
             remedy="Read it again under Configure, “how the file is read”.",
         )
+
+    def _require_same(self) -> None:
+        stale = self.stale
+        if stale is not None:
+            raise stale
 
     def _save(self, choices: Choices) -> None:
         self._require_open()

@@ -257,7 +257,7 @@ class Steps:
     async def release(self, request: Request) -> Response:
         project, decided = self.bench.ready(request)
         made = project.made
-        latest = None if made else await run_in_threadpool(project.latest)
+        latest = None if made or project.stale else await run_in_threadpool(project.latest)
         if latest is not None and not any(j.after == _place(project) for j in self._running()):
             return self._show(project, latest)
         changed = [] if made is None else made.differs(decided.choices, project.reading)

@@ -495,7 +495,8 @@ class Asking:
 
     async def _around(self, project: Project, choices: Choices) -> Around:
         tables = await run_in_threadpool(self.bench.tables)
-        return Around(project, choices, tables, await run_in_threadpool(project.versions))
+        versions = await run_in_threadpool(project.versions)
+        return Around(project, choices, tables, [one for one in versions if not one.other])
 
 
 def _changed(then: Choices, now: Choices) -> list[str]:
