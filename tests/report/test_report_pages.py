@@ -325,3 +325,32 @@ def test_names_that_differ_in_their_ends_are_told_apart() -> None:
     svg = drawn_alone(shares("Shares", dict.fromkeys(names, 0.5), what="share"), "x")
     drawn = re.findall(r">([^<>]*…[^<>]*)</text>", svg)
     assert {text[-8:] for text in drawn} == {"number 1", "number 2"}
+
+
+def test_a_page_of_keys_says_what_equal_rows_mean() -> None:
+    """No set is announced that is not listed, and nothing is green that was not looked at."""
+    rows = pa.table({"a": [1, 1, 1, 2], "b": [1, 1, 2, 1], "c": [3, 4, 5, 6]})
+    found = sf.minimal_keys(rows, columns=["a", "b"], max_size=1)
+    assert found.keys == ()
+    page = page_of(found)
+    said = page_html(page)
+    assert "1 row equals an earlier row in all columns that were looked at" in said
+    assert "these sets" not in said
+    assert "There may be more" not in page.verdict
+    assert "No set of at most 1 of the columns" in page.verdict
+    assert page.tone == "warn"
+    page = page_of(sf.minimal_keys(rows, columns=["a", "b"]))
+    assert "these sets tell rows apart as well as all of those columns do" in page_html(page)
+    assert "tell all rows apart" not in page.verdict
+
+
+def test_a_page_of_a_mask_says_why_each_column_is_left_out() -> None:
+    rows = pa.table({"id": [f"n{at}" for at in range(40)], "sex": ["F", "M"] * 20,
+            "pay": list(range(40)), "town": [at % 5 for at in range(40)]})  # fmt: skip
+    found = sf.mask(rows, beta=0.2, measure="distinct", must_drop=["id"])
+    (section,) = (s for s in page_of(found).sections if s.title == "Why columns were left out")
+    (grid,) = section.grids
+    why = dict(grid.rows)
+    assert why["id"] == "left out on request"
+    assert why["pay"] == "would break the promise by itself"
+    assert all(len(text) > 10 for text in why.values())

@@ -323,8 +323,9 @@ def _notes(
 ) -> tuple[str, ...]:
     if duplicates:
         return (
-            f"{duplicates:,} rows equal an earlier row in all columns, so there is no key; "
-            "this set tells rows apart as well as all columns do",
+            counted(duplicates, "row", does="equal an earlier row")
+            + " in all columns that were looked at, so there is no key; this set tells rows apart "
+            "as well as all of those columns do",
         )
     if reached or stopped:
         return ()

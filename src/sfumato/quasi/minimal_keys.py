@@ -37,6 +37,7 @@ from sfumato.quasi.persons import Histories, persons_of, require_separation
 from sfumato.quasi.sampling import all_combinations, pair_indices, prune_below, pulled
 from sfumato.results import Result
 from sfumato.tables import Table, table
+from sfumato.wording import counted
 
 __all__ = [
     "METHODS",
@@ -184,6 +185,8 @@ def minimal_keys(
     search = _Search(codes, question, budget, samples)
     used = search.suited() if method == "auto" else method
     found = search.run(used)
+    if search.duplicates:
+        search.notes.insert(0, _no_key(search.duplicates, bool(found.sets)))
     sets = [tuple(chosen[c] for c in s) for s in found.sets]
     represents = sum(math.prod(1 + len(twins.get(c, ())) for c in s) for s in sets)
     if expand:
@@ -235,7 +238,7 @@ def _keys_there(opened: Table, question: KeyQuery, budget: Budget) -> MinimalKey
         duplicates = sizes.rows - sizes.classes
     notes = [asks.told()]
     if duplicates:
-        notes.insert(0, _no_key(duplicates))
+        notes.insert(0, _no_key(duplicates, bool(found.sets)))
     return MinimalKeys(
         keys=tuple(tuple(names[c] for c in s) for s in found.sets),
         equivalents={},
@@ -251,11 +254,11 @@ def _keys_there(opened: Table, question: KeyQuery, budget: Budget) -> MinimalKey
     )
 
 
-def _no_key(duplicates: int) -> str:
-    return (
-        f"{duplicates:,} rows equal an earlier row in all columns, so there is no key; these sets "
-        "tell rows apart as well as all columns do"
-    )
+def _no_key(duplicates: int, listed: bool) -> str:
+    """Why sets that are listed are no keys, or why there are none to list."""
+    why = counted(duplicates, "row", does="equal an earlier row")
+    why += " in all columns that were looked at, so there is no key"
+    return why + "; these sets tell rows apart as well as all of those columns do" * listed
 
 
 def _keys_of_persons(opened: Table, person: str, question: KeyQuery, budget: Budget) -> MinimalKeys:
@@ -270,8 +273,10 @@ def _keys_of_persons(opened: Table, person: str, question: KeyQuery, budget: Bud
     notes = []
     if alike and question.beta is None:
         notes.append(
-            f"{alike:,} pairs of rows of different persons are equal in all columns, so there is "
-            "no key; these sets tell persons apart as well as all columns do"
+            f"{alike:,} pairs of rows of different persons are equal in all columns that were "
+            "looked at, so there is no key"
+            + "; these sets tell persons apart as well as all of those columns do"
+            * bool(found.sets)
         )
     return MinimalKeys(
         keys=tuple(tuple(names[c] for c in s) for s in found.sets),
@@ -314,8 +319,6 @@ class _Search:
             return goal_of(codes.rows, question)
         everything = histogram(codes, range(len(codes.columns)))
         self.duplicates = codes.rows - everything.classes
-        if self.duplicates:
-            self.notes.append(_no_key(self.duplicates))
         return Goal(pairs=everything.unseparated_pairs)
 
     def suited(self) -> str:

@@ -141,24 +141,28 @@ def _promise(found: Key) -> list[Figure]:
 def minimal_keys_summary(found: MinimalKeys) -> Page:
     """What is said of all minimal sets first."""
     sizes = Counter(len(names) for names in found.keys)
+    goal = _goal(found.goal)
+    if found.duplicate_rows:  # nothing tells equal rows apart
+        goal = "tell rows apart as well as all columns that were looked at do"
     if not found.keys:
-        verdict = f"No set of columns was found to {_goal(found.goal)}."
+        within = "" if found.max_size is None else f" of at most {found.max_size:,}"
+        verdict = f"No set{within} of the columns that were looked at was found to {goal}."
     else:
         least = min(sizes)
         verdict = (
-            f"{len(found.keys):,} minimal sets of columns {_goal(found.goal)}; the smallest "
+            f"{len(found.keys):,} minimal sets of columns {goal}; the smallest "
             f"{'has' if sizes[least] == 1 else 'have'} {least} "
             f"{'column' if least == 1 else 'columns'}, such as {phrase(found.keys[0])}."
         )
         if len(found.keys) == 1:
-            verdict = f"One minimal set was found to {_goal(found.goal)}: {phrase(found.keys[0])}."
+            verdict = f"One minimal set was found to {goal}: {phrase(found.keys[0])}."
     if not found.complete:
-        verdict += " There may be more."
+        verdict += " There may be more." if found.keys else " Sets that were not looked at may."
     return Page(
         title="All minimal identifying sets",
-        subtitle=f"Sets of columns that {_goal(found.goal)} and lose that with any column less",
+        subtitle=f"Sets of columns that {goal} and lose that with any column less",
         verdict=verdict,
-        tone="bad" if found.keys else "good",
+        tone="bad" if found.keys else "good" if found.complete else "warn",
         facts=(
             ("minimal sets", f"{len(found.keys):,}"),
             ("columns in them", f"{len({name for names in found.keys for name in names}):,}"),

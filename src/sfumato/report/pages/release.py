@@ -910,11 +910,20 @@ def _why(found: Release) -> list[Section]:
     why = found.details.get("why")
     if not isinstance(why, Mapping) or not why:
         return []
-    rows = [
-        (str(name), phrase([str(n) for n in others if n != name])) for name, others in why.items()
-    ]
-    words = "Each of these columns would break the promise together with the columns beside it."
-    return [Section("Why columns were left out", [words], grids=[Grid(("column", "with"), rows)])]
+    rows = [(str(name), _reason(str(name), others)) for name, others in why.items()]
+    return [Section("Why columns were left out", grids=[Grid(("column", "why"), rows)])]
+
+
+def _reason(name: str, why: str | Sequence[str]) -> str:
+    """Why a column was left out: what was asked, or the columns that it would identify with."""
+    if isinstance(why, str):
+        return why
+    others = [str(other) for other in why if other != name]
+    return (
+        f"would break the promise with {phrase(others)}"
+        if others
+        else "would break the promise by itself"
+    )
 
 
 def _record(found: Release) -> Section:
