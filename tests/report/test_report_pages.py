@@ -354,3 +354,27 @@ def test_a_page_of_a_mask_says_why_each_column_is_left_out() -> None:
     assert why["id"] == "left out on request"
     assert why["pay"] == "would break the promise by itself"
     assert all(len(text) > 10 for text in why.values())
+
+
+def test_what_is_said_of_a_population_is_what_is_drawn() -> None:
+    """Where the bound is said, no model is called chosen, and columns asked about are counted."""
+    found = result("population")
+    estimate = 0.5
+    bounded = replace(
+        found,
+        uniqueness=replace(found.uniqueness, estimate=estimate, chosen="pitman",
+                           estimates={"pitman": estimate}),
+        whole=replace(found.whole, bound=0.25, certain=0.0),
+    )  # fmt: skip
+    assert bounded.unique_by == "bound"
+    page = page_of(bounded)
+    said = page_html(page)
+    assert "At most 25" in page.verdict
+    assert "(chosen)" not in said
+    assert "all people, at most" in said
+    facts = dict(page.facts)
+    assert facts["columns looked at"] == str(len(found.whole.columns))
+    assert "quasi-identifiers" not in facts
+    said = page_html(page_of(replace(bounded, whole=replace(bounded.whole, bound=0.75))))
+    assert "(chosen)" in said
+    assert "all people, at most" not in said

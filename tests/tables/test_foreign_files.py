@@ -276,6 +276,29 @@ def test_other_bytes_are_called_what_they_are(content, says, tmp_path):
     assert "Ann" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "head", ["<script>a=1</script>,b", "<b>;c", "<age>\ts", "<a b='1'>|c", "<table>,b"]
+)
+def test_a_column_may_be_called_like_a_tag(head, tmp_path):
+    place = tmp_path / "people.csv"
+    place.write_text(f"{head}\n" + f"1{head[-2]}2\n" * 3)
+    opened = sf.table(place)
+    assert len(opened.columns) == 2
+    assert opened.columns[0] == head[:-2]
+    assert opened.rows == 3
+
+
+def test_whoever_names_a_delimiter_says_that_it_is_a_table(tmp_path):
+    place = tmp_path / "people.csv"
+    place.write_text("<age>^sex\n1^F\n2^M\n")
+    with pytest.raises(SourceError, match="an XML document"):
+        sf.table(place)
+    assert sf.table(place, delimiter="^").columns == ("<age>", "sex")
+    place.write_text("<a><b>,c</b></a>\n")
+    with pytest.raises(SourceError, match="an XML document"):
+        sf.table(place)
+
+
 def test_names_promise_a_format(tmp_path):
     for end in ("xlsx", "sav", "json", "orc", "sqlite"):
         (tmp_path / f"people.{end}").write_text("a,b\n1,2\n")

@@ -177,3 +177,14 @@ def test_files_are_not_named_after_what_leads_elsewhere(name: str, tmp_path: Pat
     with pytest.raises(ParameterError, match="cannot be named"):
         write_choices(choices, tmp_path, "people.csv")
     assert list(tmp_path.rglob("*.csv")) == []
+
+
+def test_decisions_that_lack_something_can_be_compared() -> None:
+    then = Choices({"age": "quasi-identifier", "ill": "sensitive"}, k=5, l=2)
+    for now in (
+        Choices({"age": "other", "ill": "sensitive"}, k=5),
+        Choices({"age": "quasi-identifier", "ill": "other"}, k=5, l=2),
+    ):
+        assert then.differs(now)
+        assert now.differs(then)
+        assert now.differs(now) == []

@@ -291,6 +291,10 @@ def test_rows_are_shown_side_by_side_once_asked_for(bench: Running, opened: Proj
     alike = rows_of(opened.made.release, "sample", one.number)
     assert alike is not None
     assert {row.number for row in alike.rows} == {one.number}
+    assert sum(row.times for row in alike.rows) == one.alike_after, "all of them are told"
+    assert len(alike.rows) == alike.different == len({row.cells for row in alike.rows})
+    listed = bench.get(f"{place}?which=sample&only={one.number}").text
+    assert "Equal rows are listed once" in listed
     other = bench.follow(bench.post(f"{place}/other", k=40, which="riskiest")).text
     assert "tried for this page and not released; the release has k = 5" in other
     tried = opened.release_with(40)

@@ -24,6 +24,7 @@ from sfumato.web import pages
 from sfumato.web.choices import OFFERED, Choices
 from sfumato.web.jobs import Job, Jobs
 from sfumato.web.project import Project
+from sfumato.web.verbs import VERBS
 from workbench import PEOPLE, PEOPLE_ROWS, Running
 
 ROLES = {
@@ -171,14 +172,6 @@ def test_a_folder_that_cannot_be_made_is_told_with_a_way_out(
     answer = bench.post(f"{opened}/configure", k="7", method="mondrian", **ROLES)
     assert answer.status == 400
     assert "drop it on the first page" in answer.text
-
-
-def test_without_quasi_identifiers_there_is_nothing_to_see(bench: Running, opened: str) -> None:
-    roles = dict.fromkeys(ROLES, "other")
-    answer = bench.post(f"{opened}/configure", k="5", method="mondrian", **roles)
-    assert answer.place == f"{opened}/configure"
-    for step in ("explore", "risk", "utility", "release"):
-        assert bench.get(f"{opened}/{step}").status == 400
 
 
 def test_a_release_that_cannot_be_is_told(bench: Running, opened: str, tmp_path: Path) -> None:
@@ -687,3 +680,42 @@ def test_a_k_that_no_release_can_have_is_called_so(bench: Running, tmp_path: Pat
     assert "a chance above 1 in 20,000." in figure
     strange = bench.get(f"{base}/nothing")
     assert (strange.status, "There is no such page." in strange.text) == (404, True)
+
+
+def test_without_anything_known_to_others_pages_say_what_is_missing(
+    bench: Running, opened: str
+) -> None:
+    """Nothing is said to be safe, and what does not need roles can be reached and released."""
+    base, others = opened, dict.fromkeys(ROLES, "other")
+    answer = bench.post(f"{base}/configure", k=5, method="mondrian", **others)
+    assert answer.place == f"{base}/configure"
+    page = bench.get(f"{base}/configure").text
+    assert "nobody can be found" not in page
+    assert "No column is marked as one that others may know" in page
+    for step in ("explore", "risk", "utility", "release"):
+        answer = bench.get(f"{base}/{step}")
+        assert answer.status == 200, step
+        assert "No column is marked as one that others may know" in answer.text
+        assert "That did not work" not in answer.text
+        for place in ("configure", "ask/mask", "ask/safe-harbor"):
+            assert f'href="{base}/{place}"' in answer.text, (step, place)
+    assert bench.post(f"{base}/release").status == 400
+    asked = {"measure": "distinct", "beta": 0.3}
+    page = bench.follow(bench.post(f"{base}/ask/mask", **asked)).text
+    assert 'id="answer"' in page
+    page = bench.follow(bench.post(f"{base}/ask/mask", write=1, **asked)).text
+    assert 'data-holds="yes"' in page
+    for name in VERBS:
+        assert bench.get(f"{base}/ask/{name}").status == 200, name
+
+
+def test_missing_cells_are_no_value(bench: Running, tmp_path: Path) -> None:
+    rows = "".join(f"{at % 3 or ''},,{at}\n" for at in range(60))
+    (tmp_path / "gaps.csv").write_text(f"some,none,all\n{rows}")
+    page = bench.follow(bench.post("/open", table=str(tmp_path / "gaps.csv"))).text
+    for name, said in (("some", "2 values"), ("none", "0 values"), ("all", "60 values")):
+        card = page.partition(f"<strong>{name}</strong>")[2]
+        assert said in card.partition("</small>")[0], name
+    (project,) = bench.workbench.projects.values()
+    shown = bench.follow(bench.get(f"/p/{project.number}/configure?view=table")).text
+    assert 'data-values="0"' in shown

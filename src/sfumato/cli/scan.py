@@ -156,7 +156,7 @@ def _column(column: ColumnScan, rows: int) -> list[str]:
     return [
         f"  {column.name}",
         column.type,
-        f"{column.classes:,}",
+        f"{column.values:,}",
         _percent(column.nulls, rows) if column.nulls else "",
         _percent(column.unique_rows, rows) if column.unique_rows else "",
         f"{column.confidence:.0%}",

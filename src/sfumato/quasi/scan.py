@@ -389,6 +389,11 @@ class ColumnScan(Result):
     mostly: str | None = None
     """What the cells of a text column mostly are, if `parse` would make something better of it."""
 
+    @property
+    def values(self) -> int:
+        """Different values; rows without one are a class, and no value."""
+        return self.classes - (self.nulls > 0)
+
 
 @dataclass(frozen=True)
 class PersonScan(Result):

@@ -74,6 +74,7 @@ _PROMISED: dict[str, tuple[str, tuple[Kind, ...]]] = {
 }
 """Endings that promise a kind of file."""
 _EXPORT = "Export the table as CSV or Parquet."
+_SAVE = "Save the table itself, as CSV."
 _KNOWN_OTHERS: tuple[tuple[bytes, str, str], ...] = (
     (rb"\xd0\xcf\x11\xe0", "an old Excel workbook", "Save it as .xlsx."),
     (rb"%PDF", "a PDF document", _EXPORT),
@@ -87,11 +88,18 @@ _KNOWN_OTHERS: tuple[tuple[bytes, str, str], ...] = (
     (rb"\x89PNG|\xff\xd8\xff|GIF8", "a picture", "Give a table."),
     (rb"7z\xbc\xaf|Rar!|PK\x05\x06", "an archive", "Unpack it first."),
     (rb"ASCII SPSS PORT", "an SPSS portable file", "Save it as .sav."),
-    (rb"(?i)(?:\xef\xbb\xbf)?\s*<(?:!doctype html|html|table|body)", "an HTML page",
-     "Save the table itself, as CSV."),
-    (rb"(?:\xef\xbb\xbf)?\s*<(?:\?xml|[A-Za-z][\w:.-]*[\s/>])", "an XML document", _EXPORT),
+    (rb"(?i)(?:\xef\xbb\xbf)?\s*<(?:!doctype html|html\b)", "an HTML page", _SAVE),
+    (rb"(?:\xef\xbb\xbf)?\s*<(?:\?xml|!DOCTYPE)", "an XML document", _EXPORT),
     (rb"\{\\rtf", "a text document", _EXPORT),
 )  # fmt: skip
+_TAG = rb"[A-Za-z][\w:.-]*(?:\s[^<>]*)?/?>"
+_DOCUMENT = rb"(?:\s*<[A-Za-z!]|[^,;|\t\r\n]*(?:[\r\n]|\Z))"
+"""After a first tag: another one, or a line that no delimiter cuts. A column may be named <b>."""
+_MARKUP: tuple[tuple[bytes, str, str], ...] = (
+    (rb"(?i)(?:\xef\xbb\xbf)?\s*<(?=table\b|body\b)" + _TAG + _DOCUMENT, "an HTML page", _SAVE),
+    (rb"(?:\xef\xbb\xbf)?\s*<" + _TAG + _DOCUMENT, "an XML document", _EXPORT),
+)
+"""What looks like a document; who names a delimiter says that it is a table."""
 _CONTROL = re.compile(rb"[\x01-\x08\x0e-\x1a\x1c-\x1f]")
 _MOST_CONTROL = 0.02
 """Share of control characters from which on bytes are no text."""
@@ -138,8 +146,13 @@ def find_files(given: str) -> FoundFiles:
     raise _missing(path, given)
 
 
-def kind_of(first: bytes, where: str) -> tuple[Kind, Compression | None]:
-    """What kind of table a file's first bytes announce, and how it is compressed."""
+def kind_of(
+    first: bytes, where: str, delimiter: str | None = None
+) -> tuple[Kind, Compression | None]:
+    """What kind of table a file's first bytes announce, and how it is compressed.
+
+    `delimiter` is the one that was named, if any.
+    """
     for magic, compression in _COMPRESSED:
         if first.startswith(magic):
             return "text", compression
@@ -149,7 +162,7 @@ def kind_of(first: bytes, where: str) -> tuple[Kind, Compression | None]:
     for pattern, kind in _PATTERNS:
         if re.match(pattern, first):
             return kind, None
-    for pattern, what, remedy in _KNOWN_OTHERS:
+    for pattern, what, remedy in (*_KNOWN_OTHERS, *(() if delimiter else _MARKUP)):
         if re.match(pattern, first, re.DOTALL):
             raise SourceError(f"this is {what}, not a table", where=where, remedy=remedy)
     if len(_CONTROL.findall(first)) > max(_FEW_CONTROL, _MOST_CONTROL * len(first)):
@@ -268,7 +281,7 @@ def _open_stream(stream: BinaryIO, name: str, opening: Opening) -> Source:
 def _open_file(path: Path, name: str, opening: Opening, part: str | None = None) -> Source:
     """One file, by what its first bytes say it is; `part` is a sheet or a table in it."""
     first = _beginning(path, name)
-    kind, compression = kind_of(first, name)
+    kind, compression = kind_of(first, name, opening.delimiter)
     if kind == "text" and _is_json(name, first):
         kind = "json"
     refuse_misnamed(name if part is None else name.removesuffix(f"#{part}"), kind, compression)
@@ -283,7 +296,10 @@ def _open_file(path: Path, name: str, opening: Opening, part: str | None = None)
             where=name,
             remedy="Leave out # and what follows.",
         )
-    if compression is not None and _inner_kind(path, name, compression) != "text":
+    if (
+        compression is not None
+        and _inner_kind(path, name, compression, opening.delimiter) != "text"
+    ):
         import pyarrow as pa
 
         with pa.input_stream(str(path), compression=compression) as unpacked:
@@ -333,13 +349,13 @@ def _beginning(path: Path, name: str) -> bytes:
     return first
 
 
-def _inner_kind(path: Path, name: str, compression: str) -> str:
+def _inner_kind(path: Path, name: str, compression: str, delimiter: str | None) -> str:
     """What a compressed file holds; a damaged one is left to whoever reads it as text."""
     import pyarrow as pa
 
     try:
         with pa.input_stream(str(path), compression=compression) as unpacked:
-            kind, _ = kind_of(unpacked.read(_BEGINNING), name)
+            kind, _ = kind_of(unpacked.read(_BEGINNING), name, delimiter)
     except OSError:
         return "text"
     return kind

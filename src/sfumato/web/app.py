@@ -35,7 +35,7 @@ from sfumato.web.project import Decided, Project
 from sfumato.web.reading import in_page_words, read_reading
 from sfumato.web.sources import ENDINGS, TableFolders, Uploads
 from sfumato.web.steps import Steps
-from sfumato.web.verbs import Asking
+from sfumato.web.verbs import VERBS, Asking
 
 __all__ = ["Workbench"]
 
@@ -52,6 +52,10 @@ STATIC = {
 """What pages load, and where it lies in the package."""
 DEMO = "made-up-patients.csv"
 DEMO_ROWS = 5000
+
+
+class NothingKnown(ParameterError):
+    """A page was asked for that is about what others may know, and nothing is."""
 
 
 class AroundRequest:
@@ -266,6 +270,9 @@ class Workbench:
         if "application/json" in request.headers.get("accept", ""):
             return JSONResponse({"problem": said}, status)
         around = self._around(request.url.path)
+        if isinstance(error, NothingKnown) and request.method == "GET" and around:
+            step = request.url.path.rpartition("/")[2]
+            return page("unknown.html.j2", **{**around, "step": step}, verbs=VERBS)
         back = f"/p/{around['project'].number}/configure" if around else "/"
         return page("problem.html.j2", status=status, said=said, back=back, **around)
 
@@ -282,14 +289,14 @@ class Workbench:
             raise HTTPException(404, "This table is not open any more.")
         return found
 
-    def ready(self, request: Request) -> tuple[Project, Decided]:
-        """A project of which it is known what others may know, and its decisions now."""
+    def ready(self, request: Request, known: bool = True) -> tuple[Project, Decided]:
+        """A project that was looked at, and its decisions; `known`: what others may know too."""
         project = self.project(request)
         decided = project.decided
         if not project.looked:  # its page looks, or says why that did not work
             raise HTTPException(303, f"/p/{project.number}/configure")
-        if not decided.choices.qi:
-            raise ParameterError(
+        if known and not decided.choices.qi:
+            raise NothingKnown(
                 "no column is marked as known to others",
                 remedy="Mark at least one under Configure.",
             )

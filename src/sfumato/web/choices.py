@@ -279,7 +279,7 @@ class Choices(_Demands):  # type: ignore[misc]
             said.append("another column is kept predictable, or none")
         if now.used_levels != self.used_levels:
             said.append(f"levels {self._levels} is now {now._levels}")
-        if now._given() != self._given() and not said:
+        if not said and now._told() != self._told():
             said.append("weights, or the share of rows that may be left out, are others")
         return said
 
@@ -358,6 +358,10 @@ class Choices(_Demands):  # type: ignore[misc]
         if self.gap is not None:
             what, remedy = self.gap
             raise ParameterError(what, remedy=remedy)
+        return self._told()
+
+    def _told(self) -> dict[str, Any]:
+        """The same, whether or not something is missing."""
         given: dict[str, Any] = {"qi": [list(one) for one in self.known], "k": self.k}
         given |= {"method": self.method, **self._about_sensitive()}
         if self.k_map is not None and self.population:

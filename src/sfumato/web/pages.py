@@ -142,7 +142,8 @@ def meter(project: Project, choices: Choices) -> tuple[str, Tone]:
     """One line about who can be found with the roles as they are."""
     if not choices.qi:
         return (
-            "Nothing is known to others yet: nobody can be found, and nothing is blurred.",
+            "No column is marked as one that others may know: nothing is blurred, and nobody has "
+            "counted who can be found.",
             "warn",
         )
     if choices.gap is not None:
@@ -184,7 +185,7 @@ def listed(project: Project, choices: Choices, sort: str) -> dict[str, Any]:
         "name": lambda one: one.name.casefold(),
         "role": lambda one: list(LANES).index(roles[one.name]),
         "type": lambda one: one.type,
-        "values": lambda one: -one.classes,
+        "values": lambda one: -one.values,
         "alone": lambda one: -one.unique,
         "missing": lambda one: -one.nulls,
     }

@@ -500,9 +500,9 @@ class Project:
         """The values of a column whose tree can be changed."""
         if column not in self._held:
             found = next(c for c in self.columns if c.name == column)
-            if found.classes > MOST_VALUES:
+            if found.values > MOST_VALUES:
                 raise ParameterError(
-                    f"`{column}` has {found.classes:,} values; a tree of more than "
+                    f"`{column}` has {found.values:,} values; a tree of more than "
                     f"{MOST_VALUES:,} cannot be changed by hand",
                     remedy="Leave it to the method, or make its tree with `sfumato hierarchy`.",
                 )

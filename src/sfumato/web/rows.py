@@ -44,6 +44,8 @@ class Row:
     number: int
     """Of its class in the release."""
     left_out: bool
+    times: int = 1
+    """Rows of the table that are this one."""
 
 
 @dataclass(frozen=True)
@@ -52,6 +54,8 @@ class Rows:
 
     columns: tuple[str, ...]
     rows: tuple[Row, ...]
+    different: int = 0
+    """Rows there are to show, equal ones once."""
 
 
 def rows_of(release: Release, which: str, only: int | None = None) -> Rows | None:
@@ -82,7 +86,9 @@ def rows_of(release: Release, which: str, only: int | None = None) -> Rows | Non
         changed += _differ(one, other)
     order = _order(which, counts, own[mine], changed)
     if only is not None:
-        order = order[classes[order] == only]
+        order = order[(classes[order] == only) & kept[order]]
+    same, first, times = _equal(mine, classes, kept, counts)
+    order = order[first[same[order]] == order]
     chosen = sorted(order[:MOST_ROWS].tolist(), key=lambda at: (int(classes[at]), at))
     return Rows(tuple(names), tuple(
         Row(
@@ -91,9 +97,10 @@ def rows_of(release: Release, which: str, only: int | None = None) -> Rows | Non
                 for (codes, was), (shown, now) in zip(held, shown_as, strict=True)
             ),
             int(own[mine[at]]), int(sizes[classes[at]]), int(classes[at]), not bool(kept[at]),
+            int(times[same[at]]),
         )
         for at in chosen
-    ))  # fmt: skip
+    ), len(order))  # fmt: skip
 
 
 def _step(release: Release) -> Step | None:
@@ -122,6 +129,15 @@ def _alike(columns: Sequence[Texts], counts: Array) -> tuple[Array, Array]:
         cardinalities.append(len(number))
     ids, number_of = class_ids(tuple(arrays), tuple(cardinalities), entries=len(counts))
     return ids.astype(np.int64), np.bincount(ids, weights=counts, minlength=number_of).astype(int)
+
+
+def _equal(
+    before: Array, after: Array, kept: npt.NDArray[np.bool_], counts: Array
+) -> tuple[Array, Array, Array]:
+    """Which entries are the same row, before and after; the first of each, and their rows."""
+    keys = (before * (int(after.max(initial=0)) + 1) + after) * 2 + kept
+    _, first, same = np.unique(keys, return_index=True, return_inverse=True)
+    return same, first, np.bincount(same, weights=counts, minlength=len(first)).astype(int)
 
 
 def _order(which: str, counts: Array, alike: Array, changed: Array) -> Array:

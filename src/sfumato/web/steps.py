@@ -255,7 +255,7 @@ class Steps:
     # Release
 
     async def release(self, request: Request) -> Response:
-        project, decided = self.bench.ready(request)
+        project, decided = self.bench.ready(request, known=False)
         made = project.made
         latest = None if made or project.stale else await run_in_threadpool(project.latest)
         if latest is not None and not any(j.after == _place(project) for j in self._running()):
@@ -302,7 +302,7 @@ class Steps:
         return to(f"/p/{project.number}/release/rows")
 
     async def show_release(self, request: Request) -> Response:
-        project, _ = self.bench.ready(request)
+        project, _ = self.bench.ready(request, known=False)
         wanted = (await form_of(request)).get("name", [""])[0]
         if wanted not in [one.name for one in await run_in_threadpool(project.versions)]:
             raise HTTPException(404, "There is no such release.")

@@ -437,8 +437,8 @@ class Asking:
         return [Route(place, self.show), Route(place, self.ask, methods=["POST"])]
 
     async def show(self, request: Request) -> Response:
-        project, decided = self.bench.ready(request)
         verb = _verb(request)
+        project, decided = self.bench.ready(request, verb.name == "attack")
         around = await self._around(project, decided.choices)
         answered = project.answers.get(verb.name)
         before = project.unasked.pop(verb.name, None) if answered is None else None
@@ -462,8 +462,8 @@ class Asking:
                     offers=offers, answered=answered, changed=changed)  # fmt: skip
 
     async def ask(self, request: Request) -> Response:
-        project, decided = self.bench.ready(request)
         verb = _verb(request)
+        project, decided = self.bench.ready(request, verb.name == "attack")
         return await self._asked(project, verb, Asked(await form_of(request), decided.choices))
 
     async def _asked(self, project: Project, verb: Verb, by: Asked) -> Response:

@@ -59,7 +59,8 @@ def population_summary(found: PopulationReport) -> Page:
             ("people", f"{found.universe:,.0f}"),
             ("rows alone in the table", percent(found.whole.unique)),
             ("values to keep, planned", f"{plan.distinct:,}"),
-            ("quasi-identifiers", f"{len(found.sets):,}" + ("" if found.complete else "+")),
+            ("columns looked at", f"{len(found.whole.columns):,}"),
+            ("sets of them that tell", f"{len(found.sets):,}" + ("" if found.complete else "+")),
         ),
         gauges=(
             gauge("alone in the table", found.whole.unique),
@@ -81,7 +82,10 @@ def _people(share: float, universe: float, about: str = "About") -> str:
 
 def population_page(found: PopulationReport) -> Page:
     """The page of a table as a sample."""
-    models = Section("In the table and in the population", figures=_uniqueness(found.uniqueness))
+    bound = found.whole.bound if found.unique_by == "bound" else None
+    models = Section(
+        "In the table and in the population", figures=_uniqueness(found.uniqueness, bound)
+    )
     sections = [
         *([] if found.whole.bound is None else [models]),
         *_sets(found),
@@ -126,8 +130,11 @@ def uniqueness_page(found: PopulationUniqueness) -> Page:
     return replace(uniqueness_summary(found), sections=[section])
 
 
-def _uniqueness(found: PopulationUniqueness) -> list[Figure]:
-    """The sample and what each model makes of it for the whole population."""
+def _uniqueness(found: PopulationUniqueness, bound: float | None = None) -> list[Figure]:
+    """The sample and what each model makes of it for the whole population.
+
+    `bound` is what is said in their place, where that is less.
+    """
     sample = f"sample ({percent(found.sampling_fraction)})"
     rows: list[tuple[str, float, float | None, float | None]] = [
         (sample, found.sample_unique, None, None)
@@ -136,17 +143,28 @@ def _uniqueness(found: PopulationUniqueness) -> list[Figure]:
         if value is not None:
             known = name == found.chosen and found.low is not None
             label = f"all people, {MODELS.get(name, name)}" + (
-                " (chosen)" if name == found.chosen else ""
+                " (chosen)" if name == found.chosen and bound is None else ""
             )
             rows.append((label, value, found.low if known else None, found.high if known else None))
+    if bound is not None:
+        rows.append(("all people, at most", bound, None, None))
     caption = (
         f"Rows alone in the sample, a fraction of {percent(found.sampling_fraction)}, and the "
         f"estimated share of people alone when everybody is looked at."
     )
     if len(rows) > 2:
-        caption += " Each of the others is a model of what a sample says about everybody."
+        caption += " Each of the others is a model of what a sample says about everybody"
+        caption += (
+            "."
+            if bound is None
+            else (
+                ", but for the last: more cannot be expected with as many values as there are, "
+                "which the models do not know."
+            )
+        )
     if found.low is not None and found.confidence is not None:
-        caption += f" The bar is the {percent(found.confidence)} interval of the chosen model."
+        model = MODELS.get(str(found.chosen), found.chosen)
+        caption += f" The bar is the {percent(found.confidence)} interval of {model}."
     figures = [
         Figure(
             "Fewer people are alone among all than in a sample"

@@ -273,7 +273,7 @@ def columns_of(found: Scan) -> list[Section]:
             column.name,
             ROLES.get(column.role, column.role),
             column.type,
-            f"{column.classes:,}",
+            f"{column.values:,}",
             f"{column.nulls:,}",
             f"{column.unique:.1%}",
             ", ".join((column.why, *column.flags)),
