@@ -187,8 +187,16 @@ def risk(
         )
     if released is None:
         return found
+    there = table(released, budget=budget)
+    if person is not None and person not in there.columns:
+        raise ColumnError(
+            f"the release does not show `{person}`, so it cannot be counted in persons",
+            where=there.name,
+            remedy="Count rows in both tables, without a person; `anonymize` tells the risks of "
+            "persons before and after when it makes the release.",
+        )
     after = risk(
-        released,
+        there,
         names,
         threshold=threshold,
         sampling_weight=sampling_weight,

@@ -917,3 +917,33 @@ def test_columns_that_still_join_rows_without_keys_are_named() -> None:
     gone = {**asked, "identifiers": ["drugs.episode"]}
     told = sf.relational.anonymize({"person": "people.id", "tables": tables}, **gone).warnings
     assert not any("may still join" in one for one in told)
+
+
+def test_either_of_two_columns_may_be_about_somebody_else(key: Path) -> None:
+    ids = [f"P{at:02d}" for at in range(20)]
+    births = pa.table({"mother": [*ids[1:], ids[0]], "child": ids, "ward": ["a", "b"] * 10})
+    house = {
+        "person": "people.id",
+        "tables": {
+            "people": {"source": pa.table({"id": ids, "sex": ["F", "M"] * 10}), "key": "id"},
+            "births": {
+                "source": births,
+                "references": {"mother": "people.id", "child": "people.id"},
+            },
+        },
+    }
+    asked: dict[str, Any] = {"qi": ["people.sex", "births.ward"], "k": 3}
+    with pytest.raises(ColumnError) as refused:
+        sf.relational.anonymize(house, **asked)
+    for name in ("mother", "child"):
+        assert f'identifiers=["births.{name}"]' in str(refused.value)
+        assert f"references = {{ {name} = false }}" in str(refused.value)
+        assert sf.relational.anonymize(house, **asked, identifiers=[f"births.{name}"]).verified
+
+
+def test_a_dataset_of_which_only_persons_are_known_counts_no_rows(house: Path) -> None:
+    shown = sfumato("anonymize", house, "-k", 3, "--qi", "patients.sex").out
+    told = " ".join(shown.split())
+    assert "no rows of other tables are among what others may know." in told
+    assert "0 of 0" not in told
+    assert "quasi-identifiers NCP" in told

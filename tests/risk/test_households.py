@@ -10,6 +10,7 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
+from sfumato.errors import ColumnError
 
 
 def homes(seed: int) -> pa.Table:
@@ -65,3 +66,11 @@ def test_households_are_persons_by_the_same_machinery() -> None:
     assert release.details["persons"]["persons"] == 7
     assert release.k is not None
     assert release.k >= 3
+
+
+def test_a_release_without_persons_is_not_counted_in_them() -> None:
+    people = homes(1)
+    released = sf.anonymize(people, k=2, qi=["age"], person="who")
+    with pytest.raises(ColumnError, match="does not show `who`, so it cannot be counted in pers"):
+        sf.risk(people, ["age"], person="who", released=released.table)
+    assert sf.risk(people, ["age"], released=released.table).after is not None

@@ -256,7 +256,9 @@ def release_view(release: TablesRelease, settings: Path | None) -> RenderableTyp
         else "Unlinkable: keys are left out, so no key joins rows of different tables."
     )
     listed = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="dim")
-    for head in ("table", "rows", "left out", "blurred", "NCP", "pseudonyms")[: 5 + linked]:
+    for head in ("table", "rows", "left out", "quasi-identifiers", "NCP", "pseudonyms")[
+        : 5 + linked
+    ]:
         right = head in ("rows", "left out", "NCP")
         listed.add_column(head, justify="right" if right else "left", overflow="fold")
     for one in release.tables:
@@ -272,14 +274,14 @@ def release_view(release: TablesRelease, settings: Path | None) -> RenderableTyp
     if not release.verified:
         parts.append(Text("No table was written, so nothing was checked yet.", style="yellow"))
     parts += [Text.assemble(("✓ ", "green"), finding.say) for finding in release.findings]
-    share = release.events_kept / release.events if release.events else 1.0
-    parts += [
-        "",
-        listed,
-        "",
-        f"{release.persons:,} persons; {release.events_kept:,} of {release.events:,} rows that "
-        f"others may know of are kept ({share:.1%}).",
-    ]
+    told = "no rows of other tables are among what others may know."
+    if release.events:
+        share = release.events_kept / release.events
+        told = (
+            f"{release.events_kept:,} of {release.events:,} rows that others may know of are kept "
+            f"({share:.1%})."
+        )
+    parts += ["", listed, "", f"{release.persons:,} persons; {told}"]
     if release.left_out:
         parts.append(f"Tables left out: {', '.join(release.left_out)}.")
     parts += [Text(f"! {warning}", style="yellow") for warning in release.warnings]

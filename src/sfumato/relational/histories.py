@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from sfumato.budget import Budget
 from sfumato.engines.results import Codes
-from sfumato.errors import ColumnError
+from sfumato.errors import ColumnError, spell
 from sfumato.hierarchy.labels import as_text
 from sfumato.relational.description import Dataset, Reference
 from sfumato.tables import Table
@@ -214,12 +214,15 @@ def _refer(
 
 def of_two_persons(made: Dataset, one: Reference, rows: int) -> ColumnError:
     """Why rows cannot be anybody's that lead to two persons."""
+    both = (made.steps[one.table].column, one.column)
+    several = " or ".join(spell("identifiers", [f"{one.table}.{name}"]) for name in both)
+    false = " or ".join(f"references = {{ {name} = false }}" for name in both)
     return ColumnError(
         f"{counted(rows, 'row')} of `{one.table}` {'belongs' if rows == 1 else 'belong'} to two "
-        f"persons: `{one.column}` leads to another one than `{made.steps[one.table].column}`",
+        f"persons: `{both[1]}` leads to another one than `{both[0]}`",
         where=made.tables[one.table].table.name,
-        remedy="Mend these rows or leave them out; if the column is about somebody else, say so "
-        f"in the description: references = {{ {one.column} = false }}.",
+        remedy="Mend these rows or leave them out. If one of the two columns is about somebody "
+        f"else, leave that one out ({several}), or say so in a description ({false}).",
     )
 
 

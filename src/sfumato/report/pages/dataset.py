@@ -79,7 +79,7 @@ def scan_page(found: DatasetScan) -> Page:
 
 def release_summary(found: TablesRelease) -> Page:
     """What is said of a released dataset first."""
-    share = found.events_kept / found.events if found.events else 1.0
+    share = found.events_kept / found.events if found.events else None
     linked = found.promise == "linkable"
     return Page(
         title="A released dataset",
@@ -101,7 +101,15 @@ def release_summary(found: TablesRelease) -> Page:
 def release_page(found: TablesRelease) -> Page:
     """The page of a released dataset."""
     tables = Grid(
-        ("table", "rows", "left out", "blurred", "pseudonyms", "columns left out", "loss"),
+        (
+            "table",
+            "rows",
+            "left out",
+            "quasi-identifiers",
+            "pseudonyms",
+            "columns left out",
+            "loss",
+        ),
         [
             (
                 one.name,
