@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import datetime as dt
 import html
+import json
 import math
 import re
 from collections import Counter
@@ -281,6 +282,11 @@ def inferred(after: Frame, known: Sequence[str], sensitive: Sequence[str]) -> li
         shared, single = int((kinds == 1).sum()), int((~cells.duplicated(keep=False)).sum())
         if shared:
             found += [f"{shared:,}", f"{len(after):,}", part(shared / len(after))]
+        alike = cells.groupby(texts).transform("size")
+        most = cells.groupby(texts).transform(lambda own: own.value_counts().max())
+        nearly = int(((most >= 0.9 * alike) & (kinds > 1)).sum())
+        if nearly:
+            found += [f"{nearly:,}", f"{len(after):,}", part(nearly / len(after)), "90%"]
         if single and is_ordered(after[name]):
             found.append(f"{single:,}")
     return found
@@ -799,6 +805,57 @@ def test_the_workbench_counts_whom_it_says(
         worst = max(classes(frame, names) / len(frame) for names in known)
         label = f"marketer: {part(worst)} before"
         assert label in html.unescape(project.made.shown)
+    project.close()
+
+
+def test_values_that_nearly_all_share_are_said_unasked(tmp_path: Path) -> None:
+    """Nobody is safe where 98 % of every class hold one value, also if l was not asked for."""
+    draw = np.random.default_rng(5)
+    frame = pd.DataFrame({"age": draw.integers(20, 24, 800), "sex": draw.choice(["F", "M"], 800),
+                          "ill": np.where(np.arange(800) % 50 < 1, "yes", "no")})  # fmt: skip
+    frame.to_csv(tmp_path / "in.csv", index=False)
+    made = sf.anonymize(str(tmp_path / "in.csv"), k=5, qi=["age", "sex"], rows_are_people=True,
+                        output=str(tmp_path / "out.csv"))  # fmt: skip
+    after = pd.read_csv(tmp_path / "out.csv", dtype=str)
+    for sensitive in (["ill"], ["ill", "sex"]):
+        page = release_page(made, sensitive=sensitive)
+        light = page.lights[1]
+        assert light.tone == "warn"
+        assert numbers(light.answer, ["ill"]) == inferred(after, ["age", "sex"], ["ill"])
+        assert "nearly surely" in light.answer
+        assert page.tone != "good"
+
+
+def test_several_sets_are_told_apart(tmp_path: Path) -> None:
+    """The list, the sheet and what is not promised say that there are two sets."""
+    frame = visits(tmp_path).assign(ward=lambda own: own["pid"] % 7)
+    frame["note"] = np.random.default_rng(6).integers(0, 60, len(frame)).astype(str)
+    frame.to_csv(tmp_path / "in.csv", index=False)
+    roles = {**ROLES, "ward": "quasi-identifier", "note": "other"}
+    sets = (("age", "sex"), ("sex", "ward"))
+    project = on_the_bench(tmp_path / "in.csv", roles=roles, person="", sets=sets, k=5)
+    project.release(Budget())
+    assert project.made is not None
+    assert "for each of 2 sets of columns" in project.versions()[0].demand
+    after = pd.read_csv(project.folder / "release.csv", dtype=str)
+    beside_one = alone(after, ["age", "sex", "note"])
+    shown = html.unescape(re.sub(r"<[^>]+>", "", project.made.shown))
+    said_of = re.findall(r"Not promised: ([\d,]+) of [\d,]+ rows \(.*?\) are alone for whoever "
+                         r"knows (.*?) beside (.*?);", shown)  # fmt: skip
+    assert said_of
+    for found, by, beside in said_of:
+        names = [n for n in frame.columns if re.search(rf"\b{n}\b", by)]
+        assert beside == "age and sex"
+        assert "ward" not in names
+        assert int(found.replace(",", "")) == alone(after, ["age", "sex", *names])
+    assert beside_one
+    together = alone(after, ["age", "sex", "ward"])
+    assert f"{together:,} of {len(after):,} rows" in shown
+    assert "knows the columns of all 2 sets" in shown
+    body = json.loads((project.folder / "release.csv.certificate.json").read_text())
+    svg = certificate_svg(Certificate(body))
+    texts = re.findall(r"<text[^>]*>([^<]*)</text>", svg)
+    assert texts[texts.index("classes by the first set") + 1] == f"{classes(after, sets[0]):,}"
     project.close()
 
 

@@ -12,17 +12,19 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from sfumato.budget import Budget
 from sfumato.columns.persons import naming_columns
 from sfumato.columns.profile import FEW
+from sfumato.engines.results import CodeArray
 from sfumato.errors import spell
 from sfumato.privacy import Model
 from sfumato.results import Result
 from sfumato.tables import Table, table
-from sfumato.wording import counted
+from sfumato.wording import among, counted, phrase
 
-__all__ = ["NOT_PROMISED", "Beside", "beside", "remarks"]
+__all__ = ["NEARLY_ALL", "NOT_PROMISED", "Beside", "beside", "largest_shares", "remarks"]
 
 NOT_PROMISED = "not promised: "
 """How sentences begin about what a promise leaves open."""
@@ -36,7 +38,7 @@ _NAMED = 5
 """Columns that are named in one sentence."""
 _NEARLY_A_KEY = 0.9
 """Columns with more different values than this share of rows find anybody alone."""
-_NEARLY_ALL = 0.9
+NEARLY_ALL = 0.9
 """Share of a class that holds one value, from which on it is said."""
 _MANY = 50
 """Different numbers of a sensitive column, from which on counting them says little."""
@@ -61,6 +63,8 @@ class Beside(Result):
     of_its_own
         Kept columns with a value of its own in most rows, which by themselves find them; but for
         those that point at persons, which the release points out.
+    several
+        Whether others may know one of several sets, of which `qi` is one.
     """
 
     qi: tuple[str, ...]
@@ -70,6 +74,7 @@ class Beside(Result):
     alone_by_all: int
     rows: int
     of_its_own: tuple[str, ...] = ()
+    several: bool = False
 
     @property
     def say_of_its_own(self) -> str | None:
@@ -95,22 +100,30 @@ class Beside(Result):
         share = self.alone[-1] / max(self.rows, 1)
         told = f"{min(share, 0.999 if share < 1 else 1):.1%}" if share >= 0.001 else "below 0.1%"
         names = " and ".join(f"`{name}`" for name in self.by)
+        listed = phrase([f"`{name}`" for name in self.qi], _NAMED)
+        qi = f" beside {listed if self.several else 'the quasi-identifiers'}" if self.qi else ""
         return (
             f"{NOT_PROMISED}{self.alone[-1]:,} of {self.rows:,} rows ({told}) are alone for "
-            f"whoever knows {names}{' beside the quasi-identifiers' if self.qi else ''}; blur what "
-            "others may know, too"
+            f"whoever knows {names}{qi}; blur what others may know, too"
         )
 
 
 def beside(
-    released: Table, qi: Sequence[str], others: Sequence[str], budget: Budget | None = None
+    released: Table,
+    qi: Sequence[str],
+    others: Sequence[str],
+    budget: Budget | None = None,
+    *,
+    several: bool = False,
 ) -> Beside | None:
     """Which kept columns single out rows of a release.
 
     Parameters
     ----------
     others
-        Columns that nobody is expected to know: sensitive ones and pseudonyms.
+        Columns that are not looked at: sensitive ones, pseudonyms, and those of other sets.
+    several
+        Whether others may know one of several sets, of which `qi` is one.
 
     Returns
     -------
@@ -144,7 +157,7 @@ def beside(
     telling = [n for n in kept if sizes[n].classes > 1 and n not in near]
     telling = sorted(telling, key=lambda n: -sizes[n].classes)[:_MOST_COLUMNS]
     if not telling:
-        return None if not own else Beside(tuple(qi), (), (), (), 0, rows, own)
+        return None if not own else Beside(tuple(qi), (), (), (), 0, rows, own, several)
     by: list[str] = []
     while len(by) < min(_STEPS, len(telling)):
         left = [name for name in telling if name not in by]
@@ -154,7 +167,7 @@ def beside(
         released.class_sizes([*qi, *by[: at + 1]], budget).unique_rows for at in range(len(by))
     ]
     by_all = released.class_sizes([*qi, *telling], budget).unique_rows
-    return Beside(tuple(qi), tuple(by), tuple(alone), tuple(telling), by_all, rows, own)
+    return Beside(tuple(qi), tuple(by), tuple(alone), tuple(telling), by_all, rows, own, several)
 
 
 def remarks(
@@ -169,10 +182,14 @@ def remarks(
     if not sets or released.engine.capabilities.remote:
         return {}, ()
     told: list[str] = []
-    found = beside(released, sets[0], [*sensitive, *others], budget)
+    elsewhere = [name for one in sets[1:] for name in one if name not in sets[0]]
+    found = beside(
+        released, sets[0], [*sensitive, *others, *elsewhere], budget, several=len(sets) > 1
+    )
     figures: dict[str, Any] = {} if found is None else {"beside": found.to_dict()}
     if found is not None:
         told += [said for said in (found.say, found.say_of_its_own) if said is not None]
+    told += _about_sets(released, sets, budget)
     for name in sensitive:
         told += _about_numbers(
             released, name, {m.title for m in models if m.to_dict().get("column") == name}
@@ -180,6 +197,21 @@ def remarks(
         if released.engine.capabilities.coded:
             told += _about_shares(released, sets[0], name, budget)
     return figures, tuple(told)
+
+
+def _about_sets(released: Table, sets: Sequence[Sequence[str]], budget: Budget | None) -> list[str]:
+    """Whoever knows the columns of all sets is not who the promise is about."""
+    if len(sets) < 2 or not released.engine.capabilities.replayable:
+        return []
+    names = dict.fromkeys(name for one in sets for name in one)
+    alone = released.class_sizes(tuple(names), budget).unique_rows
+    if not alone:
+        return []
+    return [
+        f"{NOT_PROMISED}{among(alone, released.rows, 'row', does='are', share=True)} alone for "
+        f"whoever knows the columns of all {len(sets)} sets; what is promised, is promised of each "
+        "set by itself"
+    ]
 
 
 def _about_numbers(released: Table, name: str, asked: set[str]) -> list[str]:
@@ -208,16 +240,36 @@ def _about_shares(
     own = entries.select(tuple(qi))
     ids, number = class_ids(own.arrays, own.cardinalities, entries=entries.entries)
     assert entries.counts is not None
-    rows = np.bincount(ids, weights=entries.counts, minlength=number)
-    most = np.zeros(number)
-    np.maximum.at(most, ids, entries.counts)
+    rows, most = largest_shares(ids, number, entries.column(name), entries.counts)
     share = np.divide(most, rows, out=np.zeros(number), where=rows > 0)
-    alike = share >= _NEARLY_ALL
+    alike = share >= NEARLY_ALL
     if not alike.any():
         return []
     return [
         f"{NOT_PROMISED}in {int(alike.sum()):,} of {number:,} classes "
-        f"({counted(int(rows[alike].sum()), 'row')}) at least {_NEARLY_ALL:.0%} of the rows "
+        f"({counted(int(rows[alike].sum()), 'row')}) at least {NEARLY_ALL:.0%} of the rows "
         f"hold one `{name}`, at most {share.max():.1%}: whoever finds the class of a person "
         f"knows it nearly surely; limit the share of one value, e.g. {spell('alpha', 0.5)}"
     ]
+
+
+def largest_shares(
+    ids: CodeArray, number: int, codes: CodeArray, counts: npt.NDArray[Any]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """The rows of each class, and those that hold its commonest value.
+
+    Examples
+    --------
+    >>> ids, codes = np.array([0, 0, 1, 0], np.uint32), np.array([5, 5, 5, 6], np.uint32)
+    >>> [found.tolist() for found in largest_shares(ids, 2, codes, np.array([2, 1, 1, 4]))]
+    [[7, 1], [4, 1]]
+    """
+    from sfumato.kernels import refine, representatives
+
+    both, parts = refine(ids, number, codes, int(codes.max(initial=0)) + 1, ordered=False)
+    held = np.bincount(both, weights=counts, minlength=parts).astype(np.int64)
+    home = ids[np.asarray(representatives(both, parts), dtype=np.int64)]
+    rows = np.bincount(home, weights=held, minlength=number).astype(np.int64)
+    most = np.zeros(number, np.int64)
+    np.maximum.at(most, home, held)
+    return rows, most

@@ -943,19 +943,20 @@ def _version(name: str, output: str, body: Mapping[str, Any], kept: Kept | None)
         output=output,
         date=str(body["date"]),
         method=str(body["method"]),
-        demand=_demand(body["asked"]),
+        demand=_demand(body["asked"], len(body.get("qi", ()))),
         alike=alike,
         rows=int(body["rows"]),
     )
 
 
-def _demand(asked: Mapping[str, Any]) -> str:
-    """The numbers that were asked for."""
-    return ", ".join(
+def _demand(asked: Mapping[str, Any], sets: int = 1) -> str:
+    """The numbers that were asked for, and for how many sets of columns."""
+    said = [
         f"{symbol} = {value:g}"
         for symbol, value in asked.items()
         if isinstance(value, (int, float)) and not isinstance(value, bool)
-    )
+    ]
+    return ", ".join([*said, *([f"for each of {sets} sets of columns"] if sets > 1 else [])])
 
 
 def _matched(choices: Choices, trees: Path) -> dict[str, Any]:

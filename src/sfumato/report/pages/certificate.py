@@ -92,7 +92,10 @@ def _facts(body: Mapping[str, Any]) -> list[tuple[str, str]]:
         risk = percent(None if not k else 1 / k)
     return [
         *facts,
-        ("classes", "–" if classes is None else f"{classes:,}"),
+        (
+            "classes" if len(body.get("qi", ())) < 2 else "classes by the first set",
+            "–" if classes is None else f"{classes:,}",
+        ),
         ("highest risk", risk),
     ]
 

@@ -27,7 +27,7 @@ from sfumato.errors import HierarchyError, ParameterError
 from sfumato.hierarchy import ValueSets
 from sfumato.kernels import class_ids
 from sfumato.keyfiles import names_same
-from sfumato.release.beside import NOT_PROMISED, beside
+from sfumato.release.beside import NEARLY_ALL, NOT_PROMISED, beside, largest_shares
 from sfumato.release.certificate import Certificate, certificate_path
 from sfumato.release.publish import Release
 from sfumato.release.verify import verify
@@ -460,7 +460,9 @@ def _beside(said: Sequence[str], found: Release, after: Table) -> list[str]:
     if not found.asked.get("sensitive") or not sets or after.rows * len(after.columns) > MOST_CELLS:
         return [*said]
     hidden = [name for name, action in found.column_actions.items() if "pseudonym" in action]
-    told = beside(after, [name for name in sets[0] if name in after.columns], hidden)
+    elsewhere = [name for one in sets[1:] for name in one if name not in sets[0]]
+    known = [name for name in sets[0] if name in after.columns]
+    told = beside(after, known, [*hidden, *elsewhere], several=len(sets) > 1)
     more = None if told is None or told.say is None else sentence(told.say)
     return [*said] if more is None or more in said else [*said, more]
 
@@ -495,6 +497,8 @@ class Inference:
     single: int
     """Rows with a number that no other row holds."""
     rows: int
+    nearly: int = 0
+    """Rows of classes in which nearly all, and not all, hold the same value."""
 
 
 def inferences(after: Table, qi: Sequence[str], sensitive: Sequence[str]) -> list[Inference] | None:
@@ -504,7 +508,7 @@ def inferences(after: Table, qi: Sequence[str], sensitive: Sequence[str]) -> lis
     --------
     >>> people = table(pa.table({"age": [1, 1, 2, 2], "ill": ["a", "a", "a", "b"]}))
     >>> inferences(people, ["age"], ["ill"])
-    [Inference(column='ill', shared=2, single=0, rows=4)]
+    [Inference(column='ill', shared=2, single=0, rows=4, nearly=0)]
     """
     known = [name for name in qi if name in after.columns]
     if after.rows * (len(known) + 1) > MOST_CELLS:
@@ -522,14 +526,12 @@ def inferences(after: Table, qi: Sequence[str], sensitive: Sequence[str]) -> lis
         )
         for name in names:
             codes = entries.column(name)
-            one = np.zeros(number, codes.dtype)
-            one[ids] = codes  # of any row of the class
-            differs = np.zeros(number, np.bool_)
-            differs[ids[codes != one[ids]]] = True
-            shared = int(counts[~differs[ids]].sum())
+            size, most = largest_shares(ids, number, codes, counts)
+            shared = int(size[most == size].sum())
+            nearly = int(size[(most >= NEARLY_ALL * size) & (most < size)].sum())
             held = np.bincount(codes, weights=counts)
             single = int((held == 1).sum()) if _is_number(entries.values_of(name).type) else 0
-            found.append(Inference(name, shared, single, after.rows))
+            found.append(Inference(name, shared, single, after.rows, nearly))
     return found
 
 
@@ -548,7 +550,14 @@ def _inferred(found: Release, after: Table, sensitive: Sequence[str] | None) -> 
         return Light(asked, None, "Not counted: the table is too large for that.")
     # Of several sets, for each column the one that tells most about it.
     by_column = zip(*(found for found in by_set if found is not None), strict=False)
-    inferred = [max(same, key=lambda one: one.shared) for same in by_column]
+    inferred = [
+        replace(
+            same[0],
+            shared=max(one.shared for one in same),
+            nearly=max(one.nearly for one in same),
+        )
+        for same in by_column
+    ]
     told = [words for one in inferred for words in _exposure(one)]
     if not told:
         which = phrase([f"`{name}`" for name in hidden])
@@ -567,6 +576,13 @@ def _exposure(one: Inference) -> list[str]:
         told.append(
             f"{found} in classes that hold one "
             f"`{one.column}` only: whoever finds the class of somebody there knows theirs."
+        )
+    if one.nearly:
+        found = among(one.nearly, one.rows, "row", does="are", share=True)
+        told.append(
+            f"{found} in classes of which at least {NEARLY_ALL:.0%}, and not all, hold one "
+            f"`{one.column}`: whoever finds the class of somebody there guesses theirs nearly "
+            "surely right."
         )
     if one.single:
         told.append(
@@ -792,7 +808,7 @@ def _shapes(compared: Compared) -> list[Section]:
         )
         grids.append(
             Grid(
-                ("not drawn", "rows that would have to move"),
+                ("not drawn", "rows that would have to move (of numbers: from bar to bar)"),
                 [
                     (name, "–" if math.isinf(moved) else percent(moved))
                     for name, moved in rest.items()
@@ -829,7 +845,7 @@ def _shape(compared: Compared, name: str) -> tuple[float, Figure] | None:
             name,
             f"Rows by {name} in the table (grey) and in the release (line). The few beyond either "
             "end are counted in the last bars, those of a range that few hold in the nearest one. "
-            f"{_apart(moved)}",
+            f"{_apart(moved, ' from bar to bar')}",
             charts.histogram(f"Distribution of {name} before and after", only_common(bins), name),
         )
     held = compared.texts("before", name)
@@ -856,13 +872,13 @@ def _moved(pairs: Sequence[tuple[float, float]]) -> float:
     return sum(abs(b / first - a / then) for b, a in pairs) / 2 if then else math.inf
 
 
-def _apart(moved: float) -> str:
+def _apart(moved: float, how: str = "") -> str:
     """The same in words."""
     if math.isinf(moved):
         return "Nothing of it is left in the release."
     if moved < 1e-9:
         return "The two are the same."
-    return f"To turn one into the other, {percent(moved)} of the rows would have to move."
+    return f"To turn one into the other, {percent(moved)} of the rows would have to move{how}."
 
 
 def _is_number(kind: pa.DataType) -> bool:

@@ -25,7 +25,7 @@ def utility_summary(found: Utility) -> Page:
         )
     facts = [
         ("precision lost", percent(found.certainty_penalty)),
-        ("average class size", f"{found.average_class_size:,.1f}"),
+        ("average class size by these columns", f"{found.average_class_size:,.1f}"),
         ("rows left out", f"{found.suppressed_rows:,}"),
         ("cells that tell nothing", f"{found.suppressed_cells:,}"),
     ]
