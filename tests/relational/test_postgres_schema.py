@@ -407,6 +407,19 @@ def test_keys_of_several_columns_are_left_out_or_refused(
     assert "site" not in dropped["stay"]
 
 
+def test_cells_that_may_join_rows_stay_in_the_database(
+    wards: str, postgres: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    schema = wards.partition("#")[2].removesuffix(".*")
+    with postgres.connect() as connection:
+        for name in ("stay", "drug"):
+            connection.execute(f"ALTER TABLE {schema}.{name} ADD episode int")
+            connection.execute(f"UPDATE {schema}.{name} SET episode = 700 + patient_id % 40")
+    monkeypatch.delattr("sfumato.relational.release.as_text")  # nothing is compared here
+    release = sf.relational.anonymize(wards, output=tmp_path / "out", **OF_SEVERAL)
+    assert any("still join their rows: `episode` (drug and stay)" in w for w in release.warnings)
+
+
 def test_keys_of_several_columns_and_views_are_named_by_scan(wards: str, postgres: Any) -> None:
     found = sfumato("scan", wards, "--person", "patients.patient_id")
     told = " ".join(found.out.split())

@@ -396,8 +396,8 @@ def _of_several(
                 f"{', '.join(f'`{name}`' for name in columns_of)} would be published as they are",
                 where=shown(made.name),
                 remedy=f"Leave them out: {spell('identifiers', columns_of)}; or the table: "
-                f"{spell('exclude', [one.table])}. Rows that cannot be linked are released "
-                "without them.",
+                f"{spell('exclude', [one.table])}; or name them among the quasi-identifiers. Rows "
+                "that cannot be linked are released without them.",
             )
         for name, column in shown_there:
             if column not in found.setdefault(name, []):

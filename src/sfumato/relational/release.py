@@ -540,7 +540,7 @@ def _without_links(
 
 
 def _still_joined(plan: Plan) -> Iterator[str]:
-    """That columns which several tables keep may join their rows, where values are of few rows."""
+    """That columns which several tables keep may join rows, where values are of few persons."""
     having: dict[str, list[tuple[str, str]]] = {}
     for name in plan.shown:
         gone = {*plan.dropped[name], *plan.known.get(name, ())}
@@ -560,19 +560,21 @@ def _still_joined(plan: Plan) -> Iterator[str]:
 
 
 def _joins(plan: Plan, one: tuple[str, str], other: tuple[str, str]) -> bool:
-    """Whether two columns share values, those of one of them being held by few rows each."""
+    """Whether two columns share values, those of one of them being of few persons or rows each."""
     held, few = [], False
     for name, column in (one, other):
         mine = plan.made.tables[name].table
         sizes = mine.class_sizes([column])
         if sizes.classes < _FEWEST_VALUES:
             return False
-        few = few or sizes.rows < 2 * (plan.asked.k or 1) * sizes.classes
+        step = plan.made.steps.get(name)
+        owned = sizes.rows if step is None else mine.class_sizes([column, step.column]).classes
+        few = few or owned < 2 * (plan.asked.k or 1) * sizes.classes
         held.append((mine, column, sizes.classes))
     if not few:
         return False
-    if max(classes for _, _, classes in held) > _MOST_VALUES:
-        return True  # to compare them would take long
+    if any(t.engine.capabilities.remote or many > _MOST_VALUES for t, _, many in held):
+        return True  # such cells stay where they are, or would take long to compare
     first, second = ({*as_text(t.values(c).values[0]).to_pylist()} - {None} for t, c, _ in held)
     return 2 * len(first & second) >= min(len(first), len(second)) > 0
 
