@@ -102,3 +102,12 @@ def test_the_sign_of_zero_tells_nobody_apart(method: str, ending: str, tmp_path:
     shown = [str(cell) for row in read.to_pylist() for cell in row.values()]
     assert release.suppressed_cells == shown.count("*") == 3
     assert len({tuple(map(str, row.values())) for row in read.to_pylist()}) == 1
+
+
+def test_of_one_row_no_k_is_recommended_that_cannot_be_asked() -> None:
+    rows = pa.table({"age": [30], "sex": ["F"]})
+    with pytest.raises(
+        ParameterError, match=r"which has 1 row\. There is nothing to release"
+    ) as told:
+        sf.anonymize(rows, qi=["age", "sex"], k=2)
+    assert "k <=" not in str(told.value)

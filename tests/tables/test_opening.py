@@ -500,3 +500,11 @@ def test_a_relation_whose_connection_is_closed():
 def test_keys_of_dictionaries_in_cells_are_not_quoted():
     with pytest.raises(ColumnError, match=r"`a` holds nested values \(struct\)"):
         sf.table(pd.DataFrame({"a": [{"Miller": 1}]}))
+
+
+def test_columns_of_one_name_can_be_left_out_as_is_said(tmp_path):
+    place = tmp_path / "twice.csv"
+    place.write_text("a,a,b\n1,2,3\n")
+    with pytest.raises(ColumnError, match=r"leave all of them out with exclude=\[\"a\"\]"):
+        sf.table(place).rows
+    assert sf.table(place, exclude=["a"]).columns == ("b",)

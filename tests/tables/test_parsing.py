@@ -212,3 +212,11 @@ def test_what_scan_proposes_runs(cells, asked, tmp_path):
     (command,) = [step.partition(": sfumato ")[2] for step in steps if "--parse" in step]
     assert command.endswith(asked)
     assert sfumato("scan", path, *asked.split(), "-q").code == 0
+
+
+def test_few_numbers_among_cells_that_say_nothing_are_noticed() -> None:
+    found = messy(["n/a", "1.234,56", "-2,5", "NULL"])
+    assert found is not None
+    assert found.say.startswith("all cells are numbers (decimal comma")
+    assert messy(["n/a", "NULL"]) is None
+    assert messy(["1,5", "unknown"]) is None

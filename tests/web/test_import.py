@@ -226,5 +226,5 @@ def test_configure_says_which_columns_stay_text(tmp_path: Path) -> None:
 def test_home_says_what_is_for_the_command_line(tmp_path: Path) -> None:
     with running([tmp_path]) as bench:
         home = bench.get("/").text
-        assert "one table at a time" in home
+        assert "Each table is worked on by itself" in home
         assert "sfumato scan FOLDER" in home

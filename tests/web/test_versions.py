@@ -19,7 +19,7 @@ from sfumato.release.publish import Release
 from sfumato.tables import Table
 from sfumato.web.candidates import Candidate, best_of, names_of
 from sfumato.web.choices import Choices
-from sfumato.web.project import Project
+from sfumato.web.project import Project, _demand
 from sfumato.web.rows import ORDERS, rows_of
 from workbench import PATIENCE, PEOPLE, ROLES, Running, answered, running
 
@@ -397,3 +397,16 @@ def test_releases_of_another_table_are_marked(
     assert [one.other for one in later.versions()] == [False, True]
     assert later.made is not None
     assert later.made.name == "release-2"
+
+
+def test_releases_that_differ_in_one_action_are_told_apart(bench: Running, opened: Project) -> None:
+    base = f"/p/{opened.number}"
+    bench.follow(bench.post(f"{base}/release"))
+    bench.post(f"{base}/configure", k=5, method="mondrian", **{**ROLES, "role-4": "identifier"})
+    page = bench.follow(bench.post(f"{base}/release")).text
+    second, first = opened.versions()
+    assert (first.method, first.demand) == (second.method, second.demand)
+    assert first.apart != second.apart
+    assert second.apart.startswith("illness ")
+    assert second.apart in page
+    assert "k_map" not in _demand({"k_map": 10})

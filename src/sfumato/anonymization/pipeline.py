@@ -38,6 +38,7 @@ from sfumato.privacy import (
     compares,
     compile_rules,
     require_reachable,
+    smaller_k,
     with_persons,
 )
 from sfumato.tables import Table
@@ -153,9 +154,10 @@ def prepare(table: Table, request: Request, budget: Budget, whole: Whole | None 
         number, counted = whose.number, "persons"
     if rules.k > number:
         raise ParameterError(
-            f"k = {rules.k:,} is larger than the table, which has {number:,} {counted}",
+            f"k = {rules.k:,} is larger than the table, which has "
+            f"{number:,} {counted.removesuffix('s') if number == 1 else counted}",
             where=table.name,
-            remedy=f"Ask for k <= {number:,}." if number else "There is nothing to release.",
+            remedy=smaller_k(number),
         )
     require_reachable(request.models, columns, number, counted=counted)
     if persons is None:

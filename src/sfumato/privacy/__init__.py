@@ -9,6 +9,7 @@ from sfumato.privacy.check import (
     check,
     merged_checks,
     require_reachable,
+    smaller_k,
 )
 from sfumato.privacy.closeness import Closeness
 from sfumato.privacy.diversity import DistinctDiversity, EntropyDiversity, RecursiveDiversity
@@ -60,6 +61,7 @@ __all__ = [
     "pseudonyms",
     "recounted",
     "require_reachable",
+    "smaller_k",
     "with_crowd",
     "with_persons",
 ]

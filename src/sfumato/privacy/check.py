@@ -313,6 +313,11 @@ def _people(classes: Classes, population: Population | None) -> Array:
     return matching_rows(classes.cells, theirs, counts)
 
 
+def smaller_k(number: int) -> str:
+    """What can be asked of so many rows or persons."""
+    return f"Ask for k <= {number:,}." if number > 1 else "There is nothing to release."
+
+
 def require_reachable(
     models: Sequence[Model],
     sensitive: Mapping[str, SensitiveColumn],
@@ -351,8 +356,8 @@ all 8 rows together hold 2 distinct values, the commonest in 5 rows. Ask for l <
         if model.least_rows > max(rows, 1):
             raise ParameterError(
                 f"{model.name} with k = {model.least_rows:,} cannot be reached: the table has "
-                f"{rows:,} {counted}",
-                remedy=f"Ask for k <= {rows:,}." if rows else "There is nothing to release.",
+                f"{rows:,} {counted.removesuffix('s') if rows == 1 else counted}",
+                remedy=smaller_k(rows),
             )
         if model.about is None or rows == 0:
             continue

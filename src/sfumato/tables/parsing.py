@@ -203,14 +203,15 @@ def messy(cells: Sequence[str]) -> Messy | None:
     'all cells are numbers (decimal comma, points between thousands)'
     """
     present = [cell.strip() for cell in cells if cell.strip() not in _NOTHING]
-    if len(present) < 3:
+    if len(present) < 2:
         return None
+    enough = MOST if len(present) > 2 else 1.0
     slashed = any(_SLASHED.fullmatch(cell) for cell in present)
     order = _day_first(present)
     dates = [
         found for cell in present if (found := _date(cell, order if order is not None else True))
     ]
-    if len(dates) >= MOST * len(present):
+    if len(dates) >= enough * len(present):
         ways = [called for called, _ in Counter(called for _, called in dates).most_common()]
         if slashed and order is None:
             ways = [way for way in ways if "/" not in way or way == "yyyy/mm/dd"]
@@ -219,7 +220,7 @@ def messy(cells: Sequence[str]) -> Messy | None:
     codes = sum(cell.isdigit() and cell.startswith("0") and len(cell) > 1 for cell in present)
     comma = _decimal_comma(present)
     read = [cell for cell in present if _number(cell, bool(comma)) is not None]
-    if len(read) < MOST * len(present) or codes:  # leading zeros: codes, not numbers
+    if len(read) < enough * len(present) or codes:  # leading zeros: codes, not numbers
         return None
     return Messy("number", _number_ways(read, comma), len(read) / len(present))
 

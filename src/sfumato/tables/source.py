@@ -15,7 +15,14 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from sfumato.engines.protocol import BATCH_ROWS, MOST_COLUMNS, Column, Source, column_of
 from sfumato.engines.spool import PrivateFolder, Spool
-from sfumato.errors import ColumnError, EngineError, ParameterError, SfumatoError, did_you_mean
+from sfumato.errors import (
+    ColumnError,
+    EngineError,
+    ParameterError,
+    SfumatoError,
+    did_you_mean,
+    spell,
+)
 from sfumato.tables.fingerprint import rows_fingerprint
 
 if TYPE_CHECKING:
@@ -274,7 +281,8 @@ def _check_name(name: str, known: list[str], shown: list[str], where: str) -> No
         raise ColumnError(
             f"column `{name}` occurs {shown.count(name)} times",
             where=where,
-            remedy="Rename or exclude it: a name must mean one column.",
+            remedy="A name must mean one column. Give each a name of its own, or leave all of them "
+            f"out with {spell('exclude', [name])}.",
         )
 
 

@@ -51,7 +51,7 @@ from sfumato.web.choices import (
 from sfumato.web.hierarchies import MOST_VALUES, EditableHierarchy, Held, inferred
 from sfumato.web.kept import Asked, Kept, digest_of, questions_from, questions_to
 from sfumato.web.reading import FirstRows, Reading, in_page_words
-from sfumato.wording import counted, counting, sentence
+from sfumato.wording import counted, counting, phrase, sentence
 
 __all__ = ["Answered", "Decided", "Made", "Project", "Version"]
 
@@ -173,6 +173,8 @@ class Version:
     alike: str
     """How many look alike at least: rows, or persons where they were counted."""
     rows: int
+    apart: str = ""
+    """What was done to columns otherwise than in others of the same method and numbers."""
     other: bool = False
     """Whether it was made of another table than the one that is open."""
 
@@ -805,7 +807,8 @@ class Project:
         """Releases that lie in the folder, the last one first."""
         if not os.path.lexists(self.folder):
             return []
-        found = []
+        found: list[Version] = []
+        done: dict[str, Mapping[str, str]] = {}
         ending = _ending(self.source)
         with held(self.folder) as home:
             for place in home.glob(f"release*{ending}.certificate.json"):
@@ -818,6 +821,8 @@ class Project:
                     body = Certificate.read(place).body
                     other = self._print and names_same(body["input"]["fingerprint"], self._print)
                     found.append(replace(_version(name, output, body, kept), other=other is False))
+                    done[name] = body.get("column_actions", {})
+        found = [replace(one, apart=_apart(one, found, done)) for one in found]
         return sorted(found, key=lambda one: -int(one.name.partition("-")[2] or 1))
 
     def certificate_pdf(self, version: Version) -> bytes:
@@ -949,10 +954,18 @@ def _version(name: str, output: str, body: Mapping[str, Any], kept: Kept | None)
     )
 
 
+def _apart(one: Version, among: Sequence[Version], done: Mapping[str, Mapping[str, str]]) -> str:
+    """By what a release differs from those that would be called the same."""
+    mine = done[one.name]
+    same = [other for other in among if (other.method, other.demand) == (one.method, one.demand)]
+    differ = [n for n in mine if any(done[other.name].get(n) != mine[n] for other in same)]
+    return phrase([f"{name} {mine[name]}" for name in differ], 3)
+
+
 def _demand(asked: Mapping[str, Any], sets: int = 1) -> str:
     """The numbers that were asked for, and for how many sets of columns."""
     said = [
-        f"{symbol} = {value:g}"
+        f"{symbol.replace('_', '-')} = {value:g}"
         for symbol, value in asked.items()
         if isinstance(value, (int, float)) and not isinstance(value, bool)
     ]

@@ -213,8 +213,12 @@ def _tables(around: Around) -> dict[str, str]:
     return {str(place): place.name for place in around.tables}
 
 
+def _how(one: Version) -> str:
+    return ", ".join(part for part in (one.method, one.demand, one.apart) if part)
+
+
 def _releases(around: Around) -> dict[str, str]:
-    found = {one.name: f"{one.output} ({one.method}, {one.demand})" for one in around.versions}
+    found = {one.name: f"{one.output} ({_how(one)})" for one in around.versions}
     return {**found, "": AS_IT_IS}
 
 

@@ -586,8 +586,8 @@ def _exposure(one: Inference) -> list[str]:
         )
     if one.single:
         told.append(
-            f"{counted(one.single, 'row', does='hold')} a `{one.column}` that no other has: "
-            "whoever knows it finds the row."
+            f"{counted(one.single, 'row', does='hold')} a value of `{one.column}` that no other "
+            "has: whoever knows it finds the row."
         )
     return told
 
