@@ -16,6 +16,7 @@ import pyarrow as pa
 import pytest
 
 import sfumato as sf
+from cli_tools import sfumato
 from planted import QI, RARE_TEXTS, RESULTS, assert_nothing_rare, people
 from sfumato.errors import ParameterError
 from sfumato.report.charts import shares
@@ -378,3 +379,29 @@ def test_what_is_said_of_a_population_is_what_is_drawn() -> None:
     said = page_html(page_of(replace(bounded, whole=replace(bounded.whole, bound=0.75))))
     assert "(chosen)" in said
     assert "all people, at most" not in said
+
+
+def test_a_report_speaks_of_what_it_counted(tmp_path: Path) -> None:
+    where = tmp_path / "stays.csv"
+    days = [f"2024-01-{1 + row * 7 % 28:02},{'FM'[row // 5 % 2]}" for row in range(100)]
+    lines = [f"P{row // 5:03},{1950 + row // 5 % 10},{day}" for row, day in enumerate(days)]
+    where.write_text("\n".join(["patient_id,birth_year,day,sex", *lines]))
+    asked = ["--qi", "birth_year,sex", "-o", tmp_path / "page.html", "--force"]
+
+    def told(*arguments: object) -> str:
+        return " ".join(sfumato("report", *arguments, *asked).out.split())
+
+    assert "100 of 100 rows (100%) share" in told(where, "-k", 50)
+    page = (tmp_path / "page.html").read_text()
+    assert "patient_id seems to name 20 persons with 100 rows. Rows are counted here" in page
+    some = "20 of 20 people (100%) have a combination of birth_year and sex that fewer than 2"
+    assert some in told(where, "-k", 3, "--person", "patient_id")
+    least = "Every combination of birth_year and sex is that of at least 2 people."
+    assert least in told(where, "-k", 2, "--person", "patient_id")
+    out = tmp_path / "out.csv"
+    sf.anonymize(where, k=2, qi=["birth_year", "sex"], person="patient_id", output=out)
+    assert " of 100 rows (" in told(out, "-k", 50)
+    assert "promises something about persons" in (tmp_path / "page.html").read_text()
+    one = sfumato("report", where, "--released", out, "--person", "patient_id", "-o", "x.html")
+    assert one.code == 2
+    assert "--person is about a single table" in " ".join(one.err.split())

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sfumato.cli._options import Force, Seed, examples, new_app, split_columns
+from sfumato.cli._options import Force, Person, Seed, examples, new_app, split_columns
 from sfumato.cli._running import Run, table_verb
-from sfumato.errors import ParameterError, SourceError
+from sfumato.errors import ParameterError, SfumatoError, SourceError
 from sfumato.files import require_file
 from sfumato.results import Result
 
@@ -35,6 +35,7 @@ class WrittenReport(Result):
     epilog=examples(
         "sfumato report people.csv -o report.html",
         "sfumato report people.parquet --qi birth_date,sex,zip -k 10 -o report.html",
+        "sfumato report admissions.csv --person patient_id -o report.html",
         "sfumato report people.csv --released release.csv -o before-and-after.html",
         "sfumato report people.csv --interactive -o report.html",
         "sfumato report model.json -o model.html",
@@ -69,6 +70,7 @@ def report(
     k: Annotated[
         int, typer.Option("-k", metavar="N", help="How many people should look alike.")
     ] = 5,
+    person: Person = None,
     interactive: Annotated[
         bool,
         typer.Option(
@@ -97,6 +99,12 @@ def report(
         raise ParameterError(
             "a report is an HTML file", where=output, remedy="Give it a name that ends in .html."
         )
+    if person is not None and (
+        released or _dataset.named(run) or str(run.source).endswith(".json")
+    ):
+        raise ParameterError(
+            "--person is about a single table", remedy="Leave it out: who is who is known there."
+        )
     if _dataset.named(run) or _dataset.released(run.source):
         page, names = _dataset.page(run, split_columns(qi), released, seed)
     elif str(run.source).endswith(".json"):
@@ -104,18 +112,42 @@ def report(
     elif released:
         page, names = _of_release(run, released, qi)
     else:
-        page, names = _of_table(run, qi, k, seed)
+        page, names = _of_table(run, qi, k, person, seed)
     run.budget.progress("drawing")
     place = write_page(page, output, force=force, interactive=interactive)
     run.show(WrittenReport(str(place), page.verdict, names), view)
 
 
-def _of_table(run: Run, qi: list[str] | None, k: int, seed: int) -> tuple[Page, tuple[str, ...]]:
+def _of_table(
+    run: Run, qi: list[str] | None, k: int, person: str | None, seed: int
+) -> tuple[Page, tuple[str, ...]]:
     from sfumato.report.pages.table import findings_of, table_page
 
     names = split_columns(qi, run.table.columns if qi else ())
-    findings = findings_of(run.table, qi=names, k=k, seed=seed, budget=run.budget)
+    findings = findings_of(
+        run.table,
+        qi=names,
+        k=k,
+        person=person,
+        certified=_is_of_persons(run),
+        seed=seed,
+        budget=run.budget,
+    )
     return table_page(findings), findings.qi
+
+
+def _is_of_persons(run: Run) -> bool:
+    """Whether a certificate beside the table promises something about persons."""
+    from sfumato.release.certificate import Certificate, certificate_path
+
+    place = None if run.source is None else certificate_path(str(run.source))
+    if place is None or not place.is_file():
+        return False
+    try:
+        promises = Certificate.read(place).body["promises"]
+    except SfumatoError:  # it is the table that is reported on
+        return False
+    return any(promise.get("person") for promise in promises)
 
 
 def _of_model(run: Run, released: str | None, qi: list[str] | None) -> tuple[Page, tuple[str, ...]]:

@@ -211,7 +211,7 @@ MOST_WRITTEN = 10
 """Columns whose pairs have their figure written into the map."""
 
 
-def pair_strength(title: str, pairs: Mapping[tuple[str, str], float]) -> Spec:
+def pair_strength(title: str, pairs: Mapping[tuple[str, str], float], who: str = "rows") -> Spec:
     """Rows alone by every pair of columns, as a heat map; the diagonal is a column by itself."""
     rows = []
     for (one, other), share in pairs.items():
@@ -221,7 +221,7 @@ def pair_strength(title: str, pairs: Mapping[tuple[str, str], float]) -> Spec:
     most = max(pairs.values(), default=0.0) or 1.0
     x = name_axis("one", names, labelAngle=-40)
     y = name_axis("other", names)
-    legend = {"title": "rows alone", "orient": "top", "format": ".0%" if most >= 0.05 else ".1%",
+    legend = {"title": f"{who} alone", "orient": "top", "format": ".0%" if most >= 0.05 else ".1%",
               "values": [0, most / 2, most], "symbolType": "square", "symbolFillColor": ACCENT,
               "symbolStrokeWidth": 0, "symbolSize": 220}  # fmt: skip
     colour = {"field": "alone", "type": "quantitative", "legend": legend,

@@ -16,9 +16,9 @@ from sfumato.report import charts
 from sfumato.report.disclosure import name_of
 from sfumato.report.drawing import gauge
 from sfumato.report.page import Figure, Grid, Page, Section, Tone, tempered
-from sfumato.risks import Alike
+from sfumato.risks import Alike, alike
 from sfumato.tables import Table, table
-from sfumato.wording import among, counted, percent, phrase, units
+from sfumato.wording import among, counted, counting, percent, phrase, units
 
 __all__ = [
     "TableFindings",
@@ -43,7 +43,15 @@ ROLES = {
 
 @dataclass(frozen=True, eq=False)
 class TableFindings:
-    """Everything the report of a table draws."""
+    """Everything the report of a table draws.
+
+    Attributes
+    ----------
+    persons
+        How many persons look alike, where they are counted.
+    several
+        Why rows are counted though persons have several of them, in a sentence; else empty.
+    """
 
     scan: Scan
     qi: tuple[str, ...]
@@ -51,6 +59,8 @@ class TableFindings:
     sizes: ClassSizes
     singles: Mapping[str, float]
     pairs: Mapping[tuple[str, str], float]
+    persons: Alike | None = None
+    several: str = ""
 
 
 def findings_of(
@@ -58,25 +68,58 @@ def findings_of(
     *,
     qi: Sequence[str] | None = None,
     k: int = 5,
+    person: str | None = None,
+    certified: bool = False,
     seed: int = 0,
     budget: Budget | None = None,
 ) -> TableFindings:
-    """Measure what the report shows; quasi-identifiers are guessed where none are given."""
+    """Measure what the report shows; quasi-identifiers are guessed where none are given.
+
+    Parameters
+    ----------
+    person
+        Which rows belong to one person: persons are counted, not rows.
+    certified
+        Whether a certificate says that the rows are those of persons whom the table does not name.
+    """
     if k < 2:
         raise ParameterError(f"k = {k} is out of range", remedy="Give 2 or more.")
     budget = budget or Budget()
     opened = table(source, budget=budget)
-    found = scan(opened, seed=seed, budget=budget)
-    names = opened.require(qi) if qi else _likely(found)
+    found = scan(opened, person=person, seed=seed, budget=budget)
+    names = tuple(opened.require(qi) if qi else _likely(found))
     budget.progress("measuring pairs of columns")
     shown = names[:MOST_PAIRS]
-    singles = {name: _unique(opened, [name]) for name in shown}
+    singles = {name: _unique(opened, [name], person) for name in shown}
     pairs = {(name, name): singles[name] for name in shown}
-    pairs |= {pair: _unique(opened, pair) for pair in combinations(shown, 2)}
-    return TableFindings(found, names, k, opened.class_sizes(names, budget), singles, pairs)
+    pairs |= {pair: _unique(opened, pair, person) for pair in combinations(shown, 2)}
+    sizes = opened.class_sizes(names, budget)
+    if person is None:
+        told = _several(found, certified)
+        return TableFindings(found, names, k, sizes, singles, pairs, several=told)
+    people = alike(opened, [names], person, budget)
+    return TableFindings(found, names, k, sizes, singles, pairs, people)
 
 
-def _unique(opened: Table, columns: Sequence[str]) -> float:
+def _several(found: Scan, certified: bool) -> str:
+    """Why rows are spoken of, not people: some may be one person's."""
+    if certified:
+        return (
+            "The certificate beside the table promises something about persons, who may have "
+            "several rows each. Rows are counted here."
+        )
+    if found.person is None or found.person.persons == found.person.rows:
+        return ""
+    return (
+        f"{found.person.column} seems to name {counted(found.person.persons, 'person')} with "
+        f"{counted(found.person.rows, 'row')}. Rows are counted here; persons are with "
+        f"--person {found.person.column}."
+    )
+
+
+def _unique(opened: Table, columns: Sequence[str], person: str | None) -> float:
+    if person is not None:
+        return opened.person_sizes(columns, person).unique
     return opened.class_sizes(columns).unique
 
 
@@ -91,6 +134,57 @@ def _likely(found: Scan) -> tuple[str, ...]:
 
 def table_page(findings: TableFindings) -> Page:
     """The page of a table."""
+    if findings.persons is not None:
+        return _page_of_persons(findings, findings.persons)
+    if not findings.several:
+        return _page_of_rows(findings)
+    with counting("rows"):
+        page = _page_of_rows(findings)
+    return replace(
+        page, sections=[Section("Rows, not persons", [findings.several]), *page.sections]
+    )
+
+
+def _page_of_persons(findings: TableFindings, sizes: Alike) -> Page:
+    """The page of a table in which persons are counted, whom one of its columns names."""
+    found, k = findings.scan, findings.k
+    below, number = sizes.below(k), sizes.total
+    direct, by = found.with_role("identifier"), phrase(findings.qi, SAID)
+    start = f"Do not release this table as it is: {phrase(direct, SAID)} can point at one person. "
+    everybody = counted(number, "person", many="people")
+    if not number:
+        start, rest = "", "The table has no rows: there is nobody to find."
+    elif below:
+        some, whom = sizes.alone, "nobody else has"
+        if not some:
+            some, whom = below, f"fewer than {k - 1:,} others have"
+        does = f"have a combination of {by} that {whom}."
+        rest = among(some, number, "person", many="people", does=does, share=True)
+    else:
+        rest = f"Every combination of {by} is that of at least {sizes.k:,} people."
+    return Page(
+        title=name_of(found.table),
+        subtitle=f"Who can be found in this table, and by which columns · {everybody} with "
+        f"{counted(found.rows, 'row')}, {counted(len(found.columns), 'column')}",
+        verdict=start + rest,
+        tone="bad" if number else "good",
+        facts=(
+            ("people who stand alone", f"{sizes.alone:,}"),
+            (f"people with fewer than {k} alike", f"{below:,}"),
+            ("smallest class, in people", "–" if sizes.k is None else f"{sizes.k:,}"),
+        ),
+        gauges=(
+            gauge("highest risk", None if not sizes.k else 1 / sizes.k),
+            gauge("average risk", sizes.average if number else None),
+            gauge(f"people below {k} alike", below / number if number else None),
+        ),
+        sections=[*_who(findings), *_by_what(findings), *columns_of(found), *next_of(found)],
+        footer="Counts are exact. A person is as exposed as the most exposed of their rows. Taken "
+        f"as known to others: {', '.join(findings.qi)}.",
+    )
+
+
+def _page_of_rows(findings: TableFindings) -> Page:
     found, sizes, k = findings.scan, findings.sizes, findings.k
     rows = max(1, sizes.rows)
     below = sizes.rows_below(k)
@@ -151,7 +245,8 @@ def _who(findings: TableFindings) -> list[Section]:
     found, sizes, k = findings.scan, findings.sizes, findings.k
     if not sizes.rows:
         return []
-    figures = [*ladder_of(found), *classes_of(Alike.of_rows(sizes), k)]
+    people = findings.persons or Alike.of_rows(sizes)
+    figures = [*ladder_of(found), *classes_of(people, k)]
     return [Section("Who can be found", figures=figures)]
 
 
@@ -226,15 +321,18 @@ def _by_what(findings: TableFindings) -> list[Section]:
         return []
     few = len(findings.singles) <= charts.MOST_WRITTEN
     dots = "; where figures are written, a dot stands for almost nobody" if few else ""
+    who = "rows" if findings.persons is None else "persons"
     worst = max(findings.pairs, key=lambda pair: findings.pairs[pair])
     figures = [
         Figure(
             "Pairs of columns",
-            f"The share of rows that stand alone by each pair of columns, the darker the more; on "
+            f"The share of {who} that stand alone by each pair of columns, the darker the more; on "
             f"the diagonal each column by itself{dots}. The most telling: "
             f"{phrase(tuple(dict.fromkeys(worst)))} with "
             f"{percent(findings.pairs[worst])}.",
-            charts.pair_strength("Rows alone by pairs of columns", findings.pairs),
+            charts.pair_strength(
+                f"{who.capitalize()} alone by pairs of columns", findings.pairs, who
+            ),
         )
     ]
     figures += combinations_of(findings.scan)
