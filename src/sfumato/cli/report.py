@@ -35,7 +35,7 @@ class WrittenReport(Result):
     epilog=examples(
         "sfumato report people.csv -o report.html",
         "sfumato report people.parquet --qi birth_date,sex,zip -k 10 -o report.html",
-        "sfumato report admissions.csv --person patient_id -o report.html",
+        "sfumato report people.csv --person patient_id -o report.html",
         "sfumato report people.csv --released release.csv -o before-and-after.html",
         "sfumato report people.csv --interactive -o report.html",
         "sfumato report model.json -o model.html",
