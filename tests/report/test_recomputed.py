@@ -672,7 +672,7 @@ def test_the_sheet_of_a_certificate(tmp_path: Path) -> None:
         assert texts[texts.index(name) + 1] == value
     rest = numbers(" ".join(texts[texts.index("highest risk") + 2 :]), list(before.columns))
     assert rest == ["5", str(alike.min()), "2", str(diverse), "5", "2"]
-    assert texts[-1].endswith(f" {sf.table(str(output)).fingerprint()}")
+    assert texts[-1] == sf.table(str(output)).fingerprint()
     places = [float(y) for y in re.findall(r'<text x="[^"]*" y="([^"]*)"', svg)]
     assert max(places) < 842 - 40
     pdf = certificate_pdf(made.certificate)
@@ -1421,3 +1421,22 @@ def test_the_page_of_a_risk(name: str, tmp_path: Path) -> None:
         "attacker: marketer": [average],
         "attacker: above 20%": ["20%", above],
     }) == {}  # fmt: skip
+
+
+def test_no_line_of_a_certificate_leaves_the_sheet() -> None:
+    """Measured by the widest letters of the fonts it is drawn in, not by the code that wraps."""
+    names = ("عمر", "W" * 200, "sex")
+    body = {"output": {"name": "n" * 300, "rows": 9, "fingerprint": "sha256:" + "0" * 64},
+            "rows": 9, "suppressed_rows": 0, "suppressed_cells": 0, "k": 3, "classes": 3,
+            "method": "cells", "asked": {"k": 3}, "promises": [],
+            "column_actions": dict.fromkeys(names, "kept")}  # fmt: skip
+    svg = certificate_svg(Certificate(body))
+    drawn = r'<text x="([\d.]+)"[^>]*font-size="([\d.]+)"[^>]*>([^<]*)</text>'
+    lines = re.findall(drawn, svg)
+    assert any("0" * 60 in said for *_, said in lines)
+    for x, size, said in lines:
+        widths = {"W": 0.95, "0": 0.61}
+        wide = sum(widths.get(one, 0.6) for one in html.unescape(said)) * float(size)
+        assert float(x) + wide < 595 - 20, said
+    (arabic,) = (part for part in svg.split("<text ") if "عمر" in part)
+    assert 'font-family="DejaVu Sans, sans-serif">\u200e' in arabic

@@ -7,7 +7,7 @@ not; the sheet is a drawing that is turned into a PDF.
 from __future__ import annotations
 
 import html
-import textwrap
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -22,6 +22,10 @@ WIDTH, HEIGHT = 595, 842
 """A4, in points."""
 LEFT, RIGHT = 56, 539
 MOST_NAMES = 24
+MANY_LETTERS = "DejaVu Sans"
+"""Where a font lacks a letter, all others of the line would be drawn by whatever font has it."""
+LEFT_TO_RIGHT = "\u200e"
+"""A mark that keeps a line where it begins, whatever letters it begins with."""
 INK, SOFT, LINE, GOOD, BAD = "#1f1f1f", "#5c5c5c", "#c9c7c0", "#00694d", "#a33f00"
 
 
@@ -50,7 +54,8 @@ def certificate_svg(certificate: Certificate) -> str:
     body = certificate.body
     sheet = _Sheet()
     sheet.text(LEFT, 78, "Certificate of a release", size=25, family="serif", weight=600)
-    sheet.text(LEFT, 104, str(body["output"]["name"]), size=14)
+    (name, *more) = _wrapped(str(body["output"]["name"]), (RIGHT - LEFT - 14) / 14) or [""]
+    sheet.text(LEFT, 104, f"{name}…" if more else name, size=14)
     sheet.text(LEFT, 122, certificate.maker[:1].upper() + certificate.maker[1:] + ".", ink=SOFT)
     sheet.y = 140
     sheet.facts(_facts(body))
@@ -69,7 +74,8 @@ def certificate_svg(certificate: Certificate) -> str:
     sheet.point("It measures everything again from the released file; this sheet proves nothing.",
                 SOFT, "·")  # fmt: skip
     signed = "Signed" if certificate.signed is not None else "Not signed"
-    sheet.point(f"{signed}. Output {body['output']['fingerprint']}", SOFT, "·")
+    sheet.point(f"{signed}. Fingerprint of the output:", SOFT, "·")
+    sheet.point(str(body["output"]["fingerprint"]), SOFT, "", family="monospace")
     return sheet.svg()
 
 
@@ -184,6 +190,45 @@ def _columns(actions: Mapping[str, str]) -> dict[str, list[str]]:
     return found
 
 
+def _wide(character: str, family: str) -> float:
+    """How wide a character is at most, in heights of its font."""
+    if family == "monospace" and character < "\u0250":
+        return 0.61
+    if character >= "\u0250":
+        return 1.0 if character >= "\u1100" else 0.75
+    if character in " .,:;'|!()[]ijltfrI":
+        return 0.42
+    return 1.0 if character in "mwMW@%" else 0.72 if character.isupper() else 0.62
+
+
+def _wrapped(said: str, width: float, family: str = "sans-serif") -> list[str]:
+    """Lines that fit, broken between words, or within one that is too long.
+
+    Examples
+    --------
+    >>> _wrapped("age and sex", 5), _wrapped("0123456789", 4)
+    (['age and', 'sex'], ['012345', '6789'])
+    """
+    lines: list[str] = []
+    left = 0.0
+    for word in said.split():
+        long = sum(_wide(character, family) for character in word)
+        if lines and long + 0.42 <= left:
+            lines[-1] += f" {word}"
+            left -= long + 0.42
+            continue
+        lines.append("")
+        left = width
+        for character in word:
+            wide = _wide(character, family)
+            if wide > left:
+                lines.append("")
+                left = width
+            lines[-1] += character
+            left -= wide
+    return lines
+
+
 class _Sheet:
     """What is drawn, from top to bottom; what does not fit is counted, never drawn outside."""
 
@@ -196,6 +241,8 @@ class _Sheet:
         self, x: float, y: float, said: str, *, size: float = 10.5, ink: str = INK,
         weight: int = 400, family: str = "sans-serif",
     ) -> None:  # fmt: skip
+        if re.search(r"[\u0250-\u1fff\u2c00-\U0010ffff]", said):
+            family, said = f"{MANY_LETTERS}, {family}", LEFT_TO_RIGHT + said
         self.parts.append(
             f'<text x="{x:g}" y="{y:g}" font-size="{size:g}" fill="{ink}" font-weight="{weight}" '
             f'font-family="{family}">{html.escape(said)}</text>'
@@ -221,7 +268,7 @@ class _Sheet:
         self.y += 42 * ((len(named) + 2) // 3) + 8
 
     def point(self, said: str, ink: str, mark: str, family: str = "sans-serif") -> None:
-        lines = textwrap.wrap(said, 78 if family == "monospace" else 92) or [""]
+        lines = _wrapped(said, (RIGHT - LEFT - 16) / 10.5, family) or [""]
         if self.lost or self.y + 15 * len(lines) > HEIGHT - 70:
             self.lost += 1
             return
