@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from brute import as_table, classes, column_sets, small_tables, together
+from cli_tools import sfumato
 from samples import sample_path
 from sfumato.errors import ColumnError, ParameterError
 from sfumato.quasi.mask import Demand, plan_mask
@@ -195,3 +197,12 @@ def test_columns_that_name_persons_are_not_published() -> None:
     assert sf.mask(visits, person="pid", must_drop=["mother"], **asked).verified
     told = sf.mask(visits, person="pid", rows_are_people=True, **asked).warnings
     assert told == ("published though they seem to name persons: `mother`",)
+
+
+def test_a_mask_says_whether_rows_or_persons_are_alone(tmp_path: Path) -> None:
+    where = tmp_path / "stays.csv"
+    rows = [f"P{row // 4:02},{'xy'[row == 0]}" for row in range(40)]
+    where.write_text("\n".join(["pid,ward", *rows]))
+    asked = ["mask", where, "--measure", "separation", "--beta", 0.9]
+    assert "10.00% of persons alone" in sfumato(*asked, "--person", "pid").out
+    assert "2.50% of rows alone" in sfumato(*asked, "--drop", "pid").out

@@ -154,10 +154,11 @@ def view(release: Release) -> RenderableType:
             Text(),
         ]
     if measures is not None:
+        who = "rows" if measures.persons is None else "persons"
         parts.append(
             Text(
                 f"distinct ratio {measures.distinct:.6g}, separation ratio "
-                f"{measures.separation:.9g}, {measures.unique:.2%} of rows alone"
+                f"{measures.separation:.9g}, {measures.unique:.2%} of {who} alone"
             )
         )
     parts += [Text(warning) for warning in release.warnings]
