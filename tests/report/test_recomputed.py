@@ -859,6 +859,58 @@ def test_several_sets_are_told_apart(tmp_path: Path) -> None:
     project.close()
 
 
+@pytest.mark.parametrize("first", [60_000, 2_000])
+def test_first_digits_are_drawn_over_what_they_stand_for(first: int, tmp_path: Path) -> None:
+    """Three digits of a code stand for all codes that begin so, whether text or number."""
+    draw = np.random.default_rng(7)
+    codes = [f"{first + 10 * at:05d}" for at in draw.integers(0, 30, 900)]
+    frame = pd.DataFrame({"zip": codes, "sex": draw.choice(["F", "M"], 900)})
+    frame.to_csv(tmp_path / "in.csv", index=False)
+    output = tmp_path / "out.csv"
+    made = sf.safe_harbor(str(tmp_path / "in.csv"), as_of=dt.date(2024, 1, 1), output=str(output))
+    after = pd.read_csv(output, dtype=str)
+    assert set(after["zip"]) == {code[:3] for code in codes}
+    held = Counter(codes)
+    begin = Counter(code[:3] for code in held)
+    now = {code: Counter(after["zip"])[code[:3]] / begin[code[:3]] for code in held}
+    source = sf.table(str(tmp_path / "in.csv"))
+    for found in (release_page(made), release_page(certified_release(output, source), source)):
+        figures = [f for s in found.sections for f in s.figures if f.title == "zip"]
+        if first == 2_000:  # text, by its leading zero
+            gap = sum(abs(held[code] - now[code]) for code in held) / 900 / 2
+            assert numbers(figures[0].caption, ["zip"]) == [f"{len(held) - 12}", part(gap)]
+            continue
+        layers = figures[0].spec["layer"] if figures[0].spec else []
+        rows = [row for layer in layers for row in layer.get("data", {}).get("values", ())]
+        bins = sorted({(row["from"], row["to"]) for row in rows if "from" in row})
+        was, then = np.zeros(len(bins)), np.zeros(len(bins))
+        for code in held:
+            was[bin_of(float(code), bins)] += held[code] / 900
+            then[bin_of(float(code), bins)] += now[code] / 900
+        moved = part(float(np.abs(was - then).sum() / 2))
+        assert numbers(figures[0].caption, ["zip"]) == [moved]
+
+
+def test_stars_of_the_table_itself_are_pointed_out(tmp_path: Path) -> None:
+    draw = np.random.default_rng(8)
+    frame = pd.DataFrame({"code": draw.choice(["*", "A", "B"], 400, p=[0.4, 0.3, 0.3]),
+                          "age": draw.integers(20, 60, 400)})  # fmt: skip
+    frame.to_csv(tmp_path / "in.csv", index=False)
+    made = sf.anonymize(str(tmp_path / "in.csv"), k=5, qi=["code", "age"], rows_are_people=True,
+                        output=str(tmp_path / "out.csv"))  # fmt: skip
+    after = pd.read_csv(tmp_path / "out.csv", dtype=str)
+    own = int((after["code"] == "*").sum())
+    assert own
+    told = [warning for warning in made.warnings if "are stars themselves" in warning]
+    assert told == [
+        f"values of column `code` are stars themselves: {own:,} cells of the release with such a "
+        "value look starred and are not"
+    ]
+    assert made.suppressed_cells == int((after["age"] == "*").sum())
+    assert not [w for w in sf.anonymize(str(tmp_path / "in.csv"), k=5, qi=["age"],
+                rows_are_people=True).warnings if "themselves" in w]  # fmt: skip
+
+
 def test_a_sheet_of_many_columns_says_what_it_does_not_show() -> None:
     names = [f"a rather long name of column {at}" for at in range(300)]
     promise = {"kind": "anonymity", "measured": {"checks": [

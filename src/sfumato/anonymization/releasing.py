@@ -462,7 +462,11 @@ def label_warnings(parts: Sequence[Solution]) -> list[str]:
     for part in parts:
         for name, shown in part.published.items():
             shape = part.problem.shapes[name]
-            sentence = _unusual(name, shape, shown) or _ambiguous(name, shape, shown)
+            sentence = (
+                _unusual(name, shape, shown)
+                or _ambiguous(name, shape, shown)
+                or _own_stars(name, shape, shown, part.sizes)
+            )
             if sentence is not None:
                 told[sentence] = None
     return list(told)
@@ -484,6 +488,27 @@ def _unusual(name: str, shape: Shape, shown: Published) -> str | None:
             f"{shape.braces} braces on each side"
         )
     return None
+
+
+def _own_stars(name: str, shape: Shape, shown: Published, sizes: npt.NDArray[Any]) -> str | None:
+    """Stars that the table itself held: a reader takes them for starred cells."""
+    held = as_text(shape.values).to_pylist()
+    own = {at for at, text in enumerate(held) if text and not text.strip("*")}
+    if not own:
+        return None
+    alone = [
+        count == 1 and int(shown.order[low]) in own and label == held[int(shown.order[low])]
+        for count, low, label in zip(
+            shown.leaf_count, shown.low, shown.labels.to_pylist(), strict=True
+        )
+    ]
+    cells = int(sizes[np.array(alone, np.bool_)[shown.codes[: len(sizes)]]].sum())
+    if not cells:
+        return None
+    return (
+        f"values of column `{name}` are stars themselves: {counted(cells, 'cell')} of the release "
+        "with such a value look starred and are not"
+    )
 
 
 def _ambiguous(name: str, shape: Shape, shown: Published) -> str | None:

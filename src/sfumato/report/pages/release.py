@@ -83,6 +83,8 @@ class Compared:
     recoding: Recoding | Parted | None = None
     sets: tuple[tuple[str, ...], ...] = ()
     """Sets of columns that others may know, as they are before."""
+    begun: frozenset[str] = frozenset()
+    """Columns of which the release shows how their values begin."""
     _moves: dict[str, Moves | None] = field(default_factory=dict)
 
     @property
@@ -156,12 +158,13 @@ class Compared:
     def numbers(self, name: str) -> dict[Text, float]:
         """Rows of each number or range of a column in the release.
 
-        A label that is neither counts in equal parts for the numbers it stands for.
+        A label that is neither, or a number that stands for others, such as the first digits of a
+        code, counts in equal parts for the numbers it stands for.
         """
         members = self._members(name, counts_of(self.before, name)[0])
         found: dict[Text, float] = defaultdict(float)
         for label, rows in self.texts("after", name).items():
-            known = number_ends(label, whole=False) is not None
+            known = name not in self.begun and number_ends(label, whole=False) is not None
             inside = (label,) if known else members.get(label, ())
             for value in inside:
                 found[value] += rows / len(inside)
@@ -180,7 +183,11 @@ class Compared:
         found: dict[Text, Sequence[str]] = {text: (text,) for text in texts if text is not None}
         sets = ValueSets(values, name)
         for label in self.texts("after", name):
-            if label is not None and label.startswith("{") and label not in found:
+            if label is None or label in found:
+                continue
+            if name in self.begun:
+                found[label] = [text for text in texts if text and text.startswith(label)]
+            elif label.startswith("{"):
                 found[label] = _set_of(sets, label, texts)
         return found
 
@@ -675,7 +682,15 @@ def _compared(found: Release, before: Table, after: Table) -> Compared:
     then = tuple(tuple(n for n in known if n in one or n in gone) for one in sets)
     now = [[name for name in one if name in after.columns] for one in sets]
     sizes = {"before": alike(before, then), "after": alike(after, now)}
-    return Compared(before, after, known, sizes, found.mapping, then)
+    return Compared(before, after, known, sizes, found.mapping, then, _begun(found))
+
+
+def _begun(found: Release) -> frozenset[str]:
+    """Columns of which Safe Harbor left the first digits."""
+    body = found.certificate.body if found.certificate is not None else {}
+    promises = [*body.get("promises", ()), *(one.to_dict() for one in found.promises)]
+    forms = [one.get("forms", {}) for one in promises]
+    return frozenset(name for one in forms for name, form in one.items() if form == "zip")
 
 
 def _risk(compared: Compared) -> Risk:
