@@ -832,26 +832,33 @@ def test_several_sets_are_told_apart(tmp_path: Path) -> None:
     frame["note"] = np.random.default_rng(6).integers(0, 60, len(frame)).astype(str)
     frame.to_csv(tmp_path / "in.csv", index=False)
     roles = {**ROLES, "ward": "quasi-identifier", "note": "other"}
-    sets = (("age", "sex"), ("sex", "ward"))
+    sets = (("sex", "ward"), ("age", "sex"))
     project = on_the_bench(tmp_path / "in.csv", roles=roles, person="", sets=sets, k=5)
     project.release(Budget())
     assert project.made is not None
     assert "for each of 2 sets of columns" in project.versions()[0].demand
     after = pd.read_csv(project.folder / "release.csv", dtype=str)
-    beside_one = alone(after, ["age", "sex", "note"])
+    beside_one = alone(after, ["sex", "ward", "note"])
     shown = html.unescape(re.sub(r"<[^>]+>", "", project.made.shown))
     said_of = re.findall(r"Not promised: ([\d,]+) of [\d,]+ rows \(.*?\) are alone for whoever "
                          r"knows (.*?) beside (.*?);", shown)  # fmt: skip
     assert said_of
     for found, by, beside in said_of:
         names = [n for n in frame.columns if re.search(rf"\b{n}\b", by)]
-        assert beside == "age and sex"
-        assert "ward" not in names
-        assert int(found.replace(",", "")) == alone(after, ["age", "sex", *names])
+        assert beside == "sex and ward"
+        assert "age" not in names
+        assert int(found.replace(",", "")) == alone(after, ["sex", "ward", *names])
     assert beside_one
     together = alone(after, ["age", "sex", "ward"])
     assert f"{together:,} of {len(after):,} rows" in shown
     assert "knows the columns of all 2 sets" in shown
+    assert "rows that look alike, on average, by the first set of columns" in shown
+    project.try_out([project.choices], Budget())
+    (tried,) = project.candidates
+    assert tried.highest_risk == pytest.approx(1 / min(smallest(after, sets)))
+    worst = max(classes(after, names) / len(after) for names in sets)
+    assert classes(after, sets[0]) != classes(after, sets[1])
+    assert tried.average_risk == pytest.approx(worst)
     body = json.loads((project.folder / "release.csv.certificate.json").read_text())
     svg = certificate_svg(Certificate(body))
     texts = re.findall(r"<text[^>]*>([^<]*)</text>", svg)
@@ -1367,7 +1374,7 @@ def looked_at(frame: Frame, found: sf.Scan) -> Said:
     for column in found.columns:
         cells = frame[column.name]
         missing = int(cells.isna().sum())
-        values = len(set(written(cells)))
+        values = len(set(written(cells.dropna())))
         single = f"{alone(frame, [column.name]) / rows:.1%}"
         expected[f"column: {column.name}"] = [f"{values:,}", f"{missing:,}", single]
     steps, before = {}, 0

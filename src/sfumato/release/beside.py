@@ -195,7 +195,8 @@ def remarks(
             released, name, {m.title for m in models if m.to_dict().get("column") == name}
         )
         if released.engine.capabilities.coded:
-            told += _about_shares(released, sets[0], name, budget)
+            for one in sets:
+                told += _about_shares(released, one, name, budget, len(sets) > 1)
     return figures, tuple(told)
 
 
@@ -231,7 +232,7 @@ def _about_numbers(released: Table, name: str, asked: set[str]) -> list[str]:
 
 
 def _about_shares(
-    released: Table, qi: Sequence[str], name: str, budget: Budget | None
+    released: Table, qi: Sequence[str], name: str, budget: Budget | None, several: bool
 ) -> list[str]:
     """Classes in which nearly all rows hold one value."""
     from sfumato.kernels import class_ids
@@ -245,8 +246,9 @@ def _about_shares(
     alike = share >= NEARLY_ALL
     if not alike.any():
         return []
+    by = f" by {phrase([f'`{one}`' for one in qi], _NAMED)}" if several else ""
     return [
-        f"{NOT_PROMISED}in {int(alike.sum()):,} of {number:,} classes "
+        f"{NOT_PROMISED}in {int(alike.sum()):,} of {number:,} classes{by} "
         f"({counted(int(rows[alike].sum()), 'row')}) at least {NEARLY_ALL:.0%} of the rows "
         f"hold one `{name}`, at most {share.max():.1%}: whoever finds the class of a person "
         f"knows it nearly surely; limit the share of one value, e.g. {spell('alpha', 0.5)}"

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from sfumato.release.publish import Release
+from sfumato.report.pages.release import worst_risk
 from sfumato.web.choices import Choices, choices_from, choices_to
 from sfumato.wording import counting, percent, units
 
@@ -47,7 +48,7 @@ class Candidate:
     def of(cls, number: int, choices: Choices, release: Release) -> Candidate:
         """The figures of a rehearsed release."""
         risks = release.details.get("risk") or ()
-        after = risks[0].after if risks else None
+        after = worst_risk(risks).after if risks else None
         return cls(
             number=number,
             choices=choices,

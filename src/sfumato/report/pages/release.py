@@ -330,6 +330,8 @@ MEASURES = {
     "average_class_size": ("average class size", "rows that look alike, on average"),
 }
 """Names and meanings of measures."""
+OF_FIRST = ("discernibility", "average_class_size")
+"""Measures that are those of the first of several sets of columns."""
 ALIKE = "smallest class (k)"
 ATTACKERS = (
     "The gauges show three attackers. The prosecutor knows that somebody is in the table, the "
@@ -904,8 +906,9 @@ def _is_number(kind: pa.DataType) -> bool:
 
 def _cost(found: Release) -> list[Section]:
     """Utility figures, and the precision that each column lost."""
+    of_first = ", by the first set of columns" if len(found.qi) > 1 else ""
     numbers = [
-        (named, _number(value), meaning)
+        (named, _number(value), meaning + of_first * (name in OF_FIRST))
         for name, value in found.utility.items()
         if isinstance(value, (int, float)) and not isinstance(value, bool)
         for named, meaning in [MEASURES.get(name, (name.replace("_", " "), ""))]
