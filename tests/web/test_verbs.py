@@ -321,6 +321,26 @@ def test_a_node_of_the_lattice_is_looked_at_and_chosen(bench: Running, opened: P
     assert "Look at the lattice" in bench.get(f"{base}/lattice").text
 
 
+def test_the_lattice_of_an_earlier_day_is_looked_at_again(
+    bench: Running, opened: Project, tmp_path: Path
+) -> None:
+    base = f"/p/{opened.number}"
+    page = bench.follow(bench.post(f"{base}/lattice")).text
+    assert "Which choices hold" in page
+    bench.post(f"{base}/close")
+    bench.follow(bench.post("/open", table=str(tmp_path / "people.csv")))
+    (later,) = bench.workbench.projects.values()
+    base = f"/p/{later.number}"
+    assert "<em>asked before</em>" in bench.get(f"{base}/utility").text
+    assert "Which choices hold" in bench.follow(bench.get(f"{base}/lattice")).text
+    bench.follow(bench.post(f"{base}/ask/keys", columns=["age"], measure="key", max_size=1))
+    kept = questions_from((later.folder / "questions.json").read_text())
+    assert set(kept) == {"lattice", "keys"}
+    (tmp_path / "people.csv").write_text(PEOPLE.replace("Aton", "Oton"))
+    bench.follow(bench.post(f"{base}/import", text=1, header=1, unparsed="stop"))
+    assert later.lattice_of(later.choices) is None, "which was that of another file"
+
+
 def test_what_others_know_in_sets_is_counted_and_released_for_each(
     bench: Running, opened: Project
 ) -> None:

@@ -111,6 +111,8 @@ class Levels:
         choices = decided.choices
         around = frame(project, decided, "utility")
         lattice = project.lattice_of(choices)
+        if lattice is None and project.asks_lattice_again(choices):
+            return await self._look(project, choices)
         if lattice is None:
             return page("lattice.html.j2", **around, lattice=None)
         nodes = await run_in_threadpool(nodes_of, lattice)
@@ -129,17 +131,10 @@ class Levels:
     async def act(self, request: Request) -> Response:
         project, decided = self.bench.ready(request)
         form = await form_of(request)
-        await run_in_threadpool(self.bench.may_open, decided.choices)
         lattice = project.lattice_of(decided.choices)
         if "node" not in form or lattice is None:
-            choices = decided.choices
-            return self.bench.start(
-                "Looking at the lattice of levels",
-                project,
-                "lattice",
-                lambda budget: project.look_at_lattice(choices, budget),
-                True,
-            )
+            return await self._look(project, decided.choices)
+        await run_in_threadpool(self.bench.may_open, decided.choices)
         wanted = _place(form["node"][0])
         if list(wanted or ()) not in lattice["levels"]:
             raise HTTPException(404, "There is no such choice of levels.")
@@ -152,6 +147,16 @@ class Levels:
             project,
             "utility",
             lambda budget: project.try_out([altered.choices], budget),
+        )
+
+    async def _look(self, project: Project, choices: Choices) -> Response:
+        await run_in_threadpool(self.bench.may_open, choices)
+        return self.bench.start(
+            "Looking at the lattice of levels",
+            project,
+            "lattice",
+            lambda budget: project.look_at_lattice(choices, budget),
+            True,
         )
 
 

@@ -61,6 +61,7 @@ MOST_AT_HAND = 6
 """Releases made of the table as it is read whose rows are kept at hand."""
 MOST_OTHER_KS = 6
 """Releases with another k whose rows are kept at hand."""
+LATTICE = "lattice"
 TRIED, ASKED = "candidates.json", "questions.json"
 """Files of the candidates, and of what other verbs were asked, beside the decisions."""
 ABOUT_FILES = ("certificate", "signature", "fingerprint")
@@ -347,7 +348,7 @@ class Project:
             self.problem, self.tried = "", None
             for known in (self._alike, self._scans, self._held, self._inferred, self.answers):
                 known.clear()
-            self._entries = None
+            self._entries = self._lattice = None
             self.decided = Decided(found, self.decided.edition)
             self.candidates, self.unasked = self._tried_before(), self._asked_before()
             self._tried = max((one.number for one in self.candidates), default=0)
@@ -569,6 +570,16 @@ class Project:
         if budget.stopped_by == "cancelled":
             raise BudgetError("the work was stopped")
         self._lattice = (wanted, found.details["lattice"])
+        self.unasked.pop(LATTICE, None)
+        self._keep_questions()
+
+    def asks_lattice_again(self, choices: Choices) -> bool:
+        """Whether the lattice was looked at with these decisions on an earlier day; told once."""
+        before = self.unasked.get(LATTICE)
+        if before is None or _searched(before.choices) != _searched(replace(choices, trees={})):
+            return False
+        del self.unasked[LATTICE]  # whoever stops it does not want it again
+        return True
 
     def lattice_of(self, choices: Choices) -> Mapping[str, Any] | None:
         """The lattice of levels, if it was looked at with these decisions."""
@@ -718,7 +729,13 @@ class Project:
                 shown = body_html(page_of(found, **known))
         self.answers[name] = replace(asked, shown=shown, undecided=undecided)
         self.unasked.pop(name, None)
+        self._keep_questions()
+
+    def _keep_questions(self) -> None:
+        """Keep what other verbs were asked, and whether the lattice was looked at."""
         questions = self.unasked | {n: one.by for n, one in self.answers.items()}
+        if self._lattice is not None:
+            questions[LATTICE] = Asked({}, self._lattice[0])
         self._keep_text(ASKED, lambda: questions_to(questions))
 
     def reopen(self, name: str, budget: Budget, tables: Sequence[Path] = ()) -> None:
