@@ -1,4 +1,4 @@
-"""`--memory` is a promise: how far a fresh process grows, verb by verb.
+"""What `--memory` is worth: how far a fresh process grows, verb by verb.
 
 Growth is the most that a process held (``VmHWM``) beyond what it held once everything was imported.
 """
@@ -137,9 +137,9 @@ def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("verb", ["measure", "mondrian"])
 def test_work_on_a_table_that_fits(small: Path, verb: str) -> None:
-    code, grown, told = growth(small, VERBS[verb], 256)
+    code, grown, told = growth(small, VERBS[verb])
     assert code in ENDINGS, told
-    assert grown <= TOLERATED * 256
+    assert grown <= TOLERATED * MEGABYTES
 
 
 @pytest.mark.slow

@@ -116,6 +116,7 @@ def test_what_was_cut_off_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     names = table.column_names
     assert anonymize(table, qi=names, k=3, method="cells").details["cut_off"] == ()
     monkeypatch.setattr(candidates, "MOST_PLACES", 1)
+    monkeypatch.setattr("sfumato.anonymization.verb.roomy", lambda opened, *_: opened)
     small = Budget(memory=6_000)
     little = anonymize(table, qi=names, k=3, method="cells", bound="lp", budget=small)
     assert any("as many as fit into memory" in said for said in little.details["cut_off"])
