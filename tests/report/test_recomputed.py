@@ -895,6 +895,7 @@ def test_first_digits_are_drawn_over_what_they_stand_for(first: int, tmp_path: P
             was[bin_of(float(code), bins)] += held[code] / 900
             then[bin_of(float(code), bins)] += now[code] / 900
         moved = part(float(np.abs(was - then).sum() / 2))
+        assert figures[0].caption.endswith("would have to move from bar to bar.")
         assert numbers(figures[0].caption, ["zip"]) == [moved]
 
 
