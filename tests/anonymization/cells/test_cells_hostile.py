@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+import sfumato as sf
 from sfumato.anonymization.cells import bounds, candidates, patterns
 from sfumato.anonymization.cells.exact import Optimum
 from sfumato.anonymization.verb import anonymize
@@ -117,8 +118,8 @@ def test_what_was_cut_off_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     assert anonymize(table, qi=names, k=3, method="cells").details["cut_off"] == ()
     monkeypatch.setattr(candidates, "MOST_PLACES", 1)
     monkeypatch.setattr("sfumato.anonymization.verb.roomy", lambda opened, *_: opened)
-    small = Budget(memory=6_000)
-    little = anonymize(table, qi=names, k=3, method="cells", bound="lp", budget=small)
+    small, held = Budget(memory=6_000), sf.table(table, engine="memory")
+    little = anonymize(held, qi=names, k=3, method="cells", bound="lp", budget=small)
     assert any("as many as fit into memory" in said for said in little.details["cut_off"])
     monkeypatch.setattr(patterns, "MOST_PATTERNS", 20)
     monkeypatch.setattr(patterns, "_SAMPLE", 40)
