@@ -19,7 +19,7 @@ import sfumato as sf
 from cli_tools import sfumato
 from planted import QI, RARE_TEXTS, RESULTS, assert_nothing_rare, people
 from sfumato.errors import ParameterError
-from sfumato.report.charts import shares
+from sfumato.report.charts import histogram, shares
 from sfumato.report.drawing import picture as drawn_alone
 from sfumato.report.page import page_html
 from sfumato.report.pages.people import _people, uniqueness_page
@@ -405,3 +405,14 @@ def test_a_report_speaks_of_what_it_counted(tmp_path: Path) -> None:
     one = sfumato("report", where, "--released", out, "--person", "patient_id", "-o", "x.html")
     assert one.code == 2
     assert "--person is about a single table" in " ".join(one.err.split())
+
+
+def test_ticks_of_huge_numbers_are_short_and_without_noise() -> None:
+    for step, longest in ((1e29, 7), (1e4, 9)):
+        bins = [(step * at, step * (at + 1), 10.0, 10.0) for at in range(10)]
+        svg = drawn_alone(histogram("Huge", bins, "huge"), "x")
+        texts = re.findall(r">([^<>]+)</text>", svg)
+        ticks = texts[: texts.index("huge")]
+        assert len(ticks) > 2
+        assert max(map(len, ticks)) <= longest, ticks
+    assert "80,000" in ticks

@@ -285,8 +285,17 @@ def distribution(title: str, values: Sequence[tuple[str, float, float]]) -> Spec
     return chart(title, layers, height={"step": 26, "for": "position"})
 
 
+HUGE = 1e12
+"""From here on ticks are written with an exponent."""
+
+
 def _whole_ticks(bins: Sequence[tuple[float, ...]]) -> Spec:
-    """Ticks of whole numbers: never between two of them, and years and codes without commas."""
+    """Ticks of whole numbers: never between two of them, and years and codes without commas.
+
+    Numbers of more digits than a reader counts are written short, as 2e+29.
+    """
+    if max(abs(edge) for low, high, *_ in bins for edge in (low, high)) >= HUGE:
+        return {"format": ".3~g", "labelOverlap": True}
     if any(not edge.is_integer() for low, high, *_ in bins for edge in (low, high)):
         return {}
     long = max(abs(edge) for low, high, *_ in bins for edge in (low, high)) >= 10_000
