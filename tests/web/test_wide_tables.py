@@ -150,3 +150,19 @@ def test_300_columns_fit_and_follow(bench: Running, page: Page) -> None:
     look(page, "wider-board")
     page.get_by_role("link", name="Configure").click()
     expect(page.locator(".card")).to_have_count(300)  # what was chosen stays
+
+
+def test_names_are_shown_so_that_they_can_be_told_apart(bench: Running, tmp_path: Path) -> None:
+    long = "x" * 300
+    rows = "".join(f"{at % 5},{at % 4},{at % 3}\n" for at in range(60))
+    (tmp_path / "names.csv").write_text(f"age,age ,{long}\n{rows}")
+    bench.follow(bench.post("/open", table=str(tmp_path / "names.csv")))
+    (project,) = bench.workbench.projects.values()
+    base = f"/p/{project.number}"
+    assert project.table.columns == ("age", "age ", long)
+    for place in ("configure", "configure?view=table", "import", "ask/keys"):
+        page = bench.get(f"{base}/{place}").text
+        assert ">age<" in page, place
+        assert ">age␣<" in page, place
+        assert f">{long}<" not in page, place
+        assert f'<span title="{long}">{"x" * 30}…{"x" * 30}</span>' in page, place

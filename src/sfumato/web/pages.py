@@ -56,6 +56,8 @@ LANES = {
     "other": ("Other", "Kept as it is.", "Insensitive"),
 }  # fmt: skip
 """Roles in the order of `ROLES`: what we call each, what becomes of it, and the field's word."""
+LONGEST_NAME = 60
+"""Characters of a column's name that are shown at once."""
 MANY_COLUMNS = 40
 """From more columns on a table is shown first, and not the board."""
 BEGAN: ContextVar[float] = ContextVar("BEGAN")
@@ -67,13 +69,35 @@ STEPS = ("configure", "explore", "risk", "utility", "release")
 def _templates() -> Any:
     from jinja2 import Environment, PackageLoader, StrictUndefined
 
-    return Environment(
+    found = Environment(
         loader=PackageLoader("sfumato.web"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    found.filters["named"] = _named
+    return found
+
+
+def _named(name: str) -> str:
+    """The name of a column as pages show it: blanks at its ends are seen, and a long one is cut.
+
+    Examples
+    --------
+    >>> _named("age "), _named("age")
+    ('age␣', 'age')
+    """
+    from markupsafe import Markup
+
+    inner = name.strip()
+    before = len(name) - len(name.lstrip())
+    shown = "␣" * before + inner + "␣" * (len(name) - before - len(inner))
+    if len(shown) <= LONGEST_NAME:
+        return shown
+    half = LONGEST_NAME // 2
+    cut = f"{shown[:half]}…{shown[-half:]}"
+    return Markup('<span title="{}">{}</span>').format(name, cut)
 
 
 def page(template: str, *, status: int = 200, **context: Any) -> Response:
