@@ -11,6 +11,7 @@ __all__ = [
     "amount",
     "counted",
     "counting",
+    "noun",
     "percent",
     "phrase",
     "sentence",
@@ -33,7 +34,17 @@ def units(number: int = 2) -> str:
     >>> units(), units(1)
     ('people', 'person')
     """
-    many = _UNITS.get()
+    return noun(_UNITS.get(), number)
+
+
+def noun(many: str, number: int | None) -> str:
+    """The word for so many, given the word for several.
+
+    Examples
+    --------
+    >>> noun("rows", 1), noun("people", 1), noun("persons", 0)
+    ('row', 'person', 'persons')
+    """
     return _SINGLE.get(many, many.removesuffix("s")) if number == 1 else many
 
 

@@ -48,7 +48,7 @@ if TYPE_CHECKING:
 
     from sfumato.anonymization.parts import Whole
 from sfumato.engines.results import Codes
-from sfumato.wording import counted
+from sfumato.wording import counted, noun
 
 __all__ = ["components", "prepare", "released", "shape_of", "solve", "stay_within"]
 
@@ -155,7 +155,7 @@ def prepare(table: Table, request: Request, budget: Budget, whole: Whole | None 
     if rules.k > number:
         raise ParameterError(
             f"k = {rules.k:,} is larger than the table, which has "
-            f"{number:,} {counted.removesuffix('s') if number == 1 else counted}",
+            f"{number:,} {noun(counted, number)}",
             where=table.name,
             remedy=smaller_k(number),
         )

@@ -8,6 +8,7 @@ import typer
 
 from sfumato.cli._options import Columns, Person, Seed, examples, new_app, split_columns
 from sfumato.cli._running import Run, table_verb
+from sfumato.wording import noun
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -99,8 +100,7 @@ def _verdict(found: Violations) -> str:
     if found.k_anonymous:
         return f"The table is {found.k}-anonymous whatever columns somebody knows."
     rest = "" if found.complete else " There may be further sets: the search was not finished."
-    counted = found.counted.removesuffix("s") if found.smallest == 1 else found.counted
     return (
         f"The table is not {found.k}-anonymous: with all columns the smallest class has "
-        f"{found.smallest} {counted}.{rest}"
+        f"{found.smallest} {noun(found.counted, found.smallest)}.{rest}"
     )

@@ -20,6 +20,7 @@ from sfumato.privacy.classes import Classes
 from sfumato.privacy.histogram import ClassHistogram
 from sfumato.privacy.wildcards import Cells, matching_rows
 from sfumato.results import Result
+from sfumato.wording import noun
 
 __all__ = [
     "Check",
@@ -356,7 +357,7 @@ all 8 rows together hold 2 distinct values, the commonest in 5 rows. Ask for l <
         if model.least_rows > max(rows, 1):
             raise ParameterError(
                 f"{model.name} with k = {model.least_rows:,} cannot be reached: the table has "
-                f"{rows:,} {counted.removesuffix('s') if rows == 1 else counted}",
+                f"{rows:,} {noun(counted, rows)}",
                 remedy=smaller_k(rows),
             )
         if model.about is None or rows == 0:
