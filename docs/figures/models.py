@@ -108,6 +108,12 @@ def distance(values: str, whole: str) -> float:
     return sum(abs(mine[v] / len(values) - all_of_them[v] / len(whole)) for v in all_of_them) / 2
 
 
+def gain(values: str, whole: str) -> float:
+    """How much likelier the value that gains most is in a class than among all rows."""
+    mine, all_of_them = Counter(values), Counter(whole)
+    return max(mine[v] / len(values) / (all_of_them[v] / len(whole)) - 1 for v in all_of_them)
+
+
 def counted(number: int, what: str) -> str:
     """``1 row``, ``3 rows``."""
     return f"{number} {what}" + "s" * (number != 1)
@@ -160,6 +166,13 @@ def main() -> None:
         "(α,k)-anonymity, α = 0.5, k = 3: no value takes more than half",
         ["aabb", "abc", "aaab"],
         lambda v: (len(v) >= 3 and shares(v)[0] <= 0.5, f"largest share {shares(v)[0]:.2f}"),
+    )
+    everybody = "aaaabc" + "aaab" + "aacc"
+    picture(
+        "likeness",
+        "β-likeness, β = 1: no value gets more than twice as likely",
+        ["aaaabc", "aaab", "aacc"],
+        lambda v: (gain(v, everybody) <= 1, f"largest gain {gain(v, everybody):.2f}"),
     )
     picture(
         "k-map",

@@ -108,6 +108,21 @@ def test_every_page_is_in_the_navigation_once() -> None:
     assert set(named) <= pages
 
 
+def test_contents_link_to_every_page() -> None:
+    seen, waiting = {DOCS / "README.md"}, [DOCS / "README.md"]
+    while waiting:
+        page = waiting.pop()
+        if page.name != "README.md":  # other pages may link where they like
+            continue
+        text = page.read_text(encoding="utf-8")
+        for target in re.findall(r"\]\(([\w./-]+\.md)", text):
+            linked = (page.parent / target).resolve()
+            if linked not in seen:
+                seen.add(linked)
+                waiting.append(linked)
+    assert set(WRITTEN) - seen == set()
+
+
 def test_every_verb_has_a_page_and_every_option_is_explained() -> None:
     for verb in reference.VERBS:
         assert (DOCS / "verbs" / f"{verb.name}.md").exists()

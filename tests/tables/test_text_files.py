@@ -222,11 +222,32 @@ def test_empty_file(file, content):
         ('\n\na,"b\n1,2\n3,4\n', "a quote opens in line 3 and is never closed"),
         ("Report of 2024\nname,age\nAnn,3\n", "line 2 has 2 cells, the header has 1"),
         ("sep=;\na;b;c\n1;2;3;4\n", "line 3 has 4 cells, the header has 3"),
-        ('a,b,c\n1,"x,2\n3,4,5\n', "line 2 has 2 cells, the header has 3.*quote"),
+        ('a,b,c\n1,"x,2\n3,4,5\n', "a quote opens in line 2 and is never closed"),
+        ('a,b\n"1""2\n', "a quote opens in line 2 and is never closed"),
+        ("Report of 2024\nname;age\nAnn;3\n", "line 2 has 2 cells, the header has 1"),
+        ("Report of 2024\nname\tage\nAnn\t3\n", "line 2 has 2 cells, the header has 1"),
+        ('id,text\n1,"a"\n2,"b\n3,"c"\n', "begins in line 3 a cell goes on behind its closing"),
+        ('a,b\n1,"x\\"y"\n', "begins in line 2 a cell goes on behind its closing"),
+        ('sep=,\n"a"x,b\n1,2\n', "begins in line 2 a cell goes on behind its closing"),
+        ('a, "b,c"\n1, "2,3"\n', "a quote stands behind a blank in line 1"),
     ],
 )
 def test_ragged_line_is_named_by_its_number(file, content, words):
     refused(SourceError, words, file(content))
+
+
+@pytest.mark.parametrize(
+    ("content", "names"),
+    [
+        ('"sep=;"\na;b\n1;2\n', ["a", "b"]),
+        ("SEP=|\na|b\n1|2\n", ["a", "b"]),
+        ('a,b\n1, "hi" there\n', ["a", "b"]),
+        ("note\nhello; you\nbye; me\n", ["note"]),
+        ("x\n1,5\n2,5\n", ["x"]),
+    ],
+)
+def test_what_looks_odd_and_is_not_refused(file, content, names):
+    assert sf.table(file(content)).columns == tuple(names)
 
 
 def test_ragged_line_of_a_large_file(file):

@@ -45,8 +45,10 @@ _LOOKED_AT = 2000
 """Records of the sample that decide."""
 _IN_NO_TEXT = "\x1f"
 """Delimiter of a file of one column in which all the usual ones occur."""
-_DECLARATION = re.compile(r"sep=([^\"\r\n])(?:[\r\n]+|\Z)")
-"""Excel's first line that names the delimiter."""
+_DECLARATION = re.compile(r"(\"?)sep=([^\"\r\n])\1(?:[\r\n]+|\Z)", re.IGNORECASE)
+"""Excel's first line that names the delimiter; programs that quote every cell quote it, too."""
+_MEANT_TO_QUOTE = re.compile(r'\s+"[^"]*(?:"[^"]*"[^"]*)*')
+"""A cell with a blank before its quote, which is never closed in it."""
 _NUMBER = re.compile(r"[-+]?\d[\d.\xa0\u202f ]*(?:,\d+)*")
 """A number, perhaps with decimal comma."""
 _PROSE = re.compile(r"(?:[^,;\t|]|[,;] )*")
@@ -118,8 +120,10 @@ def layout_of(
     """
     start = len(text) - len(text.lstrip("\ufeff\r\n"))
     declaration = _DECLARATION.match(text, start)
+    if declaration and declaration[1] and declaration[2] not in text[declaration.end() :]:
+        declaration = None  # a column that is called so
     if declaration:
-        delimiter = delimiter or declaration[1]
+        delimiter = delimiter or declaration[2]
         start = declaration.end()
     if delimiter is not None and (
         not re.fullmatch(r'[^"\r\n]', delimiter) or not delimiter.isascii()
@@ -138,6 +142,7 @@ def layout_of(
     order = ("\t", *(d for d in DELIMITERS if d != "\t")) if tabs else DELIMITERS
     found = delimiter or _guessed(text, order, complete=complete, tabs=tabs)
     records = _records(text, found)
+    _refuse_quotes(text, found, name, 1 + len(above.splitlines()))
     names = tuple(records[0])
     if header:
         records = records[1:]
@@ -168,6 +173,33 @@ def _records(text: str, delimiter: str) -> list[list[str]]:
     return records
 
 
+def _refuse_quotes(text: str, delimiter: str, name: str, line: int) -> None:
+    """Refuse quotes that do not do what they were meant to: Arrow's reader takes them as they come.
+
+    Only the beginning of the file is looked at: whoever writes quotes in another way does it there.
+    """
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    ended = 0
+    with long_cells_allowed():
+        for _ in range(_LOOKED_AT):
+            try:
+                record = next(reader, None)
+            except csv.Error as error:
+                if not runs_to_the_end(error):
+                    raise goes_on(line + ended, name) from None
+                return
+            if record is None:
+                return
+            if any(map(_MEANT_TO_QUOTE.fullmatch, record)):
+                raise SourceError(
+                    f"a quote stands behind a blank in line {line + ended:,}, where it quotes "
+                    "nothing, and is not closed in its cell",
+                    where=name,
+                    remedy="Write the file without blanks between delimiters and quotes.",
+                )
+            ended = reader.line_num
+
+
 def _end_of_first(text: str, delimiter: str, name: str, line: int) -> int:
     """Where the first record ends, its line end included."""
     lines = io.StringIO(text, newline="")
@@ -193,6 +225,16 @@ def never_closed(line: int, name: str) -> SourceError:
         f"a quote opens in line {line:,} and is never closed",
         where=name,
         remedy="Close it, or double it if it belongs to the text.",
+    )
+
+
+def goes_on(line: int, name: str) -> SourceError:
+    """The error for text between a closing quote and the end of its cell."""
+    return SourceError(
+        f"in the row that begins in line {line:,} a cell goes on behind its closing quote",
+        where=name,
+        remedy="Double quotes that belong to the text, or close the one that opens too early; "
+        "nothing, not even a blank, may stand between a closing quote and the next delimiter.",
     )
 
 
@@ -222,12 +264,18 @@ class _Cut:
         cells = [cell for line in self.lines[:_LOOKED_AT] for cell in line.split(self.delimiter)]
         return sum(bool(_PROSE.fullmatch(c) or _NUMBER.fullmatch(c)) for c in cells) / len(cells)
 
-    def makes_a_table(self) -> bool:
-        """Whether most lines below the first are cut alike, and not only at decimal commas."""
+    def makes_a_table(self, share: float) -> bool:
+        """Whether more than a share of the lines below the first are cut alike.
+
+        Decimal commas and the punctuation of prose cut nothing.
+        """
         below = self.lines[1:]
         cut = [line for line in below if self.delimiter in line]
         alike = Counter(line.count(self.delimiter) for line in cut).values()
-        return 2 * max(alike, default=0) > len(below) and not all(map(_NUMBER.fullmatch, cut))
+        return max(alike, default=0) > share * len(below) and not all(
+            _NUMBER.fullmatch(line) or (self.delimiter == ";" and _PROSE.fullmatch(line))
+            for line in cut
+        )
 
 
 def _cut(text: str, delimiter: str, complete: bool) -> _Cut:
@@ -255,11 +303,13 @@ def _guessed(text: str, order: Sequence[str], *, complete: bool, tabs: bool) -> 
 def _of_one_column(cuts: Sequence[_Cut], order: Sequence[str]) -> str:
     """A delimiter that cuts nothing, so that the whole line is the cell.
 
-    Where the usual delimiter cuts lines below the first into a table, the first is a title and not
-    a header. Then that delimiter is kept, and the reader refuses the file instead of guessing.
+    Where the usual delimiter cuts most lines below the first into a table, or another one nearly
+    all of them, the first is a title and not a header. Then that delimiter is kept, and the reader
+    refuses the file instead of guessing.
     """
-    if cuts[0].makes_a_table():
-        return cuts[0].delimiter
+    for cut, share in zip(cuts, (0.5, *[0.9] * len(cuts)), strict=False):
+        if cut.makes_a_table(share):
+            return cut.delimiter
     cutting = {cut.delimiter for cut in cuts if any(cut.delimiter in line for line in cut.lines)}
     return next((d for d in order if d not in cutting), _IN_NO_TEXT)
 
@@ -413,7 +463,7 @@ def ragged_line(file: BinaryIO, name: str, encoding: str, layout: Layout) -> Sou
 
 
 def unclosed_quote(file: BinaryIO, name: str, encoding: str, layout: Layout) -> SourceError | None:
-    """The error for a quote that runs to the end of the file; None if there is none."""
+    """The error for a quote that swallows lines below its own; None if there is none."""
     reader = _reader(file, encoding, layout, strict=True)
     ended = 0
     with long_cells_allowed():
@@ -422,9 +472,8 @@ def unclosed_quote(file: BinaryIO, name: str, encoding: str, layout: Layout) -> 
                 if next(reader, None) is None:
                     return None
             except csv.Error as error:
-                if not runs_to_the_end(error):
-                    return None  # strict about something that the fast reader tolerates
-                return never_closed(ended + 1, name)
+                broken = never_closed if runs_to_the_end(error) else goes_on
+                return broken(ended + 1, name)
             ended = reader.line_num
 
 

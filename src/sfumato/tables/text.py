@@ -301,7 +301,7 @@ class TextFile:
                 "the file is made.",
             )
         self._refuse_undecodable()
-        for look_for in (ragged_line, unclosed_quote):
+        for look_for in (unclosed_quote, ragged_line):
             with self._bytes() as file:
                 problem = look_for(file, self.name, self.encoding, self.layout)
             if problem is not None:
