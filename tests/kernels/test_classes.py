@@ -13,8 +13,9 @@ from codetables import numbered, rows_of, sizes_of, tables
 from sfumato import kernels
 from sfumato.engines.results import smallest_dtype
 from sfumato.kernels import direct_table, hash_table
+from sfumato.kernels.cores import usable_threads
 from sfumato.kernels.groups import histogram_of
-from sfumato.kernels.keys import LARGEST_SPACE, Columns, usable_threads
+from sfumato.kernels.keys import LARGEST_SPACE, Columns
 
 pytestmark = pytest.mark.usefixtures("by")
 
@@ -165,7 +166,7 @@ def test_more_large_classes_than_are_listed_at_first():
 def test_many_keys_in_one_bucket_make_the_hash_table_grow():
     # Keys that scatter to the same leading bits share a bucket whatever their number.
     scattered_keys = np.arange(1, 30_000, dtype=np.uint64) << np.uint64(20)
-    keys = hash_table._gather(scattered_keys)
+    keys = hash_table._gather(scattered_keys.copy())
     marks = np.array([0, 2 * len(keys)], np.int64)
     totals = np.zeros(2 * len(keys), np.uint32)
     hash_table._count(marks, 0, 1, np.uint64(1), np.tile(scattered_keys, 2), totals)

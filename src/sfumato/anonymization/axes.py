@@ -17,6 +17,7 @@ from sfumato.anonymization.problem import Problem, Solution
 from sfumato.engines.results import usual_dtype
 from sfumato.hierarchy import EncodedHierarchy, Published, Ranges, ValueSets
 from sfumato.hierarchy.ranges import published_ranges
+from sfumato.kernels.cores import each
 
 __all__ = [
     "axes_of",
@@ -145,28 +146,30 @@ def published_groups(
         rows = problem.counts if entry is None else problem.counts[entry]
     kept = groups >= 0
     sizes = np.bincount(groups[kept], rows[kept], count)
-    shown: dict[str, Published] = {}
-    ranges = {}
-    for name in problem.qi:
+
+    def showing(name: str) -> Published | tuple[Ranges, Array, Array]:
         codes = problem.entries.column(name)
         codes = codes if entry is None else codes[entry]
         shape = problem.shapes[name]
         if isinstance(shape, EncodedHierarchy):
-            shown[name] = shape.published(shape.lca(codes, groups, count))
-        elif isinstance(shape, Ranges):
-            ranges[name] = (shape, *shape.spans(codes, groups, count))
-        else:
-            shown[name] = shape.published(*shape.collect(codes, groups, count))
-    return with_ranges(problem, shown, ranges, sizes)
+            return shape.published(shape.lca(codes, groups, count))
+        if isinstance(shape, Ranges):
+            return (shape, *shape.spans(codes, groups, count))
+        return shape.published(*shape.collect(codes, groups, count))
+
+    cells = len(groups) * len(problem.qi)
+    found = each(showing, problem.qi, cells, problem.budget.threads)
+    return with_ranges(problem, dict(zip(problem.qi, found, strict=True)), sizes)
 
 
 def with_ranges(
     problem: Problem,
-    shown: dict[str, Published],
-    ranges: Mapping[str, tuple[Ranges, Array, Array]],
+    found: Mapping[str, Published | tuple[Ranges, Array, Array]],
     rows: Array,
 ) -> dict[str, Published]:
-    """What groups of so many rows show in all columns, given the others and the spans of ranges."""
+    """What groups of so many rows show in all columns, given spans in place of ranges."""
+    shown = {name: one for name, one in found.items() if isinstance(one, Published)}
+    ranges = {name: one for name, one in found.items() if not isinstance(one, Published)}
     lost = 0.0
     for published in shown.values():
         there = published.codes >= 0

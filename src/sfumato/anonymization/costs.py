@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,7 @@ from sfumato.anonymization.workload import QueryLog
 from sfumato.engines.results import ClassSizes
 from sfumato.hierarchy import Ranges
 from sfumato.hierarchy.labels import Published, as_text
+from sfumato.kernels.cores import each
 from sfumato.risks import Risk, risk_of_classes, risk_of_persons
 from sfumato.utility import (
     answer_workload,
@@ -92,23 +94,30 @@ def rounding(parts: Sequence[Solution], shows: Mapping[str, str]) -> dict[str, A
     for part in parts:
         if len(largest_sets(part.problem.sets)) > 1 or "like" in part.details:
             return None
-        used = np.flatnonzero(part.sizes)
-        rows = part.sizes[used]
-        for name, shown in part.published.items():
-            shape = part.problem.shapes[name]
-            rounded[name] = exact[name] = float(rows @ shown.loss[shown.codes[used]])
-            if isinstance(shape, Ranges) and shape.ends is not None:
-                codes = part.problem.entries.column(name)
-                codes = codes if part.entry is None else codes[part.entry]
-                low, high = shape.spans(codes, part.groups, len(part.sizes))
-                exact[name] = float(rows @ shape.loss(low[used], high[used]))
-                if shows.get(name, "range") not in ("range", "bounds"):
-                    rounded[name] = exact[name]
+        cells = len(part.groups) * len(part.published)
+        losses = each(partial(_rounded, part), part.published, cells)
+        for name, (by_exact, by_round) in zip(part.published, losses, strict=True):
+            exact[name] = by_exact
+            shown = shows.get(name, "range") in ("range", "bounds")
+            rounded[name] = by_round if shown else by_exact
     lost = sum(exact.values())
     more = {
         name: rounded[name] / exact[name] - 1 for name in exact if rounded[name] > exact[name] > 0
     }
     return {"more": sum(rounded.values()) / lost - 1, "columns": more} if lost else None
+
+
+def _rounded(part: Solution, name: str) -> tuple[float, float]:
+    """What is lost of a column by exact ends, and by those that are shown."""
+    used = np.flatnonzero(part.sizes)
+    rows, shown, shape = part.sizes[used], part.published[name], part.problem.shapes[name]
+    lost = float(rows @ shown.loss[shown.codes[used]])
+    if not isinstance(shape, Ranges) or shape.ends is None:
+        return lost, lost
+    codes = part.problem.entries.column(name)
+    codes = codes if part.entry is None else codes[part.entry]
+    low, high = shape.spans(codes, part.groups, len(part.sizes))
+    return float(rows @ shape.loss(low[used], high[used])), lost
 
 
 def _mean(told: Sequence[Mapping[str, Any]], name: str, cells: Array) -> float:
@@ -119,12 +128,13 @@ def _measures(part: Solution) -> dict[str, Any]:
     from sfumato.kernels import group_sums
 
     problem, view, first = part.problem, part.view, part.view_of(part.problem.sets[0])
-    held = {
-        name: group_sums(
-            problem.entries.column(name), len(problem.entries.values_of(name)), problem.counts
-        )
-        for name in problem.qi
-    }
+    cells = problem.entries.entries * len(problem.qi)
+
+    def rows_of_values(name: str) -> Array:
+        size = len(problem.entries.values_of(name))
+        return group_sums(problem.entries.column(name), size, problem.counts)
+
+    held = dict(zip(problem.qi, each(rows_of_values, problem.qi, cells), strict=True))
     weights = {name: problem.weight(name) for name in problem.qi}
     return {
         "ncp": certainty_penalty(view),
@@ -186,7 +196,8 @@ def _risk_before(part: Solution, names: tuple[str, ...]) -> Risk:
         sizes = np.bincount(ids) if {*names, person} == {*histories.columns} else None
         who, rows = histories.column(person), histories.rows
         return risk_of_persons(ids, who, sizes=sizes, qi=names, rows=rows)
-    return risk_of_classes(_sizes_before(part, names), qi=names)
+    classes = ClassSizes.of_counts(_sizes_before(part, names))
+    return risk_of_classes(classes.sizes, times=classes.classes_of_size, qi=names)
 
 
 def _sizes_before(part: Solution, names: tuple[str, ...]) -> Array:

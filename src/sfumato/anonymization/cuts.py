@@ -11,7 +11,9 @@ loses less than any order of their names.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -25,6 +27,7 @@ from sfumato.errors import ParameterError
 from sfumato.hierarchy import Published, Ranges, ValueSets
 from sfumato.hierarchy.tree import lowest_common_ancestors
 from sfumato.kernels.compiling import compiled
+from sfumato.kernels.cores import each, usable_threads
 from sfumato.privacy import Rules
 from sfumato.privacy._kernels import by_entries, clear, holds, sides_hold, take_in
 
@@ -65,22 +68,22 @@ class Cut:
     def published(self, problem: Problem) -> dict[str, Published]:
         """What each group shows on each axis: its lowest ancestor, range or set of values."""
         rows = np.diff(np.cumsum(problem.counts[self.index])[self.ends - 1], prepend=0)
-        shown: dict[str, Published] = {}
-        ranges = {}
-        for axis, name in enumerate(problem.qi):
-            shape = problem.shapes[name]
+
+        def showing(axis: int) -> Published | tuple[Ranges, Array, Array]:
+            shape = problem.shapes[problem.qi[axis]]
             if isinstance(shape, ValueSets):
-                shown[name] = shape.published(*self._sets(axis, name, shape))
-                continue
+                return shape.published(*self._sets(axis, problem.qi[axis], shape))
             low, high = _spans_of_groups(self.table[axis], self.ends)
             if isinstance(shape, Ranges):
-                ranges[name] = (shape, low, high)
-                continue
+                return shape, low, high
             nodes = lowest_common_ancestors(
                 shape.parent, shape.first, shape.last, shape.order, low, high
             )
-            shown[name] = shape.published(nodes)
-        return with_ranges(problem, shown, ranges, rows)
+            return shape.published(nodes)
+
+        cells, threads = self.table.size, problem.budget.threads
+        found = each(showing, range(len(problem.qi)), cells, threads)
+        return with_ranges(problem, dict(zip(problem.qi, found, strict=True)), rows)
 
     def _sets(self, axis: int, name: str, shape: ValueSets) -> tuple[Array, Array]:
         """The codes of each group, as offsets and members."""
@@ -128,14 +131,15 @@ def cut(
     if entry is not None:
         weights = np.ones(len(chosen), dtype=np.int64)
     sensitive = sensitive_of(problem).T if everything else sensitive_of(problem)[chosen].T
-    ends = _cut_blocks(
+    ends = _ends_of_groups(
+        blocks.starts,
+        problem.budget.threads,
         table,
         weights.astype(np.int32 if problem.rows < 2**31 else np.int64),
         np.ascontiguousarray(sensitive),
         np.zeros(0, dtype=np.int64) if target is None else target[0][chosen].astype(np.int64),
         1 if target is None else target[1],
         index,
-        blocks.starts,
         axes,
         np.array([name in codes for name in problem.qi]),
         rules,
@@ -147,6 +151,29 @@ def cut(
     return Cut(table, index, ends, codes)
 
 
+def _ends_of_groups(starts: Array, threads: int | None, *given: Any) -> Array:
+    """Cut blocks into groups on several cores; returns where groups end.
+
+    How a group is cut depends on nothing outside of it, so groups may be cut at the same time once
+    the first cuts were made. They lie in the same order whoever cuts them.
+    """
+    entries = int(starts[-1])
+    workers = usable_threads(threads, entries)
+    if workers > 1:
+        for least in (entries // workers, entries // (8 * workers)):
+            starts = np.append(0, _cut_each(starts, workers, least, given))
+    return _cut_each(starts, workers, 0, given)
+
+
+def _cut_each(starts: Array, workers: int, least: int, given: Sequence[Any]) -> Array:
+    """Cut blocks into groups, those of more than `least` entries; several blocks at a time."""
+    entries, pieces = int(starts[-1]), 1 if workers < 2 else 16 * workers
+    marks = np.searchsorted(starts, [entries * piece // pieces for piece in range(1, pieces)])
+    marks = np.unique([0, *marks.tolist(), len(starts) - 1])
+    runs = [starts[a : b + 1] for a, b in pairwise(marks)] if len(marks) > 1 else [starts]
+    return np.concatenate(each(lambda run: _cut_blocks(run, least, *given), runs, entries, workers))
+
+
 def _positions(problem: Problem, chosen: Array | None) -> tuple[Array, dict[str, Array]]:
     """Positions of some entries (or all), one row an axis; codes of axes without order."""
     shapes = [problem.shapes[name] for name in problem.qi]
@@ -154,7 +181,9 @@ def _positions(problem: Problem, chosen: Array | None) -> tuple[Array, dict[str,
     widest = usual_dtype(max((shape.size for shape in shapes), default=1), len(shapes) * entries)
     table = np.empty((len(shapes), entries), dtype=widest)
     codes = {}
-    for axis, (name, shape) in enumerate(zip(problem.qi, shapes, strict=True)):
+
+    def place(axis: int) -> None:
+        name, shape = problem.qi[axis], shapes[axis]
         column = problem.entries.column(name)
         if isinstance(shape, ValueSets):
             codes[name] = _by_rows(column, problem.counts, shape.size)
@@ -163,6 +192,8 @@ def _positions(problem: Problem, chosen: Array | None) -> tuple[Array, dict[str,
         else:
             position = shape.position.astype(widest)
         np.take(position, column if chosen is None else column[chosen], out=table[axis])
+
+    each(place, range(len(shapes)), table.size, problem.budget.threads)
     return table, codes
 
 
@@ -522,13 +553,14 @@ def _move(column, goes_left, spare):  # type: ignore[no-untyped-def]
 
 @compiled(most=1 << 18)
 def _cut_blocks(  # type: ignore[no-untyped-def]
+    starts,
+    least,
     table,
     weights,
     sensitive,
     target,
     classes,
     index,
-    starts,
     axes,
     sets,
     rules,
@@ -539,15 +571,17 @@ def _cut_blocks(  # type: ignore[no-untyped-def]
 ):
     """Cut every block until no cut is allowed; returns where groups end, in the moved order.
 
-    `table` has one row a column. `starts` are the blocks' first entries and the end; `sets` says
-    which columns show the values that a group holds, not the range they span; `mix` the weights of
-    spread, priority and gain in the score of an axis (Xiong & Rangachari, section 4.4). Relaxed
-    cuts of lines halve a group exactly and need entries of one row each.
+    `starts` are the blocks' first entries and the end; groups of at most `least` entries are left
+    for another time. `table` has one row a column; `sets` says which columns show the values that a
+    group holds, not the range they span; `mix` the weights of spread, priority and gain in the
+    score of an axis (Xiong & Rangachari, section 4.4). Relaxed cuts of lines halve a group exactly
+    and need entries of one row each.
     """
     # One long loop on purpose: most groups are small, and handing the axes to a function for each
     # of them (scoring, choosing, moving) costs 5 to 30 % of the whole.
-    columns, entries = table.shape
-    rows = _total(weights)
+    columns = table.shape[0]
+    entries = starts[-1] - starts[0]
+    rows = _total(weights[starts[0] : starts[-1]])
     ends = np.empty(min(entries, rows // max(1, rules.k)) + starts.shape[0], np.int64)
     groups = 0
     widest = 1
@@ -563,10 +597,10 @@ def _cut_blocks(  # type: ignore[no-untyped-def]
     goes_left = np.empty(entries, np.uint8)
     few = by_entries(rules)
     spares = (
-        np.empty_like(table[0]),
-        np.empty_like(weights),
-        np.empty_like(index),
-        np.empty_like(target),
+        np.empty(entries, table.dtype),
+        np.empty(entries, weights.dtype),
+        np.empty(entries, index.dtype),
+        np.empty(entries if target.shape[0] else 0, target.dtype),
         np.empty(entries if sensitive.shape[0] else 0, sensitive.dtype),
     )
     low = np.zeros(columns, np.int64)
@@ -584,7 +618,7 @@ def _cut_blocks(  # type: ignore[no-untyped-def]
             own = weights[begin:end]
             total = _total(own)
             chosen, cut, extra = -1, -1, 0
-            if total >= 2 * rules.k:
+            if end - begin > least and total >= 2 * rules.k:
                 for c in range(columns):
                     column = table[c, begin:end]
                     low[c], high[c] = _ends(column)

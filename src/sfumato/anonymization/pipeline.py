@@ -11,7 +11,7 @@ result says how it was.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -33,6 +33,7 @@ from sfumato.anonymization.suppression import lifted, nothing_left, only, releas
 from sfumato.budget import Budget
 from sfumato.errors import ParameterError, PromiseError, spell
 from sfumato.hierarchy import Limit, Ranges, ValueSets, infer
+from sfumato.kernels.cores import each
 from sfumato.privacy import (
     SensitiveColumn,
     compares,
@@ -161,7 +162,7 @@ def prepare(table: Table, request: Request, budget: Budget, whole: Whole | None 
         )
     require_reachable(request.models, columns, number, counted=counted)
     if persons is None:
-        held = {name: _rows_of_values(entries, name) for name in request.qi_columns}
+        held = _rows_of_values(entries, request.qi_columns)
     else:
         held = whose.holders(request.qi_columns)
     shapes, reasons = _shapes(request, entries, held, max(rules.k, request.k_map or 0))
@@ -236,7 +237,7 @@ def _part(
     if whole.persons is None:
         original = table.classes(names, budget=budget)
         entries = whole.coded(original)
-        held = {name: _rows_of_values(entries, name) for name in whole.open}
+        held = _rows_of_values(entries, [*whole.open])
     else:
         (person,) = table.require([request.person])
         wide = table.classes((*names, person), budget=budget)
@@ -320,11 +321,15 @@ def _options(request: Request, shapes: Mapping[str, Shape]) -> Mapping[str, Any]
     return {"cuts": request.workload.cuts(shapes), **request.options}
 
 
-def _rows_of_values(entries: Codes, name: str) -> npt.NDArray[np.int64]:
-    """How many rows hold each value of a column."""
-    size = len(entries.values_of(name))
-    held = np.bincount(entries.column(name), weights=entries.counts, minlength=size)
-    return held.astype(np.int64)
+def _rows_of_values(entries: Codes, names: Sequence[str]) -> dict[str, npt.NDArray[np.int64]]:
+    """How many rows hold each value of some columns."""
+    from sfumato.kernels import group_sums
+
+    def held(name: str) -> npt.NDArray[np.int64]:
+        return group_sums(entries.column(name), len(entries.values_of(name)), entries.counts)
+
+    cells = entries.entries * len(names)
+    return dict(zip(names, each(held, names, cells), strict=True))
 
 
 def _shapes(

@@ -40,6 +40,7 @@ from sfumato.engines.results import ClassSizes, CodeArray, smallest_dtype
 from sfumato.errors import ColumnError, spell
 from sfumato.hierarchy import Published, ValueSets
 from sfumato.hierarchy.labels import as_text, mark_of
+from sfumato.kernels.cores import each
 from sfumato.keyfiles import keyed_digest
 from sfumato.populations.k_map import MatchesPopulation
 from sfumato.release import Promise, Release
@@ -318,24 +319,27 @@ def step_of(solution: Solution, request: Request) -> Step:
     if solution.entry is not None or len(original.columns) > len(names):
         names = original.columns  # equal quasi-identifiers may go to different groups
     groups, entry, rows, source = _pieces(solution)
-    cells: dict[str, Cells] = {}
-    by_group = True
-    for column in problem.qi:
+
+    def written(column: str) -> tuple[dict[str, Cells], bool]:
+        """New cells of a column, and whether they are the same in all of a group."""
         if column in solution.published and _is_kept(solution, column):
-            if problem.merged is not None and column in request.actions:
-                by_group = False
-                codes = problem.entries.column(column)[source]
-                cells[column] = _cells(codes, problem.entries.values_of(column))
-        elif column in solution.published:
-            how = request.shows.get(column, "range")
-            for name, (codes, values) in _shown(solution, column, how).items():
-                codes = np.append(codes, 0)  # -1, a row left out, takes the last
-                cells[name] = _cells(codes[groups], values)
-        elif column in solution.starred:
+            if problem.merged is None or column not in request.actions:
+                return {}, True
+            codes = problem.entries.column(column)[source]
+            return {column: _cells(codes, problem.entries.values_of(column))}, False
+        if column in solution.published:
+            shown = _shown(solution, column, request.shows.get(column, "range"))
+            return {n: _of_groups(*of_group, groups) for n, of_group in shown.items()}, True
+        if column in solution.starred:
             starred = (groups >= 0) & solution.starred[column][groups]
             if starred.any() or problem.part:
-                by_group = False
-                cells |= _starred(problem, column, source, starred, request.suppressed_as == "text")
+                text = request.suppressed_as == "text"
+                return _starred(problem, column, source, starred, text), False
+        return {}, True
+
+    made = each(written, problem.qi, len(groups) * len(problem.qi))
+    cells = {name: new for columns, _ in made for name, new in columns.items()}
+    by_group = all(alike for _, alike in made)
     match = original if names == original.columns else original.select(names)
     if len(entry) != original.entries or rows is not None:
         match = match.take(entry)
@@ -440,6 +444,11 @@ def _starred(
         }
     shown = pa.concat_arrays([values, pa.nulls(1, values.type)])
     return {column: _cells(np.where(starred, len(values), codes), shown)}
+
+
+def _of_groups(codes: CodeArray, values: pa.Array, groups: npt.NDArray[np.int32]) -> Cells:
+    """Cells of pieces, given the code that each group shows; a piece left out shows any."""
+    return Cells(np.append(codes, 0).astype(smallest_dtype(len(values))), values, groups)
 
 
 def _cells(codes: CodeArray, values: pa.Array) -> Cells:

@@ -112,6 +112,8 @@ def _held(problem: Problem, kept: Mask | None = None) -> npt.NDArray[np.int64]:
     """How many rows of some entries hold each sensitive value, laid out as rules count them."""
     from sfumato.privacy._kernels import held
 
+    if not problem.rules.offsets[-1]:  # nothing is counted but rows
+        return np.zeros(0, np.int64)
     chosen = np.arange(problem.entries.entries) if kept is None else np.flatnonzero(kept)
     counts: Array = held(chosen, problem.counts, sensitive_of(problem), problem.rules)
     return counts

@@ -14,6 +14,7 @@ from sfumato.anonymization.releasing import release_of
 from sfumato.anonymization.request import Request, RequestFields
 from sfumato.budget import Budget
 from sfumato.fields import declares
+from sfumato.kernels.cores import within_budget
 from sfumato.keyfiles import names_same
 from sfumato.release import Release, publish, rehearse
 from sfumato.release.certificate import certificate_path
@@ -29,6 +30,7 @@ SOLVED_CELL_BYTES = 32
 
 
 @declares(RequestFields)
+@within_budget
 def anonymize(
     source: Any,
     *,

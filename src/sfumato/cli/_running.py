@@ -20,6 +20,7 @@ from sfumato.budget import Budget, parse_memory, parse_time
 from sfumato.cli import _options
 from sfumato.cli._ending import guarded, visible, visible_json
 from sfumato.errors import EngineError, ParameterError, spelling
+from sfumato.kernels.cores import limited
 from sfumato.results import Result
 
 if TYPE_CHECKING:
@@ -335,7 +336,8 @@ def _command(
             for name, group in groups.items():
                 given[name] = group(**{one: given.pop(one) for one in of_group[name]})
             try:
-                function(run, **given)
+                with _on_cores(common["threads"]):
+                    function(run, **given)
             finally:
                 run.close()
 
@@ -359,6 +361,23 @@ def _naming_options(own: set[str]) -> Iterator[None]:
         yield
     finally:
         spelling.reset(before)
+
+
+@contextmanager
+def _on_cores(threads: int | None) -> Iterator[None]:
+    """Use so many threads at most, in loops of our own and in Arrow's."""
+    if threads is None:
+        yield
+        return
+    import pyarrow as pa
+
+    before = pa.cpu_count()
+    pa.set_cpu_count(threads)
+    try:
+        with limited(threads):
+            yield
+    finally:
+        pa.set_cpu_count(before)
 
 
 def _options_of(parameter: inspect.Parameter) -> list[inspect.Parameter]:

@@ -30,6 +30,7 @@ from sfumato.engines.arrow_buffers import (
 from sfumato.engines.protocol import Column, column_of
 from sfumato.engines.results import CodeArray, Codes, smallest_dtype
 from sfumato.errors import BudgetError, spell
+from sfumato.kernels.cores import ahead, each, usable_threads
 from sfumato.wording import counted
 
 if TYPE_CHECKING:
@@ -74,7 +75,9 @@ def encode_batches(
     """
     encoders = [_encoder(column, rows) for column in columns]
     length = 0
-    for batch in batches:
+    threads = None if budget is None else budget.threads
+    workers = usable_threads(threads, rows or 0)
+    for batch in ahead(batches, workers):
         if budget is not None:
             if budget.spent():
                 raise BudgetError(
@@ -83,8 +86,8 @@ def encode_batches(
                     remedy="Allow more time.",
                 )
             budget.progress("reading", min(1.0, length / rows) if rows else None)
-        for encoder, array in zip(encoders, batch.columns, strict=True):
-            encoder.add(_without_runs(array))
+        cells = batch.num_rows * len(encoders)
+        each(_add, zip(encoders, batch.columns, strict=True), cells, max(1, workers - 1))
         length += batch.num_rows
         held = sum(encoder.held for encoder in encoders)
         if limit is not None and held > limit:
@@ -94,10 +97,11 @@ def encode_batches(
                 remedy=f"Allow more memory (e.g. {spell('memory', '4GB')}), or use the DuckDB "
                 f"engine ({spell('engine', 'duckdb')}), which works out of core.",
             )
-    finished = []
-    for at, encoder in enumerate(encoders):
-        finished.append(encoder.finish())
-        encoders[at] = None  # type: ignore[call-overload]
+    waiting = dict(enumerate(encoders))
+    encoders.clear()  # each is given up when it is finished
+    finished = each(
+        lambda at: waiting.pop(at).finish(), range(len(columns)), length * len(columns), threads
+    )
     arrays = tuple(array for array, _ in finished)
     return arrays, tuple(values for _, values in finished), length
 
@@ -162,6 +166,11 @@ def codes_from_arrow(table: pa.Table, count_column: str) -> Codes:
     order, _ = kernels.group_rows(ids, count)
     sorted_ = codes.take(order)
     return Codes(sorted_.columns, sorted_.arrays, sorted_.values, counts[order], codes.entries)
+
+
+def _add(column: tuple[_Numbers | _Dictionaries, pa.Array]) -> None:
+    encoder, array = column
+    encoder.add(_without_runs(array))
 
 
 def _without_runs(array: pa.Array) -> pa.Array:

@@ -34,6 +34,7 @@ from sfumato.engines.results import (
     too_many_classes,
 )
 from sfumato.errors import BudgetError
+from sfumato.kernels.cores import each, usable_threads
 from sfumato.wording import counted
 
 if TYPE_CHECKING:
@@ -168,13 +169,9 @@ class MemoryEngine:
         if limit is not None and count > limit:
             raise too_many_classes(columns, limit, self.name)
         first = kernels.representatives(ids, count)
-        found = Codes(
-            codes.columns,
-            tuple(array[first] for array in codes.arrays),
-            codes.values,
-            kernels.group_sums(ids, count),
-            count,
-        )
+        taken = each(lambda array: array[first], codes.arrays, count * len(codes.arrays))
+        counts = kernels.group_sums(ids, count)
+        found = Codes(codes.columns, tuple(taken), codes.values, counts, count)
         self._class_of[found] = ids  # as long as somebody holds the classes
         return found
 
@@ -234,6 +231,7 @@ class MemoryEngine:
             inputs=self.paths,
             form=form,
             order=order,
+            threads=self._threads(budget),
         )
 
     def recoded(self, recoding: Recoding) -> tuple[pa.Table, npt.NDArray[np.bool_] | None]:
@@ -252,7 +250,7 @@ class MemoryEngine:
                 kept = step.keep[found]
                 keep = kept if keep is None else keep & kept
             for name, made in step.cells.items():
-                cells[name] = made.values.take(as_arrow(made.codes[found]))
+                cells[name] = made.values.take(as_arrow(made.of_entries(found)))
         return pa.table(cells), keep
 
     def fingerprint(self) -> str:
@@ -290,7 +288,7 @@ class MemoryEngine:
         # A batch without columns would not know its rows, so one column is always read.
         read = [name for name in schema.names if name not in recoding.written]
         read = read or [column.name for column in self.schema()[:1]]
-        done = 0
+        done, workers = 0, max(1, usable_threads(self._threads(budget), self.row_count()) - 1)
         keeps = self.source if as_text and isinstance(self.source, KeepsText) else None
         for batch in self.source.batches(read) if keeps is None else keeps.texts(read):
             if budget is not None:
@@ -306,7 +304,7 @@ class MemoryEngine:
             entries = [finder(rows) for finder in finders]
             if any((found < 0).any() for found in entries):
                 raise unmatched(self.name)
-            yield recoded_batch(batch, recoding, entries, schema)
+            yield recoded_batch(batch, recoding, entries, schema, workers)
 
     def _sorted(
         self, recoding: Recoding, schema: pa.Schema, budget: Budget | None, text: Container[str]
@@ -464,7 +462,7 @@ def _keys(step: Step) -> dict[tuple[str, ...], _Key]:
     if step.groups is None or not ranked:
         return {
             (name,): _Key(
-                one.arrays[0][step.cells[name].codes],
+                one.arrays[0][step.cells[name].of_entries()],
                 len(one.values[0]),
                 {name: (None, one.values[0])},
             )
@@ -473,7 +471,7 @@ def _keys(step: Step) -> dict[tuple[str, ...], _Key]:
     groups = (step.groups + 1).astype(np.uint32)  # 0: left out
     first = np.zeros(int(groups.max(initial=0)) + 1, dtype=np.int64)
     first[groups[::-1]] = np.arange(len(groups) - 1, -1, -1)  # any entry of each group
-    codes = {n: one.arrays[0][step.cells[n].codes[first]] for n, one in ranked.items()}
+    codes = {n: one.arrays[0][step.cells[n].of_entries(first)] for n, one in ranked.items()}
     sizes = tuple(max(len(one.values[0]), 1) for one in ranked.values())
     ids, count = kernels.class_ids(tuple(codes.values()), sizes, entries=len(first))
     some = kernels.representatives(ids, count)

@@ -19,9 +19,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from sfumato.engines.arrow_buffers import as_arrow
 from sfumato.engines.protocol import Column, TextForm
 from sfumato.engines.results import CodeArray, Codes
 from sfumato.errors import EngineError
+from sfumato.kernels.cores import each
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -44,10 +46,29 @@ __all__ = [
 
 @dataclass(frozen=True, eq=False)
 class Cells:
-    """New cells of one column: a code for every entry of the step, and what the codes mean."""
+    """New cells of one column: a code for every entry of the step, and what the codes mean.
+
+    Where entries have a number in `groups`, there is a code for each number instead; the last one
+    is that of entries with the number -1, which are left out.
+
+    Examples
+    --------
+    >>> import numpy as np, pyarrow as pa
+    >>> labels = Cells(np.array([1, 0]), pa.array(["[20, 30)", "[30, 40)"]), np.array([0, 1, 1, 0]))
+    >>> labels.of_entries().tolist(), labels.of_entries(np.array([2, 3])).tolist()
+    ([1, 0, 0, 1], [0, 1])
+    """
 
     codes: CodeArray
     values: pa.Array
+    groups: npt.NDArray[np.integer[Any]] | None = None
+
+    def of_entries(self, entries: npt.NDArray[np.integer[Any]] | None = None) -> CodeArray:
+        """The code of each of some entries, or of all."""
+        if self.groups is None:
+            return self.codes if entries is None else self.codes[entries]
+        codes: CodeArray = self.codes[self.groups if entries is None else self.groups[entries]]
+        return codes
 
 
 @dataclass(frozen=True, eq=False)
@@ -257,7 +278,7 @@ def mapping_table(step: Step) -> pa.Table:
             **{name: pa.array(bound, pa.int64()) for name, bound in ranges.items()},
             "keep": pa.array(keep),
             **{
-                f"v{at}": taken(cells.codes, cells.values)
+                f"v{at}": taken(cells.of_entries(), cells.values)
                 for at, cells in enumerate(step.cells.values())
             },
         }
@@ -285,23 +306,30 @@ def recoded_batch(
     recoding: Recoding,
     entries: Sequence[npt.NDArray[np.integer[Any]]],
     schema: pa.Schema,
+    threads: int | None = 1,
 ) -> pa.RecordBatch:
     """Some rows after a recoding, given the entry each of them meets in every step."""
     import pyarrow as pa
 
     keep = np.ones(batch.num_rows, dtype=np.bool_)
-    written: dict[str, tuple[Any, npt.NDArray[np.integer[Any]]]] = {}
+    written: dict[str, tuple[Cells, npt.NDArray[np.integer[Any]]]] = {}
     for step, found in zip(recoding.steps, entries, strict=True):
         if step.keep is not None:
             keep &= step.keep[found]
-        written |= {name: (cells, found) for name, cells in step.cells.items()}
-    arrays = []
-    for name in schema.names:
-        if name in written:
-            cells, found = written[name]
-            arrays.append(cells.values.take(pa.array(cells.codes[found])))
-        else:
-            arrays.append(batch.column(name))
+        # Entries are far apart in memory: their groups are fetched once for all columns.
+        groups = None if step.groups is None else step.groups[found]
+        for name, cells in step.cells.items():
+            written[name] = cells, found
+            if groups is not None and cells.groups is step.groups:
+                written[name] = replace(cells, groups=None), groups
+
+    def new(name: str) -> pa.Array:
+        if name not in written:
+            return batch.column(name)
+        cells, found = written[name]
+        return cells.values.take(as_arrow(cells.of_entries(found)))
+
+    arrays = each(new, schema.names, batch.num_rows * len(schema.names), threads)
     whole = pa.RecordBatch.from_arrays(arrays, names=schema.names)
     return whole if keep.all() else whole.filter(pa.array(keep))
 

@@ -185,8 +185,9 @@ class ClassSizes:
     @classmethod
     def of_counts(cls, counts: npt.NDArray[Any]) -> ClassSizes:
         """From the size of every class, in any order; zeros are ignored."""
-        sizes, classes = np.unique(counts[counts > 0], return_counts=True)
-        return cls(sizes.astype(np.int64), classes.astype(np.int64))
+        from sfumato.kernels.groups import histogram_of
+
+        return cls(*histogram_of(counts))
 
     def to_dict(self) -> dict[int, int]:
         """The histogram as a plain mapping."""

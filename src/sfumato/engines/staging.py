@@ -12,7 +12,6 @@ import weakref
 from collections.abc import Callable, Container, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
-from contextvars import copy_context
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Protocol
@@ -42,6 +41,7 @@ from sfumato.engines.writing import (
 )
 from sfumato.errors import EngineError, SfumatoError
 from sfumato.files import file_fingerprint, usual_mode
+from sfumato.kernels.cores import submitted, usable_threads
 
 if TYPE_CHECKING:
     import duckdb
@@ -147,6 +147,7 @@ def stage_batches(
     inputs: Sequence[str | Path] = (),
     form: TextForm | None = None,
     order: npt.NDArray[np.uint32] | None = None,
+    threads: int | None = None,
 ) -> FileStaged:
     """Write record batches beside their final place.
 
@@ -162,6 +163,8 @@ def stage_batches(
         Makes the engine that reads back what was written: an engine's own class will do.
     order
         As for `FileStaged`.
+    threads
+        Upper limit; None means all cores.
 
     Examples
     --------
@@ -182,19 +185,22 @@ def stage_batches(
             # If writing fails, it lets go of its engine now and not whenever it is collected.
             stack.callback(batches.close)
         writer = stack.enter_context(Writer(schema, destination, format, inputs=inputs, form=form))
-        _write_meanwhile(writer, batches)
+        _write_all(writer, batches, threads)
         return FileStaged(writer, reopen, order)
 
 
-def _write_meanwhile(writer: Writer, batches: Iterable[pa.RecordBatch]) -> None:
-    """Write each batch while the next one is made: one thread recodes, one packs."""
+def _write_all(writer: Writer, batches: Iterable[pa.RecordBatch], threads: int | None) -> None:
+    """Write each batch while the next one is made, where there are threads for both."""
+    if usable_threads(threads) < 2:
+        for batch in batches:
+            writer.write(batch)
+        return
     with ThreadPoolExecutor(1, "sfumato-writer") as pool:
         written: Future[None] | None = None
         for batch in batches:
             if written is not None:
                 written.result()
-            # Messages depend on who calls; a thread would not know it.
-            written = pool.submit(copy_context().run, writer.write, batch)
+            written = submitted(pool, writer.write, batch)
             del batch  # while the next one is made, only the writer holds it
         if written is not None:
             written.result()
@@ -422,9 +428,9 @@ class WrittenFile:
     def _parquet(self, names: list[str], rows: int) -> Iterator[pa.RecordBatch]:
         import pyarrow.parquet as pq
 
-        text = text_as_dictionary(self.arrow_schema)
+        text, several = text_as_dictionary(self.arrow_schema), usable_threads(None) > 1
         with pq.ParquetFile(self.path, read_dictionary=text) as file:
-            for batch in file.iter_batches(rows, columns=names):
+            for batch in file.iter_batches(rows, columns=names, use_threads=several):
                 yield batch.select(names)
 
     def _arrow(self, names: list[str], rows: int) -> Iterator[pa.RecordBatch]:

@@ -19,6 +19,7 @@ from sfumato.errors import ColumnError, HierarchyError
 from sfumato.hierarchy.ends import FINEST, Ends, finer_ends, round_ends
 from sfumato.hierarchy.labels import Interval, Published, as_text, read_interval
 from sfumato.hierarchy.tree import Array, spans
+from sfumato.kernels.cores import each
 
 __all__ = ["MOST_MORE", "Ranges", "numbers", "published_ranges"]
 
@@ -387,7 +388,9 @@ def published_ranges(
     >>> published_ranges({"wage": (wage, [3], [9])}, [7])["wage"].array().to_pylist()
     ['[1020, 1065)']
     """
-    fits = {name: _Fit(*column, rows) for name, column in spans.items()}
+    cells = len(rows) * len(spans)
+    fitted = each(lambda column: _Fit(*column, rows), spans.values(), cells)
+    fits = dict(zip(spans, fitted, strict=True))
     allowed = MOST_MORE * (lost + sum(fit.least for fit in fits.values()))
     while coarse := [fit for fit in fits.values() if not fit.finest]:
         more = sum(fit.more for fit in coarse)
@@ -395,10 +398,12 @@ def published_ranges(
         if more <= (allowed - fixed if fixed < allowed else allowed):
             break
         max(coarse, key=lambda fit: fit.more).refine()
-    return {
-        name: line.published(low, high, fits[name].ends)
-        for name, (line, low, high) in spans.items()
-    }
+
+    def published(name: str) -> Published:
+        line, low, high = spans[name]
+        return line.published(low, high, fits[name].ends)
+
+    return dict(zip(spans, each(published, spans, cells), strict=True))
 
 
 def numbers(values: pa.Array, name: str) -> Array:

@@ -17,8 +17,9 @@ import numpy.typing as npt
 
 from sfumato.kernels import compiling
 from sfumato.kernels.compiling import always_compiled
+from sfumato.kernels.cores import usable_threads
 from sfumato.kernels.groups import Histogram, group_sums, histogram_of
-from sfumato.kernels.keys import LARGEST_SPACE, Columns, keys_of, usable_threads
+from sfumato.kernels.keys import LARGEST_SPACE, Columns, keys_of
 
 __all__ = [
     "class_ids",

@@ -17,8 +17,9 @@ from numba import types
 from numba.extending import intrinsic
 
 from sfumato.kernels.compiling import always_compiled
+from sfumato.kernels.cores import spans, together
 from sfumato.kernels.groups import Histogram, histogram_of
-from sfumato.kernels.keys import BLOCK, Columns, spans, together
+from sfumato.kernels.keys import BLOCK, Columns
 
 __all__ = ["cell_histogram", "cell_sums", "fill_keys", "number_cells", "ones"]
 

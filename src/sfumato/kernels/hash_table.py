@@ -13,11 +13,14 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.kernels.compiling import always_compiled
+from sfumato.kernels.cores import spans, together
 from sfumato.kernels.direct_table import fill_keys
-from sfumato.kernels.keys import BLOCK, Columns, spans, together
+from sfumato.kernels.keys import BLOCK, Columns
 from sfumato.kernels.ranking import sorted_order
 
 __all__ = ["count_keys", "find_keys", "number_keys", "slots_of"]
+
+Numbers = npt.NDArray[np.uint32]
 
 _ODD = np.uint64(0x9E3779B97F4A7C15)
 _ODDER = np.uint64(0xBF58476D1CE4E5B9)
@@ -38,11 +41,16 @@ def scatter(key):  # type: ignore[no-untyped-def]
     return key * _ODDER
 
 
-def _gather(scattered: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """The keys again."""
-    keys = scattered * np.uint64(pow(int(_ODDER), -1, 1 << 64))
+def _gather(keys: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """Make scattered keys, in their place, the keys again."""
+    keys *= np.uint64(pow(int(_ODDER), -1, 1 << 64))
     keys ^= keys >> _HALF
-    return keys * np.uint64(pow(int(_ODD), -1, 1 << 64))
+    keys *= np.uint64(pow(int(_ODD), -1, 1 << 64))
+    return keys
+
+
+def _rank(order: Numbers, start: int, stop: int, ranks: Numbers) -> None:
+    ranks[order[start:stop]] = np.arange(start, stop, dtype=np.uint32)
 
 
 @always_compiled
@@ -253,9 +261,11 @@ def number_keys(
     if ordered:
         stretches = zip(marks[:-1].tolist(), counts.tolist(), strict=True)
         found = np.concatenate([distinct[begin : begin + many] for begin, many in stretches])
-        order = sorted_order(_gather(found), columns.space)
+        parts = spans(count, threads)
+        together(_gather, [(found[start:stop],) for start, stop in parts])
+        order = sorted_order(found, columns.space, threads)
         ranks = np.empty(count, np.uint32)
-        ranks[order] = np.arange(count, dtype=np.uint32)
+        together(_rank, [(order, *part, ranks) for part in parts])
     ids = np.empty(columns.entries, np.uint32)
     together(_place, [(marks, *share, entries, locals_, bases, ranks, ids) for share in shares])
     return ids, count

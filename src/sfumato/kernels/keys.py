@@ -1,26 +1,22 @@
-"""Several columns as one number, and loops over them on several cores.
+"""Several columns as one number.
 
 An entry with codes c₁, c₂, … under cardinalities K₁, K₂, … has the key (c₁·K₂ + c₂)·K₃ + …: equal
 entries have equal keys, different ones different keys, and keys order entries as their codes do.
 
 Loops take any number of columns of any width through their addresses, so that each is compiled
-once and not once for every mixture of types. What several threads return is put together in an
-order that does not depend on who finishes first.
+once and not once for every mixture of types.
 """
 
 from __future__ import annotations
 
-import itertools
-import os
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-__all__ = ["BLOCK", "LARGEST_SPACE", "Columns", "keys_of", "spans", "together", "usable_threads"]
+__all__ = ["BLOCK", "LARGEST_SPACE", "Columns", "keys_of"]
 
 BLOCK = 8192
 """Entries whose keys are made at a time: small enough to stay in the nearest cache."""
@@ -115,39 +111,3 @@ def keys_of(columns: Columns) -> npt.NDArray[np.uint64]:
     for array, radix in zip(columns.arrays, columns.radices, strict=True):
         keys += array * radix
     return keys
-
-
-_WORTHWHILE = 1 << 18
-"""Entries below which starting a thread costs more than it saves."""
-
-
-def usable_threads(threads: int | None, entries: int) -> int:
-    """How many threads a loop over so many entries should use."""
-    if entries < 2 * _WORTHWHILE:
-        return 1
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return max(1, min(threads or cores or 1, entries // _WORTHWHILE))
-
-
-def spans(entries: int, threads: int) -> list[tuple[int, int]]:
-    """Cut entries into one consecutive span a thread.
-
-    Examples
-    --------
-    >>> spans(10, 2)
-    [(0, 5), (5, 10)]
-    """
-    marks = [entries * part // threads for part in range(threads + 1)]
-    return list(itertools.pairwise(marks))
-
-
-def together(loop: Callable[..., Any], calls: Sequence[tuple[Any, ...]]) -> list[Any]:
-    """Run one compiled loop with several arguments at once; answers in the order of the calls.
-
-    The loops release the interpreter lock. Threads live only for the call, so that a process may
-    fork before and after it.
-    """
-    if len(calls) == 1:
-        return [loop(*calls[0])]
-    with ThreadPoolExecutor(len(calls)) as pool:
-        return list(pool.map(lambda arguments: loop(*arguments), calls))

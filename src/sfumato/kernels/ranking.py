@@ -15,6 +15,7 @@ import numpy.typing as npt
 
 from sfumato.kernels import compiling
 from sfumato.kernels.compiling import always_compiled
+from sfumato.kernels.cores import spans, together
 from sfumato.kernels.groups import group_rows
 
 __all__ = [
@@ -38,13 +39,16 @@ _BYTES = 7
 
 
 @always_compiled
-def _sort_by_digit(keys, order, shift, places, sorted_keys, sorted_order):  # type: ignore[no-untyped-def]
+def _count_digits(keys, start, stop, shift, many):  # type: ignore[no-untyped-def]
+    """How many of the keys start … stop have each digit."""
+    for i in range(start, stop):
+        many[np.int64((keys[i] >> shift) & np.uint64(_DIGITS - 1))] += 1
+
+
+@always_compiled
+def _sort_by_digit(keys, order, start, stop, shift, places, sorted_keys, sorted_order):  # type: ignore[no-untyped-def]
     """One stable pass of a radix sort; numbers travel with their keys."""
-    for i in range(len(keys)):
-        places[np.int64((keys[i] >> shift) & np.uint64(_DIGITS - 1)) + 1] += 1
-    for digit in range(_DIGITS):  # as a slice it would take seconds more to compile
-        places[digit + 1] += places[digit]
-    for i in range(len(keys)):
+    for i in range(start, stop):
         at = np.int64((keys[i] >> shift) & np.uint64(_DIGITS - 1))
         sorted_keys[places[at]] = keys[i]
         sorted_order[places[at]] = order[i]
@@ -67,7 +71,9 @@ def _text_keys(data, offsets, texts, depth, keys):  # type: ignore[no-untyped-de
         keys[i] = key << np.uint64(8) | np.uint64(min(end - start, _BYTES + 1))
 
 
-def sorted_order(keys: npt.NDArray[np.uint64], space: int) -> npt.NDArray[np.uint32]:
+def sorted_order(
+    keys: npt.NDArray[np.uint64], space: int, threads: int = 1
+) -> npt.NDArray[np.uint32]:
     """Numbers of the keys in ascending order of the keys, all of them below `space`; stable.
 
     Examples
@@ -80,9 +86,21 @@ def sorted_order(keys: npt.NDArray[np.uint64], space: int) -> npt.NDArray[np.uin
         return np.argsort(keys, kind="stable").astype(np.uint32)
     order = np.arange(len(keys), dtype=np.uint32)
     keys, sorted_keys, sorted_ = keys.copy(), np.empty_like(keys), np.empty_like(order)
-    for shift in range(0, (space - 1).bit_length(), _DIGIT_BITS):
-        places = np.zeros(_DIGITS + 1, np.int64)
-        _sort_by_digit(keys, order, np.uint64(shift), places, sorted_keys, sorted_)
+    parts = spans(len(keys), threads)
+    for bits in range(0, (space - 1).bit_length(), _DIGIT_BITS):
+        shift = np.uint64(bits)
+        many = np.zeros((len(parts), _DIGITS), np.int64)
+        counting = zip(parts, many, strict=True)
+        together(_count_digits, [(keys, *part, shift, row) for part, row in counting])
+        # Digit by digit, and inside of a digit part by part: equal keys keep their order.
+        places = (np.cumsum(many.T.ravel()).reshape(many.T.shape) - many.T).T
+        together(
+            _sort_by_digit,
+            [
+                (keys, order, *part, shift, np.ascontiguousarray(row), sorted_keys, sorted_)
+                for part, row in zip(parts, places, strict=True)
+            ],
+        )
         keys, sorted_keys = sorted_keys, keys
         order, sorted_ = sorted_, order
     return order

@@ -447,7 +447,7 @@ def _without_formulas(plan: Release) -> Recoding:
         replace(
             step,
             cells={
-                n: Cells(cells.codes, harmless(cells.values)) for n, cells in step.cells.items()
+                n: replace(cells, values=harmless(cells.values)) for n, cells in step.cells.items()
             },
         )
         for step in recoding.steps

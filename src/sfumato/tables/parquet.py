@@ -13,6 +13,7 @@ from sfumato.engines.protocol import BATCH_ROWS, Column, column_of
 from sfumato.engines.spool import PrivateFolder, Spool, allow, text_as_dictionary
 from sfumato.errors import ColumnError, EngineMemoryError, SourceError
 from sfumato.files import file_fingerprint
+from sfumato.kernels.cores import usable_threads
 from sfumato.tables.fingerprint import rows_fingerprint
 from sfumato.tables.source import chosen, failures_in_our_words, plain_array, plain_type
 
@@ -101,13 +102,14 @@ class ParquetSource:
         import pyarrow as pa
         import pyarrow.parquet as pq
 
+        several = usable_threads(None) > 1
         names = self._names if columns is None else list(columns)
         stored = [name for name in names if name not in self._folders]
         text = [name for name in text_as_dictionary(self._arrow_schema) if name in stored]
         for index, path in enumerate(self.paths):
             try:
                 with pq.ParquetFile(path, read_dictionary=text) as file:
-                    for batch in file.iter_batches(rows, columns=stored):
+                    for batch in file.iter_batches(rows, columns=stored, use_threads=several):
                         yield self._arranged(batch, names, index)
             except (pa.ArrowMemoryError, pa.ArrowCapacityError) as error:
                 raise _too_large(self.name) from error

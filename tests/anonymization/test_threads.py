@@ -1,0 +1,117 @@
+"""The same release for any number of threads, and threads that stop when they should."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+import sfumato as sf
+from sfumato.anonymization import cuts
+from sfumato.errors import BudgetError
+from sfumato.kernels import cores
+
+ROWS = 3_000
+QI = ["age", "wage", "sex", "job"]
+
+
+@pytest.fixture(autouse=True)
+def every_table_is_worth_threads(monkeypatch):
+    monkeypatch.setattr(cores, "_WORTHWHILE", 16)
+    monkeypatch.setattr(cores.os, "sched_getaffinity", lambda _: {0, 1, 2, 3})
+
+
+@pytest.fixture(scope="module")
+def people(tmp_path_factory) -> Path:
+    random = np.random.default_rng(11)
+    path = tmp_path_factory.mktemp("threads") / "people.parquet"
+    columns = {
+        "age": random.integers(18, 90, ROWS),
+        "wage": random.lognormal(8, 1, ROWS).astype(int),
+        "sex": random.choice(["F", "M"], ROWS),
+        "job": random.choice([f"job {at}" for at in range(12)], ROWS),
+        "who": random.integers(0, 1_200, ROWS),
+        "ill": random.choice(["a", "b", "c", "d"], ROWS),
+    }
+    pq.write_table(pa.table(columns), path)
+    return path
+
+
+WAYS = {
+    "mondrian": {},
+    "relaxed": {"relaxed": True},
+    "towards a target": {"target": "ill", "sensitive": ["ill"]},
+    "with l": {"sensitive": ["ill"], "l": 2},
+    "of persons": {"person": "who"},
+    "within boundaries": {"boundaries": {"age": {"max_width": 20}}},
+    "in parts": {"parts": 4},
+    "lattice": {"method": "lattice"},
+    "full-domain": {"method": "full-domain", "suppression_limit": 0.05},
+    "kmember": {"method": "kmember"},
+    "best": {"method": "best"},
+    "cells": {"method": "cells", "qi": ["age", "sex", "job"]},
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_the_release_does_not_depend_on_the_number_of_threads(people, tmp_path, way):
+    written, told = set(), []
+    for threads in (1, 2, 3):
+        place = tmp_path / f"{threads}.parquet"
+        asked = {"qi": QI, "k": 5, **WAYS[way]}
+        release = sf.anonymize(people, output=place, budget=sf.Budget(threads=threads), **asked)
+        written.add(place.read_bytes())
+        told.append((release.utility, release.k, release.classes, release.details.get("risk")))
+    assert len(written) == 1
+    assert told[0] == told[1] == told[2]
+
+
+def test_groups_are_cut_in_several_threads_where_there_are_some(people, monkeypatch):
+    cutting, whole = set(), cuts._cut_blocks
+
+    def watched(*given):
+        cutting.add(threading.current_thread().name)
+        return whole(*given)
+
+    monkeypatch.setattr(cuts, "_cut_blocks", watched)
+    sf.anonymize(people, qi=QI, k=5, budget=sf.Budget(threads=1))
+    assert cutting == {threading.current_thread().name}
+    sf.anonymize(people, qi=QI, k=5, budget=sf.Budget(threads=3))
+    assert len(cutting) > 2
+
+
+def test_an_error_in_a_thread_ends_the_work_and_leaves_nothing_behind(
+    people, tmp_path, monkeypatch
+):
+    def broken(*_):
+        raise MemoryError("no room in this thread")
+
+    monkeypatch.setattr(cuts, "_spans_of_groups", broken)
+    with pytest.raises(MemoryError, match="no room in this thread"):
+        sf.anonymize(people, qi=QI, k=5, output=tmp_path / "out.parquet")
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("stage", ["reading", "anonymizing", "writing"])
+def test_work_in_threads_can_be_interrupted(people, tmp_path, stage):
+    def interrupt(doing: str, share: float | None) -> None:
+        if doing.startswith(stage):
+            raise KeyboardInterrupt
+
+    budget = sf.Budget(threads=3, on_progress=interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        sf.anonymize(people, qi=QI, k=5, output=tmp_path / "out.parquet", budget=budget)
+    assert list(tmp_path.iterdir()) == []
+    assert not [t for t in threading.enumerate() if t.name.startswith("sfumato-")]
+
+
+def test_work_in_threads_can_be_cancelled(people, tmp_path):
+    budget = sf.Budget(threads=3)
+    budget.on_progress = lambda doing, share: budget.cancel()
+    with pytest.raises(BudgetError, match="cancelled"):
+        sf.anonymize(people, qi=QI, k=5, output=tmp_path / "out.parquet", budget=budget)
+    assert list(tmp_path.iterdir()) == []

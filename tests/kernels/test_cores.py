@@ -1,0 +1,121 @@
+"""Work on several cores: the same answers, errors that arrive, and limits that are kept."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from sfumato.budget import Budget
+from sfumato.kernels import cores
+from sfumato.kernels.ranking import sorted_order
+
+MANY = 1 << 30
+
+
+@pytest.fixture(autouse=True)
+def several_cores(monkeypatch):
+    monkeypatch.setattr(cores.os, "sched_getaffinity", lambda _: {0, 1, 2, 3})
+
+
+def _who(_: object) -> int:
+    time.sleep(0.01)  # long enough that one thread does not do it all
+    return threading.get_ident()
+
+
+def test_answers_come_in_the_order_of_the_items():
+    def late(item: int) -> int:
+        time.sleep(0.02 / (item + 1))
+        return item
+
+    assert cores.each(late, range(8), MANY) == list(range(8))
+    assert len(set(cores.each(_who, range(8), MANY))) > 1
+
+
+@pytest.mark.parametrize("limit", [1, 2])
+def test_no_more_threads_are_used_than_allowed(limit):
+    assert len(set(cores.each(_who, range(8), MANY, limit))) <= limit
+    with cores.limited(limit):
+        assert len(set(cores.each(_who, range(8), MANY))) <= limit
+        assert cores.usable_threads(None, MANY) == limit
+        assert cores.usable_threads(7, MANY) == limit  # the narrower limit holds
+        with cores.limited(None):
+            assert cores.usable_threads(None) == limit
+    assert cores.usable_threads(None) == 4
+
+
+def test_one_thread_is_the_callers_own():
+    with cores.limited(1):
+        here = {*cores.each(_who, range(3), MANY), *map(_who, cores.ahead([1, 2], 1))}
+    assert here == {threading.get_ident()}
+    assert set(cores.each(_who, range(3), entries=10)) == {threading.get_ident()}
+
+
+def test_what_runs_in_a_thread_starts_no_others():
+    def inner(_: int) -> tuple[int, int]:
+        return len(set(cores.each(_who, range(3), MANY))), cores.usable_threads(None)
+
+    assert cores.each(inner, range(3), MANY) == [(1, 1)] * 3
+
+
+@pytest.mark.parametrize("kind", [ValueError, KeyboardInterrupt])
+def test_an_error_in_a_thread_reaches_the_caller_and_ends_the_rest(kind):
+    done = []
+
+    def fails(item: int) -> None:
+        if item == 0:
+            raise kind("in a thread")
+        time.sleep(0.01)
+        done.append(item)
+
+    with pytest.raises(kind, match="in a thread"):
+        cores.each(fails, range(200), MANY, 2)
+    assert len(done) < 100
+    assert not [t for t in threading.enumerate() if t.name.startswith("sfumato-work")]
+
+
+def test_a_compiled_loop_that_fails_in_a_thread_reaches_the_caller():
+    def loop(item: int) -> int:
+        return 1 // item
+
+    with pytest.raises(ZeroDivisionError):
+        cores.together(loop, [(1,), (0,), (2,)])
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_reading_ahead_gives_the_same_and_fails_at_the_same_place(threads):
+    def items():
+        yield from range(5)
+        raise OSError("the disk is gone")
+
+    met = []
+    with pytest.raises(OSError, match="the disk is gone"):
+        met += cores.ahead(items(), threads)
+    for item in cores.ahead(range(3), threads):
+        met.append(item)
+    assert met[-3:] == [0, 1, 2]
+
+
+def test_whoever_stops_early_leaves_no_thread_behind():
+    for item in cores.ahead(iter(range(100)), 2):
+        if item == 3:
+            break
+    assert not [t for t in threading.enumerate() if t.name.startswith("sfumato-ahead")]
+
+
+def test_a_verb_uses_as_many_threads_as_its_budget_allows():
+    @cores.within_budget
+    def verb(*, budget: Budget | None = None) -> int:
+        return cores.usable_threads(None)
+
+    assert [verb(budget=Budget(threads=2)), verb(budget=Budget()), verb()] == [2, 4, 4]
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 5])
+def test_sorting_is_stable_and_the_same_for_any_number_of_threads(threads):
+    keys = np.random.default_rng(4).integers(0, 5_000, 40_000).astype(np.uint64)
+    expected = np.argsort(keys, kind="stable")
+    assert np.array_equal(sorted_order(keys, 5_000, threads), expected)
+    assert np.array_equal(sorted_order(keys << np.uint64(40), 1 << 63, threads), expected)
