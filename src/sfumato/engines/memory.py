@@ -250,7 +250,7 @@ class MemoryEngine:
                 kept = step.keep[found]
                 keep = kept if keep is None else keep & kept
             for name, made in step.cells.items():
-                cells[name] = made.values.take(as_arrow(made.of_entries(found)))
+                cells[name] = made.values.take(as_arrow(made.of(found)))
         return pa.table(cells), keep
 
     def fingerprint(self) -> str:
@@ -462,7 +462,7 @@ def _keys(step: Step) -> dict[tuple[str, ...], _Key]:
     if step.groups is None or not ranked:
         return {
             (name,): _Key(
-                one.arrays[0][step.cells[name].of_entries()],
+                one.arrays[0][step.cells[name].codes],
                 len(one.values[0]),
                 {name: (None, one.values[0])},
             )
@@ -471,7 +471,7 @@ def _keys(step: Step) -> dict[tuple[str, ...], _Key]:
     groups = (step.groups + 1).astype(np.uint32)  # 0: left out
     first = np.zeros(int(groups.max(initial=0)) + 1, dtype=np.int64)
     first[groups[::-1]] = np.arange(len(groups) - 1, -1, -1)  # any entry of each group
-    codes = {n: one.arrays[0][step.cells[n].of_entries(first)] for n, one in ranked.items()}
+    codes = {n: one.arrays[0][step.cells[n].of(first)] for n, one in ranked.items()}
     sizes = tuple(max(len(one.values[0]), 1) for one in ranked.values())
     ids, count = kernels.class_ids(tuple(codes.values()), sizes, entries=len(first))
     some = kernels.representatives(ids, count)

@@ -55,19 +55,23 @@ class Cells:
     --------
     >>> import numpy as np, pyarrow as pa
     >>> labels = Cells(np.array([1, 0]), pa.array(["[20, 30)", "[30, 40)"]), np.array([0, 1, 1, 0]))
-    >>> labels.of_entries().tolist(), labels.of_entries(np.array([2, 3])).tolist()
+    >>> labels.codes.tolist(), labels.of(np.array([2, 3])).tolist()
     ([1, 0, 0, 1], [0, 1])
     """
 
-    codes: CodeArray
+    shown: CodeArray
     values: pa.Array
     groups: npt.NDArray[np.integer[Any]] | None = None
 
-    def of_entries(self, entries: npt.NDArray[np.integer[Any]] | None = None) -> CodeArray:
-        """The code of each of some entries, or of all."""
-        if self.groups is None:
-            return self.codes if entries is None else self.codes[entries]
-        codes: CodeArray = self.codes[self.groups if entries is None else self.groups[entries]]
+    @property
+    def codes(self) -> CodeArray:
+        """The code of each entry."""
+        codes: CodeArray = self.shown if self.groups is None else self.shown[self.groups]
+        return codes
+
+    def of(self, entries: npt.NDArray[np.integer[Any]]) -> CodeArray:
+        """The code of each of some entries."""
+        codes: CodeArray = self.shown[entries if self.groups is None else self.groups[entries]]
         return codes
 
 
@@ -278,7 +282,7 @@ def mapping_table(step: Step) -> pa.Table:
             **{name: pa.array(bound, pa.int64()) for name, bound in ranges.items()},
             "keep": pa.array(keep),
             **{
-                f"v{at}": taken(cells.of_entries(), cells.values)
+                f"v{at}": taken(cells.codes, cells.values)
                 for at, cells in enumerate(step.cells.values())
             },
         }
@@ -327,7 +331,7 @@ def recoded_batch(
         if name not in written:
             return batch.column(name)
         cells, found = written[name]
-        return cells.values.take(as_arrow(cells.of_entries(found)))
+        return cells.values.take(as_arrow(cells.of(found)))
 
     arrays = each(new, schema.names, batch.num_rows * len(schema.names), threads)
     whole = pa.RecordBatch.from_arrays(arrays, names=schema.names)
