@@ -465,13 +465,13 @@ def shapes(before: Frame, both: Frame, after: Frame, name: str, shown: Said) -> 
 def bar_shapes(
     before: pd.Series[Any], both: pd.Series[Any], after: pd.Series[Any], name: str
 ) -> Said:
-    held = Counter(text for text in written(before) if text)
+    held = Counter(text or "missing" for text in written(before))
     inside = members_of(before, both, after)
     now: Counter[str] = Counter()
-    for label in written(after):
-        covered = [v for v in inside[label] if v] if label not in ("*", "") else []
+    for was, label in zip(written(both), written(after), strict=True):
+        covered = inside[label] if label not in ("*", "") else [""] * (was == label)
         for value in covered:
-            now[value] += 1 / len(covered)  # type: ignore[assignment]
+            now[value or "missing"] += 1 / len(covered)  # type: ignore[assignment]
     first, then = sum(held.values()), sum(now.values()) or math.inf
     common = sorted((v for v in held if held[v] >= RARE), key=lambda v: (-held[v], v))[:12]
     moved = sum(abs(held[v] / first - now[v] / then) for v in held) / 2
@@ -1107,6 +1107,30 @@ def test_the_page_of_violations(k: int, tmp_path: Path) -> None:
     assert differences(shown, expected) == {}
 
 
+@pytest.mark.parametrize("cap", [2, 3, None])
+def test_a_lattice_says_of_sets_only_what_was_looked_at(cap: int | None, tmp_path: Path) -> None:
+    cells = ["11214", "21001", "01204", "01410", "50043", "10222", "41052", "00434", "21141"]
+    rows = [",".join(cell) for cell in cells]
+    place = tmp_path / "lat.csv"
+    place.write_text("\n".join(["a,b,c,d,e", *rows]) + "\n")
+    frame = pd.read_csv(place)
+    for page in (page_of(sf.minimal_keys(str(place), max_size=cap)),
+                 page_of(sf.violations(str(place), k=2, max_size=cap))):  # fmt: skip
+        keys = page.title.startswith("All minimal")
+        nodes = re.findall(r"<title>([a-e +]+): ([^<]*)</title>", page_html(page))
+        unsure = [names for names, words in nodes if "that was found" in words]
+        assert ("a + c + e" in unsure) == (keys and cap == 2)
+        assert bool(unsure) <= (cap == 2)
+        assert bool(unsure) == ("Dashed" in page_html(page))
+        for names, words in nodes:
+            one = sizes(frame, names.split(" + "))
+            holds = one.max() == 1 if keys else one.min() == 1
+            if words in ("a minimal set", "contains a minimal set"):
+                assert holds, (page.title, names)
+            elif words == "contains none of them":
+                assert not holds, (page.title, names)
+
+
 def test_the_page_of_risky_rows(tmp_path: Path) -> None:
     """Minimal uniques of every row, by trying all sets; scores as Elliot and others have them."""
     frame, known, most = everybody(tmp_path), ["sex", "zip", "ethnicity", "marital_status"], 3
@@ -1322,6 +1346,35 @@ def test_distributions_that_are_not_drawn_are_told(
     told = few.pop("Distributions before and after 0")
     assert told == ["2", f"{len(moved)}"]
     assert {place: few[place] for place in few if place not in every} == rest
+
+
+def test_a_missing_cell_is_one_of_the_values_of_a_set(tmp_path: Path) -> None:
+    """Made or read from its files, a page says what the measure of distributions says."""
+    output = str(tmp_path / "out.csv")
+    age, town = [20, 21] * 40, ["a", "b", "missing", None] * 20
+    rows = [f"{y},{'' if t is None else t}" for y, t in zip(age, town, strict=True)]
+    rows += ["30,"] * 4 + ["30,a"] + ["31,b"] * 15
+    (tmp_path / "in.csv").write_text("age,town\n" + "\n".join(rows) + "\n")
+    made = sf.anonymize(str(tmp_path / "in.csv"), k=5, qi=["age", "town"], output=output,
+                        weights={"age": 100})  # fmt: skip
+    shown = Counter(pd.read_csv(output, dtype=str)["town"].fillna(""))
+    assert shown["{a, null}"] == 5
+    moved = made.utility["distribution"]["town"]
+    assert moved == pytest.approx(abs(5 / 2 - 1) / 100)
+    original = sf.table(str(tmp_path / "in.csv"))
+    for release in (made, certified_release(output, original)):
+        (figure,) = [
+            one for section in release_page(release, original).sections
+            for one in section.figures if one.title == "town"
+        ]  # fmt: skip
+        assert f"{part(moved)} of the rows" in figure.caption
+        bars = [dict(row) for row in drawn(figure)]
+        assert {(row["value"], row["table"]): row["share"] for row in bars} == {
+            ("a", "before"): 0.21, ("a", "after"): 0.225,
+            ("b", "before"): 0.35, ("b", "after"): 0.35,
+            ("missing", "before"): 0.2, ("missing", "after"): 0.2,
+            ("(missing)", "before"): 0.24, ("(missing)", "after"): 0.225,
+        }  # fmt: skip
 
 
 def test_a_star_is_a_star_also_where_nothing_stood_before(tmp_path: Path) -> None:

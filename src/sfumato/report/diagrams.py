@@ -249,8 +249,12 @@ MOST_COLUMNS = 60
 Sets = Sequence[Sequence[str]]
 
 
-def lattice_svg(columns: Sequence[str], minimal: Sets, title: str) -> str:
+def lattice_svg(
+    columns: Sequence[str], minimal: Sets, title: str, looked: int | None = None
+) -> str:
     """All sets of the columns, the minimal ones standing out.
+
+    `looked`: of how many columns the sets were that were all looked at; None: of any number.
 
     Examples
     --------
@@ -278,6 +282,8 @@ def lattice_svg(columns: Sequence[str], minimal: Sets, title: str) -> str:
     nodes = []
     for node, (x, y) in place.items():
         kind = _kind(node, found)
+        if kind == "below" and looked is not None and len(node) > looked:
+            kind = "unknown"
         ordered = [name for name in columns if name in node]
         short = "".join(letters[name] for name in ordered) or "∅"
         said = f"{' + '.join(ordered) or 'no column'}: {_MEANING[kind]}"
@@ -357,8 +363,9 @@ def levels_svg(
 
 _MEANING = {
     "found": "a minimal set",
-    "above": "identifies too, but is not minimal",
-    "below": "does not identify by itself",
+    "above": "contains a minimal set",
+    "below": "contains none of them",
+    "unknown": "contains none that was found; larger sets were not all looked at",
 }
 
 

@@ -183,7 +183,8 @@ def minimal_keys_page(found: MinimalKeys) -> Page:
         for name, others in found.equivalents.items()
         if others
     ]
-    sections = sets_section("The sets", found.keys, paragraphs)
+    looked = found.max_size if found.stopped_by is None else 0
+    sections = _sets(found.keys, paragraphs, None if found.complete else looked)
     return replace(minimal_keys_summary(found), sections=sections)
 
 
@@ -222,14 +223,16 @@ def violations_page(found: Violations) -> Page:
     paragraphs = []
     if found.identifying:
         paragraphs.append(f"As telling as all columns together: {phrase(found.identifying)}.")
-    sections = sets_section("The sets", found.minimal, paragraphs)
+    looked = max(map(len, found.minimal), default=0) if found.stopped_by is None else 0
+    sections = _sets(found.minimal, paragraphs, None if found.complete else looked)
     return replace(violations_summary(found), sections=sections)
 
 
-def sets_section(
-    title: str, sets: Sequence[Sequence[str]], paragraphs: Sequence[str] = ()
+def _sets(
+    sets: Sequence[Sequence[str]], paragraphs: Sequence[str], looked: int | None
 ) -> list[Section]:
-    """Minimal sets as a picture, how large they are, and their names."""
+    """Minimal sets as a picture, how large they are, and their names; see `lattice_svg`."""
+    title = "The sets"
     if not sets:
         return [Section(title, paragraphs)] if paragraphs else []
     ordered = sorted(sets, key=lambda names: (len(names), list(names)))
@@ -238,12 +241,15 @@ def sets_section(
         figures = []
     elif len(columns) <= MOST_IN_LATTICE:
         legend = ", ".join(f"{chr(ord('A') + at)} = {name}" for at, name in enumerate(columns))
+        picture = lattice_svg(columns, ordered, f"Lattice of {len(columns)} columns", looked)
+        unknown = 'class="unknown"' in picture
+        told = " Dashed: they contain none that was found, and were not all looked at." * unknown
         figures = [
             Figure(
                 "The lattice of column sets",
                 f"Every set of the columns that matter, larger ones above. Filled: minimal sets. "
-                f"Outlined: they contain one. {legend}.",
-                svg=lattice_svg(columns, ordered, f"Lattice of {len(columns)} columns"),
+                f"Outlined: they contain one.{told} {legend}.",
+                svg=picture,
             )
         ]
     else:

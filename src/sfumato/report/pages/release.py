@@ -62,6 +62,7 @@ __all__ = [
 
 
 STAR = "*"
+MISSING = "missing"
 MARKED = "__suppressed"
 """Ends the name of a column that tells stars from nulls in another."""
 MOST_PAIRS = 20_000_000
@@ -139,20 +140,30 @@ class Compared:
         values, counts = counts_of(source, name)
         return dict(zip(as_text(values), counts.tolist(), strict=True))
 
-    def spread(self, name: str) -> dict[str, float]:
+    def spread(self, name: str) -> dict[Text, float]:
         """Rows of each value of a column in the release, as its reader would reckon them.
 
-        A blurred cell counts in equal parts for the values that its label stands for; stars and
-        labels nobody can tell the members of count for none.
+        A blurred cell counts in equal parts for the values that its label stands for, of which
+        a missing one is one; stars and labels nobody can tell the members of count for none.
         """
         values, _ = counts_of(self.before, name)
-        originals = [text for text in as_text(values) if text is not None]
         members = self._members(name, values)
-        found = dict.fromkeys(originals, 0.0)
-        for label, rows in self.texts("after", name).items():
+        found: dict[Text, float] = dict.fromkeys(as_text(values), 0.0)
+        for label, rows in self._told(name).items():
             inside = members.get(label, ())
             for value in inside:
                 found[value] += rows / len(inside)
+        return found
+
+    def _told(self, name: str) -> dict[Text, int]:
+        """Rows of each text of a column in the release; nulls that are stars are not among them."""
+        found, moves = self.texts("after", name), self.moves(name)
+        if moves is not None:
+            found[None] = moves.get((None, None), 0)
+        elif (marked := self._marked(name)) is not None:
+            found[None] = found.get(None, 0) - marked
+        else:
+            found[None] = min(found.get(None, 0), self.texts("before", name).get(None, 0))
         return found
 
     def numbers(self, name: str) -> dict[Text, float]:
@@ -163,24 +174,24 @@ class Compared:
         """
         members = self._members(name, counts_of(self.before, name)[0])
         found: dict[Text, float] = defaultdict(float)
-        for label, rows in self.texts("after", name).items():
+        for label, rows in self._told(name).items():
             known = name not in self.begun and number_ends(label, whole=False) is not None
             inside = (label,) if known else members.get(label, ())
             for value in inside:
                 found[value] += rows / len(inside)
         return found
 
-    def _members(self, name: str, values: pa.Array) -> dict[Text, Sequence[str]]:
+    def _members(self, name: str, values: pa.Array) -> dict[Text, Sequence[Text]]:
         """The values that each label stands for."""
         moves = self.moves(name)
         if moves is not None:
-            inside: dict[Text, list[str]] = defaultdict(list)
+            inside: dict[Text, list[Text]] = defaultdict(list)
             for was, now in moves:
-                if was is not None and not (was != now and _is_star(now)):
+                if was == now or not _is_star(now):
                     inside[now].append(was)
             return dict(inside)
         texts = as_text(values)
-        found: dict[Text, Sequence[str]] = {text: (text,) for text in texts if text is not None}
+        found: dict[Text, Sequence[Text]] = {text: (text,) for text in texts}
         sets = ValueSets(values, name)
         for label in self.texts("after", name):
             if label is None or label in found:
@@ -241,12 +252,12 @@ def _is_star(text: Text) -> bool:
     return text is None or bool(text and not text.strip(STAR))
 
 
-def _set_of(sets: ValueSets, label: str, texts: Sequence[Text]) -> list[str]:
+def _set_of(sets: ValueSets, label: str, texts: Sequence[Text]) -> list[Text]:
     try:
         _, members = sets.read(pa.array([label]))
     except HierarchyError:
         return []
-    return [text for code in members.tolist() if (text := texts[code]) is not None]
+    return [texts[code] for code in members.tolist()]
 
 
 def certified_release(
@@ -837,7 +848,8 @@ def _shapes(compared: Compared) -> list[Section]:
         words.append(
             "Shares on each side are compared, so that rows that were left out matter only as far "
             "as they change them. A blurred cell counts in equal parts for the values, or evenly "
-            "over the range, that it stands for; a starred or empty one counts for none."
+            "over the range, that it stands for; a starred one counts for none. A missing value is "
+            "a value of its own, but for numbers, where it counts for none."
         )
     if same:
         words.append(f"Every cell of {phrase(same)} is as it was.")
@@ -865,14 +877,18 @@ def _shape(compared: Compared, name: str) -> tuple[float, Figure] | None:
             f"{_apart(moved, ' from bar to bar')}",
             charts.histogram(f"Distribution of {name} before and after", only_common(bins), name),
         )
-    held = compared.texts("before", name)
-    known = {text: n for text, n in held.items() if text is not None}
-    released = compared.spread(name)
-    shown, hidden = common_values(known, released)
+    missing = MISSING
+    while missing in compared.texts("before", name):  # a value that is spelled like it
+        missing = f"({missing})"
+    held = {
+        missing if text is None else text: n for text, n in compared.texts("before", name).items()
+    }
+    released = {missing if text is None else text: n for text, n in compared.spread(name).items()}
+    shown, hidden = common_values(held, released)
     if sum(share for _, share, _ in shown) < ENOUGH:
         return None
     more = f" {counted(hidden, 'rarer value', does='are not shown')}." if hidden else ""
-    moved = _moved([(n, released[text]) for text, n in known.items()])
+    moved = _moved([(n, released[text]) for text, n in held.items()])
     return moved, Figure(
         name,
         f"Rows by {name} in the table (grey) and in the release (blue).{more} {_apart(moved)}",
