@@ -72,7 +72,8 @@ def percent(share: float | None) -> str:
         return "<0.1%"
     if 0.999 < share < 1:
         return ">99.9%"
-    return f"{share:.1%}".replace(".0%", "%")
+    said = f"{share:.1%}".replace(".0%", "%")
+    return "0%" if said == "-0%" else said
 
 
 def phrase(names: Sequence[str], most: int = 12) -> str:

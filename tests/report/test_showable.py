@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import json
 import re
 
 import numpy as np
@@ -12,7 +14,8 @@ from hypothesis import strategies as st
 from sfumato.report import charts
 from sfumato.report.diagrams import lattice_svg, sets_svg
 from sfumato.report.disclosure import RARE, common_values, name_of, numeric_bins, only_common
-from sfumato.report.drawing import draw
+from sfumato.report.drawing import chart_data, draw
+from sfumato.wording import percent
 
 counts = st.dictionaries(st.text(min_size=1, max_size=3), st.integers(1, 40), max_size=30)
 
@@ -124,3 +127,14 @@ def test_marks_say_their_figures_and_pale_ones_are_not_lost() -> None:
     assert min(float(opacity) for opacity in re.findall(r'opacity="([0-9.]+)"', drawn)) >= 0.05
     bars = draw(charts.shares("Shares", {'a "quoted" name': 0.12345}, what="rows"), 2)
     assert "name: a &quot;quoted&quot; name; rows: 12.3%" in bars
+
+
+@pytest.mark.parametrize("share", [0.4725, 0.0025, 0.5625, 0.00004, 0.99999, -0.00001])
+def test_a_share_is_the_same_where_the_pointer_rests(share: float) -> None:
+    """Ticks round otherwise than sentences do: labels and what marks say are written as these."""
+    spec = charts.shares("Rows", {"a": share}, what="share of rows")
+    assert f"<title>name: a; share of rows: {html.escape(percent(share))}</title>" in draw(spec, 1)
+    wide = json.loads(chart_data(spec))["wide"]
+    tooltip = wide["layer"][0]["encoding"]["tooltip"][1]
+    assert wide["data"]["values"][0][tooltip["field"]] == percent(share)
+    assert not percent(share).startswith("-")

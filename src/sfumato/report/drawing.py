@@ -108,6 +108,10 @@ def _room_for_names(layers: Spec) -> int:
     return 10 + min(longest, 40)
 
 
+SHARES = ".3~p"
+"""How ticks of shares are written."""
+
+
 def share_axis(field: str, title: str | None, **more: Any) -> Spec:
     """An axis of shares."""
     return {
@@ -115,7 +119,7 @@ def share_axis(field: str, title: str | None, **more: Any) -> Spec:
         "type": "quantitative",
         "title": title,
         "axis": {
-            "format": ".3~p",
+            "format": SHARES,
             "tickCount": 5,
             "title": title,
             "labelSeparation": 8,
@@ -152,8 +156,15 @@ UNSPOKEN = frozenset({"said", "nothing"})
 """Fields that say what another one does, or where bars begin."""
 
 
-def told(encoding: Spec) -> list[Spec]:
-    """What a mark says where the pointer rests: its fields, called and written as on the axes."""
+AS_SAID = " as said"
+
+
+def told(encoding: Spec, rows: Sequence[Spec] = ()) -> list[Spec]:
+    """What a mark says where the pointer rests: its fields, called and written as on the axes.
+
+    Shares among `rows`, the data of the mark, are written as pages say them: next to each of
+    them, under its name and `AS_SAID`.
+    """
     entries: dict[str, dict[str, Any]] = {}
     for channel in CHANNELS:
         found = encoding.get(channel, {})
@@ -166,6 +177,10 @@ def told(encoding: Spec) -> list[Spec]:
         entry: Spec = {"field": name, "title": title}
         if along.get("type") == "quantitative":
             entry |= {"type": "quantitative", "format": axis.get("format", ",.4~g")}
+        if entry.get("format") == SHARES:
+            said = {"field": f"{name}{AS_SAID}", "title": title}
+            for row in (row for row in rows if row.get(name) is not None):
+                row[said["field"]], entry = percent(row[name]), said
         entries[name] = entry
     return list(entries.values())
 
@@ -283,11 +298,18 @@ def _described(spec: dict[str, Any]) -> dict[str, Any]:
     for layer in told_spec.get("layer", [told_spec]):
         encoding = layer["encoding"]
         parts = [
-            json.dumps(f"{entry['title']}: ") + " + " + _written(entry) for entry in told(encoding)
+            json.dumps(f"{entry['title']}: ") + " + " + _written(entry)
+            for entry in told(encoding, _rows(layer, told_spec))
         ]
         if parts:
             encoding["description"] = {"value": {"expr": " + '; ' + ".join(parts)}}
     return told_spec
+
+
+def _rows(layer: Spec, whole: Spec) -> list[Spec]:
+    """The data of a layer: its own, or those of the whole chart."""
+    found: list[Spec] = layer.get("data", whole.get("data", {})).get("values", [])
+    return found
 
 
 def _written(entry: dict[str, Any]) -> str:
@@ -401,5 +423,5 @@ def _telling(spec: dict[str, Any]) -> dict[str, Any]:
             encoding = {name: found for name, found in layer["encoding"].items() if name != "order"}
             spoken = {**layer, "mark": mark, "encoding": encoding}
             speaking["layer"].append(spoken)
-        spoken["encoding"]["tooltip"] = told(spoken["encoding"])
+        spoken["encoding"]["tooltip"] = told(spoken["encoding"], _rows(layer, speaking))
     return speaking
