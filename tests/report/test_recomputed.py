@@ -1490,6 +1490,37 @@ def test_the_report_of_a_table(name: str, tmp_path: Path) -> None:
     assert differences(found, expected) == {}
 
 
+def test_a_first_look_hides_nobody_who_stands_alone(tmp_path: Path) -> None:
+    """Neither by a column that differs in every row, nor by more columns than are combined."""
+    draw = np.random.default_rng(7)
+    frame = pd.DataFrame({"income": draw.permutation(np.arange(200) + 5000),
+                          "sex": draw.choice(["m", "f"], 200),
+                          "region": draw.choice(["a", "b"], 200)})  # fmt: skip
+    frame.to_csv(tmp_path / "income.csv", index=False)
+    pd.DataFrame(draw.integers(0, 2, (9000, 12)), columns=[f"q{at}" for at in range(12)]).to_csv(
+        tmp_path / "many.csv", index=False
+    )
+    for name in ("income", "many"):
+        project = Project(tmp_path / f"{name}.csv")
+        project.look(Budget())
+        roles = dict.fromkeys(project.choices.roles, "quasi-identifier")
+        project.decide(replace(project.choices, roles=roles, person=""))
+        page = explore(project, project.choices)
+        if name == "income":
+            assert page.verdict == "200 of 200 rows (100%) stand alone by income."
+            assert "income differs in every row" in page.sections[0].paragraphs[0]
+        else:
+            assert alone(pd.read_csv(tmp_path / "many.csv"), list(roles)) > 0
+            assert page.verdict.startswith("Nobody stands alone by any of the combinations that")
+        assert page.tone == {"income": "bad", "many": "warn"}[name]
+        sets = (("sex",), ("region",)) if name == "income" else (("q0",), ("q1",))
+        assert not page.beside
+        assert "Risk counts by the sets" in explore(
+            project, replace(project.choices, sets=sets)
+        ).beside[0]  # fmt: skip
+        project.close()
+
+
 @pytest.mark.parametrize("name", TABLES)
 def test_the_page_of_a_first_look(name: str, tmp_path: Path) -> None:
     frame, _, _ = TABLES[name](tmp_path)

@@ -60,6 +60,10 @@ LONGEST_NAME = 60
 """Characters of a column's name that are shown at once."""
 MANY_COLUMNS = 40
 """From more columns on a table is shown first, and not the board."""
+OF_ALL = (
+    "Here all columns that others may know are combined. You said that nobody knows all of them "
+    "together: Risk counts by the sets that are."
+)
 BEGAN: ContextVar[float] = ContextVar("BEGAN")
 """When the page that is being made was asked for, by `time.monotonic`."""
 STEPS = ("configure", "explore", "risk", "utility", "release")
@@ -261,7 +265,8 @@ def explore(project: Project, choices: Choices) -> Page:
     """Who can be found in the table, and by which columns."""
     page = scan_page(project.explore(choices, Budget()))
     kept = [section for section in page.sections if section.title != "What to do next"]
-    return replace(page, sections=kept)
+    beside = (OF_ALL,) if len(choices.known) > 1 else ()
+    return replace(page, sections=kept, beside=beside)
 
 
 @_in_units

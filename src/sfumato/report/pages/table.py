@@ -400,13 +400,21 @@ def scan_summary(found: Scan) -> Page:
     said = []
     if direct:
         said.append(f"{phrase(direct, SAID)} can point at one person.")
-    if found.rows and strongest is not None and strongest.alone:
-        who = _who_of(strongest)
-        said.append(
-            among(strongest.alone, strongest.total, who, does="stand alone", share=True)
-            + f" by {phrase(strongest.columns)}."
-        )
-    good = "Nobody stands alone by the columns that others may know."
+    known = [column for column in found.columns if column.role == "quasi-identifier"]
+    single = max(known, key=lambda column: column.unique, default=None)
+    counts: tuple[int, int, str, Sequence[str]] | None = None
+    if strongest is not None:
+        counts = strongest.alone, strongest.total, _who_of(strongest), strongest.columns
+    if single is not None and single.unique > (0.0 if strongest is None else strongest.unique):
+        counts = single.unique_rows, found.rows, "row", [single.name]  # no other was counted with
+    if found.rows > 1 and counts is not None and counts[0]:
+        alone, total, who, by = counts
+        told = among(alone, total, who, does="stand alone", share=True)
+        said.append(f"{told} by {phrase(by)}.")
+    good = "Nobody stands alone by any of the combinations that were counted."
+    together = {name for m in found.ladder for name in m.columns}
+    together |= {name for group in found.twins for name in group[1:]}
+    whole = all(column.name in together for column in known if column.classes > 1)
     if not found.rows:
         good = "There are no rows, so nothing was counted."
     elif strongest is None and found.with_role("quasi-identifier"):
@@ -420,7 +428,7 @@ def scan_summary(found: Scan) -> Page:
         subtitle=f"First look · {counted(found.rows, 'row')}, "
         f"{counted(len(found.columns), 'column')}",
         verdict=" ".join(said) or good,
-        tone="bad" if said else "warn" if strongest is None else "good",
+        tone="bad" if said else "warn" if strongest is None or not whole else "good",
         facts=(
             ("rows", f"{found.rows:,}"),
             (
@@ -436,5 +444,13 @@ def scan_summary(found: Scan) -> Page:
 def scan_page(found: Scan) -> Page:
     """The page of a first look."""
     figures = [*ladder_of(found), *combinations_of(found)] if found.rows else []
-    sections = [Section("Who can be found", figures=figures)] if figures else []
+    apart = [c.name for c in found.columns if c.role == "quasi-identifier" and "key" in c.flags]
+    words = []
+    if apart and found.rows > 1:
+        each = "differs" if len(apart) == 1 else "each differ"
+        words = [
+            f"{phrase(apart, SAID)} {each} in every row and would tell all of them apart without "
+            "any other column: the combinations are those of the other columns."
+        ]
+    sections = [Section("Who can be found", words, figures)] if figures or words else []
     return replace(scan_summary(found), sections=[*sections, *columns_of(found), *next_of(found)])
