@@ -110,7 +110,7 @@ def chart(rows: Iterable[Mapping[str, Any]]) -> Any:
 
 
 def plain(value: Any) -> Any:
-    return value if isinstance(value, str) or value is None else round(float(value), 8)
+    return value if isinstance(value, str) or value is None else round(float(value), 7)
 
 
 # What pages should say, by other code
@@ -480,7 +480,7 @@ def bar_shapes(
         {"value": v, "table": when, "share": share}
         for v in common
         for when, share in (
-            ("before", held[v] / first), ("after", now[v] / then if now[v] >= RARE else 0.0)
+            ("before", held[v] / first), ("after", now[v] / then)
         )
     ]  # fmt: skip
     told = [f"{hidden:,}"] * bool(hidden) + [part(moved)] * bool(now)
@@ -508,18 +508,14 @@ def bin_shapes(
                 now[bin_of(float(value), bins)] += 1 / len(covered)
         else:
             now += share_of(*found, label.endswith("]") or found[0] == found[1], bins, whole)
-    true = was.copy()
-    common = [at for at, n in enumerate(was) if n >= RARE]
-    shown = np.zeros(len(bins))
-    for at, n in enumerate(true):
-        shown[min(common, key=lambda c: (abs(c - at), c))] += n
+    assert all(not n or n >= RARE for n in was)
     rows: list[dict[str, Any]] = []
     for at, (low, high) in enumerate(bins):
-        rows.append({"from": low, "to": high, "share": shown[at] / was.sum(), "table": "before"})
+        rows.append({"from": low, "to": high, "share": was[at] / was.sum(), "table": "before"})
         share = now[at] / max(now.sum(), 1e-300)
         rows += [{"at": edge, "share": share, "table": "after"} for edge in (low, high)]
-    assert math.isclose(shown.sum(), len(values))
-    moved = np.abs(true / true.sum() - now / max(now.sum(), 1e-300)).sum() / 2
+    assert math.isclose(was.sum(), len(values))
+    moved = np.abs(was / was.sum() - now / max(now.sum(), 1e-300)).sum() / 2
     told = [part(float(moved))] if now.sum() else []
     return {f"chart: {name}": chart(rows)} | ({f"caption: {name}": told} if told else {})
 

@@ -29,7 +29,7 @@ def test_only_common_values_are_shown(before: dict[str, int], after: dict[str, i
         assert before[value] >= RARE
         assert share == before[value] / first
         held = after.get(value, 0)
-        assert later == (held / then if held >= RARE else 0)
+        assert later == (held / then if then else 0)
     assert [share for _, share, _ in shown] == sorted((b for _, b, _ in shown), reverse=True)
 
 
@@ -60,8 +60,9 @@ def test_bins_hold_every_row(numbers: list[tuple[int, int]]) -> None:
         if at == len(bins) - 1:
             inside |= values >= high
         held = rows[inside].sum()
-        assert after == pytest.approx(held)  # what is published may be shown
-        assert before >= held if held >= RARE else before == 0
+        assert after == pytest.approx(held)
+        assert before == held
+        assert held == 0 or held >= RARE
 
 
 def test_whole_numbers_that_span_little_are_counted_one_by_one() -> None:

@@ -6,7 +6,6 @@ import html
 import json
 import re
 import shlex
-import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -77,7 +76,6 @@ def test_the_page_is_that_of_the_command_line(
     if name == "utility":
         assert "There is no release of this table yet" in bench.get(place).text
         bench.follow(bench.post(f"/p/{opened.number}/release"))
-        shutil.copytree(opened.folder, tmp_path, dirs_exist_ok=True)  # the command is run there
     page = bench.follow(bench.post(place, **answers(tmp_path)[name])).drawn
     assert f"<h1>{VERBS[name].title}</h1>" in page
     ((result, known),) = results
@@ -185,6 +183,7 @@ def test_questions_begin_with_what_is_decided_now(bench: Running, opened: Projec
     [
         ("keys", {"columns": KNOWN, "measure": "key", "max_size": "two"}, "not a whole number"),
         ("keys", {"columns": KNOWN, "measure": "all", "max_size": 2}, "choose one of the list"),
+        ("keys", {"measure": "key", "max_size": 2}, "Columns: none is ticked"),
         ("mask", {"measure": "distinct", "beta": 2}, "out of range"),
         ("mask", {"measure": "distinct", "beta": "nan"}, "out of range"),
         ("attack", {"of": "", "known": "/etc/passwd", "on": KNOWN, "k": 2}, "choose one of the"),
@@ -198,6 +197,19 @@ def test_answers_that_mean_nothing_are_refused(
     assert answer.status == 400
     assert said in answer.text
     assert not opened.answers
+
+
+def test_what_is_kept_is_not_left_out_too(bench: Running, opened: Project) -> None:
+    both = {"keep": ["town", "illness"], "drop": ["town"]}
+    told = bench.follow(bench.post(f"/p/{opened.number}/ask/safe-harbor", **both)).text
+    assert "column `town` is to be kept and to be dropped" in told.lower()
+    assert not opened.answers
+
+
+def test_a_k_beyond_the_rows_is_broken_by_no_column_at_all(bench: Running, opened: Project) -> None:
+    asked = {"columns": ["sex"], "k": 401, "max_size": 2}
+    told = bench.follow(bench.post(f"/p/{opened.number}/ask/violations", **asked)).text
+    assert "it has fewer than 401 rows, whatever is known of them." in told
 
 
 def test_a_cancelled_question_leaves_the_answer_before_it(

@@ -92,11 +92,63 @@ def test_what_can_be_inferred_is_protected_by_one_click(bench: Running, opened: 
     page = bench.follow(bench.post(f"{base}/release")).text
     assert "What can be inferred about them" in page
     assert "Protect with l = 2" in page
-    protected = bench.follow(bench.post(f"{base}/release", protect=2)).text
+    protected = bench.follow(bench.post(f"{base}/release", of="release", protect=2)).text
     assert opened.choices.l == 2
     assert "Protect with l = 2" not in protected
     assert "it differs among those alike" in protected
     assert (opened.folder / "release.csv").is_file()
+
+
+def test_one_click_protects_the_release_it_stands_under(bench: Running, opened: Project) -> None:
+    """Settings that were changed since promise less, perhaps: they are not what is added to."""
+    base = f"/p/{opened.number}"
+    bench.follow(bench.post(f"{base}/release"))
+    bench.post(f"{base}/risk", k=2)
+    page = bench.get(f"{base}/release").text
+    assert "the settings of now give way to its own" in page
+    assert 'name="of" value="release"' in page
+    refused = bench.post(f"{base}/release", of="release-2", protect=2)
+    assert refused.status == 400
+    assert "another release is shown by now" in refused.text.lower()
+    assert opened.choices.k == 2
+    protected = bench.follow(bench.post(f"{base}/release", of="release", protect=2)).text
+    assert "Verified: k = 5, l = 2." in protected
+    assert (opened.choices.k, opened.choices.l) == (5, 2)
+
+
+def test_a_release_whose_files_were_changed_is_not_called_verified(
+    bench: Running, opened: Project
+) -> None:
+    base = f"/p/{opened.number}"
+    page = bench.follow(bench.post(f"{base}/release")).text
+    assert 'data-holds="yes"' in page
+    output = opened.folder / "release.csv"
+    lines = output.read_text().splitlines()
+    output.write_text("\n".join([lines[0], "33,F,Elsewhere,flu", *lines[2:]]) + "\n")
+    assert bench.get(f"{base}/release/files/release.csv").status == 409
+    certificate = bench.get(f"{base}/release/certificates/release.pdf")
+    assert certificate.status == 400
+    assert "is not what its certificate is about any more" in certificate.text
+    again = bench.follow(bench.get(f"{base}/release")).text
+    assert 'data-holds="no"' in again
+    assert "Verified:" not in again
+    assert bench.get(f"{base}/release/files/release.csv").status == 200  # it is not called so
+    output.unlink()
+    assert "Verified:" not in bench.follow(bench.get(f"{base}/release")).text
+
+
+def test_trying_again_what_comes_out_the_same_makes_no_twin(
+    bench: Running, opened: Project
+) -> None:
+    """A share of rows that may be left out matters to one method, and to no other."""
+    base = f"/p/{opened.number}/utility"
+    bench.follow(bench.post(base, method=["lattice", "full-domain"], suppression_limit=0.05))
+    page = bench.follow(bench.post(base, method="lattice", suppression_limit="")).text
+    assert [one.choices.method for one in opened.candidates] == ["full-domain", "lattice"]
+    assert "(2)" not in page
+    assert "up to 0.05% of the rows left out" in page
+    assert "was not tried with the decisions of now" not in page
+    assert page.count("<strong>chosen</strong>") == 1
 
 
 def test_pages_answer_while_a_job_has_the_table(bench: Running, opened: Project) -> None:

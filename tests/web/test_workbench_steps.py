@@ -216,6 +216,37 @@ def test_fifty_cancelled_jobs_leave_nothing_behind() -> None:
     assert threading.active_count() <= before  # threads of other tests may have ended meanwhile
 
 
+def test_work_on_a_table_waits_for_no_other_table() -> None:
+    """However much is asked of one table, it takes one thread."""
+    jobs, done = Jobs(workers=2), threading.Event()
+
+    def turn(budget: Budget) -> None:
+        while not budget.spent():
+            time.sleep(0.005)
+
+    try:
+        slow = [jobs.start("Searching", "/p/1/utility", turn, queue="1") for _ in range(3)]
+        quick = jobs.start("Trying", "/p/2/utility", lambda budget: done.set(), queue="2")
+        assert done.wait(60)
+        assert [job.state for job in slow[1:]] == ["waiting"] * 2
+        assert slow[1].doing == "waiting for other work on this table"
+        jobs.cancel(slow[2])
+        assert slow[2].state == "cancelled"
+        jobs.finish(slow[0])
+        last = jobs.start("Trying", "/p/1/utility", lambda budget: None, queue="1")
+        until = time.monotonic() + 60
+        while slow[1].state == "waiting" and time.monotonic() < until:
+            time.sleep(0.005)
+        jobs.finish(slow[1])
+        while not last.finished and time.monotonic() < until:
+            time.sleep(0.005)
+    finally:
+        jobs.close()
+    states = [job.state for job in (*slow, last, quick)]
+    assert states == ["done", "done", "cancelled", "done", "done"]
+    assert not jobs._queues
+
+
 def test_a_job_tells_how_far_it_is_and_what_went_wrong() -> None:
     jobs = Jobs(workers=1)
 

@@ -396,10 +396,16 @@ def safe_harbor(
     budget = budget or Budget()
     opened = table(source, budget=budget)
     check_place(opened, output, format=format, force=force, sign=sign)
+    kept, dropped = opened.require(keep), opened.require(drop)
+    if both := [name for name in kept if name in dropped]:
+        raise ParameterError(
+            f"column `{both[0]}` is to be kept and to be dropped",
+            remedy=f"Say either {spell('keep', both[:1])} or {spell('drop', both[:1])}.",
+        )
     plan = plan_safe_harbor(
         opened,
-        keep=opened.require(keep),
-        drop=opened.require(drop),
+        keep=kept,
+        drop=dropped,
         as_of=as_of or dt.date.today(),
         restricted=frozenset(restricted_areas),
         pad=pad_zip,

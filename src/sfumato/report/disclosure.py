@@ -37,6 +37,7 @@ RARE = 10
 """Values that fewer rows hold are not shown."""
 MOST_VALUES = 12
 """Values of a column shown at most."""
+MOST_BINS = 24
 MOST_DISTINCT = 200_000
 """Columns with more values than this are not drawn."""
 
@@ -83,20 +84,22 @@ def common_values(
     Examples
     --------
     >>> common_values({"F": 50, "M": 40, "X": 10}, {"F": 60, "M": 4})
-    ([('F', 0.5, 0.9375), ('M', 0.4, 0.0), ('X', 0.1, 0.0)], 0)
+    ([('F', 0.5, 0.9375), ('M', 0.4, 0.0625), ('X', 0.1, 0.0)], 0)
     """
     common = sorted((v for v, n in before.items() if n >= RARE), key=lambda v: (-before[v], v))
     first, then = sum(before.values()), sum(after.values())
     shown = [
-        (value, before[value] / first, held / then if held >= RARE else 0.0)
+        (value, before[value] / first, after.get(value, 0) / then if then else 0.0)
         for value in common[:MOST_VALUES]
-        for held in [after.get(value, 0)]
     ]
     return shown, len(before) - len(shown)
 
 
 def numeric_bins(
-    values: Floats, rows: npt.NDArray[np.int64], released: Mapping[Any, float], bins: int = 24
+    values: Floats,
+    rows: npt.NDArray[np.int64],
+    released: Mapping[Any, float],
+    bins: int | None = None,
 ) -> Ranges:
     """Rows in round ranges of a number, before and after a release: all of them, `only_common` ones
     may be shown.
@@ -119,7 +122,9 @@ def numeric_bins(
     low = values[np.searchsorted(inside, RARE)]
     high = values[np.searchsorted(inside, inside[-1] - RARE)]
     whole = bool((values == np.floor(values)).all())
-    edges = _round_edges(float(low), float(high), bins, whole)
+    # Few rows fill few bins; `only_common` would join more.
+    number = bins or min(MOST_BINS, max(6, int(inside[-1]) // (4 * RARE)))
+    edges = _round_edges(float(low), float(high), number, whole)
     if len(edges) < 3:
         return []
     before = np.zeros(len(edges) - 1)
@@ -134,18 +139,25 @@ def numeric_bins(
 
 
 def only_common(bins: Ranges) -> Ranges:
-    """Bins as they may be shown: rows that few hold before count in the nearest that many hold.
+    """Bins as they may be shown: one that few rows hold before is joined with a neighbour.
 
     Examples
     --------
     >>> only_common([(0, 1, 20.0, 20.0), (1, 2, 3.0, 3.0), (2, 3, 40.0, 40.0)])
-    [(0, 1, 23.0, 20.0), (1, 2, 0.0, 3.0), (2, 3, 40.0, 40.0)]
+    [(0, 2, 23.0, 23.0), (2, 3, 40.0, 40.0)]
     """
-    common = [at for at, (_, _, held, _) in enumerate(bins) if held >= RARE]
-    shown = [0.0] * len(bins)
-    for at, (_, _, rows, _) in enumerate(bins if common else ()):
-        shown[min(common, key=lambda other: abs(other - at))] += rows
-    return [(low, high, shown[at], now) for at, (low, high, _, now) in enumerate(bins)]
+    found = list(bins)
+    while len(found) > 1:
+        few = [at for at, (_, _, held, _) in enumerate(found) if 0 < held < RARE]
+        if not few:
+            break
+        beside = [at for at in (few[0] - 1, few[0] + 1) if 0 <= at < len(found)]
+        # The smaller neighbour that holds something; bars stay about as wide as they were.
+        other = min(beside, key=lambda at: (found[at][2] == 0, found[at][2]))
+        first, last = sorted((few[0], other))
+        (low, _, one, now), (_, high, two, then) = found[first], found[last]
+        found[first : last + 1] = [(low, high, one + two, now + then)]
+    return found
 
 
 def safe_moments(times: npt.ArrayLike, each: int = 1, most: int = 24) -> list[float]:

@@ -308,8 +308,8 @@ def _described(spec: dict[str, Any]) -> dict[str, Any]:
 
 def _rows(layer: Spec, whole: Spec) -> list[Spec]:
     """The data of a layer: its own, or those of the whole chart."""
-    found: list[Spec] = layer.get("data", whole.get("data", {})).get("values", [])
-    return found
+    data: Spec = layer.get("data") or whole.get("data") or {}
+    return list(data.get("values", ()))
 
 
 def _written(entry: dict[str, Any]) -> str:

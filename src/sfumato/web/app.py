@@ -245,7 +245,8 @@ class Workbench:
             with in_page_words():
                 return work(budget)
 
-        job = self.jobs.start(title, after, worded, project.source.name, keeps)
+        table, queue = project.source.name, project.number
+        job = self.jobs.start(title, after, worded, table, keeps, queue)
         return to(f"/jobs/{job.number}")
 
     def look(self, project: Project, step: str = "configure") -> Response:

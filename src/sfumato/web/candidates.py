@@ -124,7 +124,7 @@ def best_of(candidates: Sequence[Candidate], chosen: Choices) -> tuple[Candidate
     """
     if not candidates:
         return None
-    tried = any(one.choices == chosen for one in candidates)
+    tried = any(one.choices.same(chosen) for one in candidates)
     promise = (chosen if tried else candidates[-1].choices).promise
     same = [one for one in candidates if one.choices.promise == promise]
     return min(same, key=lambda one: one.lost), len(same)
@@ -174,7 +174,7 @@ def points_of(
             c.lost,
             f"{names[c.number]}: {percent(c.lost)} lost, at least {c.k} alike",
             f"{page}#candidate-{c.number}",
-            "chosen" if c.choices == chosen and not page else tried,
+            "chosen" if c.choices.same(chosen) and not page else tried,
         )
         for c in candidates
         if c.k is not None

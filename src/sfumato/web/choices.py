@@ -235,7 +235,7 @@ class Choices(_Demands):  # type: ignore[misc]
         if other.person != self.person:
             said.append(f"persons by {other.person}" if other.person else "rows are counted")
         if other.suppression_limit != self.suppression_limit and other.method == "full-domain":
-            said.append(f"up to {other.suppression_limit or 0:.3g} of the rows left out")
+            said.append(f"up to {100 * (other.suppression_limit or 0):g}% of the rows left out")
         if other.used_levels != self.used_levels:
             said.append(f"levels {other._levels}" if other.used_levels else "levels are searched")
         if other.known != self.known and other.qi == self.qi:
@@ -276,12 +276,17 @@ class Choices(_Demands):  # type: ignore[misc]
         if now.known != self.known and now.demand == self.demand and now.qi == self.qi:
             said.append("the sets of columns are others")
         if now.used_target != self.used_target:
-            said.append("another column is kept predictable, or none")
+            was, name = (one or "no column" for one in (self.used_target, now.used_target))
+            said.append(f"{was} was kept predictable, now it is {name}")
         if now.used_levels != self.used_levels:
             said.append(f"levels {self._levels} is now {now._levels}")
         if not said and now._told() != self._told():
             said.append("weights, or the share of rows that may be left out, are others")
         return said
+
+    def same(self, other: Choices) -> bool:
+        """Whether a release would come out the same; what its method ignores does not matter."""
+        return not self.differs(other)
 
     @property
     def used_levels(self) -> dict[str, int]:

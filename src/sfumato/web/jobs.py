@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import threading
 import time
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -72,23 +73,33 @@ def told(error: Exception) -> str:
     return sentence(str(error)) if inside else str(error)
 
 
-class Jobs:
-    """Runs jobs in a few threads; the compiled loops below do not hold Python's lock."""
+Work = Callable[[Budget], object]
 
-    def __init__(self, workers: int = 2) -> None:
+
+class Jobs:
+    """Runs jobs in a few threads; the compiled loops below do not hold Python's lock.
+
+    Jobs of one queue run one after the other and take one thread together, so that work on a
+    table never waits for that on another.
+    """
+
+    def __init__(self, workers: int = 8) -> None:
         self._pool = ThreadPoolExecutor(workers, thread_name_prefix="sfumato-job")
         self._jobs: dict[str, Job] = {}
+        self._queues: dict[str, deque[tuple[Job, Work]]] = {}
+        """What waits for a job that runs; a queue is there as long as one does."""
         self._lock = threading.Lock()
 
     def start(
         self,
         title: str,
         after: str,
-        work: Callable[[Budget], object],
+        work: Work,
         table: str = "",
         keeps: bool = False,
+        queue: str | None = None,
     ) -> Job:
-        """Run `work` in the background."""
+        """Run `work` in the background, after what is in its queue already."""
         job = Job(secrets.token_hex(8), title, after, table, keeps)
         job.budget.on_progress = lambda doing, share: self._progress(job, doing, share)
         with self._lock:
@@ -96,8 +107,24 @@ class Jobs:
             for number in finished[: max(0, len(self._jobs) - KEPT)]:
                 del self._jobs[number]
             self._jobs[job.number] = job
-        self._pool.submit(self._run, job, work)
+            if queue is not None and queue in self._queues:
+                job.doing = "waiting for other work on this table"
+                self._queues[queue].append((job, work))
+                return job
+            if queue is not None:
+                self._queues[queue] = deque()
+        self._pool.submit(self._run_queue, queue, job, work)
         return job
+
+    def _run_queue(self, queue: str | None, job: Job, work: Work) -> None:
+        """Run a job, and those that came into its queue meanwhile."""
+        while True:
+            self._run(job, work)
+            with self._lock:
+                if queue is None or not self._queues[queue]:
+                    self._queues.pop(queue or "", None)
+                    return
+                job, work = self._queues[queue].popleft()
 
     def find(self, number: str) -> Job | None:
         """A job by its number."""
@@ -123,6 +150,8 @@ class Jobs:
     def cancel(self, job: Job) -> None:
         """Ask a job to stop; one that has not begun never will."""
         job.budget.cancel()
+        if job.state == "waiting":
+            job.state = "cancelled"
 
     def finish(self, job: Job) -> None:
         """Ask a job to end with the best it has."""
@@ -141,7 +170,7 @@ class Jobs:
         job.doing, job.share = doing, share
 
     @classmethod
-    def _run(cls, job: Job, work: Callable[[Budget], object]) -> None:
+    def _run(cls, job: Job, work: Work) -> None:
         if job.budget.spent():
             job.state = "cancelled"
             return
@@ -151,7 +180,7 @@ class Jobs:
         job.state = state
 
     @staticmethod
-    def _work(job: Job, work: Callable[[Budget], object]) -> State:
+    def _work(job: Job, work: Work) -> State:
         """Do it, and say how it ended."""
         try:
             work(job.budget)

@@ -39,7 +39,7 @@ from sfumato.report.pages.certificate import certificate_pdf, persons_promised
 from sfumato.report.pages.release import certified_release, release_page
 from sfumato.report.registry import page_of
 from sfumato.risks import Alike, alike
-from sfumato.tables import Table
+from sfumato.tables import Table, table
 from sfumato.web.candidates import Candidate, candidates_from, candidates_to
 from sfumato.web.choices import (
     OWN_KEY,
@@ -73,6 +73,8 @@ QUICK = 2_000_000
 Names = tuple[str, ...]
 Sets = tuple[tuple[Names, ...], str]
 """Sets of columns, and the column that names persons; empty where rows are counted."""
+Stamp = tuple[int, ...]
+"""Of a file: see `_stamp_of`."""
 T = TypeVar("T")
 
 
@@ -114,6 +116,8 @@ class Made:
     """Columns worth hiding with numbers that one row alone holds."""
     reading: Reading | None = None
     """How the file was read; None where that is not known any more."""
+    seen: tuple[Stamp | None, ...] = ()
+    """Its files when they were measured; see `Project.altered`."""
 
     @property
     def unchecked(self) -> Names:
@@ -222,8 +226,8 @@ class Project:
     """Held by the job that asks the table something: engines answer one question at a time."""
     _changing: threading.Lock = field(default_factory=threading.Lock)
     _closed: bool = False
-    _seen: tuple[int, ...] | None = None
-    """The file as it was when it was looked at; see `_file`."""
+    _seen: Stamp | None = None
+    """The file as it was when it was looked at."""
     _print: str | None = None
     """The fingerprint of that file, once there are releases to compare with."""
     _look: Profile | None = None
@@ -538,7 +542,7 @@ class Project:
                 release = anonymize(self.table, config=choices.rehearsed(), budget=budget)
             with self._changing:
                 self._tried += 1
-                others = [old for old in self.candidates if old.choices != choices]
+                others = [old for old in self.candidates if not old.choices.same(choices)]
                 new = Candidate.of(self._tried, choices, release)
                 self.candidates = (*others, new)[-MOST_CANDIDATES:]
                 self._keep_candidates()
@@ -798,8 +802,20 @@ class Project:
         shared = () if choices is None or choices.protects_sensitive else shared
         single = () if choices is None else single
         shown = body_html(page)
-        self.made = Made(name, choices, settings, release, holds, shown, shared, single, reading)
+        seen = tuple(map(_stamp_of, self._measured(name)))
+        self.made = Made(
+            name, choices, settings, release, holds, shown, shared, single, reading, seen
+        )
         return page
+
+    def _measured(self, name: str) -> tuple[Path, Path]:
+        """The files of a release that say what is verified."""
+        output = self.folder / f"{name}{_ending(self.source)}"
+        return output, output.with_name(f"{output.name}.certificate.json")
+
+    def altered(self, made: Made) -> bool:
+        """Whether files of a release are not those that were measured."""
+        return made.seen != tuple(map(_stamp_of, self._measured(made.name)))
 
     def _repeats(self, name: str) -> str:
         """The command that repeats a release, as the first line of its settings."""
@@ -845,7 +861,14 @@ class Project:
     def certificate_pdf(self, version: Version) -> bytes:
         """The certificate of a release as a PDF."""
         with held(self.folder) as home:
-            return certificate_pdf(Certificate.read(home / f"{version.output}.certificate.json"))
+            found = Certificate.read(home / f"{version.output}.certificate.json")
+            with table(str(home / version.output)) as released:
+                if released.fingerprint() != found.body["output"]["fingerprint"]:
+                    raise ParameterError(
+                        f"{version.output} is not what its certificate is about any more",
+                        remedy="Make the release again.",
+                    )
+            return certificate_pdf(found)
 
     def latest(self) -> str | None:
         """The release to show where none was made yet: the last one that can be shown."""
@@ -892,16 +915,8 @@ class Project:
         if self._closed:
             raise SourceError("this table is not open any more", remedy="Open it again.")
 
-    def _file(self) -> tuple[int, ...] | None:
-        """By which it is seen that the file was changed; None where there is none.
-
-        The last two are not to be set back: size and time of a file can be.
-        """
-        try:
-            found = self.source.stat()
-        except OSError:
-            return None
-        return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
+    def _file(self) -> Stamp | None:
+        return _stamp_of(self.source)
 
     @property
     def stale(self) -> SourceError | None:
@@ -944,6 +959,18 @@ class Project:
             ) from error
 
 
+def _stamp_of(place: Path) -> Stamp | None:
+    """By which it is seen that a file was changed; None where there is none.
+
+    The last two are not to be set back: size and time of a file can be.
+    """
+    try:
+        found = place.stat()
+    except OSError:
+        return None
+    return found.st_size, found.st_mtime_ns, found.st_ctime_ns, found.st_ino
+
+
 def _ending(source: Path) -> str:
     """The format a release is written in: that of the table, uncompressed."""
     for ending in (".parquet", ".arrow", ".tsv"):
@@ -983,6 +1010,8 @@ def _demand(asked: Mapping[str, Any], sets: int = 1) -> str:
     """The numbers that were asked for, and for how many sets of columns."""
     said = [
         f"{symbol.replace('_', '-')} = {value:g}"
+        if symbol != "suppression_limit"
+        else f"up to {100 * value:g}% of the rows left out"
         for symbol, value in asked.items()
         if isinstance(value, (int, float)) and not isinstance(value, bool)
     ]

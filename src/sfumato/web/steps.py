@@ -217,6 +217,7 @@ class Steps:
         picture = await run_in_threadpool(curve, candidates, decided.choices)
         return page("utility.html.j2", **frame(project, decided, "utility"), verbs=VERBS,
                     picture=picture, candidates=candidates,
+                    tried=any(one.choices.same(decided.choices) for one in candidates),
                     best=best_of(candidates, decided.choices), range=RANGE,
                     names=names_of(candidates, decided.choices), methods=methods(),
                     along=pages.along(decided.choices))  # fmt: skip
@@ -257,6 +258,9 @@ class Steps:
     async def release(self, request: Request) -> Response:
         project, decided = self.bench.ready(request, known=False)
         made = project.made
+        if made is not None and await run_in_threadpool(project.altered, made):
+            project.made = None  # what lies there is measured again before anything is said of it
+            return self._show(project, made.name)
         latest = None if made or project.stale else await run_in_threadpool(project.latest)
         if latest is not None and not any(j.after == _place(project) for j in self._running()):
             return self._show(project, latest)
@@ -323,7 +327,13 @@ class Steps:
         project, decided = self.bench.ready(request)
         form = await form_of(request)
         if "protect" in form or "blur" in form:
-            decided = await run_in_threadpool(project.alter, lambda now: _protected(now, form))
+            made = project.made
+            if made is None or made.choices is None or form.get("of") != [made.name]:
+                raise ParameterError(
+                    "another release is shown by now", remedy="Load its page again."
+                )
+            wanted = _protected(made.choices, form)
+            decided = await run_in_threadpool(project.decide, wanted)
         await run_in_threadpool(self.bench.may_open, decided.choices)
         key = decided.choices.key_file
         if decided.choices.replaced and key:
@@ -338,7 +348,9 @@ class Steps:
 
     async def file(self, request: Request) -> Response:
         project = self.bench.project(request)
-        wanted = request.path_params["name"]
+        wanted, made = request.path_params["name"], project.made
+        if made is not None and await run_in_threadpool(project.altered, made):
+            raise HTTPException(409, "Files of this release were changed: load its page again.")
         names = [one.name for one in await run_in_threadpool(project.versions)]
         places = [place for name in names for place in project.files(name)]
         for place in places:  # compared with what may be taken, never opened as it came
@@ -370,12 +382,12 @@ def _named(project: Project) -> tuple[str, ...]:
     return project.first.names or tuple((project.tried or project.reading).parse)
 
 
-def _protected(now: Choices, form: Form) -> Choices:
+def _protected(then: Choices, form: Form) -> Choices:
     """What one click under a release asks for: different values, or a column blurred as well."""
     if "protect" in form:
-        return now.asking(l=2, l_kind=DEMANDS["l_kind"].default)
-    roles = {name: "quasi-identifier" for name in form["blur"] if name in now.roles}
-    return replace(now, roles={**now.roles, **roles})
+        return then.asking(l=2, l_kind=DEMANDS["l_kind"].default)
+    roles = {name: "quasi-identifier" for name in form["blur"] if name in then.roles}
+    return replace(then, roles={**then.roles, **roles})
 
 
 def _place(project: Project) -> str:

@@ -86,7 +86,10 @@ class Question:
         """The answer of a form, checked."""
         texts = form.get(self.name, [])
         if self.kind == "columns":
-            return tuple(name for name in self._offered(around) if name in texts)
+            ticked = tuple(name for name in self._offered(around) if name in texts)
+            if not ticked and self.usual != ():
+                raise ParameterError(f"{self.label}: none is ticked", remedy="Tick at least one.")
+            return ticked
         text = texts[0].strip() if texts else ""
         if self.kind == "choice":
             if text not in self._offered(around):
@@ -172,10 +175,15 @@ def _opened(places: Sequence[Path], project: Project) -> Iterator[list[Any]]:
 
 def command_of(verb: Verb, around: Around, given: Given, output: str | None = None) -> str:
     """The command that asks the same."""
+    here = around.project.source.parent
     of = verb.of(around, given) or around.project.source
-    words = ["sfumato", verb.name, of.name]
-    for place in verb.tables(around, given):
-        words += [verb.beside, place.name] if verb.beside else [place.name]
+    first, *others = (
+        str(place.relative_to(here) if place.is_relative_to(here) else place)
+        for place in [of, *verb.tables(around, given)]
+    )
+    words = ["sfumato", verb.name, first]
+    for place in others:
+        words += [verb.beside, place] if verb.beside else [place]
     for name, value in verb.asked(around, given).items():
         option = verb.options.get(name, f"-{name}" if len(name) == 1 else f"--{name}")
         option = option.replace("_", "-")

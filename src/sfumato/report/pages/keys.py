@@ -144,7 +144,9 @@ def minimal_keys_summary(found: MinimalKeys) -> Page:
     goal = _goal(found.goal)
     if found.duplicate_rows:  # nothing tells equal rows apart
         goal = "tell rows apart as well as all columns that were looked at do"
-    if not found.keys:
+    if found.keys == ((),):
+        verdict = f"No column is needed to {goal}."
+    elif not found.keys:
         within = "" if found.max_size is None else f" of at most {found.max_size:,}"
         verdict = f"No set{within} of the columns that were looked at was found to {goal}."
     else:
@@ -209,6 +211,8 @@ def violations_summary(found: Violations) -> Page:
 
 def _breaking(found: Violations) -> str:
     """How many sets do it; where only small ones were looked at, larger ones may."""
+    if found.minimal == ((),):
+        return f"it has fewer than {found.k:,} {found.counted}, whatever is known of them"
     if not found.minimal:
         return "all columns together break it, and no smaller set that was looked at does"
     sets = counted(
@@ -233,10 +237,10 @@ def _sets(
 ) -> list[Section]:
     """Minimal sets as a picture, how large they are, and their names; see `lattice_svg`."""
     title = "The sets"
-    if not sets:
-        return [Section(title, paragraphs)] if paragraphs else []
     ordered = sorted(sets, key=lambda names: (len(names), list(names)))
     columns = sorted({name for names in sets for name in names})
+    if not columns:
+        return [Section(title, paragraphs)] if paragraphs else []
     if len(columns) == 1:
         figures = []
     elif len(columns) <= MOST_IN_LATTICE:

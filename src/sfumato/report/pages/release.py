@@ -866,16 +866,16 @@ def _shape(compared: Compared, name: str) -> tuple[float, Figure] | None:
     if _is_number(values.type):
         numbers = np.asarray(pc.cast(values, pa.float64(), safe=False).fill_null(np.nan))
         finite = np.isfinite(numbers)
-        bins = numeric_bins(numbers[finite], rows[finite], compared.numbers(name))
-        if not bins:
+        bins = only_common(numeric_bins(numbers[finite], rows[finite], compared.numbers(name)))
+        if len(bins) < 2:
             return None
         moved = _moved([(b, a) for _, _, b, a in bins])
         return moved, Figure(
             name,
             f"Rows by {name} in the table (grey) and in the release (line). The few beyond either "
-            "end are counted in the last bars, those of a range that few hold in the nearest one. "
+            "end are counted in the last bars; a bar that few would hold is joined with the next. "
             f"{_apart(moved, ' from bar to bar')}",
-            charts.histogram(f"Distribution of {name} before and after", only_common(bins), name),
+            charts.histogram(f"Distribution of {name} before and after", bins, name),
         )
     missing = MISSING
     while missing in compared.texts("before", name):  # a value that is spelled like it
