@@ -9,9 +9,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 import sfumato as sf
+from sfumato.columns.second_numbers import Changed, other_names, rows_of_words
 from sfumato.engines.protocol import Engine
 from sfumato.errors import ColumnError
 from sfumato.tables import Table
@@ -112,15 +114,40 @@ def test_numbers_of_other_persons_are_found_everywhere(opened: Opener) -> None:
 def test_many_numbers_of_persons_stay_where_they_are(
     opened: Opener, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("sfumato.columns.persons.MOST_FETCHED", 5)
+    monkeypatch.setattr("sfumato.columns.second_numbers.MOST_FETCHED", 5)
     table = admissions()
-    source = Table(opened(table.append_column("mum", table["patient"])))
+    mothers = table["patient"].to_pylist()[::-1]
+    source = Table(opened(table.append_column("mum", pa.array(mothers))))
     if not source.engine.capabilities.remote:
         with pytest.raises(ColumnError, match="`mum`"):
             sf.anonymize(source, qi=QI, k=5, person="patient")
         return
     release = sf.anonymize(source, qi=QI, k=5, person="patient")
     assert any("values of `patient`" in one and "more than 5" in one for one in release.warnings)
+
+
+SPELLINGS = (" card-00{}", "Card {}", "CARD/{}", "n/a", None, "card\u2013{}")
+
+
+def test_second_numbers_are_found_where_the_rows_are(
+    opened: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sfumato.columns.second_numbers.MOST_FETCHED", 5)
+    table = admissions()
+    numbers = [int(one[1:]) for one in table["patient"].to_pylist()]
+    card = [
+        form and form.format(1000 + 7 * number)
+        for number, form in zip(numbers, SPELLINGS * 100, strict=True)
+    ]
+    source = Table(opened(table.append_column("card", pa.array(card, pa.string()))))
+    assert other_names(source, ["card", "age", "cost"], "patient") == ["card"]
+    assert rows_of_words(source, "card") == {"n/a": 100}
+    # What values become counts: in fives, the number of a person is several persons'.
+    table = table.append_column("number", pa.array([7 * number for number in numbers]))
+    source = Table(opened(table))
+    assert other_names(source, ["number"], "patient") == ["number"]
+    fives: Changed = {"number": lambda values: pc.divide(values, 35)}
+    assert other_names(source, ["number"], "patient", changed=fives) == []
 
 
 def test_class_sizes_in_persons_are_the_same_everywhere(opened: Opener) -> None:

@@ -21,21 +21,24 @@ from sfumato.anonymization.problem import Problem, Solution
 from sfumato.anonymization.request import Request
 from sfumato.budget import Budget
 from sfumato.columns.persons import (
+    named_by,
+    naming_columns,
+    published_names,
+    refused_names,
+)
+from sfumato.columns.profile import FEW
+from sfumato.columns.recognise import Recognised
+from sfumato.columns.second_numbers import (
     Changed,
     alike_persons,
     known_persons,
-    named_by,
-    naming_columns,
     not_compared,
     numbers_of_persons,
     other_names,
     perhaps_persons,
-    published_names,
-    refused_names,
     rows_of_words,
+    shared_values,
 )
-from sfumato.columns.profile import FEW
-from sfumato.columns.recognise import Recognised
 from sfumato.columns.vocabulary import meaning_of
 from sfumato.engines.results import Codes, beginnings, smallest_dtype
 from sfumato.errors import ColumnError, spell
@@ -405,9 +408,14 @@ def _beside_person(
     kept = [name for name in kept if name not in known]
     changed = _changing(request)
     whose = known_persons(opened, person)
+    told: list[str] = []
+    same: list[str] = []
+    perhaps: list[str] = []
     if whose is None:
-        return [not_compared(person)]
-    same, perhaps = numbers_of_persons(opened, kept, whose, request.seed, changed)
+        told.append(not_compared(person))
+    else:
+        told += alike_persons(whose, person)
+        same, perhaps = numbers_of_persons(opened, kept, whose, request.seed, changed)
     replaced = () if request.linkable else [n for n in request.replaced if n not in known]
     rest = [name for name in (*kept, *replaced) if name not in same]
     others = other_names(opened, rest, person, budget, changed)
@@ -416,7 +424,6 @@ def _beside_person(
     if guilty and not request.rows_are_people:
         names = list(guilty)
         raise refused_names(guilty, opened.name, "identifiers", [f"or {_replacing(names)}"])
-    told = alike_persons(whose, person)
     told += perhaps_persons([name for name in perhaps if name not in guilty], person)
     told += [
         f"`{name}` has one value a person: though it is replaced by pseudonyms, it tells which "
@@ -457,14 +464,14 @@ def _shared(opened: Table, request: Request) -> list[str]:
     meant = {name: request.meaning(name) for name in names}
     if len(names) < 2 or opened.engine.capabilities.remote:
         return []
-    held = {n: set(as_text(opened.values(n).values[0].drop_null()).to_pylist()) for n in names}
+    shared = shared_values(opened, names)
     return [
-        f"{counted(len(held[one] & held[other]), 'value')} of `{one}` also stand in `{other}`, and "
+        f"{counted(number, 'value')} of `{one}` also stand in `{other}`, and "
         "have the same pseudonym there: if they do not mean the same, whoever knows one knows the "
         f"other; say what they are ({spell('columns', {other: {'pseudonym': other}})}), or leave "
         "one out"
         for one, other in combinations(names, 2)
-        if meant[one] == meant[other] and held[one] & held[other]
+        if meant[one] == meant[other] and (number := shared(one, other))
     ]
 
 

@@ -2,49 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 
 from sfumato.budget import Budget
 from sfumato.columns.profile import FEW, ColumnFacts, Profile
 from sfumato.columns.recognise import GROUPS, Neighbours, Recognised, named_after_people, recognise
+from sfumato.columns.second_numbers import (
+    EVIDENCE,
+    LOOKED_AT,
+    known_persons,
+    not_compared,
+    numbers_of_persons,
+    other_names,
+    perhaps_persons,
+    rows_of_words,
+)
 from sfumato.columns.vocabulary import meaning_of, words_of
-from sfumato.engines.protocol import column_of
 from sfumato.engines.results import CodeArray, Codes
-from sfumato.errors import ColumnError, TooManyClassesError, spell
-from sfumato.hierarchy.labels import as_text
+from sfumato.errors import ColumnError, spell
 from sfumato.results import Result
 from sfumato.tables import Table
-from sfumato.tables.celltypes import MISSING_WORDS
 from sfumato.wording import counted
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 __all__ = [
-    "Changed",
     "PersonColumn",
-    "alike_persons",
-    "known_persons",
     "listed",
-    "misspelled_persons",
     "named_by",
     "names_of_persons",
     "naming_columns",
-    "not_compared",
-    "numbers_of_persons",
-    "other_names",
-    "perhaps_persons",
     "person_columns",
     "published_names",
     "refused_names",
     "require_person",
-    "rows_of_words",
 ]
 
 
@@ -74,35 +67,6 @@ def require_person(opened: Table, person: str, others: Sequence[str] = ()) -> st
     return person
 
 
-_NOBODY = frozenset(word.lower() for word in (*MISSING_WORDS, "-", "--", "nan", "unknown"))
-
-
-def rows_of_words(opened: Table, person: str) -> dict[str, int]:
-    """Rows whose person is blank text ("") or a word for nobody, by word."""
-    if opened.column(person).kind != "text":
-        return {}
-    try:
-        found = opened.values(person, _most_fetched(opened))
-    except TooManyClassesError:
-        return {}
-    texts = as_text(found.values[0]).to_pylist()
-    words = {at: t.strip() for at, t in enumerate(texts) if t and t.strip().lower() in _NOBODY}
-    words |= {at: "" for at, text in enumerate(texts) if text == ""}
-    rows: dict[str, int] = {}
-    for code, number in zip(found.arrays[0].tolist(), _each(found), strict=True):
-        if code in words:
-            rows[words[code]] = rows.get(words[code], 0) + number
-    return rows
-
-
-def _each(codes: Codes) -> list[int]:
-    return [1] * codes.entries if codes.counts is None else codes.counts.tolist()
-
-
-LOOKED_AT = 2_000
-"""Rows looked at to find suspects; whoever is suspected is counted on all rows."""
-EVIDENCE = 20
-"""Rows looked at, beyond the first of each person, that an own column must not contradict."""
 _BY_COUNTS = (None, "a number", "a code")
 """What is known of columns of which only counts speak."""
 
@@ -238,294 +202,6 @@ def naming_columns(
     return found
 
 
-NEARLY = 0.95
-"""Share of numbers from which on exceptions are taken for mistakes."""
-_MOSTLY = 0.9
-"""Share of rows from which on others do not hide that a column is one-to-one with persons."""
-_MANY = 100
-"""Different whole numbers that are the persons' by more than chance, wherever those lie."""
-
-MOST_FETCHED = 1_000_000
-"""Numbers of persons that come to us at most from where rows stay."""
-
-
-def _most_fetched(opened: Table) -> int | None:
-    return MOST_FETCHED if opened.engine.capabilities.remote else None
-
-
-def known_persons(opened: Table, person: str) -> pa.Array | None:
-    """The numbers of all persons; None where they are too many to leave the place they are in."""
-    most = _most_fetched(opened)
-    if most is not None and opened.class_sizes([person]).classes > most:
-        return None
-    return opened.values(person).values[0]
-
-
-def not_compared(person: str) -> str:
-    """What is to be said where numbers of persons are too many to be compared with."""
-    return (
-        f"whether other columns hold values of `{person}`, or tell its values apart, was not "
-        f"looked at: it has more than {MOST_FETCHED:,}, which stay where they are"
-    )
-
-
-Changed = Mapping[str, Callable[["pa.Array"], "pa.Array"]]
-"""What values of columns become before they are published; others stay."""
-_NONE: Changed = {}
-
-
-def _same(values: pa.Array) -> pa.Array:
-    return values
-
-
-def numbers_of_persons(
-    opened: Table,
-    columns: Sequence[str],
-    persons: pa.Array,
-    seed: int = 0,
-    changed: Changed = _NONE,
-) -> tuple[list[str], list[str]]:
-    """Columns whose cells are those of a column of persons, beyond chance; and perhaps by chance.
-
-    How values are spelled does not matter. Whole numbers from 1 to 90 are those of patients 1 to
-    500 by chance; so where the persons' numbers leave few gaps, a column must have many and span
-    most of theirs, or be called like a relative (`mother`), who need not be a patient. Some rows
-    are looked at, wherever they are; all of a column that is mostly empty.
-    """
-    from sfumato.engines.encoding import codes_of_table
-
-    looked = [c.name for c in opened.schema if c.name in columns and c.kind in _COMPARED]
-    if not looked:
-        return [], []
-    known = set(_plain(persons))
-    sample = codes_of_table(opened.sample(LOOKED_AT, looked, seed))
-    found: list[str] = []
-    perhaps: list[str] = []
-    for name in looked:
-        becomes = changed.get(name, _same)
-        rows = _rows_of_cells(sample.select([name]), becomes)
-        if len(rows) < EVIDENCE and opened.rows > LOOKED_AT:
-            rows = _rows_of_cells(opened.values(name), becomes)
-        cells = set(rows)
-        if _among(cells, known):
-            found.append(name)
-        elif _is_relative(name):
-            share, numbers = _known_share(rows, known)
-            if share >= 0.5 and not cells <= _YES_OR_NO:
-                (found if share >= _MOSTLY and numbers > FEW else perhaps).append(name)
-        elif _included(cells, known) and _spans(cells, known):
-            perhaps.append(name)
-    return found, perhaps
-
-
-def _rows_of_cells(held: Codes, becomes: Callable[[pa.Array], pa.Array]) -> dict[str, int]:
-    """How many rows hold each value of a column, however it is spelled."""
-    texts = _spelled(becomes(held.values[0])).to_pylist()
-    rows: dict[str, int] = {}
-    for code, number in zip(held.arrays[0].tolist(), _each(held), strict=True):
-        if (text := texts[code]) is not None:
-            rows[text] = rows.get(text, 0) + number
-    return rows
-
-
-def _known_share(rows: Mapping[str, int], known: set[str]) -> tuple[float, int]:
-    """The share of cells, or of different ones, that are persons' numbers; and how many are."""
-    if len(known) <= FEW or not rows:
-        return 0.0, 0
-    shared = rows.keys() & (known | _without_prefix(known))
-    held = sum(rows[cell] for cell in shared)
-    return max(held / sum(rows.values()), len(shared) / len(rows)), len(shared)
-
-
-def perhaps_persons(names: Sequence[str], person: str) -> list[str]:
-    """What is to be said of columns that hold persons' numbers, perhaps by chance."""
-    return [
-        f"values of `{name}` are also ones of `{person}`, all of them or at least half: if it "
-        f"names persons, leave it out ({spell('identifiers', [name])})"
-        for name in names
-    ]
-
-
-_RELATIVES = {
-    "mother", "father", "husband", "wife", "spouse", "guardian", "donor", "twin", "mum", "mom",
-    "dad", "mutter", "vater", "ehepartner", "mere", "pere", "madre", "padre", "infector",
-}  # fmt: skip
-"""Relatives of whom nobody has a number, as of children and siblings; those are counted."""
-_YES_OR_NO = {"0", "1", "2"}
-_NUMBER = {"id", "no", "nr", "num", "number", "ref", "key", "code", "patient", "person", "pid"}
-
-
-def _is_relative(name: str) -> bool:
-    """Whether a column is called like another person, and nothing is said that she might have."""
-    words = set(words_of(name))
-    return bool(words & _RELATIVES) and words <= _RELATIVES | _NUMBER
-
-
-def _included(cells: set[str], known: set[str]) -> bool:
-    """Whether all of many whole numbers are those of persons."""
-    enough = len(known) > FEW and len(cells) > FEW
-    return enough and all(map(str.isdecimal, cells)) and cells <= _without_prefix(known)
-
-
-def _spans(cells: set[str], known: set[str]) -> bool:
-    """Whether numbers reach as far as those of persons do."""
-    mine = [int(cell) for cell in cells]
-    theirs = [int(cell) for cell in _without_prefix(known) if cell.isdecimal()]
-    return max(mine) - min(mine) >= NEARLY * (max(theirs) - min(theirs))
-
-
-_COMPARED = ("text", "integer", "float", "decimal")
-
-
-def _plain(values: pa.Array) -> list[str]:
-    """Values in one spelling, missing ones left out."""
-    return [text for text in _spelled(values).to_pylist() if text is not None]
-
-
-def _spelled(values: pa.Array) -> pa.Array:
-    """Values as text in one spelling; words for nobody are null."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    texts = as_text(values).cast(pa.string())
-    plain = pc.utf8_lower(pc.utf8_trim_whitespace(texts))
-    nobody = pc.is_in(plain, value_set=pa.array(sorted(_NOBODY)))
-    return pc.if_else(nobody, pa.scalar(None, pa.string()), _one_way(texts))
-
-
-def _among(cells: set[str], known: set[str]) -> bool:
-    """Whether cells are known ones, and not by chance.
-
-    Names like P17 are not met by chance: some of them will do, and half of the cells, as mothers
-    need not be patients. Of numbers nearly all must be known; those of P1, P2, … are 1, 2, ….
-    """
-    if len(known) <= FEW or len(cells) < _SOME:
-        return False
-    if sum(map(_letters_and_digits, cells & known)) >= max(_SOME, len(cells) / 2):
-        return True
-    if any(map(str.isdecimal, cells)):
-        known = _without_prefix(known)
-    shared = cells & known
-    whole = [int(cell) for cell in shared if cell.isdecimal()]
-    few = len(cells) <= FEW
-    if len(shared) < max(_SOME, NEARLY * len(cells)) or (few and len(whole) < _SOME):
-        return False
-    if len(whole) <= FEW and not few:
-        return True
-    numbers = [int(cell) for cell in known if cell.isdecimal()]
-    low, high = min(whole), max(whole)
-    density = sum(low <= number <= high for number in numbers) / (high - low + 1)
-    if few:
-        return bool(density ** len(whole) < _CHANCE)
-    if density < 0.5:
-        return True
-    return len(whole) > _MANY and high - low >= NEARLY * (max(numbers) - min(numbers))
-
-
-def _without_prefix(known: set[str]) -> set[str]:
-    """Numbers without the letters before them, if those are the same in all."""
-    prefix = next(iter(known)).rstrip("0123456789")
-    bare = {one.removeprefix(prefix) for one in known if one.startswith(prefix)}
-    same = prefix and len(bare) == len(known) and all(map(str.isdecimal, bare))
-    return bare if same else known
-
-
-_SOME = 3
-_CHANCE = 0.001
-"""How likely a few numbers may be all known by chance, to be taken for persons all the same."""
-
-
-def _letters_and_digits(cell: str) -> bool:
-    """Whether a text is a name like P17, and no number like 1e-05."""
-    try:
-        float(cell)
-    except ValueError:
-        return any(map(str.isdigit, cell)) and any(map(str.isalpha, cell))
-    return False
-
-
-def other_names(
-    opened: Table,
-    columns: Sequence[str],
-    person: str,
-    budget: Budget | None = None,
-    changed: Changed = _NONE,
-) -> list[str]:
-    """Columns that have one value a person and one person a value, like a second number of hers.
-
-    Missing cells say nothing, a few exceptions hide nothing, nor do several spellings. Where every
-    row is another person, whatever differs in every row would be one; so rows beyond the first of
-    each person must bear it out.
-    """
-    persons = opened.class_sizes([person], budget).classes
-    again = opened.rows - persons
-    if persons <= FEW or again < EVIDENCE:
-        return []
-    most = persons + 2 + (1 - _MOSTLY) * again  # different in nearly every row: not a person's
-    found = []
-    for name in columns:
-        values = opened.class_sizes([name], budget).classes
-        many = name not in changed and values > most
-        spelled = opened.column(name).kind == "text" and values <= MOST_FETCHED
-        if values <= FEW or (many and not spelled):
-            continue
-        held = opened.values(name)
-        if many and len(_spelled(held.values[0]).unique()) > most:
-            continue
-        present = _present(held)
-        if present < EVIDENCE or values < GROUPS * persons * present / opened.rows / 2:
-            continue
-        pairs = opened.classes([name, person], budget=budget)
-        if _one_to_one(pairs, changed.get(name, _same)):
-            found.append(name)
-    return found
-
-
-def _present(held: Codes) -> int:
-    """Rows whose cell is not missing."""
-    import pyarrow.compute as pc
-
-    valid = np.asarray(pc.is_valid(_spelled(held.values[0])))[held.arrays[0]]
-    return int(valid.sum() if held.counts is None else held.counts[valid].sum())
-
-
-def _one_to_one(pairs: Codes, becomes: Callable[[pa.Array], pa.Array]) -> bool:
-    """Whether nearly all rows of a value are one person's, and nearly all of hers have that value.
-
-    Parameters
-    ----------
-    pairs
-        Values and persons that occur together, with the rows of each.
-    """
-    cells = _spelled(becomes(pairs.values[0])).dictionary_encode()
-    value = cells.indices.fill_null(-1).to_numpy().astype(np.int64)[pairs.arrays[0]]
-    who = pairs.arrays[1].astype(np.int64)
-    rows = np.ones(pairs.entries, dtype=np.int64) if pairs.counts is None else pairs.counts
-    somebody = np.asarray(pairs.values[1].is_valid())[who]
-    kept = (value >= 0) & somebody
-    value, who, rows = value[kept], who[kept], rows[kept]
-    width = len(pairs.values[1])
-    both, at = np.unique(value * width + who, return_inverse=True)
-    held = np.bincount(at, rows).astype(np.int64)
-    of_value, of_person = _largest(both // width, held), _largest(both % width, held)
-    values, persons, total = len(of_value), len(of_person), held.sum()
-    again = total - persons
-    return bool(
-        persons > FEW
-        and values > max(FEW, GROUPS * persons)
-        and again >= EVIDENCE
-        and of_value.sum() >= _MOSTLY * total
-        and (of_person - 1).sum() >= _MOSTLY * again
-    )
-
-
-def _largest(of: npt.NDArray[np.int64], held: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The largest number of each group that occurs."""
-    most = np.zeros(int(of.max(initial=-1)) + 1, dtype=np.int64)
-    np.maximum.at(most, of, held)
-    return most[most > 0]
-
-
 def names_of_persons(
     opened: Table,
     columns: Sequence[str],
@@ -544,76 +220,18 @@ def names_of_persons(
         return why, ()
     rest = [name for name in columns if name not in why]
     persons = known_persons(opened, person)
+    told: list[str] = []
+    perhaps: list[str] = []
     if persons is None:
-        return why, (not_compared(person),)
-    same, perhaps = numbers_of_persons(opened, rest, persons, seed)
-    why |= dict.fromkeys(same, f"its values are persons of `{person}`")
+        told.append(not_compared(person))
+    else:
+        same, perhaps = numbers_of_persons(opened, rest, persons, seed)
+        why |= dict.fromkeys(same, f"its values are persons of `{person}`")
     rest = [name for name in rest if name not in why]
     others = other_names(opened, rest, person, budget)
     why |= dict.fromkeys(others, f"its values are one-to-one with `{person}`")
-    return why, tuple(perhaps_persons([name for name in perhaps if name not in why], person))
-
-
-def alike_persons(persons: pa.Array, person: str) -> list[str]:
-    """Sentences about persons who may be one, written in several ways, or nobody."""
-    import pyarrow.compute as pc
-
-    if not _is_text(persons):
-        return []
-    plain = _one_way(persons.drop_null())
-    told = []
-    if blank := pc.sum(pc.equal(plain, "")).as_py():
-        told.append(
-            f"{counted(blank, 'value', does='hold')} nothing but blanks in `{person}`, and each "
-            "counts as a person: empty such cells if they name nobody"
-        )
-    times = pc.value_counts(plain.filter(pc.not_equal(plain, ""))).field("counts")
-    if alike := pc.sum(times.filter(pc.greater(times, 1))).as_py():
-        told.append(
-            f"{alike:,} values of `{person}` differ from others only in {_SPELLING}, and count as "
-            "different persons: if they are the same, k persons may be fewer; write every person "
-            "one way"
-        )
-    return told
-
-
-def misspelled_persons(cells: pa.Array, column: str, persons: pa.Array, person: str) -> list[str]:
-    """A sentence about cells that name nobody, and would if it did not matter how."""
-    import pyarrow.compute as pc
-
-    if not _is_text(cells) or not _is_text(persons):
-        return []
-    others = cells.drop_null().filter(pc.invert(pc.is_in(cells.drop_null(), value_set=persons)))
-    found = pc.sum(pc.is_in(_one_way(others), value_set=_one_way(persons.drop_null()))).as_py()
-    if not found:
-        return []
-    return [
-        f"{counted(found, 'value')} of `{column}` {'differs' if found == 1 else 'differ'} from "
-        f"`{person}` only in {_SPELLING}, so that nobody has these rows; write every person one way"
-    ]
-
-
-def _is_text(values: pa.Array) -> bool:
-    return column_of("", values.type).kind == "text"
-
-
-_SPELLING = "case, blanks, leading zeros, dashes (- _ /), a final .0 or the coding of letters"
-
-
-def _one_way(texts: pa.Array) -> pa.Array:
-    """Texts without what people write in several ways.
-
-    Whole numbers beside empty cells may have been read as 17.0; a dash that nothing stands before
-    is a sign.
-    """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    plain = pc.utf8_lower(pc.utf8_normalize(texts.cast(pa.string()), "NFKC"))
-    plain = pc.replace_substring_regex(plain, r"[\s\pZ\p{Cf}]+", "")
-    plain = pc.replace_substring_regex(plain, r"([\pL\pN])[\p{Pd}_/]+", r"\1")
-    plain = pc.replace_substring_regex(plain, r"([0-9])\.0+$", r"\1")
-    return pc.replace_substring_regex(plain, r"(^|[^0-9.,])0+([0-9])", r"\1\2")
+    told += perhaps_persons([name for name in perhaps if name not in why], person)
+    return why, tuple(told)
 
 
 def refused_names(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
@@ -21,6 +21,7 @@ from sfumato.engines.protocol import (
     Column,
     KeepsText,
     Source,
+    Spelling,
     Staged,
     column_of,
     names_in,
@@ -30,6 +31,7 @@ from sfumato.engines.results import (
     ClassSizes,
     CodeArray,
     Codes,
+    Pairing,
     PersonSizes,
     too_many_classes,
 )
@@ -184,6 +186,51 @@ class MemoryEngine:
     def values(self, column: str, limit: int | None = None) -> Codes:
         """One column's values with their counts."""
         return self.classes([column], limit)
+
+    def different(self, column: str) -> Iterator[pa.Array]:
+        """One column's values but null, some at a time."""
+        values = self.codes([column]).values[0]
+        some = len(values) - values.null_count  # null is the last
+        for start in range(0, some, BATCH_ROWS):
+            yield values.slice(start, min(BATCH_ROWS, some - start))
+
+    def rows_of_words(self, column: str, words: Collection[str]) -> dict[str, int]:
+        """Rows of the cells that are one of some words but for case and blanks."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        codes, values = self.codes([column]).arrays[0], self.codes([column]).values[0]
+        known = pa.array(sorted(words))
+        found: dict[str, int] = {}
+        for at, some in enumerate(self.different(column)):
+            close = pc.utf8_lower(pc.utf8_trim_whitespace(some.cast(pa.string())))
+            for nth in np.flatnonzero(pc.is_in(close, value_set=known)):
+                code = at * BATCH_ROWS + int(nth)
+                found[values[code].as_py()] = int(np.count_nonzero(codes == code))
+        return found
+
+    def pairing(
+        self, column: str, person: str, spelling: Spelling, budget: Budget | None = None
+    ) -> Pairing:
+        """How values of a column, in one spelling, and persons go together."""
+        codes = self.codes([column, person], budget)
+        numbers = spelling.numbers(codes.values[0])
+        known = int(numbers.max(initial=-1)) + 1
+        value = np.where(numbers < 0, known, numbers).astype(np.uint32)[codes.arrays[0]]
+        who, nobody = codes.arrays[1], len(codes.values[1]) - codes.values[1].null_count
+        sizes = (known + 1, len(codes.values[1]))
+        threads = self._threads(budget)
+        ids, count = kernels.class_ids((value, who), sizes, ordered=False, threads=threads)
+        rows, first = kernels.group_sums(ids, count), kernels.representatives(ids, count)
+        value, who = value[first], who[first]
+        kept = (value < known) & (who < nobody)
+        value, who, rows = value[kept], who[kept], rows[kept]
+        tops = [np.zeros(size, dtype=np.int64) for size in sizes]
+        for most, of in zip(tops, (value, who), strict=True):
+            np.maximum.at(most, of, rows)
+        figures = [(int(np.count_nonzero(most)), int(most.sum())) for most in tops]
+        (values, of_values), (persons, of_persons) = figures
+        return Pairing(values, persons, int(rows.sum()), of_values, of_persons)
 
     def sample(self, rows: int, columns: Sequence[str] | None = None, seed: int = 0) -> pa.Table:
         """Rows at seeded positions, in the order of the table."""

@@ -125,6 +125,11 @@ class _Dialect(sql.Dialect):
         # The text of a record quotes what needs it, and leaves null empty.
         return exp.cast(exp.Anonymous(this="ROW", expressions=list(cells)), "text")
 
+    def rewritten(self, cell: sql.Node, pattern: str, by: str) -> sql.Node:
+        for theirs, ours in _CLASSES.items():
+            pattern = pattern.replace(theirs, ours)
+        return super().rewritten(cell, pattern, by)
+
     def hexadecimal(self, cell: sql.Node) -> sql.Node:
         return exp.Anonymous(this="ENCODE", expressions=[cell, exp.Literal.string("hex")])
 
@@ -134,6 +139,8 @@ class _Dialect(sql.Dialect):
         return exp.cast(bits, "bigint")
 
 
+_CLASSES = {r"\p{L}\p{N}": "[:alnum:]", r"\p{Z}\p{Cf}": "", r"\p{Pd}": "-\u2010-\u2015"}
+"""Classes of letters in patterns, as far as PostgreSQL has them."""
 _DIALECT = _Dialect("postgres")
 
 

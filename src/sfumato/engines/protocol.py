@@ -11,7 +11,7 @@ Values compare alike everywhere: null equals null and nothing else; NaN is one v
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from sfumato.budget import Budget
     from sfumato.engines.parts import Parted
     from sfumato.engines.recoding import Recoding
-    from sfumato.engines.results import ClassSizes, Codes, PersonSizes
+    from sfumato.engines.results import ClassSizes, Codes, Pairing, PersonSizes
     from sfumato.engines.staging import Beside
 
 __all__ = [
@@ -41,6 +41,7 @@ __all__ = [
     "KeepsText",
     "Kind",
     "Source",
+    "Spelling",
     "Staged",
     "TextForm",
     "column_of",
@@ -146,6 +147,26 @@ class KeepsText(Protocol):
         """The cells of some columns as they stand in the file, null where there is nothing."""
 
 
+@dataclass(frozen=True)
+class Spelling:
+    """Which values of a column are the same, however they are written.
+
+    Attributes
+    ----------
+    words
+        Words for nobody, in small letters.
+    numbers
+        A number for each value, the same for those that are the same; -1 for nobody.
+    changes
+        Whether values become others before they are compared, which only `numbers` knows.
+        Databases spell by themselves otherwise.
+    """
+
+    words: frozenset[str]
+    numbers: Callable[[pa.Array], npt.NDArray[np.int64]]
+    changes: bool
+
+
 class Staged(Protocol):
     """Output that has been written but is not yet visible under its final name."""
 
@@ -210,6 +231,17 @@ class Engine(Protocol):
 
     def values(self, column: str, limit: int | None = None) -> Codes:
         """One column's values with their counts: the classes of that column alone."""
+
+    def different(self, column: str) -> Iterator[pa.Array]:
+        """One column's values but null, some at a time."""
+
+    def rows_of_words(self, column: str, words: Collection[str]) -> dict[str, int]:
+        """Rows of the cells that are one of some words but for case and blanks."""
+
+    def pairing(
+        self, column: str, person: str, spelling: Spelling, budget: Budget | None = None
+    ) -> Pairing:
+        """How values of a column, in one spelling, and persons go together; none is told."""
 
     def sample(self, rows: int, columns: Sequence[str] | None = None, seed: int = 0) -> pa.Table:
         """Uniform sample of rows without replacement; all rows if there are not more."""

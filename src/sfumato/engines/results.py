@@ -29,6 +29,7 @@ __all__ = [
     "CELL_BYTES",
     "ClassSizes",
     "Codes",
+    "Pairing",
     "PersonSizes",
     "as_declared",
     "beginnings",
@@ -48,6 +49,26 @@ It comes as text, with its parsed copy, and becomes a code.
 """
 _NO_BURDEN = 1 << 24
 """Codes in a table that may take twice the memory they need."""
+
+
+@dataclass(frozen=True)
+class Pairing:
+    """How the values of a column and persons go together, on rows that have both.
+
+    Attributes
+    ----------
+    values, persons, rows
+        How many there are.
+    of_values, of_persons
+        Rows of each value that are of its most frequent person, in all; and of each person that
+        have her most frequent value.
+    """
+
+    values: int
+    persons: int
+    rows: int
+    of_values: int
+    of_persons: int
 
 
 @dataclass(frozen=True, eq=False)

@@ -43,6 +43,10 @@ class _Dialect(sql.Dialect):
         hashed = exp.Anonymous(this="XXHASH64", expressions=[key.copy() for key in keys])
         return exp.BitwiseAnd(this=hashed, expression=exp.Literal.number((1 << 63) - 1))
 
+    def rewritten(self, cell: sql.Node, pattern: str, by: str) -> sql.Node:
+        words = [exp.Literal.string(word) for word in (pattern, by.replace("\\", "$"))]
+        return exp.Anonymous(this="REGEXP_REPLACE", expressions=[cell, *words])
+
     def hex_number(self, digits: sql.Node) -> sql.Node:
         bases = [exp.Literal.number(16), exp.Literal.number(10)]
         converted = exp.Anonymous(this="CONV", expressions=[digits, *bases])

@@ -10,7 +10,7 @@ from __future__ import annotations
 import threading
 import uuid
 from collections import Counter
-from collections.abc import Callable, Container, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Generator, Iterator, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
@@ -35,6 +35,7 @@ from sfumato.engines.protocol import (
     Engine,
     KeepsText,
     Source,
+    Spelling,
     Staged,
     TextForm,
     column_of,
@@ -57,6 +58,7 @@ from sfumato.engines.results import (
     CELL_BYTES,
     ClassSizes,
     Codes,
+    Pairing,
     PersonSizes,
     as_declared,
     codes_of,
@@ -85,6 +87,8 @@ __all__ = ["Connection", "SQLEngine", "Session", "temporary_name"]
 _PARTS = (1, 8, 64, 512)
 """In how many parts classes are counted, one attempt after the other, as long as memory ends."""
 _SECONDS_BETWEEN_LOOKS = 0.05
+_MOST_WORDS = 10_000
+"""Spellings of words for nobody that are looked at."""
 
 
 class Session(AbstractContextManager["Session"], Protocol):
@@ -305,6 +309,56 @@ class SQLEngine:
     def values(self, column: str, limit: int | None = None) -> Codes:
         """One column's values with their counts."""
         return self.classes([column], limit)
+
+    def different(self, column: str) -> Iterator[pa.Array]:
+        """One column's values but null, some at a time."""
+        declared = columns_named(self.schema(), [column])
+        statement = sql.different(self.connection.rows(), column)
+        with self.connection.session(apart=True) as session:
+            for batch in session.stream(statement, declared):
+                yield batch.column(0)
+
+    def rows_of_words(self, column: str, words: Collection[str]) -> dict[str, int]:
+        """Rows of the cells that are one of some words but for case and blanks."""
+        declared = columns_named(self.schema(), [column])
+        statement = sql.rows_of_words(self.connection.rows(), column, sorted(words), _MOST_WORDS)
+        found = self._ask(statement, [*declared, whole_number(f"{column}\0count")])
+        cells, rows = (column.to_pylist() for column in found.columns)
+        return {
+            cell: number
+            for cell, number in zip(cells, rows, strict=True)
+            if cell.strip().lower() in words
+        }
+
+    def pairing(
+        self, column: str, person: str, spelling: Spelling, budget: Budget | None = None
+    ) -> Pairing:
+        """How values of a column, in one spelling, and persons go together: figures come back.
+
+        Values that become others are listed, and go back with what they become.
+        """
+        import pyarrow as pa
+
+        rows, becomes = self.connection.rows(), None
+        session = self.connection.session(writing=True)
+        with interrupting(budget, session.cancel, "counting persons", self.name), session:
+            if spelling.changes:
+                becomes = temporary_name()
+                values = self.values(column).values[0]
+                numbers = spelling.numbers(values)
+                some = pa.table(
+                    {"k0": values.cast(rows.columns[rows.at(column)].type), "v0": numbers}
+                )
+                session.upload(becomes, some.filter(pa.array(numbers >= 0)))
+            words = sorted(spelling.words)
+            statement = sql.pairing(rows, column, person, words, becomes)
+            figures = [whole_number(name) for name in ("by", "groups", "most", "rows")]
+            found = {row["by"]: row for row in session.execute(statement, figures).to_pylist()}
+        nothing = dict.fromkeys(("groups", "most", "rows"), 0)
+        values_, persons = (found.get(by, nothing) for by in (0, 1))
+        return Pairing(
+            values_["groups"], persons["groups"], persons["rows"], values_["most"], persons["most"]
+        )
 
     def sample(self, rows: int, columns: Sequence[str] | None = None, seed: int = 0) -> pa.Table:
         """Rows at seeded positions in their order, or the first in a seeded random order."""

@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 __all__ = [
     "ORIGIN", "PART", "POSITION", "TUPLE", "Dialect", "Mapping", "Node", "Rows", "about",
     "all_rows", "at_positions", "at_random", "beside", "bucket", "class_sizes", "classes",
-    "classes_in_parts", "collisions", "count_rows", "counted", "differing", "dropped", "entries",
+    "classes_in_parts", "collisions", "count_rows", "counted", "different", "differing", "dropped",
+    "entries",
     "field", "fingerprint", "in_parts", "matched", "named", "new_table", "no_rows",
     "nothing_of", "null_counts", "parsed_name", "parsed_query", "part_counts", "present", "quoted",
     "recoded", "renamed", "row_count", "row_number", "several_class_sizes", "sorted_by_part",
@@ -84,6 +85,11 @@ class Dialect:
     def row_text(self, cells: Sequence[Node], columns: Sequence[Column]) -> Node:
         """Cells as one text, which no other cells have."""
         return _piped([_written(*pair, self) for pair in zip(cells, columns, strict=True)])
+
+    def rewritten(self, cell: Node, pattern: str, by: str) -> Node:
+        """A text in which every match of a pattern is replaced; ``\\1`` is its first group."""
+        words = [exp.Literal.string(word) for word in (pattern, by, "g")]
+        return exp.Anonymous(this="REGEXP_REPLACE", expressions=[cell, *words])
 
     def hexadecimal(self, cell: Node) -> Node:
         """Bytes as hexadecimal digits."""
@@ -363,6 +369,77 @@ def person_sizes(rows: Rows, names: Sequence[str], person: str) -> Node:
         exp.select(field("size"), named(count_rows(), "classes"), named(people, "persons"))
         .from_(held.subquery(quoted("held")))
         .group_by(field("size"))
+    )
+
+
+def different(rows: Rows, name: str) -> Node:
+    """The different values of a column, null left out."""
+    found = exp.select(named(rows.key(name), "c0")).distinct().from_(rows.relation())
+    return found.where(exp.Not(this=rows.cell(name).is_(exp.null())))
+
+
+def _close(rows: Rows, name: str) -> Node:
+    """A text in small letters and without blanks."""
+    return exp.Lower(this=rows.dialect.rewritten(exp.cast(rows.cell(name), "text"), BLANKS, ""))
+
+
+def rows_of_words(rows: Rows, name: str, words: Iterable[str], limit: int) -> Node:
+    """Cells that are one of some words, but for case and blanks, with their rows."""
+    found = exp.select(named(rows.key(name), "c0"), named(count_rows(), "count"))
+    found = found.from_(rows.relation()).where(_close(rows, name).isin(*words))
+    return found.group_by(rows.key(name)).limit(limit)
+
+
+BLANKS = r"[\s\p{Z}\p{Cf}]+"
+SPELLINGS = (
+    (r"([\p{L}\p{N}])[\p{Pd}_/]+", r"\1"),
+    (r"([0-9])\.0+$", r"\1"),
+    (r"(^|[^0-9.,])0+([0-9])", r"\1\2"),
+)
+"""What people write in several ways, blanks and case aside, and what is left of it."""
+
+
+def pairing(
+    rows: Rows, name: str, person: str, words: Iterable[str], becomes: str | None = None
+) -> Node:
+    """How values of a column and persons go together: two rows of figures, and no value.
+
+    The first (``by`` is 0) counts the values, the rows of the person whom each is met with most,
+    and all rows; the second likewise the persons. Missing cells are left out, as are words for
+    nobody; how a text is spelled does not matter. `becomes` lists other values (``k0``, ``v0``).
+    """
+    text = becomes is None and rows.kind(name) == "text"
+    cell = rows.key(name) if becomes is None else field("v0", becomes)
+    cells = [named(_close(rows, name) if text else cell, "v"), named(rows.key(person), "w")]
+    found = rows.dialect.once(exp.select(*cells).from_(rows.relation()))
+    if becomes is not None:
+        alike = rows.dialect.same(rows.key(name), field("k0", becomes), rows.kind(name))
+        found = found.join(table(becomes), on=alike)
+    if text:
+        spelled: Node = field("v")
+        for pattern, by in SPELLINGS:
+            spelled = rows.dialect.rewritten(spelled, pattern, by)
+        known = exp.Not(this=field("v").isin(*words))
+        plain = exp.select(named(spelled, "v"), field("w")).from_(found.subquery(quoted("close")))
+        found = rows.dialect.once(plain.where(known))
+    keys = [named(rows.dialect.class_hash([field(n)]) or field(n), n) for n in ("v", "w")]
+    there = [exp.Not(this=field(name).is_(exp.null())) for name in ("v", "w")]
+    plain = exp.select(*keys).from_(found.subquery(quoted("spelled"))).where(*there)
+    value, who = field("v"), field("w")
+    pairs = (
+        exp.select(value, who, named(count_rows(), "n"))
+        .from_(plain.subquery(quoted("plain")))
+        .group_by(value, who)
+    )
+    sets = exp.GroupingSets(expressions=[exp.paren(value.copy()), exp.paren(who.copy())])
+    grouping = named(exp.Anonymous(this="GROUPING", expressions=[value.copy()]), "by")
+    most, held = (named(fn(this=field("n")), fn.__name__) for fn in (exp.Max, exp.Sum))
+    tops = exp.select(grouping, most, held).from_(pairs.subquery(quoted("pairs"))).group_by(sets)
+    figures = [exp.cast(exp.Sum(this=field(of)), "bigint") for of in ("Max", "Sum")]
+    return (
+        exp.select(field("by"), count_rows(), *figures)
+        .from_(tops.subquery(quoted("tops")))
+        .group_by(field("by"))
     )
 
 

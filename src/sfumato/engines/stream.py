@@ -146,6 +146,7 @@ class StreamEngine:
         self._refuse("exact figures need all of its rows")
 
     class_sizes = person_sizes = classes = codes = null_counts = values = _refuse_figures
+    different = rows_of_words = pairing = _refuse_figures
 
     def stage(
         self,

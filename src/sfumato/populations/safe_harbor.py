@@ -18,10 +18,10 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from sfumato.budget import Budget
-from sfumato.columns.persons import known_persons, not_compared, numbers_of_persons
 from sfumato.columns.postal import RESTRICTED_AREAS, postal_text
 from sfumato.columns.profile import profile
 from sfumato.columns.recognise import KINDS, Recognised, recognise_columns
+from sfumato.columns.second_numbers import known_persons, not_compared, numbers_of_persons
 from sfumato.columns.vocabulary import words_of
 from sfumato.engines.recoding import Cells, Recoding, Step
 from sfumato.engines.results import Codes, smallest_dtype

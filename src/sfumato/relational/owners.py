@@ -22,18 +22,21 @@ from sfumato.anonymization.dates import (
 )
 from sfumato.budget import Budget
 from sfumato.columns.persons import (
-    alike_persons,
-    known_persons,
     listed,
-    misspelled_persons,
     named_by,
     naming_columns,
+    published_names,
+    refused_names,
+)
+from sfumato.columns.second_numbers import (
+    Persons,
+    alike_persons,
+    known_persons,
+    misspelled_persons,
     not_compared,
     numbers_of_persons,
     other_names,
     perhaps_persons,
-    published_names,
-    refused_names,
 )
 from sfumato.engines.protocol import KeepsText, Source, TextForm
 from sfumato.errors import ColumnError, ParameterError, spell
@@ -287,7 +290,7 @@ def without_names(plan: Plan, budget: Budget) -> Plan:
                 why.setdefault(column, f"its values are persons of `{person}`")
             maybe += [f"{name}.{column}" for column in perhaps]
         rest = [column for column in kept if column not in why]
-        if persons is not None and name in plan.made.paths and rest:
+        if name in plan.made.paths and rest:
             beside = _beside_owners(plan.made, name, rest, owners)
             if beside is None:
                 unseen.append(f"whether columns of `{name}` number persons was not looked at")
@@ -314,7 +317,7 @@ def without_names(plan: Plan, budget: Budget) -> Plan:
     return replace(plan, warnings=(*said, *unseen, *plan.warnings))
 
 
-def _spellings(made: Dataset, persons: pa.Array, person: str) -> list[str]:
+def _spellings(made: Dataset, persons: Persons, person: str) -> list[str]:
     """What is to be said of persons who are written in several ways."""
     said = alike_persons(persons, person)
     for one in made.references:
