@@ -118,8 +118,11 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         .appName("sfumato tests")
         .config(
             "spark.driver.extraJavaOptions",
-            # Tests are over before the second compiler pays.
-            f"-Dlog4j2.configurationFile=file:{quiet} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+            # Tests are over before the second compiler pays, or the proof that classes are sound;
+            # with room for them all, nothing is cleared away while they are loaded.
+            f"-Dlog4j2.configurationFile=file:{quiet} -XX:TieredStopAtLevel=1 -XX:+UseSerialGC "
+            "-XX:+UnlockDiagnosticVMOptions -XX:-BytecodeVerificationRemote "
+            "-XX:MetaspaceSize=256m -Xmn384m",
         )
         # Tables of tests are small: reading a plan is quicker than compiling it.
         .config("spark.sql.codegen.wholeStage", False)
@@ -133,6 +136,8 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
         .config("spark.sql.warehouse.dir", str(folder / "warehouse"))
         .config("spark.sql.session.timeZone", TIME_ZONE)
         .config("spark.sql.shuffle.partitions", 2)
+        # With two small parts there is nothing to plan anew after each step.
+        .config("spark.sql.adaptive.enabled", False)
         .config("spark.ui.enabled", False)
         .config("spark.ui.showConsoleProgress", False)
         .getOrCreate()

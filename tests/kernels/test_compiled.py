@@ -86,7 +86,7 @@ def _with_and_without_a_constant(number):
 
 def test_a_constant_is_no_reason_to_compile_again():
     assert numba.njit(_with_and_without_a_constant)(3) == 8
-    assert len(double.dispatcher.signatures) == 1
+    assert len(double.inside.signatures) == 1
 
 
 @pytest.fixture
@@ -238,6 +238,7 @@ def shared(tmp_path, monkeypatch):
     (tmp_path / "shared.py").write_text(
         "from sfumato.kernels.compiling import Loop\n\n"
         "def thrice(number):\n    return 3 * number\n\nloop = Loop(thrice)\n"
+        "def often(number):\n    return loop(loop(number))\n\nouter = Loop(often)\n"
     )
     yield importlib.import_module("shared").loop.dispatcher
     del sys.modules["shared"]
@@ -273,6 +274,14 @@ def test_several_processes_compile_a_loop_once(shared):
         assert shared(2) == 6  # a process that holds a loop may need it again
     assert other.communicate() == ("9\n0\n", None)
     assert sum(shared.stats.cache_misses.values()) == 1
+
+
+def test_what_loops_call_is_kept_apart_from_what_python_calls(shared):
+    assert sys.modules["shared"].outer.dispatcher(2) == 18
+    assert shared(2) == 6  # not with what was just compiled for a loop
+    assert sum(shared.stats.cache_misses.values()) == 1
+    other = other_process(patience=60)
+    assert other.communicate()[0].endswith("9\n0\n")
 
 
 def test_nobody_waits_for_ever(shared):

@@ -123,16 +123,28 @@ class Loop:
 
     @cached_property
     def dispatcher(self) -> Any:
-        """Numba's own object."""
-        # What is not said of memory, a loop takes from the one that happens to call it first.
-        made = njit(**{"nogil": True, "_nrt": True, **self._options})(self.py_func)
+        """Numba's own object, for calls from Python."""
+        return self._made()
+
+    @cached_property
+    def inside(self) -> Any:
+        """Numba's own object, for calls from other loops.
+
+        It cannot be called from Python: to unpack the arguments of such a call, often tuples of
+        dozens of arrays, is a quarter of all that there is to compile.
+        """
+        made = self._made(no_cpython_wrapper=True)
         _for_all_numbers(made)
         return made
+
+    def _made(self, **options: bool) -> Any:
+        # What is not said of memory, a loop takes from the one that happens to call it first.
+        return njit(**{"nogil": True, "_nrt": True, **self._options, **options})(self.py_func)
 
     @property
     def _numba_type_(self) -> Any:
         """How numba sees this loop inside of another."""
-        return self.dispatcher._numba_type_
+        return self.inside._numba_type_
 
     @cached_property
     def plain(self) -> Callable[..., Any]:
@@ -211,7 +223,14 @@ def _once_for_all(dispatcher: Any) -> Any:
     """
     from numba.core.compiler_lock import global_compiler_lock
 
-    compiling, kept = dispatcher.compile, dispatcher._cache._cache_file
+    cache, compiling = dispatcher._cache, dispatcher.compile
+    if dispatcher.targetoptions.get("no_cpython_wrapper"):  # another than that of the same name
+        cache._cache_file = type(cache._cache_file)(
+            cache_path=cache.cache_path,
+            filename_base=cache._impl.filename_base.replace(".", ".inside.", 1),
+            source_stamp=cache._impl.locator.get_source_stamp(),
+        )
+    kept = cache._cache_file
 
     def once(signature: Any) -> Any:
         if signature in dispatcher.overloads:
