@@ -172,7 +172,7 @@ def test_a_damaged_file_is_fetched_again(elsewhere: Path, server: Server) -> Non
 
 
 def test_without_an_address_the_file_may_be_put_there_by_hand(elsewhere: Path) -> None:
-    with pytest.raises(EngineError, match="no address is known"):
+    with pytest.raises(EngineError, match="does not say from where"):
         datasets.path("crx")
     elsewhere.parent.mkdir(parents=True)
     elsewhere.write_bytes(CREDIT)

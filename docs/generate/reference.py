@@ -30,11 +30,12 @@ from sfumato.cli._main import VERBS, load
 from sfumato.fields import parameters
 from sfumato.keyfiles import INPUT_KEY
 from sfumato.release.certificate import FIELDS
+from sfumato.release.promise import _HOMES, promise_class
 from sfumato.results import Result
 
 ROOT = Path(__file__).resolve().parents[2]
-INSIDE = {"cli", "engines", "kernels", "report", "web"}
-"""Packages that nobody outside is meant to import from."""
+INSIDE = {"cli", "engines", "fields", "kernels", "keyfiles", "report", "web", "wording"}
+"""Packages and modules that nobody outside is meant to import from."""
 
 
 @functools.cache
@@ -392,6 +393,13 @@ def certificate() -> str:
         "release, with or without a certificate. Two releases of one table carry the same",
         "digest of it under one key: readers see that they belong together.",
         "",
+        "## Promises",
+        "",
+        "Each of `promises` has a `kind`, the parameters below, and in `measured` what was found",
+        "when the release was read back: figures of the released table under the names that",
+        "`sfumato verify OUT --json` gives them.",
+        "",
+        *(line for kind in _HOMES for line in _promise(kind)),
         "## The input key",
         "",
         "`input.fingerprint` is a digest (BLAKE2b) under the *input key*: 32 random bytes, made",
@@ -411,6 +419,27 @@ def certificate() -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def _promise(kind: str) -> list[str]:
+    """What a kind of promise says, and its parameters in a certificate."""
+    made = promise_class(kind)
+    about = _tidy((inspect.getdoc(made) or "").split("\n\n")[0])
+    helps = _helps(made)
+    return [
+        f"### {kind}",
+        "",
+        about,
+        "",
+        "| parameter | type | meaning |",
+        "|---|---|---|",
+        *(
+            f"| `{field.name}` | `{_cell(str(field.type))}` | {_cell(helps.get(field.name, ''))} |"
+            for field in dataclasses.fields(made)
+            if field.init and field.repr and field.name not in ("hierarchies", "people")
+        ),
+        "",
+    ]
 
 
 def _example_certificate() -> dict[str, Any]:

@@ -271,7 +271,9 @@ def _fetch(wanted: Dataset, target: Path) -> None:
     """Get a table's file, all of it and nothing else; otherwise nothing is left behind."""
     address = _address()
     if address is None:
-        raise _unavailable(wanted, target, "no address is known to fetch it from")
+        raise _unavailable(
+            wanted, target, "SFUMATO_DATASETS_URL does not say from where to fetch it"
+        )
     url = f"{address.rstrip('/')}/{wanted.file}"
     try:
         with urllib.request.urlopen(url, timeout=SECONDS) as response:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -273,3 +274,20 @@ def test_a_table_beside_a_text_file_may_be_none(tmp_path, monkeypatch):
     (tmp_path / "people.csv").write_text("age;sex\n1;F\n2;?\n")
     line = "risk people.csv --qi age --delimiter ; --null ? --population voters.parquet --json"
     assert sfumato(*line.split(" ")).json["rows"] == 2
+
+
+@pytest.mark.parametrize(
+    ("line", "word"),
+    [
+        ("mask t.csv --beta abc --json", "--beta"),
+        ("measure t.csv --bogus --json", "--bogus"),
+        ("mesure t.csv --json", "mesure"),
+        ("risk --json", "table"),
+    ],
+)
+def test_complaints_about_arguments_are_json_where_it_was_asked_for(line, word):
+    done = sfumato(*line.split())
+    error = json.loads(done.err)["error"]
+    assert (done.code, error["exit_code"], done.out) == (2, 2, "")
+    assert word in error["what"].lower()
+    assert "--help" in error["remedy"]

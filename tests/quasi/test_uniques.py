@@ -63,7 +63,20 @@ def test_scores_follow_the_published_formula():
 def test_the_match_probability_of_skinner_and_elliot():
     table = pa.table({"a": [1, 2, 3, 4, 4, 5, 5, 6, 6, 6]})
     found = sf.uniques(table, max_size=1, sampling_fraction=0.1)
-    assert found.dis == pytest.approx(3 * 0.1 / (3 * 0.1 + 2 * 0.9))
+    assert found.dis == pytest.approx(3 * 0.1 / (3 * 0.1 + 2 * 2 * 0.9))
+
+
+@pytest.mark.parametrize("fraction", [0.1, 0.5, 0.9])
+def test_the_match_probability_is_that_of_the_simulation(fraction):
+    """Take each row out, put it back or not, and weigh what matches one row alone."""
+    values = [1, 2, 3, 4, 4, 5, 5, 6, 6, 6]
+    right = wrong = 0.0
+    for taken, value in enumerate(values):
+        others = values[:taken] + values[taken + 1 :]
+        right += fraction * (others.count(value) == 0)
+        wrong += (1 - fraction) * (others.count(value) == 1)
+    found = sf.uniques(pa.table({"a": values}), max_size=1, sampling_fraction=fraction)
+    assert found.dis == pytest.approx(right / (right + wrong))
 
 
 def test_classes_with_counts_give_the_same_rows_as_rows_do():

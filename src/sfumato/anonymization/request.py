@@ -103,7 +103,7 @@ class RequestFields(PromiseFields, MethodFields, total=False):
     m: Annotated[
         int | str | None,
         Field(
-            "Of a linkable release: how many rows of a person may be known (1, 2, 3 or all).",
+            "Of a linkable release: how many rows of a person may be known: a number, or all.",
             COLUMNS,
             "-m",
             "N|all",

@@ -24,7 +24,7 @@ import typer
 from sfumato.errors import EngineError, SfumatoError, SourceError
 from sfumato.files import unreadable
 
-__all__ = ["guarded", "visible", "visible_json"]
+__all__ = ["explain", "guarded", "visible", "visible_json"]
 
 _UNREADABLE = (errno.ENOENT, errno.EACCES, errno.EPERM, errno.EISDIR, errno.ENOTDIR)
 _READER_GONE = 128 + 13
@@ -55,7 +55,7 @@ def guarded(*, as_json: bool) -> Iterator[None]:
             if known is None and os.environ.get("SFUMATO_DEBUG"):
                 raise
             told = known or _unexpected(error)
-            _explain(told, as_json=as_json)
+            explain(told, as_json=as_json)
             raise typer.Exit(told.exit_code) from None
 
 
@@ -196,7 +196,8 @@ def visible_json(text: str) -> str:
     return _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
-def _explain(error: SfumatoError, *, as_json: bool) -> None:
+def explain(error: SfumatoError, *, as_json: bool) -> None:
+    """Say what went wrong on standard error, for people or for programs."""
     if not as_json:
         _say(str(error))
         return

@@ -78,12 +78,21 @@ class VerbGroup(TyperGroup):
 
     def invoke(self, ctx: Any) -> Any:
         """Run a verb; complaints about its arguments quote no password of an address."""
+        as_json = "--json" in (*getattr(ctx, "_protected_args", ()), *ctx.args)
         try:
             return super().invoke(ctx)
         except Exception as error:
             said = getattr(error, "message", None)  # of a complaint about arguments
             if isinstance(said, str) and "://" in said:
                 error.message = said.partition("://")[0] + "://…"  # type: ignore[attr-defined]
+            if hasattr(error, "format_message") and as_json:
+                from sfumato.cli._ending import explain
+                from sfumato.errors import ParameterError
+
+                verb = f"sfumato {ctx.invoked_subcommand or ''}".strip()
+                what = error.format_message().rstrip(".")
+                explain(ParameterError(what, remedy=f"See {verb} --help."), as_json=True)
+                raise typer.Exit(2) from None
             raise
 
     def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:

@@ -45,8 +45,9 @@ def datasets(
 ) -> None:
     """Public tables to try things on, as files.
 
-    Without a name, lists them with their licence. The smallest come with the program; others are
-    fetched once and kept in the cache, unless the program runs from a clone of its repository.
+    Without a name, lists them with their licence. The smallest come with the program, all with a
+    clone of its repository. Elsewhere others are fetched once from the address in
+    SFUMATO_DATASETS_URL, and kept in the cache.
     """
     from sfumato import datasets as tables
 

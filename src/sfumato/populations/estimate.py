@@ -239,10 +239,15 @@ class MatchesPeople:
     """At least a share 1-β of the rows match at least k people of the universe, as measured."""
 
     universe: float
+    """People in the population."""
     k: int
+    """People that a row must match."""
     beta: float
+    """The share of rows that may match fewer."""
     columns: tuple[str, ...]
+    """Columns that others may know."""
     figure: str = "at_least"
+    """Which figure must be large enough: `at_least`, a bound, or what is estimated."""
     kind: str = field(default="matches-people", init=False)
 
     def to_dict(self) -> dict[str, Any]:
@@ -282,7 +287,9 @@ class FewValues:
     """The product of the columns' distinct values does not exceed what Theorem 4 allows."""
 
     distinct: float
+    """The largest product that is allowed."""
     columns: tuple[str, ...]
+    """Columns that others may know."""
     kind: str = field(default="few-values", init=False)
 
     def to_dict(self) -> dict[str, Any]:

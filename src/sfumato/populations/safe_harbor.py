@@ -294,7 +294,9 @@ class SafeHarborForms:
     """ZIP codes, dates and ages have only the forms that the law leaves them."""
 
     forms: Mapping[str, str]
+    """For each column what it holds: a ZIP code, a date, an age."""
     restricted: tuple[str, ...]
+    """Beginnings of ZIP codes that stand for few people and become 000."""
     kind: str = field(default="safe-harbor-forms", init=False)
 
     def to_dict(self) -> dict[str, Any]:

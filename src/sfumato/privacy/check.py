@@ -349,8 +349,8 @@ def require_reachable(
     >>> require_reachable([DistinctDiversity(3, "illness")], {"illness": illness}, 8)
     Traceback (most recent call last):
         ...
-    sfumato.errors.ParameterError: distinct l-diversity of `illness` with l = 3 cannot be reached: \
-all 8 rows together hold 2 distinct values, the commonest in 5 rows. Ask for l <= 2.
+    sfumato.errors.ParameterError: distinct l-diversity of `illness` with l = 3 cannot be reached \
+with all rows: all 8 rows together hold 2 distinct values, the commonest in 5 rows. Ask for l <= 2.
     """
     whole = np.array([rows])
     for model in models:
@@ -368,6 +368,7 @@ all 8 rows together hold 2 distinct values, the commonest in 5 rows. Ask for l <
         found = model.reach(Counted(whole, column.seen_in(one), column), whole)
         if found.blocked_rows:
             raise ParameterError(
-                f"{found.asked} cannot be reached: {found.reason.replace('rows', counted)}",
+                f"{found.asked} cannot be reached with all {counted}: "
+                f"{found.reason.replace('rows', counted)}",
                 remedy=f"Ask for {found.best}.",
             )

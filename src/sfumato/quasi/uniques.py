@@ -284,6 +284,10 @@ class _Search:
 
 
 def _match_probability(sizes: Mapping[int, int], fraction: float) -> float:
-    """DIS: U·π / (U·π + P·(1-π)), with U rows alone and P pairs alike in the whole table."""
-    alone, twos = sizes.get(1, 0) * fraction, sizes.get(2, 0) * (1 - fraction)
+    """DIS: U·π / (U·π + 2·P·(1-π)), with U rows alone and P pairs alike in the whole table.
+
+    A row is taken out and put back with probability π. It then matches one row alone if it was
+    alone and came back, or if it was one of two and did not: either row of the pair may be taken.
+    """
+    alone, twos = sizes.get(1, 0) * fraction, 2 * sizes.get(2, 0) * (1 - fraction)
     return alone / (alone + twos) if alone + twos else 0.0

@@ -52,10 +52,15 @@ class Anonymity:
     """
 
     models: tuple[Model, ...]
+    """What must hold: a model by its name, with its parameters."""
     qi: tuple[tuple[str, ...], ...]
+    """The sets of quasi-identifiers, each by itself."""
     sensitive: tuple[str, ...] = ()
+    """Columns worth hiding."""
     missing: Missing = "value"
+    """How a missing or suppressed cell is read: `value`, `wildcard` or `own-class`."""
     person: str | None = None
+    """The column that names persons, where they were counted; the release does not have it."""
     witness: Table | None = field(default=None, repr=False)
     owners: CodeArray | None = field(default=None, repr=False)
     kind: str = field(default="anonymity", init=False)

@@ -37,6 +37,8 @@ class LinkedHistories:
 
     Parameters
     ----------
+    k
+        Persons that must be left.
     m
         Rows of a person that may be known; None means all of them, and how many they are.
     own, events

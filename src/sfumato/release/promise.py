@@ -119,9 +119,13 @@ class RatioAtMost:
     """
 
     measure: str
+    """`distinct` or `separation`."""
     beta: float
+    """The largest ratio that is allowed."""
     columns: tuple[str, ...]
+    """The published columns."""
     person: str | None = None
+    """The column that names persons, if pairs of different persons were counted."""
     witness: Table | None = field(default=None, repr=False, compare=False)
     kind: str = field(default="ratio-at-most", init=False)
 
@@ -230,6 +234,7 @@ class WithoutColumns:
     """Columns that were to be left out are not in the table."""
 
     columns: tuple[str, ...]
+    """Columns that the release must not have."""
     kind: str = field(default="without-columns", init=False)
 
     def to_dict(self) -> dict[str, Any]:
