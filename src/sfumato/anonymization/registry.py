@@ -153,7 +153,7 @@ class MethodFields(TypedDict, total=False):
     algorithm: Annotated[str | None, Field("How `cells` searches.", BLURRING)]
     beta: Annotated[
         float | None,
-        Field("Algorithm cf of `cells` looks at candidates with fewer than m/β stars, for m columns.", BLURRING),
+        Field("Candidates of algorithm cf of `cells` have fewer than m/β stars.", BLURRING),
     ]
     improve: Annotated[str | None, Field("How `cells` improves what it found.", BLURRING)]
     bound: Annotated[str | None, Field("How a lower bound is proven.", BLURRING)]
