@@ -822,6 +822,32 @@ def test_values_that_nearly_all_share_are_said_unasked(tmp_path: Path) -> None:
         assert page.tone != "good"
 
 
+@pytest.mark.parametrize(
+    ("cells", "shared"),
+    [
+        ("c:hiv c:flu d:hiv d: e:hiv e:", {"d", "e"}),
+        ("a:hiv a: b: c:hiv c:flu d:flu d:", {"a", "d"}),
+        ("a:hiv a:flu b:", set()),
+        ("a: b:", set()),
+    ],
+)
+def test_a_missing_value_protects_nobody(cells: str, shared: set[str], tmp_path: Path) -> None:
+    """Nor does it give anything away: of classes where it is missing only, nothing is known."""
+    groups = [cell.split(":") for cell in cells.split() for _ in range(5)]
+    lines = [f"{one},{ill}" for one, ill in groups]
+    (tmp_path / "in.csv").write_text("grp,diag\n" + "\n".join(lines) + "\n")
+    made = sf.anonymize(str(tmp_path / "in.csv"), k=5, qi=["grp"], output=str(tmp_path / "o.csv"))
+    light = release_page(made, sensitive=["diag"]).lights[1]
+    rows = sum(one in shared for one, _ in groups)
+    if rows:
+        share = part(rows / len(groups))
+        assert light.answer.startswith(f"{rows} of {len(groups)} rows ({share}) are in classes")
+        assert light.shared == ("diag",)
+    else:
+        assert light.tone == "good"
+        assert ("missing in every row" in light.answer) == (cells == "a: b:")
+
+
 def test_several_sets_are_told_apart(tmp_path: Path) -> None:
     """The list, the sheet and what is not promised say that there are two sets."""
     frame = visits(tmp_path).assign(ward=lambda own: own["pid"] % 7)

@@ -17,7 +17,13 @@ import pytest
 from sfumato.budget import Budget
 from sfumato.release.publish import Release
 from sfumato.tables import Table
-from sfumato.web.candidates import Candidate, best_of, names_of
+from sfumato.web.candidates import (
+    Candidate,
+    best_of,
+    candidates_from,
+    candidates_to,
+    names_of,
+)
 from sfumato.web.choices import Choices
 from sfumato.web.project import Project, _demand
 from sfumato.web.rows import ORDERS, rows_of
@@ -132,9 +138,41 @@ def test_a_release_whose_files_were_changed_is_not_called_verified(
     again = bench.follow(bench.get(f"{base}/release")).text
     assert 'data-holds="no"' in again
     assert "Verified:" not in again
+    assert "1 of 400 rows stands alone" in again
+    assert "<dt>smallest class (k)</dt><dd>1</dd>" in again  # nothing of then is said of it
+    assert "precision lost</dt>" not in again
+    assert "Not known: the file is not the one that was written." in again
     assert bench.get(f"{base}/release/files/release.csv").status == 200  # it is not called so
     output.unlink()
     assert "Verified:" not in bench.follow(bench.get(f"{base}/release")).text
+
+
+def test_a_page_that_is_out_of_date_takes_no_demand_back(bench: Running, opened: Project) -> None:
+    place = f"/p/{opened.number}/risk"
+    shown = bench.follow(bench.get(place)).text
+    edition = re.search(r'name="edition" value="(\d+)"', shown)
+    assert edition is not None
+    bench.post(place, k=5, l=3, edition=edition[1])
+    assert opened.choices.l == 3
+    late = bench.post(place, k=6, l="", edition=edition[1])
+    assert late.status == 400
+    assert "changed on another page" in late.text
+    assert (opened.choices.k, opened.choices.l) == (5, 3)
+
+
+def test_a_search_that_was_stopped_is_called_so(
+    bench: Running, opened: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = f"/p/{opened.number}"
+    told = "may give another release"
+    assert told not in bench.follow(bench.post(f"{base}/release")).text
+    assert opened.made is not None
+    stopped = replace(opened.made.release, stopped_by="time")
+    opened.made = replace(opened.made, release=stopped)
+    assert told in bench.get(f"{base}/release").text
+    one = replace(tried(1, 0.5), stopped=True)
+    assert names_of([one], one.choices) == {1: "mondrian, k = 5, stopped early"}
+    assert candidates_from(candidates_to([one], 1), 1)[0].stopped
 
 
 def test_trying_again_what_comes_out_the_same_makes_no_twin(
@@ -365,6 +403,49 @@ def test_rows_are_shown_side_by_side_once_asked_for(bench: Running, opened: Proj
     assert bench.get(f"{place}?k=77").place == place
     bench.follow(bench.post(f"/p/{opened.number}/release"))
     assert opened.release_with(40) is None
+
+
+def test_the_most_blurred_rows_are_those_that_lost_most(opened: Project) -> None:
+    opened.release(Budget())
+    assert opened.made is not None
+    rows = rows_of(opened.made.release, "blurred")
+    assert rows is not None
+    found = rows_of(opened.made.release, "sample")
+    assert found is not None
+    assert rows.different == found.different
+    ages = pd.read_csv(opened.source)["age"]
+    at = rows.columns.index("age")
+
+    def lost(cell: str) -> float:
+        ends = re.findall(r"[\d.]+", cell)
+        return (float(ends[-1]) - float(ends[0])) / (ages.max() - ages.min())
+
+    changed = [[was != now for was, now in row.cells] for row in rows.rows]
+    assert not any(one[:at] + one[at + 1 :] for one in changed if any(one[:at] + one[at + 1 :]))
+    least = min(lost(row.cells[at][1]) for row in rows.rows)
+    every = pd.read_csv(opened.folder / "release.csv", dtype=str)["age"]
+    wider = [cell for cell in every if lost(cell) > least + 1e-9]
+    listed = {row.cells[at][1] for row in rows.rows}
+    assert set(wider) <= listed
+
+
+def test_rows_are_shown_by_each_set_of_columns(bench: Running, opened: Project) -> None:
+    base = f"/p/{opened.number}"
+    sets = (("age", "sex"), ("sex", "town"))
+    opened.decide(replace(opened.choices, sets=sets, k=12))  # the second stays as it is
+    bench.follow(bench.post(f"{base}/release"))
+    bench.post(f"{base}/release/rows")
+    for number, names in enumerate([("age", "sex"), ("sex", "town")]):
+        page = bench.get(f"{base}/release/rows?set={number}").text
+        assert "one of 2 sets of columns" in page
+        heads = re.findall(r'<th scope="col">([^<]*)</th>', page)
+        assert tuple(heads) == names
+        after = pd.read_csv(opened.folder / "release.csv", dtype=str)
+        alike = set(after.groupby(list(names)).size())
+        found = re.findall(r'set=\d">([\d,]+)</a></td>', page)
+        assert found
+        assert {int(one.replace(",", "")) for one in found} <= alike
+    assert bench.get(f"{base}/release/rows?set=2").status == 404
 
 
 def test_of_a_file_that_is_another_one_nothing_is_made(

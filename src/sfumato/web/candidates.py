@@ -43,6 +43,8 @@ class Candidate:
     average_risk: float | None
     columns: dict[str, float]
     """Precision lost, by column."""
+    stopped: bool = False
+    """Whether its search was ended early."""
 
     @classmethod
     def of(cls, number: int, choices: Choices, release: Release) -> Candidate:
@@ -60,6 +62,7 @@ class Candidate:
             highest_risk=None if after is None else after.prosecutor,
             average_risk=None if after is None else after.marketer,
             columns=dict(release.utility["columns"]),
+            stopped=release.stopped_by is not None,
         )
 
 
@@ -88,7 +91,7 @@ def candidates_from(text: str, table: Any) -> tuple[Candidate, ...]:
     for one in found["candidates"]:
         columns = {str(name): float(lost) for name, lost in one.pop("columns").items()}
         choices = choices_from(one.pop("choices"))
-        figures = {n: v for n, v in one.items() if v is None or type(v) in (int, float)}
+        figures = {n: v for n, v in one.items() if v is None or type(v) in (int, float, bool)}
         made.append(Candidate(choices=choices, columns=columns, **figures))
     return tuple(made)
 
@@ -109,6 +112,7 @@ def names_of(candidates: Sequence[Candidate], chosen: Choices) -> dict[int, str]
         trees = one.choices.used_trees
         more = ", own trees" if trees else ""
         more += " and limits" if any(tree.marks for tree in trees.values()) else ""
+        more += ", stopped early" if one.stopped else ""
         name = f"{one.choices.method}, {one.choices.demand}{more}"
         found[one.number] = "; ".join([name, *chosen.otherwise(one.choices)])
     for number, name in found.items():

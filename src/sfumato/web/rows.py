@@ -16,7 +16,7 @@ import numpy.typing as npt
 from sfumato.engines.recoding import Recoding, Step
 from sfumato.kernels import class_ids
 from sfumato.release.publish import Release
-from sfumato.report.disclosure import as_text
+from sfumato.report.disclosure import as_text, number_ends
 
 __all__ = ["MOST_ROWS", "ORDERS", "Rows", "rows_of"]
 
@@ -58,12 +58,15 @@ class Rows:
     """Rows there are to show, equal ones once."""
 
 
-def rows_of(release: Release, which: str, only: int | None = None) -> Rows | None:
+def rows_of(release: Release, which: str, only: int | None = None, by: int = 0) -> Rows | None:
     """Rows before and after; those of one class where its number is given.
+
+    Of several sets of columns that others may know, `by` is the number of the one that is shown.
 
     None where the mapping of the method is not at hand: it is with a release that was just made.
     """
-    step = _step(release)
+    known = release.qi[by] if by < len(release.qi) else ()
+    step = _step(release, known)
     if step is None:
         return None
     match = step.match
@@ -73,7 +76,7 @@ def rows_of(release: Release, which: str, only: int | None = None) -> Rows | Non
         counts = np.ones(match.entries, np.int64)
     else:
         counts = np.asarray(match.counts, np.int64)
-    names = [name for name in match.columns if name in release.qi[0]]
+    names = [name for name in match.columns if name in known]
     before = {n: (match.column(n).astype(np.int64), as_text(match.values_of(n))) for n in names}
     cells = {n: (c.codes.astype(np.int64), as_text(c.values)) for n, c in step.cells.items()}
     shown_as = [cells.get(name, before[name]) for name in names]  # the others are as they were
@@ -81,10 +84,10 @@ def rows_of(release: Release, which: str, only: int | None = None) -> Rows | Non
     classes, sizes = _alike(shown_as, counts * kept)
     held = [before[name] for name in names]
     mine, own = _alike(held, counts)
-    changed = np.zeros(match.entries, np.int64)
+    lost = np.zeros(match.entries)
     for one, other in zip(held, shown_as, strict=True):
-        changed += _differ(one, other)
-    order = _order(which, counts, own[mine], changed)
+        lost += _lost(one, other)
+    order = _order(which, counts, own[mine], lost)
     if only is not None:
         order = order[(classes[order] == only) & kept[order]]
     same, first, times = _equal(mine, classes, kept, counts)
@@ -103,21 +106,34 @@ def rows_of(release: Release, which: str, only: int | None = None) -> Rows | Non
     ), len(order))  # fmt: skip
 
 
-def _step(release: Release) -> Step | None:
+def _step(release: Release, known: Sequence[str]) -> Step | None:
     """The step of the mapping that blurs what others may know."""
-    mapping = release.mapping
-    if not isinstance(mapping, Recoding) or not release.qi:
+    mapping, wanted = release.mapping, set(known)
+    if not isinstance(mapping, Recoding):
         return None
-    wanted = set(release.qi[0])
-    return next((s for s in mapping.steps if wanted & set(s.cells) & set(s.match.columns)), None)
+    return next((s for s in mapping.steps if wanted <= set(s.match.columns)), None)
 
 
-def _differ(before: Texts, after: Texts) -> npt.NDArray[np.bool_]:
-    """Whether each cell reads otherwise than before."""
+def _lost(before: Texts, after: Texts) -> npt.NDArray[np.float64]:
+    """How much less each cell says, from 0 to 1: its width where it is a range, else its values."""
     (was, old), (now, new) = before, after
+    ends = [number_ends(text, whole=False) for text in old]
+    known = [low for low, _ in filter(None, ends)]
+    span = max(known, default=0.0) - min(known, default=0.0)
+    pairs = np.unique(now * len(old) + was) // len(old)
+    values = np.bincount(pairs, minlength=len(new))
+    lost = np.zeros(len(new))
+    for at, text in enumerate(new):
+        width = number_ends(text, whole=False)
+        if text is None or not text.strip("*"):
+            lost[at] = 1.0
+        elif width is not None and span and width[0] < width[1]:
+            lost[at] = min(1.0, (width[1] - width[0]) / span)
+        else:
+            lost[at] = (values[at] - 1) / max(1, len(old) - 1)
     number = {text: at for at, text in enumerate(dict.fromkeys([*old, *new]))}
     numbers = [np.array([number[text] for text in texts], np.int64) for texts in (old, new)]
-    return np.asarray(numbers[0][was] != numbers[1][now])
+    return np.where(numbers[0][was] != numbers[1][now], lost[now], 0.0)
 
 
 def _alike(columns: Sequence[Texts], counts: Array) -> tuple[Array, Array]:
@@ -140,11 +156,11 @@ def _equal(
     return same, first, np.bincount(same, weights=counts, minlength=len(first)).astype(int)
 
 
-def _order(which: str, counts: Array, alike: Array, changed: Array) -> Array:
+def _order(which: str, counts: Array, alike: Array, lost: npt.NDArray[np.float64]) -> Array:
     """Entries in the order in which they are shown."""
     drawn = np.random.default_rng(0).random(len(counts)) ** (1 / np.maximum(counts, 1))
     if which == "riskiest":
         return np.lexsort((-drawn, alike))
     if which == "blurred":
-        return np.lexsort((-drawn, -changed))
+        return np.lexsort((-drawn, -lost))
     return np.argsort(-drawn, kind="stable")

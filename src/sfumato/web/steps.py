@@ -204,7 +204,10 @@ class Steps:
         project, _ = self.bench.ready(request)
         form = await form_of(request)
         whole(form, "k")  # without it this is not the form
-        decided = await run_in_threadpool(project.alter, lambda now: _demanded(now, form, ()))
+        edition = whole(form, "edition") if "edition" in form else None
+        decided = await run_in_threadpool(
+            project.alter, lambda now: _demanded(now, form, ()), edition
+        )
         if "application/json" in request.headers.get("accept", ""):
             return await self._meter(project, decided)
         return to(f"/p/{project.number}/utility")
@@ -276,7 +279,12 @@ class Steps:
             return to(f"/p/{project.number}/release")
         asked = request.query_params
         which, only, at = asked.get("which", "sample"), asked.get("only"), asked.get("k", "")
-        if which not in ORDERS or (only is not None and not only.isdigit()):
+        sets, by = made.release.qi, asked.get("set", "0")
+        if (
+            which not in ORDERS
+            or (only is not None and not only.isdecimal())
+            or not (by.isdecimal() and int(by) < len(sets))
+        ):
             raise HTTPException(404, "There are no such rows.")
         k = int(at) if at.isdigit() else made.choices.k
         shown = project.release_with(k)
@@ -285,16 +293,18 @@ class Steps:
         found = None
         if project.rows_shown:
             chosen = None if only is None else int(only)
-            found = await run_in_threadpool(rows_of, shown, which, chosen)
+            found = await run_in_threadpool(rows_of, shown, which, chosen, int(by))
         return page("rows.html.j2", **frame(project, decided, "release"), made=made, found=found,
-                    which=which, only=only, orders=ORDERS, k=k, most=MOST_AT_HAND)  # fmt: skip
+                    which=which, only=only, orders=ORDERS, k=k, most=MOST_AT_HAND,
+                    sets=sets, by=int(by))  # fmt: skip
 
     async def other_rows(self, request: Request) -> Response:
         """The same rows with another k: tried for that, and written nowhere."""
         project, _ = self.bench.ready(request)
         form = await form_of(request)
-        k, which = whole(form, "k"), form.get("which", ["sample"])[0]
+        k, which, by = whole(form, "k"), *(form.get(n, [""])[0] for n in ("which", "set"))
         place = f"release/rows?which={which if which in ORDERS else 'sample'}&k={k}"
+        place += f"&set={by}" if by.isdecimal() else ""
         if project.release_with(k) is not None:
             return to(f"/p/{project.number}/{place}")
         return self.bench.start(f"Trying k = {k:,} for its rows", project, place,

@@ -71,8 +71,10 @@ def certificate_svg(certificate: Certificate) -> str:
     sheet.point(f"Method {body['method']}. Asked: {_asked(body['asked'])}.", SOFT, "·")
     sheet.head("How to check it")
     sheet.point(f"sfumato verify {body['output']['name']}", SOFT, "·", family="monospace")
-    sheet.point("It measures everything again from the released file; this sheet proves nothing.",
-                SOFT, "·")  # fmt: skip
+    again = "everything again from the released file"
+    if persons_promised(body) is not None:
+        again = "again what the released file shows, which does not say whose rows they are"
+    sheet.point(f"It measures {again}; this sheet proves nothing.", SOFT, "·")
     signed = "Signed" if certificate.signed is not None else "Not signed"
     sheet.point(f"{signed}. Fingerprint of the output:", SOFT, "·")
     sheet.point(str(body["output"]["fingerprint"]), SOFT, "", family="monospace")

@@ -47,7 +47,7 @@ from sfumato.report.pages.certificate import persons_promised
 from sfumato.report.pages.risk import findings_grid, risk_gauges
 from sfumato.risks import Alike, Risk, alike, risk_of_classes
 from sfumato.tables import Table, table
-from sfumato.wording import among, counted, percent, phrase, sentence, shortened, units
+from sfumato.wording import among, counted, counting, percent, phrase, sentence, shortened, units
 
 __all__ = [
     "Compared",
@@ -351,6 +351,15 @@ ATTACKERS = (
 )
 
 
+OF_POPULATION = (
+    "The gauges show two attackers. The prosecutor knows that somebody is in the table, and is "
+    "judged by the row that is easiest to find. The marketer matches everybody, and is judged by "
+    "the share of right matches. Whoever does not know who is in the table, and looks people up "
+    "in the table of people that was given, finds at least {:,} for every row: a match is right "
+    "with a chance of at most {}."
+)
+
+
 def release_summary(found: Release) -> Page:
     """What is said of a release first; nothing is measured again."""
     broken = [finding for finding in found.findings if not finding.holds]
@@ -440,10 +449,16 @@ def release_page(
     `original` is the table it was made of, where the release was read from its certificate and
     does not know it; `sensitive` are the columns worth hiding, where the request did not say.
     """
+    altered = any(one.check == "fingerprint" and not one.holds for one in found.findings)
+    if altered:  # what was known of the file that was written is not said of another one
+        found = replace(found, k=None, utility={}, details={}, column_actions={}, mapping=None)
     page = release_summary(found)
     sections = []
     lights: list[Light] = []
     with _opened(found, original) as compared:
+        if compared is not None and altered:
+            kept = {"rows published": f"{compared.after.rows:,}", ALIKE: _alike(found)}
+            page = replace(page, facts=list(kept.items()))
         if compared is not None:
             after, risk = compared.sizes["after"], _risk(compared)
             promised = found.details.get("persons_promised")
@@ -464,13 +479,17 @@ def release_page(
             tone = tempered(page.tone, last.prosecutor, last.marketer)
             if tone == "good" and lights[1].tone not in (None, "good"):
                 tone = "warn"
-            page = replace(page, gauges=risk_gauges(risk) if told else (), tone=tone)
+            gauges = risk_gauges(risk) if told else ()
+            if _matched(found):  # they look people up in a table that was given, not in this one
+                gauges = (*gauges[:1], *gauges[2:])
+            page = replace(page, gauges=gauges, tone=tone)
             page = replace(page, beside=_beside(page.beside, found, compared.after))
             sections = [_protection(found, compared), _where(compared), *_shapes(compared)]
     sections += [*_cost(found), *_why(found), _record(found)]
     shown = [section for section in sections if section is not None]
     knows = found.source is not None or original is not None
-    page = replace(page, lights=[*lights, _paid(found)])
+    paid = Light("What it cost", None, "Not known: the file is not the one that was written.")
+    page = replace(page, lights=[*lights, paid if altered else _paid(found)])
     return replace(page, sections=shown, at_home=f"{AT_HOME} {PASS_ON}" if knows else "")
 
 
@@ -513,7 +532,7 @@ class Inference:
 
     column: str
     shared: int
-    """Rows of classes in which all hold the same value."""
+    """Rows of classes in which all hold the same value, but for those where it is missing."""
     single: int
     """Rows with a number that no other row holds."""
     rows: int
@@ -544,13 +563,17 @@ def inferences(after: Table, qi: Sequence[str], sensitive: Sequence[str]) -> lis
         ids, number = class_ids(
             own.arrays, own.cardinalities, entries=entries.entries, ordered=False
         )
+        size = np.bincount(ids, weights=counts, minlength=number).astype(np.int64)
         for name in names:
-            codes = entries.column(name)
-            size, most = largest_shares(ids, number, codes, counts)
-            shared = int(size[most == size].sum())
-            nearly = int(size[(most >= NEARLY_ALL * size) & (most < size)].sum())
-            held = np.bincount(codes, weights=counts)
-            single = int((held == 1).sum()) if _is_number(entries.values_of(name).type) else 0
+            codes, values = entries.column(name), entries.values_of(name)
+            there = ~np.asarray(
+                values.is_null()
+            )  # a missing value tells nothing, and hides nothing
+            told, most = largest_shares(ids, number, codes, counts * there[codes])
+            shared = int(size[(most == told) & (told > 0)].sum())
+            nearly = int(size[(most >= NEARLY_ALL * told) & (most < told)].sum())
+            held = np.bincount(codes, weights=counts, minlength=len(values))
+            single = int(((held == 1) & there).sum()) if _is_number(values.type) else 0
             found.append(Inference(name, shared, single, after.rows, nearly))
     return found
 
@@ -581,11 +604,18 @@ def _inferred(found: Release, after: Table, sensitive: Sequence[str] | None) -> 
     told = [words for one in inferred for words in _exposure(one)]
     if not told:
         which = phrase([f"`{name}`" for name in hidden])
-        return Light(asked, "good", f"Nobody’s {which} for certain: it differs among those alike.")
+        return Light(asked, "good", f"Nobody’s {which} for certain: {_hidden(after, hidden)}.")
     worst = max(max(one.shared, one.single) / max(1, one.rows) for one in inferred)
     shared = tuple(one.column for one in inferred if one.shared)
     single = tuple(one.column for one in inferred if one.single)
     return Light(asked, "bad" if worst > 0.2 else "warn", " ".join(told), shared, single)
+
+
+def _hidden(after: Table, names: Sequence[str]) -> str:
+    """Why nobody's value is known."""
+    values = [counts_of(after, name)[0] for name in names]
+    there = any(len(held) > held.null_count for held in values)
+    return "it differs among those alike" if there else "it is missing in every row"
 
 
 def _exposure(one: Inference) -> list[str]:
@@ -725,6 +755,13 @@ def _of_set(sizes: Alike) -> Risk:
     return risk_of_classes(held[:, 0], times=held[:, 1])
 
 
+def _matched(found: Release) -> int | None:
+    """How many people of another table every row matches at least, where that was measured."""
+    asked = found.asked.get("k_map")
+    holds = found.verified and all(one.holds for one in found.findings)
+    return asked if isinstance(asked, int) and holds else None
+
+
 def _protection(found: Release, compared: Compared) -> Section | None:
     before, after = compared.sizes["before"], compared.sizes["after"]
     if not before.total:
@@ -744,22 +781,25 @@ def _protection(found: Release, compared: Compared) -> Section | None:
         words = [*_persons_before(found, compared, str(person), by, k), *words, OF_PERSONS]
     if len(compared.sets) > 1:
         words.append(OF_SETS)
-    what = "rows" if of_persons else units()
-    figures = [
-        Figure(
-            f"How many {what} look alike",
-            f"Rows by the size of their class, before (pale) and after (full). Below {k} alike: "
-            f"{before.below(k):,} rows before, {after.below(k):,} after.",
-            charts.class_sizes("Rows by the size of their class", compared.sizes, k),
-        ),
-        Figure(
-            f"How exposed {what} are",
-            "Share of rows that carry at least a given risk: one over the number of "
-            f"{what} alike. The dotted line is a risk of 20%.",
-            charts.risk_curve("Share of rows by risk, before and after", compared.sizes),
-        ),
-    ]
-    return Section("What it protects", [*words, ATTACKERS], figures)
+    words.append(ATTACKERS)
+    if matched := _matched(found):
+        words[-1] = OF_POPULATION.format(matched, percent(1 / matched))
+    with counting("rows" if of_persons else units()):
+        figures = [
+            Figure(
+                f"How many {units()} look alike",
+                "Rows by the size of their class, before (pale) and after (full). Below "
+                f"{k} alike: {before.below(k):,} rows before, {after.below(k):,} after.",
+                charts.class_sizes("Rows by the size of their class", compared.sizes, k),
+            ),
+            Figure(
+                f"How exposed {units()} are",
+                "Share of rows that carry at least a given risk: one over the number of "
+                f"{units()} alike. The dotted line is a risk of 20%.",
+                charts.risk_curve("Share of rows by risk, before and after", compared.sizes),
+            ),
+        ]
+    return Section("What it protects", words, figures)
 
 
 MOST_SETS = 4
@@ -976,6 +1016,9 @@ def _reason(name: str, why: str | Sequence[str]) -> str:
     )
 
 
+STOPPED = {None: "nothing: it ran to its end", "time": "a time limit, or by hand"}
+
+
 def _record(found: Release) -> Section:
     """Checks, what happened to columns, and the certificate."""
     grids = []
@@ -996,7 +1039,7 @@ def _record(found: Release) -> Section:
     facts += [
         ("method", found.method),
         ("seed", "–" if found.seed is None else str(found.seed)),
-        ("stopped by", found.stopped_by or "nothing: it ran to its end"),
+        ("stopped by", STOPPED.get(found.stopped_by) or str(found.stopped_by)),
     ]
     if found.lower_bound is not None:
         facts.append(("no method costs less than", f"{found.lower_bound:,.6g}"))

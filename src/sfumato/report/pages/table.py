@@ -294,13 +294,13 @@ def classes_of(sizes: Alike, k: int) -> list[Figure]:
     who = sizes.who
     easiest = "" if who == "row" else " The row counts by which somebody is found most easily."
     if sizes.classes is None:
-        easiest += " Of several sets of columns the one counts by which they are."
+        easiest += " Of several sets of columns the one counts that finds somebody most easily."
     return [
         Figure(
             f"How many {units()} look alike",
             f"{who.capitalize()}s by the number of {units()} that share all the values others may "
             f"know.{easiest} {counted(below, who)} ({percent(below / total)}) with fewer than "
-            f"{k - 1:,} companions: each of these {units()} is found with a chance above "
+            f"{counted(k - 1, 'companion')}: each of these {units()} is found with a chance above "
             f"{f'{1 / k:.0%}' if k <= 100 else f'1 in {k:,}'}.",
             charts.class_sizes(
                 f"{who.capitalize()}s by the size of their class", {"table": sizes}, k
