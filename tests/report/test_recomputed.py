@@ -9,6 +9,7 @@ the same in both.
 from __future__ import annotations
 
 import datetime as dt
+import hashlib
 import html
 import json
 import math
@@ -848,6 +849,40 @@ def test_a_missing_value_protects_nobody(cells: str, shared: set[str], tmp_path:
         assert ("missing in every row" in light.answer) == (cells == "a: b:")
 
 
+def test_what_a_mask_publishes_beside_a_secret_tells_it(tmp_path: Path) -> None:
+    """The columns are chosen by the method: the secret is among them, and is not known itself."""
+    rows = [f"{g},{s},{'hiv' if g == 'a' else d},{e}"
+            for e, (g, s, d) in enumerate(product("abc", "mf", ["hiv", "flu"] * 10))]  # fmt: skip
+    (tmp_path / "in.csv").write_text("grp,sex,diag,extra\n" + "\n".join(rows) + "\n")
+    made = sf.mask(str(tmp_path / "in.csv"), beta=0.2, measure="distinct",
+                   output=str(tmp_path / "out.csv"))  # fmt: skip
+    after = pd.read_csv(tmp_path / "out.csv")
+    assert list(after.columns) == ["grp", "sex", "diag"]
+    same = after.groupby(["grp", "sex"])["diag"].transform("nunique") == 1
+    light = release_page(made, sensitive=["diag"]).lights[1]
+    assert light.answer.startswith(f"{same.sum()} of {len(after)} rows ({part(same.mean())}) are")
+    assert light.tone == "bad"
+
+
+def test_pseudonyms_that_repeat_are_counted_as_persons(tmp_path: Path) -> None:
+    who = [f"p{at // 4}" for at in range(80)]
+    rows = [f"{one},{20 + 10 * (at // 8)}" for at, one in enumerate(who)]
+    (tmp_path / "in.csv").write_text("who,age\n" + "\n".join(rows) + "\n")
+    (tmp_path / "key").write_text(hashlib.sha256(b"a key").hexdigest())
+    (tmp_path / "key").chmod(0o600)
+    output = tmp_path / "out.csv"
+    made = sf.anonymize(str(tmp_path / "in.csv"), k=5, qi=["age"], pseudonyms=["who"],
+                        key_file=str(tmp_path / "key"), output=str(output))  # fmt: skip
+    after = pd.read_csv(output)
+    least = after.groupby("age")["who"].nunique().min()
+    assert (after.groupby("age").size().min(), least) == (8, 2)
+    page = release_page(made)
+    assert (page.tone, page.lights[0].tone) == ("warn", "bad")
+    assert f"sometimes of {least} persons only" in page.lights[0].answer
+    assert f"up to {part(1 / least)}," in page.lights[0].answer
+    assert not page.gauges  # which count rows
+
+
 def test_several_sets_are_told_apart(tmp_path: Path) -> None:
     """The list, the sheet and what is not promised say that there are two sets."""
     frame = visits(tmp_path).assign(ward=lambda own: own["pid"] % 7)
@@ -1046,7 +1081,7 @@ def test_the_page_of_a_population(tmp_path: Path) -> None:
     single = part(alone(frame, known) / len(frame))
     assert shown["subtitle"] == [f"{len(frame):,}", "100,000", part(len(frame) / 100_000)]
     assert shown["fact: people"] == ["100,000"]
-    assert shown["fact: rows alone in the table"] == shown["gauge: alone in the table"] == [single]
+    assert shown["fact: alone in the table"] == shown["gauge: alone in the table"] == [single]
     assert shown["verdict"][:1] == shown["gauge: alone in the population"]
     values = {row.column: len(set(written(frame[row.column]))) for row in found.plan.columns}
     for row in found.plan.columns:

@@ -17,7 +17,9 @@ import pytest
 import sfumato as sf
 from cli_tools import sfumato
 from sfumato.budget import Budget
+from sfumato.release.certificate import Certificate
 from sfumato.report.page import Page, body_html
+from sfumato.report.pages.certificate import certificate_svg
 from sfumato.report.registry import page_of
 from sfumato.web.choices import read_choices
 from sfumato.web.kept import Asked, questions_from, questions_to
@@ -134,7 +136,7 @@ def test_what_safe_harbor_cannot_decide_is_asked_before_a_release_is_offered(
     assert f"<code>{hidden[0]}</code>" in of(
         page, r"What can be inferred about them(.*?)What it cost"
     )
-    assert "The detail of 4 columns in every row" in page
+    assert "The detail of 4 columns" in page
     alone = of(page, r"smallest class \(k\).*?<dd[^>]*>(.*?)</dd>")
     assert alone == "1"
 
@@ -392,6 +394,14 @@ def test_every_row_matches_people_of_a_population(
     assert "Verified: k = 5, k-map = 12." in page
     opened.made = None
     assert "Verified: k = 5, k-map = 12." in bench.follow(bench.get(f"{base}/release")).text
+    sheet = certificate_svg(Certificate.read(opened.folder / "release.csv.certificate.json"))
+    assert "sfumato verify release.csv --population TABLE_OF_PEOPLE" in sheet
+    assert opened.made is not None
+    shown = opened.made.shown
+    assert "journalist:" not in shown  # they look people up elsewhere
+    assert (
+        "finds at least 12 for every row: a match is right with a chance of at most 8.3%" in shown
+    )
     found = sf.attack(str(opened.folder / "release.csv"), asked["population"], on=KNOWN, k=12)
     assert found.k_map
     for wrong in ({"k_map": 12}, {"population": asked["population"]},

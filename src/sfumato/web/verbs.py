@@ -36,6 +36,8 @@ __all__ = ["VERBS", "Around", "Asking", "Question", "Verb", "command_of"]
 
 Given = Mapping[str, Any]
 AS_IT_IS = "the table as it is"
+MOST_PREDICTED = 200
+"""Values of a column that is predicted: more take a classifier too long."""
 
 
 @dataclass(frozen=True)
@@ -238,9 +240,26 @@ def _or_none(around: Around) -> dict[str, str]:
     return {"": "none", **_published(around)}
 
 
+def _predicted(around: Around) -> dict[str, str]:
+    """Columns that a release shows as they were, and of which a classifier can learn all values."""
+    roles = around.choices.roles
+    plain = [
+        one.name
+        for one in around.project.columns
+        if roles[one.name] in ("sensitive", "other") and one.values <= MOST_PREDICTED
+    ]
+    return {"": "none", **{name: name for name in plain}}
+
+
 def _row_keys(around: Around) -> dict[str, str]:
-    plain = [n for n, role in around.choices.roles.items() if role == "other"]
+    """Columns by which every row is told from all others."""
+    roles = around.choices.roles
+    plain = [c.name for c in around.project.columns if roles[c.name] == "other" and c.unique == 1]
     return {"": "rows stand in the same order", **{name: f"by {name}" for name in plain}}
+
+
+def _target(around: Around) -> str:
+    return around.choices.target if around.choices.target in _predicted(around) else ""
 
 
 def _last(around: Around) -> str:
@@ -277,6 +296,8 @@ def _attacked(around: Around, given: Given) -> dict[str, Any]:
     trees = around.project.folder / f"{given['of']}.hierarchies"
     if given["of"] and trees.is_dir():
         found["hierarchies"] = str(trees)
+    if around.person and given["known"] == str(around.project.source):
+        found["person"] = around.person  # which the table itself says; others may not have it
     return found
 
 
@@ -385,8 +406,7 @@ VERBS = {
             "sfumato.utility.view:compare",
             (
                 Question("of", "Release", "choice", _last, offers=_written),
-                Question("target", "Predict", "choice", lambda a: a.choices.target,
-                         offers=_or_none),
+                Question("target", "Predict", "choice", _target, offers=_predicted),
                 Question("one", "Lay side by side", "choice", "", offers=_or_none),
                 Question("other", "and", "choice", "", offers=_or_none),
                 Question("row_key", "Rows are paired", "choice", "", offers=_row_keys),

@@ -70,8 +70,13 @@ def certificate_svg(certificate: Certificate) -> str:
     sheet.head("How it was made")
     sheet.point(f"Method {body['method']}. Asked: {_asked(body['asked'])}.", SOFT, "·")
     sheet.head("How to check it")
-    sheet.point(f"sfumato verify {body['output']['name']}", SOFT, "·", family="monospace")
+    mapped = any(promise["kind"] == "k-map" for promise in body["promises"])
+    people = " --population TABLE_OF_PEOPLE" * mapped
+    told = f"sfumato verify {body['output']['name']}{people}"
+    sheet.point(told, SOFT, "·", family="monospace")
     again = "everything again from the released file"
+    if mapped:
+        again = "everything again, with the table of people that the maker of the release had"
     if persons_promised(body) is not None:
         again = "again what the released file shows, which does not say whose rows they are"
     sheet.point(f"It measures {again}; this sheet proves nothing.", SOFT, "·")

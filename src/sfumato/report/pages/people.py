@@ -57,7 +57,7 @@ def population_summary(found: PopulationReport) -> Page:
         tone=tempered("good" if plan.holds else "bad", found.whole.unique, unique),
         facts=(
             ("people", f"{found.universe:,.0f}"),
-            ("rows alone in the table", percent(found.whole.unique)),
+            ("alone in the table", percent(found.whole.unique)),
             ("values to keep, planned", f"{plan.distinct:,}"),
             ("columns looked at", f"{len(found.whole.columns):,}"),
             ("sets of them that tell", f"{len(found.sets):,}" + ("" if found.complete else "+")),

@@ -473,6 +473,9 @@ def release_page(
             if not told and least:  # not told; at its highest it is that of the smallest class
                 last = replace(last, persons=last.rows, prosecutor=1 / least, marketer=None)
             lights = [_found(last, after.alone), _inferred(found, compared.after, sensitive)]
+            if (linked := _linked(found, compared, last.prosecutor)) is not None:
+                told, lights[0] = (), linked
+                last = replace(last, prosecutor=1.0, marketer=None)
             if found.k is None and after.k and promised is None:
                 counts = {ALIKE: f"{after.k:,}"}
                 page = replace(page, facts=[(n, counts.get(n, value)) for n, value in page.facts])
@@ -520,6 +523,30 @@ def _found(after: Risk, alone: int) -> Light:
     alike, sure = round(1 / after.prosecutor), percent(after.prosecutor)
     said = f"At least {alike:,} {who} look alike: a match is right with a chance of at most {sure}."
     return Light(asked, tempered("bad" if alike == 1 else "good", after.prosecutor), said)
+
+
+def _linked(found: Release, compared: Compared, risk: float | None) -> Light | None:
+    """Who can be found where pseudonyms say which rows are one person's; None where it is not more.
+
+    Several rows that look alike may be those of few persons.
+    """
+    after = compared.after
+    hidden = [n for n, action in found.column_actions.items() if "pseudonym" in action]
+    known = [[n for n in one if n in after.columns] for one in compared.sets]
+    for name in (n for n in hidden if n in after.columns):
+        if after.class_sizes([name]).classes == after.rows:
+            continue
+        least = alike(after, known, name).k
+        if least and risk is not None and 1 / least > risk + 1e-9:
+            return Light(
+                "Who can be found",
+                "bad",
+                f"Rows with the same pseudonym of `{name}` are one person’s. Those that look alike "
+                f"are sometimes of {counted(least, 'person')} only: a match is right with a chance "
+                f"of up to {percent(1 / least)}, and whoever knows several rows of somebody may "
+                "find them for certain.",
+            )
+    return None
 
 
 MOST_CELLS = 40_000_000
@@ -586,6 +613,8 @@ def _inferred(found: Release, after: Table, sensitive: Sequence[str] | None) -> 
     others = tuple(name for name in after.columns if name not in hidden)
     # Where it is not said what others know, they may know all that is published.
     sets = found.qi or found.asked.get("qi") or (others,)
+    # What a method chose to publish may be among them, and is not known by itself.
+    sets = tuple(tuple(name for name in one if name not in hidden) for one in sets)
     if not hidden:
         return Light(asked, None, "Not counted: no published column was named as worth hiding.")
     by_set = [inferences(after, one, hidden) for one in sets]
@@ -651,7 +680,7 @@ def _paid(found: Release) -> Light:
         said.append(f"{found.suppressed_rows:,} of {whole:,} rows")
     coarser = _coarsened(found)
     if coarser:
-        said.append(f"the detail of {counted(len(coarser), 'column')} in every row")
+        said.append(f"the detail of {counted(len(coarser), 'column')}")
     gone = [n for n, action in found.column_actions.items() if action in ("dropped", "left out")]
     if gone:
         number = len(found.column_actions)
