@@ -274,20 +274,24 @@ def climbed(
 
 
 def inferred(after: Frame, known: Sequence[str], sensitive: Sequence[str]) -> list[str]:
-    """Rows of classes with one value only, and rows with a number of their own."""
+    """Rows of classes with one value only, and rows with a number of their own.
+
+    Missing values are left aside, as they protect nobody.
+    """
     found = []
+    texts = [pd.Series(written(after[n]), index=after.index) for n in known]
+    texts = texts or [pd.Series("", index=after.index)]
     for name in sensitive:
-        cells = pd.Series(written(after[name]), index=after.index)
-        texts = [pd.Series(written(after[n]), index=after.index) for n in known]
-        kinds = cells.groupby(texts).transform("nunique")
-        shared, single = int((kinds == 1).sum()), int((~cells.duplicated(keep=False)).sum())
-        if shared:
-            found += [f"{shared:,}", f"{len(after):,}", part(shared / len(after))]
-        alike = cells.groupby(texts).transform("size")
-        most = cells.groupby(texts).transform(lambda own: own.value_counts().max())
-        nearly = int(((most >= 0.9 * alike) & (kinds > 1)).sum())
-        if nearly:
-            found += [f"{nearly:,}", f"{len(after):,}", part(nearly / len(after)), "90%"]
+        cells = pd.Series(written(after[name]), index=after.index).replace("", None)
+        groups = cells.groupby(texts)
+        kinds, alike = groups.transform("nunique"), groups.transform("count")
+        most = groups.transform(lambda own: own.value_counts().max() if own.count() else 0)
+        nearly = (most >= 0.9 * alike) & (kinds > 1)
+        single = int((~cells.dropna().duplicated(keep=False)).sum())
+        for rows, more in (((kinds == 1), []), (nearly, ["90%"])):
+            if rows.any():
+                held = int(rows.sum())
+                found += [f"{held:,}", f"{len(after):,}", part(held / len(after)), *more]
         if single and is_ordered(after[name]):
             found.append(f"{single:,}")
     return found
@@ -823,47 +827,6 @@ def test_values_that_nearly_all_share_are_said_unasked(tmp_path: Path) -> None:
         assert page.tone != "good"
 
 
-@pytest.mark.parametrize(
-    ("cells", "shared"),
-    [
-        ("c:hiv c:flu d:hiv d: e:hiv e:", {"d", "e"}),
-        ("a:hiv a: b: c:hiv c:flu d:flu d:", {"a", "d"}),
-        ("a:hiv a:flu b:", set()),
-        ("a: b:", set()),
-    ],
-)
-def test_a_missing_value_protects_nobody(cells: str, shared: set[str], tmp_path: Path) -> None:
-    """Nor does it give anything away: of classes where it is missing only, nothing is known."""
-    groups = [cell.split(":") for cell in cells.split() for _ in range(5)]
-    lines = [f"{one},{ill}" for one, ill in groups]
-    (tmp_path / "in.csv").write_text("grp,diag\n" + "\n".join(lines) + "\n")
-    made = sf.anonymize(str(tmp_path / "in.csv"), k=5, qi=["grp"], output=str(tmp_path / "o.csv"))
-    light = release_page(made, sensitive=["diag"]).lights[1]
-    rows = sum(one in shared for one, _ in groups)
-    if rows:
-        share = part(rows / len(groups))
-        assert light.answer.startswith(f"{rows} of {len(groups)} rows ({share}) are in classes")
-        assert light.shared == ("diag",)
-    else:
-        assert light.tone == "good"
-        assert ("missing in every row" in light.answer) == (cells == "a: b:")
-
-
-def test_what_a_mask_publishes_beside_a_secret_tells_it(tmp_path: Path) -> None:
-    """The columns are chosen by the method: the secret is among them, and is not known itself."""
-    rows = [f"{g},{s},{'hiv' if g == 'a' else d},{e}"
-            for e, (g, s, d) in enumerate(product("abc", "mf", ["hiv", "flu"] * 10))]  # fmt: skip
-    (tmp_path / "in.csv").write_text("grp,sex,diag,extra\n" + "\n".join(rows) + "\n")
-    made = sf.mask(str(tmp_path / "in.csv"), beta=0.2, measure="distinct",
-                   output=str(tmp_path / "out.csv"))  # fmt: skip
-    after = pd.read_csv(tmp_path / "out.csv")
-    assert list(after.columns) == ["grp", "sex", "diag"]
-    same = after.groupby(["grp", "sex"])["diag"].transform("nunique") == 1
-    light = release_page(made, sensitive=["diag"]).lights[1]
-    assert light.answer.startswith(f"{same.sum()} of {len(after)} rows ({part(same.mean())}) are")
-    assert light.tone == "bad"
-
-
 def test_pseudonyms_that_repeat_are_counted_as_persons(tmp_path: Path) -> None:
     who = [f"p{at // 4}" for at in range(80)]
     rows = [f"{one},{20 + 10 * (at // 8)}" for at, one in enumerate(who)]
@@ -881,6 +844,71 @@ def test_pseudonyms_that_repeat_are_counted_as_persons(tmp_path: Path) -> None:
     assert f"sometimes of {least} persons only" in page.lights[0].answer
     assert f"up to {part(1 / least)}," in page.lights[0].answer
     assert not page.gauges  # which count rows
+
+
+def light_of(page: Page, question: str) -> tuple[str | None, str]:
+    """The tone and the answer of one light."""
+    return next((one.tone, one.answer) for one in page.lights if one.question == question)
+
+
+@pytest.mark.parametrize(
+    ("ills", "tone"),
+    [
+        ({"c": "hhhhhfffff", "d": "hhhhhhhh--", "e": "hhhhhhhh---"}, "bad"),
+        ({"a": "hhhhhhhhh-", "b": "----------", "c": "hhhhhfffff", "d": "ffffffff--"}, "bad"),
+        ({"a": "hhhhhfffff", "b": "----------"}, "good"),
+        ({"a": "----------", "b": "----------"}, "good"),
+        ({"a": "hhhhhfff--", "b": "hf--------"}, "good"),
+        ({"a": "hhhhhhhhhhhhhhhhhhf-----", "b": "hf--------"}, "warn"),
+    ],
+)
+def test_a_missing_value_protects_nobody(
+    ills: Mapping[str, str], tone: str, tmp_path: Path
+) -> None:
+    """Neither in the light nor in what is said beside a promise, in both directions."""
+    rows = [(grp, ill) for grp, all_ills in ills.items() for ill in all_ills]
+    frame = pd.DataFrame(rows, columns=["grp", "ill"]).replace("-", None)
+    frame.to_csv(tmp_path / "in.csv", index=False)
+    made = sf.anonymize(str(tmp_path / "in.csv"), k=5, qi=["grp"], sensitive=["ill"],
+                        output=str(tmp_path / "out.csv"))  # fmt: skip
+    after = pd.read_csv(tmp_path / "out.csv", dtype=str)
+    found, answer = light_of(page_of(made), "What can be inferred about them")
+    assert found == tone
+    assert numbers(answer, ["grp"]) == inferred(after, ["grp"], ["ill"])
+    assert (found == "good") == ("Nobody’s" in answer)
+    assert ("missing in every row" in answer) == after["ill"].isna().all()
+    shares = after.dropna().groupby("grp")["ill"].agg(lambda own: own.value_counts(True).max())
+    told = [one for one in made.warnings if "hold" in one]
+    assert bool(told) == bool((shares >= 0.9).any())
+    for one in told:
+        high = shares[shares >= 0.9]
+        held = int(after["grp"].isin(high.index).sum())
+        counts = [f"{len(high)}", f"{after['grp'].nunique()}", f"{held}", "90%"]
+        assert numbers(one, [])[:4] == counts
+
+
+@pytest.mark.parametrize("verb", ["mask", "safe-harbor"])
+def test_whoever_knows_all_that_is_published_but_the_value(verb: str, tmp_path: Path) -> None:
+    """What can be inferred is judged by all published columns that are not worth hiding."""
+    draw = np.random.default_rng(5)
+    grp, sex = draw.choice(["a", "b", "c"], 120), draw.choice(["f", "m"], 120)
+    ill = np.where(grp == "a", "hiv", draw.choice(["flu", "cold", "ok"], 120))
+    frame = pd.DataFrame({"grp": grp, "sex": sex, "ill": ill})
+    frame.to_csv(tmp_path / "in.csv", index=False)
+    source, output = str(tmp_path / "in.csv"), str(tmp_path / "out.csv")
+    if verb == "mask":
+        made = sf.mask(source, measure="distinct", beta=0.9, output=output)
+    else:
+        made = sf.safe_harbor(source, as_of=dt.date(2024, 1, 1), output=output)
+    assert [*pd.read_csv(output).columns] == ["grp", "sex", "ill"]
+    for page in (
+        release_page(made, sensitive=["ill"]),
+        release_page(certified_release(output, sf.table(source)), sf.table(source), ["ill"]),
+    ):
+        tone, answer = light_of(page, "What can be inferred about them")
+        assert tone == "bad"
+        assert numbers(answer, ["grp"]) == inferred(frame, ["grp", "sex"], ["ill"])
+        assert numbers(answer, [])[0] == str((grp == "a").sum())
 
 
 def test_several_sets_are_told_apart(tmp_path: Path) -> None:
@@ -1210,7 +1238,7 @@ def test_the_page_of_risky_rows(tmp_path: Path) -> None:
         for name in known
     }
     exposed, rows = sum(map(bool, minimal_of)), len(frame)
-    alone_ones, twos = alone(frame, known) * 0.01, int((sizes(frame, known) == 2).sum()) / 2 * 0.99
+    alone_ones, twos = alone(frame, known) * 0.01, int((sizes(frame, known) == 2).sum()) * 0.99
     assert differences(said(page_of(found), list(frame.columns)), {
         "verdict": [f"{most}", f"{exposed:,}", f"{rows:,}", part(exposed / rows)],
         "subtitle": [f"{rows:,}", f"{most}"],

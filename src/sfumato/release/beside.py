@@ -241,16 +241,20 @@ def _about_shares(
     own = entries.select(tuple(qi))
     ids, number = class_ids(own.arrays, own.cardinalities, entries=entries.entries)
     assert entries.counts is not None
-    rows, most = largest_shares(ids, number, entries.column(name), entries.counts)
-    share = np.divide(most, rows, out=np.zeros(number), where=rows > 0)
+    codes = entries.column(name)
+    there = np.asarray(entries.values_of(name).is_valid())[codes]  # a missing value protects nobody
+    known, most = largest_shares(ids, number, codes, entries.counts * there)
+    rows = np.bincount(ids, weights=entries.counts, minlength=number).astype(np.int64)
+    share = np.divide(most, known, out=np.zeros(number), where=known > 0)
     alike = share >= NEARLY_ALL
     if not alike.any():
         return []
     by = f" by {phrase([f'`{one}`' for one in qi], _NAMED)}" if several else ""
+    hold = f"hold one `{name}`" if there.all() else f"with a `{name}` hold the same one"
     return [
         f"{NOT_PROMISED}in {int(alike.sum()):,} of {number:,} classes{by} "
         f"({counted(int(rows[alike].sum()), 'row')}) at least {NEARLY_ALL:.0%} of the rows "
-        f"hold one `{name}`, at most {share.max():.1%}: whoever finds the class of a person "
+        f"{hold}, at most {share.max():.1%}: whoever finds the class of a person "
         f"knows it nearly surely; limit the share of one value, e.g. {spell('alpha', 0.5)}"
     ]
 

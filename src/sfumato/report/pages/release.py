@@ -559,12 +559,16 @@ class Inference:
 
     column: str
     shared: int
-    """Rows of classes in which all hold the same value, but for those where it is missing."""
+    """Rows of classes in which all who have a value have the same one."""
     single: int
     """Rows with a number that no other row holds."""
     rows: int
     nearly: int = 0
-    """Rows of classes in which nearly all, and not all, hold the same value."""
+    """Rows of classes in which nearly all who have a value, and not all, have the same one."""
+    lacking: int = 0
+    """Rows without a value among those of `shared` and `nearly`."""
+    empty: int = 0
+    """Rows of classes in which nobody has a value."""
 
 
 def inferences(after: Table, qi: Sequence[str], sensitive: Sequence[str]) -> list[Inference] | None:
@@ -574,7 +578,7 @@ def inferences(after: Table, qi: Sequence[str], sensitive: Sequence[str]) -> lis
     --------
     >>> people = table(pa.table({"age": [1, 1, 2, 2], "ill": ["a", "a", "a", "b"]}))
     >>> inferences(people, ["age"], ["ill"])
-    [Inference(column='ill', shared=2, single=0, rows=4, nearly=0)]
+    [Inference(column='ill', shared=2, single=0, rows=4, nearly=0, lacking=0, empty=0)]
     """
     known = [name for name in qi if name in after.columns]
     if after.rows * (len(known) + 1) > MOST_CELLS:
@@ -590,31 +594,40 @@ def inferences(after: Table, qi: Sequence[str], sensitive: Sequence[str]) -> lis
         ids, number = class_ids(
             own.arrays, own.cardinalities, entries=entries.entries, ordered=False
         )
-        size = np.bincount(ids, weights=counts, minlength=number).astype(np.int64)
         for name in names:
-            codes, values = entries.column(name), entries.values_of(name)
-            there = ~np.asarray(
-                values.is_null()
-            )  # a missing value tells nothing, and hides nothing
-            told, most = largest_shares(ids, number, codes, counts * there[codes])
-            shared = int(size[(most == told) & (told > 0)].sum())
-            nearly = int(size[(most >= NEARLY_ALL * told) & (most < told)].sum())
-            held = np.bincount(codes, weights=counts, minlength=len(values))
-            single = int(((held == 1) & there).sum()) if _is_number(values.type) else 0
-            found.append(Inference(name, shared, single, after.rows, nearly))
+            values, codes = entries.values_of(name), entries.column(name)
+            single = 0
+            if _is_number(values.type):
+                held = np.bincount(codes, weights=counts, minlength=len(values))
+                single = int((held[np.asarray(values.is_valid())] == 1).sum())
+            found.append(_in_classes(name, ids, number, codes, counts, values, single))
     return found
+
+
+def _in_classes(
+    name: str, ids: Any, number: int, codes: Any, counts: Any, values: pa.Array, single: int
+) -> Inference:
+    """What classes tell about a column, of which missing values protect nobody."""
+    there = counts * np.asarray(values.is_valid())[codes]
+    known, most = largest_shares(ids, number, codes, there)
+    size = np.bincount(ids, weights=counts, minlength=number).astype(np.int64)
+    all_same, empty = (most == known) & (known > 0), known == 0
+    nearly = (most >= NEARLY_ALL * known) & (most < known)
+    return Inference(
+        name, int(size[all_same].sum()), single, int(size.sum()), int(size[nearly].sum()),
+        int((size - known)[all_same | nearly].sum()), int(size[empty].sum()),
+    )  # fmt: skip
 
 
 def _inferred(found: Release, after: Table, sensitive: Sequence[str] | None) -> Light:
     """What can be inferred about people who are not found."""
     asked = "What can be inferred about them"
     named = [str(name) for name in found.asked.get("sensitive") or sensitive or ()]
-    hidden = [name for name in named if name in after.columns]
-    others = tuple(name for name in after.columns if name not in hidden)
-    # Where it is not said what others know, they may know all that is published.
-    sets = found.qi or found.asked.get("qi") or (others,)
-    # What a method chose to publish may be among them, and is not known by itself.
-    sets = tuple(tuple(name for name in one if name not in hidden) for one in sets)
+    worth = [name for name in named if name in after.columns]
+    sets = found.qi or found.asked.get("qi") or ()
+    if found.method == "mask" or not sets:  # they may know all else that is published
+        sets = (tuple(name for name in after.columns if name not in worth),)
+    hidden = [name for name in worth if not any(name in one for one in sets)]
     if not hidden:
         return Light(asked, None, "Not counted: no published column was named as worth hiding.")
     by_set = [inferences(after, one, hidden) for one in sets]
@@ -627,41 +640,47 @@ def _inferred(found: Release, after: Table, sensitive: Sequence[str] | None) -> 
             same[0],
             shared=max(one.shared for one in same),
             nearly=max(one.nearly for one in same),
+            lacking=max(one.lacking for one in same),
+            empty=max(one.empty for one in same),
         )
         for same in by_column
     ]
     told = [words for one in inferred for words in _exposure(one)]
     if not told:
         which = phrase([f"`{name}`" for name in hidden])
-        return Light(asked, "good", f"Nobody’s {which} for certain: {_hidden(after, hidden)}.")
+        return Light(asked, "good", f"Nobody’s {which} for certain: {_differs(inferred)}.")
     worst = max(max(one.shared, one.single) / max(1, one.rows) for one in inferred)
     shared = tuple(one.column for one in inferred if one.shared)
     single = tuple(one.column for one in inferred if one.single)
     return Light(asked, "bad" if worst > 0.2 else "warn", " ".join(told), shared, single)
 
 
-def _hidden(after: Table, names: Sequence[str]) -> str:
+def _differs(inferred: Sequence[Inference]) -> str:
     """Why nobody's value is known."""
-    values = [counts_of(after, name)[0] for name in names]
-    there = any(len(held) > held.null_count for held in values)
-    return "it differs among those alike" if there else "it is missing in every row"
+    if all(one.empty == one.rows for one in inferred):
+        return "it is missing in every row"
+    missing = any(one.empty for one in inferred)
+    return "it differs among those alike" + ", or is missing in all of them" * missing
 
 
 def _exposure(one: Inference) -> list[str]:
     """What can be inferred about one column, in sentences."""
     told = []
+    aside, theirs = (
+        (", missing ones aside", "theirs, if they have one") if one.lacking else ("", "theirs")
+    )
     if one.shared:
         found = among(one.shared, one.rows, "row", does="are", share=True)
         told.append(
-            f"{found} in classes that hold one "
-            f"`{one.column}` only: whoever finds the class of somebody there knows theirs."
+            f"{found} in classes that hold one `{one.column}` only{aside}: whoever finds the class "
+            f"of somebody there knows {theirs}."
         )
     if one.nearly:
         found = among(one.nearly, one.rows, "row", does="are", share=True)
         told.append(
             f"{found} in classes of which at least {NEARLY_ALL:.0%}, and not all, hold one "
-            f"`{one.column}`: whoever finds the class of somebody there guesses theirs nearly "
-            "surely right."
+            f"`{one.column}`{aside}: whoever finds the class of somebody there guesses {theirs}, "
+            "and is nearly surely right."
         )
     if one.single:
         told.append(
