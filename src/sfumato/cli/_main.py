@@ -43,12 +43,17 @@ class Verb:
 VERBS = (
     Verb("scan", "scan", LOOK, "First look: who can be found, and by which columns."),
     Verb("measure", "measure", LOOK, "How well a set of columns tells people apart."),
-    Verb("key", "key", LOOK, "One smallest set of columns that identifies people."),
+    Verb(
+        "key",
+        "key",
+        LOOK,
+        "A small set of columns that identifies people; the smallest with --proven.",
+    ),
     Verb("keys", "keys", LOOK, "All minimal sets of columns that identify people."),
     Verb("violations", "violations", LOOK, "Which column sets break k-anonymity."),
     Verb("uniques", "uniques", LOOK, "The rows that few columns single out."),
     Verb("risk", "risk", LOOK, "How likely somebody is found by what an attacker knows."),
-    Verb("mask", "mask", BLUR, "Publish as many columns as possible, no quasi-identifier."),
+    Verb("mask", "mask", BLUR, "Publish many columns, and no quasi-identifier among them."),
     Verb("anonymize", "anonymize", BLUR, "Blur until k-anonymity and its kin provably hold."),
     Verb("verify", "verify", PROVE, "Check a table or a release."),
     Verb("utility", "utility", PROVE, "What a release cost, compared with its original."),
@@ -106,7 +111,17 @@ def load(verb: Verb) -> Any:
     module = importlib.import_module(f"sfumato.cli.{verb.module}")
     command = typer.main.get_command(module.app)
     command.name = verb.name
+    without_values(command)
     return command
+
+
+def without_values(command: Any) -> None:
+    """Let help show flags as they are written; typer would add the type of a value they lack."""
+    for parameter in command.params:
+        if getattr(parameter, "is_flag", False) and parameter.metavar is None:
+            parameter.metavar = ""
+    for below in getattr(command, "commands", {}).values():
+        without_values(below)
 
 
 app = typer.Typer(

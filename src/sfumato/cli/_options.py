@@ -86,7 +86,8 @@ Source = Annotated[
     typer.Argument(
         metavar="TABLE",
         show_default=False,
-        help="CSV, TSV, Parquet or Arrow file (also .gz, .zst; a folder or glob of Parquet), "
+        help="CSV, TSV, Parquet, Arrow, Excel, SPSS, Stata, SAS, SQLite, JSON, ORC or Avro file "
+        "(text also .gz, .zst, .bz2, .lz4; a folder or glob of Parquet), "
         "[bold]-[/bold] for standard input, or postgresql://…#schema.table.",
     ),
 ]

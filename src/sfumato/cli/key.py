@@ -1,4 +1,4 @@
-"""``sfumato key``: one smallest set of columns that identifies rows."""
+"""``sfumato key``: a small set of columns that identifies rows, or the smallest."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def key(
     stream: Stream = None,
     seed: Seed = 0,
 ) -> None:
-    """A smallest set of columns that tells people apart.
+    """A small set of columns that tells people apart.
 
     Without options the search is exact: it adds the column that separates most pairs of rows, and
     drops what became redundant. With --proven the answer is the minimum, and the proof is printed.
@@ -147,6 +147,8 @@ def view(found: Key) -> RenderableType:
         lines.add_row("proven", "no cheaper set does it")
     elif found.lower_bound is not None:
         lines.add_row(f"{found.lower_bound:g}", "is the least any set can weigh")
+    elif found.size > 1:
+        lines.add_row("greedy", "a smaller set may do it, too; --proven finds the smallest")
     if found.sample is not None:
         lines.add_row(f"{found.sample.size:,}", f"sampled {found.sample.unit}{_promise(found)}")
     if found.measures is not None:

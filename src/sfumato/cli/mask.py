@@ -1,4 +1,4 @@
-"""``sfumato mask``: publish as many columns as possible without a quasi-identifier."""
+"""``sfumato mask``: publish many columns and no quasi-identifier among them."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def mask(
     author: Author = None,
     spreadsheet_safe: SpreadsheetSafe = False,
 ) -> None:
-    """Publish as many columns as possible without publishing a quasi-identifier.
+    """Publish many columns, and no quasi-identifier among them: as many as possible with --proven.
 
     Columns are left out until no set of the published ones exceeds the ratio. What is written is
     measured again before it gets its name, and a certificate lies beside it. Without -o nothing
@@ -166,6 +166,8 @@ def view(release: Release) -> RenderableType:
         parts.append(Text("Proven: no heavier set of columns can be published."))
     elif details["upper_bound"] is not None:
         parts.append(Text(f"No set weighs more than {details['upper_bound']:g}."))
+    elif dropped:
+        parts.append(Text("Chosen greedily: more may be possible; --proven finds out."))
     parts.append(Text(_verdict(release)))
     return Group(*parts)
 

@@ -177,7 +177,7 @@ def _remarks(found: Scan) -> Table:
             lines.add_row(f"  {label}", phrase(names))
     for column in found.columns:
         if column.mostly is not None:
-            lines.add_row("  Not yet values", f"{column.name}: {column.mostly}")
+            lines.add_row("  Unparsed", f"{column.name}: {column.mostly}")
     for group in found.twins:
         lines.add_row("  Say the same", " = ".join(group))
     return lines
