@@ -154,7 +154,7 @@ def test_scan_says_it_and_parse_does_it(tmp_path):
     assert "seen: most cells are dates (dd.mm.yyyy)" in " ".join(shown.out.split())
     stopped = sfumato("scan", path, "--parse", "seen=date,paid=number", "-q")
     assert stopped.code == 2
-    assert "1 cells of column `seen` are no dates" in " ".join(stopped.err.split())
+    assert "1 cell of column `seen` cannot be read as dates" in " ".join(stopped.err.split())
     assert "--unparsed null" in " ".join(stopped.err.split())
     asked = ("scan", path, "--unparsed", "null", "--json")
     done = sfumato(*asked, "--parse", "seen=date", "--parse", "paid=number")

@@ -257,3 +257,67 @@ def _until(terminal: int, pattern: str, told: str) -> str:
         if select.select([terminal], [], [], 1)[0]:
             told += os.read(terminal, 4096).decode()
     return told
+
+
+@pytest.mark.browser
+def test_who_clicks_twice_asks_once_and_the_way_back_works(bench: Running, page: Page) -> None:
+    def titles() -> list[str]:
+        return [job.title for job in bench.workbench.jobs._jobs.values()]
+
+    def twice(name: str, then: str) -> None:
+        page.get_by_role("button", name=name, exact=True).first.dblclick()
+        at(page, then)
+        page.wait_for_selector("main:not(:has(#job))")
+
+    page.goto(bench.server.guard.link)
+    twice("Try it on them", "What may others know?")
+    page.goto(f"http://127.0.0.1:{bench.port}/")
+    twice("Open people.csv", "What may others know?")
+    assert len(bench.workbench.projects) == 2
+    (project,) = (p for p in bench.workbench.projects.values() if p.source.name == "people.csv")
+    base = page.url.rsplit("/", 1)[0]
+    twice("Save and explore", "Who can be found?")
+    page.goto(f"{base}/utility")
+    twice("Try it", "What does it cost?")
+    expect(page.locator(".candidates tbody tr")).to_have_count(1)
+    page.goto(f"{base}/release")
+    twice("Make the release", "Release")
+    expect(page.locator("#verified")).to_have_attribute("data-holds", "yes")
+    assert [one.name for one in project.versions()] == ["release"]
+    page.goto(f"{base}/ask/mask")
+    twice("See what would be", "Publish fewer columns")
+    twice("Make this release", "Release")
+    expect(page.locator("#verified")).to_have_attribute("data-holds", "yes")
+    assert [one.name for one in project.versions()] == ["release-2", "release"]
+    page.goto(f"{base}/lattice")
+    twice("Look at the lattice", "The lattice of levels")
+    page.go_back()  # to where it was asked from, and not into the work that is over
+    at(page, "The lattice of levels")
+    page.goto(f"{base}/utility")
+    page.get_by_role("button", name="Try it", exact=True).click()
+    expect(page.locator(".candidates tbody tr")).to_have_count(1)
+    page.go_back()
+    page.wait_for_load_state("load")
+    page.goto(f"{base}/utility")
+    page.get_by_role("button", name="Try it", exact=True).click()  # a form that came back is sent
+    expect(page.locator(".candidates tbody tr")).to_have_count(1)
+    found = titles()
+    for title in ("Trying mondrian with k = 5", "Making the release: mondrian, k = 5"):
+        assert found.count(title) == (3 if title.startswith("Trying") else 1), found
+    assert sum("Publish fewer columns" in title for title in found) == 2
+
+
+@pytest.mark.browser
+def test_values_that_are_rare_are_said_to_everybody(bench: Running, page: Page) -> None:
+    """Of a tree of which hardly any value may be shown nothing is drawn that no reader tells."""
+    rows = "".join(
+        f"{1900 + at % 90}-0{1 + at % 9}-1{at % 9},{'FM'[at % 2]}\n" for at in range(300)
+    )
+    (bench.workbench.shelf.tables()[0].parent / "rare.csv").write_text("born,sex\n" + rows)
+    page.goto(bench.server.guard.link)
+    page.get_by_role("button", name="Open rare.csv").click()
+    at(page, "What may others know?")
+    page.goto(page.url.rsplit("/", 1)[0] + "/columns/0")
+    expect(page.get_by_text("that fewer than ten rows hold").first).to_be_visible()
+    look(page, "tree-rare")
+    no_issues(page, "tree-rare")

@@ -201,6 +201,24 @@ def test_answers_that_mean_nothing_are_refused(
     assert not opened.answers
 
 
+def test_only_what_can_be_meant_is_offered(bench: Running, opened: Project) -> None:
+    """A column that is blurred cannot be learnt, and one that repeats pairs no rows."""
+    bench.follow(bench.post(f"/p/{opened.number}/release"))
+    opened.decide(replace(opened.choices, target="age"))
+    page = bench.get(f"/p/{opened.number}/ask/utility").text
+    options = {
+        name: re.findall(r'<option value="([^"]*)"', menu)
+        for name, menu in re.findall(r'<select name="(\w+)">(.*?)</select>', page, re.DOTALL)
+    }
+    assert options["target"] == ["", "illness"]
+    assert options["row_key"] == [""]
+    roles = {**opened.choices.roles, "name": "other", "town": "other"}
+    opened.decide(replace(opened.choices, roles=roles))
+    page = bench.get(f"/p/{opened.number}/ask/utility").text
+    assert 'value="name">by name' in page
+    assert "by town" not in page
+
+
 def test_what_is_kept_is_not_left_out_too(bench: Running, opened: Project) -> None:
     both = {"keep": ["town", "illness"], "drop": ["town"]}
     told = bench.follow(bench.post(f"/p/{opened.number}/ask/safe-harbor", **both)).text

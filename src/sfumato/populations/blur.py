@@ -203,7 +203,7 @@ class Blurrer:
         by_rank = np.append(made.group_of_value, len(made.cuts) + np.arange(others))
         groups = np.empty(self.domain, np.int64)
         groups[ranges.order] = by_rank
-        action = f"{len(made.cuts)} ranges between quantiles"
+        action = f"{counted(len(made.cuts), 'range')} between quantiles"
         return Blurred(self.name, groups, ranges.labels(low, high), action)
 
     def _frequent(self, distinct: int) -> Blurred:
@@ -216,7 +216,8 @@ class Blurrer:
         labels = pa.concat_arrays(
             [self.values.take(pa.array(kept)).cast(pa.string()), pa.array([self._star])]
         )
-        action = f"the {len(kept)} most frequent values, the others starred"
+        most = "value" if len(kept) == 1 else f"{len(kept)} values"
+        action = f"the most frequent {most}, the others starred"
         return Blurred(self.name, groups, labels, action)
 
 

@@ -323,7 +323,10 @@ class ParsedSource:
             self._say_what_is_left_out(name, cells)
         failed = sum(count for text, count in cells.items() if read(text) is None)
         if failed:
-            said = f"{failed:,} cells of column `{name}` are no {KINDS[kind].split(',')[0]}"
+            what = KINDS[kind].split(",")[0]
+            said = f"{failed:,} cells of column `{name}` are no {what}"
+            if failed == 1:
+                said = f"1 cell of column `{name}` cannot be read as {what}"
             if self._unparsed == "stop":
                 raise ColumnError(
                     said,

@@ -211,7 +211,7 @@ class Choices(_Demands):  # type: ignore[misc]
         said = []
         for number, chosen in self._asked.items():
             others = [v for name, v in chosen.items() if v != DEMANDS[name].default]
-            value = f"{DEMANDS[number].symbol} = {getattr(self, number):g}"
+            value = f"{DEMANDS[number].symbol} = {getattr(self, number):.12g}"
             said.append(" ".join([value, *others]))
         if self.k_map is not None and self.population:
             said.append(f"k-map = {self.k_map:,}")

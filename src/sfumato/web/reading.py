@@ -228,6 +228,7 @@ _CONTROLS = {
     "target": "“Keep predictable” under Risk (who knows what)",
     "suppression_limit": "“Rows that may be left out, %” under Utility",
     "exclude": "“Leave unread” under “how the file is read”",
+    "unparsed": "“Cells that do not parse” under “how the file is read”",
     "keep": "“Keep as they are”",
     "drop": "“Leave out in any case”",
     "max_size": "“Columns together, at most”",

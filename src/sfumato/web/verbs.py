@@ -388,7 +388,8 @@ VERBS = {
             "sfumato.populations.attack:attack",
             (
                 Question("of", "Attack", "choice", _last, offers=_releases),
-                Question("known", "with", "choice", "", offers=_tables),
+                Question("known", "with", "choice", lambda a: str(a.project.source),
+                         offers=_tables),
                 Question("on", "Joined by", "columns", _known, "Columns that both tables have.",
                          offers=_qi),
                 Question("k", "Matches, at least (k)", "whole", lambda a: a.choices.k, least=2),

@@ -46,7 +46,7 @@ def population_summary(found: PopulationReport) -> Page:
         alone = f"{said} are alone with what this table says about them. "
     promise = (
         f"Blurred as planned, a row matches at least {plan.k:,} people in "
-        f"{percent(plan.measured.at_least)} of the cases or more"
+        f"{_at_least(plan.measured.at_least)}"
     )
     asked = f"{percent(1 - plan.beta)} were asked."
     return Page(
@@ -68,6 +68,11 @@ def population_summary(found: PopulationReport) -> Page:
             gauge(f"fewer than {plan.k:,} people", 1 - plan.measured.estimate),
         ),
     )
+
+
+def _at_least(share: float) -> str:
+    """A share of cases, or a larger one."""
+    return "every case" if share == 1 else f"{percent(share)} of the cases or more"
 
 
 def _people(share: float, universe: float, about: str = "About") -> str:

@@ -4,7 +4,7 @@ import { draggable } from "./drag.js";
 import { known } from "./roles.js";
 
 export function tree(place) {
-  const lines = () => [...place.querySelectorAll("[role=treeitem]")];
+  const lines = () => [...place.querySelectorAll("[role=treeitem][data-node]")];
   const form = () => place.querySelector(".tree-form");
   let focused = null;
 
