@@ -264,10 +264,15 @@ def test_who_clicks_twice_asks_once_and_the_way_back_works(bench: Running, page:
     def titles() -> list[str]:
         return [job.title for job in bench.workbench.jobs._jobs.values()]
 
+    posts: list[str] = []
+    page.on("request", lambda one: posts.append(one.url) if one.method == "POST" else None)
+
     def twice(name: str, then: str) -> None:
+        posts.clear()
         page.get_by_role("button", name=name, exact=True).first.dblclick()
         at(page, then)
         page.wait_for_selector("main:not(:has(#job))")
+        assert len(posts) == 1, posts
 
     page.goto(bench.server.guard.link)
     twice("Try it on them", "What may others know?")
