@@ -249,7 +249,7 @@ def _sets(found: PopulationReport) -> RenderableType:
     table = Table(box=None, pad_edge=False, header_style="bold")
     everybody = found.whole.bound is None
     expected = [] if everybody else ["expected"]
-    for heading in ("columns", "values D", *expected, "unique here", "people a value"):
+    for heading in ("columns", "values D", *expected, "unique here", "people per value"):
         table.add_column(heading, justify="left" if heading == "columns" else "right")
     rows = [found.whole, *(s for s in found.sets[:12] if s.columns != found.whole.columns)]
     for one in rows:
