@@ -827,23 +827,42 @@ def test_values_that_nearly_all_share_are_said_unasked(tmp_path: Path) -> None:
         assert page.tone != "good"
 
 
-def test_pseudonyms_that_repeat_are_counted_as_persons(tmp_path: Path) -> None:
-    who = [f"p{at // 4}" for at in range(80)]
-    rows = [f"{one},{20 + 10 * (at // 8)}" for at, one in enumerate(who)]
-    (tmp_path / "in.csv").write_text("who,age\n" + "\n".join(rows) + "\n")
+@pytest.mark.parametrize("times", [[4] * 20, [*range(1, 6)] * 8, [1, 1, 1, 2] * 10, [1] * 40])
+def test_pseudonyms_that_repeat_are_counted_as_persons(times: list[int], tmp_path: Path) -> None:
+    """A reader sees which rows are one person's: by one row of theirs, and by all together."""
+    who = [f"p{person}" for person, rows in enumerate(times) for _ in range(rows)]
+    ages = [20 + 10 * (at // 8) for at in range(len(who))]
+    frame = pd.DataFrame({"who": who, "age": ages, "ill": ["a", "b"] * (len(who) // 2)})
+    frame.to_csv(tmp_path / "in.csv", index=False)
     (tmp_path / "key").write_text(hashlib.sha256(b"a key").hexdigest())
     (tmp_path / "key").chmod(0o600)
-    output = tmp_path / "out.csv"
-    made = sf.anonymize(str(tmp_path / "in.csv"), k=5, qi=["age"], pseudonyms=["who"],
-                        key_file=str(tmp_path / "key"), output=str(output))  # fmt: skip
+    source, output = str(tmp_path / "in.csv"), str(tmp_path / "out.csv")
+    made = sf.anonymize(source, k=5, qi=["age"], pseudonyms=["who"], sensitive=["ill"],
+                        key_file=str(tmp_path / "key"), output=output)  # fmt: skip
     after = pd.read_csv(output)
     least = after.groupby("age")["who"].nunique().min()
-    assert (after.groupby("age").size().min(), least) == (8, 2)
-    page = release_page(made)
-    assert (page.tone, page.lights[0].tone) == ("warn", "bad")
-    assert f"sometimes of {least} persons only" in page.lights[0].answer
-    assert f"up to {part(1 / least)}," in page.lights[0].answer
-    assert not page.gauges  # which count rows
+    rows = after.groupby("age").size().min()
+    held = Counter(tuple(sorted(own)) for _, own in after.groupby("who")["age"])
+    lonely, persons = sum(n == 1 for n in held.values()), after["who"].nunique()
+    told = [one for one in made.warnings if "pseudonyms of" in one]
+    saved = certified_release(output, sf.table(source))
+    assert made.certificate is not None
+    sheet = html.unescape(certificate_svg(made.certificate))
+    assert "highest risk if each row is a person" in sheet
+    for page in (release_page(made), release_page(saved, sf.table(source))):
+        tone, answer = light_of(page, "Who can be found")
+        if persons == len(after):
+            assert (tone, told, len(page.gauges)) == ("good", [], 3)
+            continue
+        alone_ones = [f"{lonely}", f"{persons}", part(lonely / persons)] * bool(lonely)
+        assert numbers(answer, []) == [*alone_ones, f"{least}", part(1 / least)]
+        assert numbers(told[0], []) == [*alone_ones, f"{least}"]
+        assert tone == ("bad" if lonely else "warn" if least < 5 else "good")
+        assert page.tone == ("good" if tone == "good" else "warn")
+        fact = dict(page.facts)["smallest class (k)"]
+        assert numbers(fact, []) == [f"{rows}", f"{least}"]
+        assert not page.gauges  # which count rows
+        assert "The gauges show" not in page_html(page)
 
 
 def light_of(page: Page, question: str) -> tuple[str | None, str]:

@@ -2,12 +2,14 @@
 
 A promise is about quasi-identifiers. Whoever knows another column of a person, one that stays as it
 is, may find her all the same; how many rows that concerns can be counted, and is said beside the
-promise. So is what distinct l-diversity lets pass: classes in which nearly all rows hold one value.
+promise. So is what distinct l-diversity lets pass: classes in which nearly all rows hold one value;
+and whom pseudonyms give away that say which rows are one person's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,11 +22,23 @@ from sfumato.columns.profile import FEW
 from sfumato.engines.results import CodeArray
 from sfumato.errors import spell
 from sfumato.privacy import Model
+from sfumato.release.anonymity import Anonymity
 from sfumato.results import Result
 from sfumato.tables import Table, table
 from sfumato.wording import among, counted, phrase
 
-__all__ = ["NEARLY_ALL", "NOT_PROMISED", "Beside", "beside", "largest_shares", "remarks"]
+__all__ = [
+    "NEARLY_ALL",
+    "NOT_PROMISED",
+    "Beside",
+    "Linked",
+    "about_promise",
+    "beside",
+    "largest_shares",
+    "linked",
+    "pseudonyms_of",
+    "remarks",
+]
 
 NOT_PROMISED = "not promised: "
 """How sentences begin about what a promise leaves open."""
@@ -168,6 +182,98 @@ def beside(
     ]
     by_all = released.class_sizes([*qi, *telling], budget).unique_rows
     return Beside(tuple(qi), tuple(by), tuple(alone), tuple(telling), by_all, rows, own, several)
+
+
+@dataclass(frozen=True)
+class Linked(Result):
+    """Whom pseudonyms give away, by one set of columns.
+
+    Attributes
+    ----------
+    column
+        The pseudonyms: equal ones are one person's.
+    persons
+        How many there are.
+    least
+        Persons of the class that holds fewest; fewer than its rows where one has several.
+    alone
+        Persons of whom nobody else has the same rows, all of theirs taken together.
+    """
+
+    column: str
+    persons: int
+    least: int
+    alone: int
+
+    @property
+    def say(self) -> str:
+        """A sentence."""
+        alone = among(self.alone, self.persons, "person", does="are", share=True)
+        found = f": {alone} alone with all of their rows together" if self.alone else ""
+        return (
+            f"{NOT_PROMISED}pseudonyms of `{self.column}` say which rows are one person's{found}; "
+            f"a class of rows that look alike is one of {counted(self.least, 'person')} at least; "
+            f"leave it out, or promise whole histories ({spell('linkable', True)})"
+        )
+
+
+def linked(
+    released: Table, qi: Sequence[str], name: str, budget: Budget | None = None
+) -> Linked | None:
+    """Whom a column of pseudonyms gives away; None where each stands in one row.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> seen = pa.table({"who": ["a", "a", "b", "c"], "age": [20, 30, 20, 30]})
+    >>> linked(table(seen), ["age"], "who")
+    Linked(column='who', persons=3, least=2, alone=3)
+    """
+    from sfumato.kernels import class_ids, group_distinct
+
+    able = released.engine.capabilities
+    if able.remote or not able.replayable or name not in released.columns:
+        return None
+    if released.class_sizes([name], budget).classes == released.rows:
+        return None
+    entries = released.classes([*(one for one in qi if one != name), name], budget=budget)
+    assert entries.counts is not None
+    own = entries.select(tuple(one for one in qi if one != name))
+    ids, number = class_ids(own.arrays, own.cardinalities, entries=entries.entries)
+    who = entries.column(name).astype(np.int64)
+    persons = int(who.max(initial=0)) + 1
+    held = np.asarray(group_distinct(ids, number, who.astype(np.uint32), persons))
+    order = np.lexsort((ids, who))
+    rows = np.column_stack([ids[order].astype(np.int64), entries.counts[order].astype(np.int64)])
+    ends = np.cumsum(np.bincount(who, minlength=persons))[:-1]
+    same = Counter(one.tobytes() for one in np.split(rows, ends))
+    alone = sum(times == 1 for times in same.values())
+    return Linked(name, persons, int(held.min()), alone)
+
+
+def pseudonyms_of(asked: Mapping[str, Any]) -> tuple[str, ...]:
+    """Columns that were to be replaced by pseudonyms.
+
+    Examples
+    --------
+    >>> pseudonyms_of({"pseudonyms": ["who"], "columns": {"home": {"pseudonym": "street"}}})
+    ('who', 'home')
+    """
+    named, actions = asked.get("pseudonyms") or (), asked.get("columns")
+    marked = actions.items() if isinstance(actions, Mapping) else ()
+    named = (*named, *(name for name, how in marked if how.get("pseudonym")))
+    return tuple(dict.fromkeys(str(name) for name in named))
+
+
+def about_promise(
+    released: Table, promise: Anonymity, pseudonyms: Sequence[str], budget: Budget | None = None
+) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """What a promise of anonymity leaves open: figures, and sentences for people."""
+    figures, told = remarks(
+        released, promise.qi, promise.sensitive, pseudonyms, promise.models, budget
+    )
+    whose = [linked(released, one, name, budget) for one in promise.qi[:1] for name in pseudonyms]
+    return figures, (*told, *(one.say for one in whose if one is not None))
 
 
 def remarks(

@@ -24,7 +24,7 @@ from sfumato.engines.writing import harmless
 from sfumato.errors import ParameterError, PromiseError, spell
 from sfumato.keyfiles import keyed_digest
 from sfumato.release.anonymity import Anonymity
-from sfumato.release.beside import remarks
+from sfumato.release.beside import about_promise
 from sfumato.release.certificate import FIELDS, Certificate, certificate_path, checked_author
 from sfumato.release.place import check_certificate_place
 from sfumato.release.promise import MEASURED_ELSEWHERE, Finding, Promise, RatioAtMost
@@ -606,15 +606,16 @@ def _with_earlier(
         for name, action in plan.column_actions.items()
         if ", shown as" in action and any(name in names for one in about for names in one.qi)
     ]
-    linked = [
+    both_show = [
         name
         for name, action in plan.column_actions.items()
         if "pseudonym" in action and name in plan.earlier.columns
     ]
-    if linked:
+    if both_show:
+        name = both_show[0]
         told.append(
-            f"both releases show pseudonyms of `{linked[0]}`, by which their rows can be joined: "
-            f"check that with `sfumato verify --with … --row-key {linked[0]}`, or use another key"
+            f"both releases show pseudonyms of `{name}`, by which their rows can be joined: "
+            f"check that with `sfumato verify --with … --row-key {name}`, or use another key"
         )
     return tuple(one for one, _ in both), tuple(told)
 
@@ -627,7 +628,7 @@ def _not_promised(
     if about is None:
         return {}, ()
     hidden = [name for name, action in plan.column_actions.items() if "pseudonym" in action]
-    return remarks(written, about.qi, about.sensitive, hidden, about.models, budget)
+    return about_promise(written, about, hidden, budget)
 
 
 def _classes(

@@ -31,7 +31,7 @@ from sfumato.privacy import MODELS, column_sets, models_of
 from sfumato.privacy.models import PromiseFields
 from sfumato.privacy.tables import bin_edges
 from sfumato.release.anonymity import Anonymity, combined
-from sfumato.release.beside import remarks
+from sfumato.release.beside import about_promise, pseudonyms_of
 from sfumato.release.certificate import Certificate, certificate_path
 from sfumato.release.promise import (
     MEASURED_ELSEWHERE,
@@ -187,6 +187,7 @@ def verify(
         )
     findings = [_checked(promise, opened, budget) for promise in promises]
     place, signed_by, made = None, None, None
+    pseudonyms: tuple[str, ...] = ()
     if boundaries is not None:
         findings.append(_within(opened, of, boundaries, trees, row_key))
     if certificate is not None or not (promises or findings):
@@ -194,7 +195,7 @@ def verify(
         replayed = _Replay(opened, place, trees, budget)
         findings += replayed.findings(demanded, of, people)
         promises, signed_by = (*promises, *replayed.promises), replayed.signed_by
-        made = replayed.made
+        made, pseudonyms = replayed.made, replayed.pseudonyms
     elif signer is not None or (of is not None and boundaries is None):
         raise ParameterError(
             "who signed a release, and what it was made of, is said by its certificate",
@@ -208,7 +209,7 @@ def verify(
         table=opened.name,
         certificate=None if place is None else str(place),
         promised=tuple({"kind": p.kind, **plain(p.to_dict())} for p in promises),
-        not_promised=_not_promised(opened, promises, budget),
+        not_promised=_not_promised(opened, promises, pseudonyms, budget),
         signed_by=signed_by,
         made=made,
     )
@@ -316,6 +317,7 @@ class _Replay:
         self.promises: list[Promise] = []
         self.signed_by: str | None = None
         self.made: str | None = None
+        self.pseudonyms: tuple[str, ...] = ()
         self._opened, self._place, self._trees, self._budget = opened, place, trees, budget
 
     def findings(self, signer: str | None, of: Any, people: Any) -> list[Finding]:
@@ -330,6 +332,7 @@ class _Replay:
             told = error.what if error.where is None else f"{error.where}: {error.what}"
             return [Finding("certificate", False, told, remedy=error.remedy)]
         self.made = record.maker
+        self.pseudonyms = pseudonyms_of(record.body.get("asked", {}))
         found = [Finding("certificate", True, "the certificate is whole"), signed(record, signer)]
         if found[-1].holds and record.signed is not None:
             self.signed_by = str(record.signed["by"])
@@ -442,7 +445,7 @@ def _columns_of(promise: Promise) -> set[str]:
 
 
 def _not_promised(
-    opened: Table, promises: Sequence[Promise], budget: Budget | None
+    opened: Table, promises: Sequence[Promise], pseudonyms: Sequence[str], budget: Budget | None
 ) -> dict[str, tuple[str, ...]]:
     """Columns that nobody promised anything about, models that were not asked, and what follows."""
     about = {name for promise in promises for name in _columns_of(promise)}
@@ -451,7 +454,7 @@ def _not_promised(
     told: tuple[str, ...] = ()
     for promise in promises:
         if isinstance(promise, Anonymity) and about >= {*promise.about} - {promise.person}:
-            told = remarks(opened, promise.qi, promise.sensitive, (), promise.models, budget)[1]
+            told = about_promise(opened, promise, pseudonyms, budget)[1]
     return {
         "remarks": told,
         "columns": tuple(name for name in opened.columns if name not in about),

@@ -13,6 +13,7 @@ from typing import Any
 
 from sfumato.errors import MissingExtraError
 from sfumato.privacy import model_from_dict
+from sfumato.release.beside import pseudonyms_of
 from sfumato.release.certificate import Certificate
 from sfumato.wording import counted, percent, phrase
 
@@ -64,6 +65,9 @@ def certificate_svg(certificate: Certificate) -> str:
         sheet.point(said, GOOD if holds else BAD, "✓" if holds else "✗")
     if not body["promises"]:
         sheet.point("Nothing was promised.", BAD, "–")
+    if hidden := _linking(body):
+        sheet.point(f"Rows were counted: pseudonyms of {phrase(hidden, MOST_NAMES)} may say which "
+                    "rows are one person’s", BAD, "!")  # fmt: skip
     sheet.head("What happened to the columns")
     for action, names in _columns(body["column_actions"]).items():
         sheet.point(f"{action}: {phrase(names, MOST_NAMES)}", SOFT, "·")
@@ -109,8 +113,13 @@ def _facts(body: Mapping[str, Any]) -> list[tuple[str, str]]:
             "classes" if len(body.get("qi", ())) < 2 else "classes by the first set",
             "–" if classes is None else f"{classes:,}",
         ),
-        ("highest risk", risk),
+        ("highest risk if each row is a person" if _linking(body) else "highest risk", risk),
     ]
+
+
+def _linking(body: Mapping[str, Any]) -> tuple[str, ...]:
+    """Pseudonyms that may say which rows are one person's, where nothing is promised of those."""
+    return () if body["asked"].get("linkable") else pseudonyms_of(body["asked"])
 
 
 def persons_promised(body: Mapping[str, Any]) -> int | None:

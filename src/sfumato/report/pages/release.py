@@ -27,7 +27,15 @@ from sfumato.errors import HierarchyError, ParameterError
 from sfumato.hierarchy import ValueSets
 from sfumato.kernels import class_ids
 from sfumato.keyfiles import names_same
-from sfumato.release.beside import NEARLY_ALL, NOT_PROMISED, beside, largest_shares
+from sfumato.release.beside import (
+    NEARLY_ALL,
+    NOT_PROMISED,
+    Linked,
+    beside,
+    largest_shares,
+    linked,
+    pseudonyms_of,
+)
 from sfumato.release.certificate import Certificate, certificate_path
 from sfumato.release.publish import Release
 from sfumato.release.verify import verify
@@ -473,10 +481,16 @@ def release_page(
             if not told and least:  # not told; at its highest it is that of the smallest class
                 last = replace(last, persons=last.rows, prosecutor=1 / least, marketer=None)
             lights = [_found(last, after.alone), _inferred(found, compared.after, sensitive)]
-            if (linked := _linked(found, compared, last.prosecutor)) is not None:
-                told, lights[0] = (), linked
-                last = replace(last, prosecutor=1.0, marketer=None)
-            if found.k is None and after.k and promised is None:
+            if (whose := _linked(found, compared)) is not None:
+                told, lights[0] = (), _found_linked(whose)
+                last = replace(
+                    last, prosecutor=1 / (1 if whose.alone else whose.least), marketer=None
+                )
+                least_of = f"{after.k:,} rows, {counted(whose.least, 'person')}"
+                page = replace(
+                    page, facts=[(n, least_of if n == ALIKE else v) for n, v in page.facts]
+                )
+            elif found.k is None and after.k and promised is None:
                 counts = {ALIKE: f"{after.k:,}"}
                 page = replace(page, facts=[(n, counts.get(n, value)) for n, value in page.facts])
             tone = tempered(page.tone, last.prosecutor, last.marketer)
@@ -487,7 +501,8 @@ def release_page(
                 gauges = (*gauges[:1], *gauges[2:])
             page = replace(page, gauges=gauges, tone=tone)
             page = replace(page, beside=_beside(page.beside, found, compared.after))
-            sections = [_protection(found, compared), _where(compared), *_shapes(compared)]
+            protects = _protection(found, compared, linked=whose is not None, drawn=bool(gauges))
+            sections = [protects, _where(compared), *_shapes(compared)]
     sections += [*_cost(found), *_why(found), _record(found)]
     shown = [section for section in sections if section is not None]
     knows = found.source is not None or original is not None
@@ -502,6 +517,7 @@ def _beside(said: Sequence[str], found: Release, after: Table) -> list[str]:
     if not found.asked.get("sensitive") or not sets or after.rows * len(after.columns) > MOST_CELLS:
         return [*said]
     hidden = [name for name, action in found.column_actions.items() if "pseudonym" in action]
+    hidden += pseudonyms_of(found.asked)
     elsewhere = [name for one in sets[1:] for name in one if name not in sets[0]]
     known = [name for name in sets[0] if name in after.columns]
     told = beside(after, known, [*hidden, *elsewhere], several=len(sets) > 1)
@@ -525,28 +541,41 @@ def _found(after: Risk, alone: int) -> Light:
     return Light(asked, tempered("bad" if alike == 1 else "good", after.prosecutor), said)
 
 
-def _linked(found: Release, compared: Compared, risk: float | None) -> Light | None:
-    """Who can be found where pseudonyms say which rows are one person's; None where it is not more.
+def _linked(found: Release, compared: Compared) -> Linked | None:
+    """Whom pseudonyms give away that say which rows are one person's; the worst of several sets.
 
-    Several rows that look alike may be those of few persons.
+    Where whole histories are promised, what they give away is part of the promise.
     """
     after = compared.after
-    hidden = [n for n, action in found.column_actions.items() if "pseudonym" in action]
+    if found.asked.get("linkable"):
+        return None
+    actions = [n for n, action in found.column_actions.items() if "pseudonym" in action]
+    names = dict.fromkeys((*actions, *pseudonyms_of(found.asked)))
     known = [[n for n in one if n in after.columns] for one in compared.sets]
-    for name in (n for n in hidden if n in after.columns):
-        if after.class_sizes([name]).classes == after.rows:
-            continue
-        least = alike(after, known, name).k
-        if least and risk is not None and 1 / least > risk + 1e-9:
-            return Light(
-                "Who can be found",
-                "bad",
-                f"Rows with the same pseudonym of `{name}` are one person’s. Those that look alike "
-                f"are sometimes of {counted(least, 'person')} only: a match is right with a chance "
-                f"of up to {percent(1 / least)}, and whoever knows several rows of somebody may "
-                "find them for certain.",
-            )
-    return None
+    each = [linked(after, one, name) for name in names for one in known]
+    whose = [one for one in each if one is not None]
+    if not whose:
+        return None
+    worst = max(whose, key=lambda one: one.alone)
+    return replace(worst, least=min(one.least for one in whose))
+
+
+def _found_linked(whose: Linked) -> Light:
+    """Who can be found where pseudonyms say which rows are one person's."""
+    said = f"Rows with the same pseudonym of `{whose.column}` are one person’s."
+    if whose.alone:
+        alone = among(whose.alone, whose.persons, "person", does="are", share=True)
+        said += (
+            f" {alone} alone with all of their published rows: whoever knows those finds them for "
+            "certain."
+        )
+    least = counted(whose.least, "person")
+    said += (
+        f" The rows of a class are those of at least {least}: a match of a single row is right "
+        f"with a chance of at most {percent(1 / whose.least)}."
+    )
+    tone: Tone = "bad" if whose.alone or whose.least == 1 else "good"
+    return Light("Who can be found", tempered(tone, 1 / whose.least), said)
 
 
 MOST_CELLS = 40_000_000
@@ -810,7 +839,8 @@ def _matched(found: Release) -> int | None:
     return asked if isinstance(asked, int) and holds else None
 
 
-def _protection(found: Release, compared: Compared) -> Section | None:
+def _protection(found: Release, compared: Compared, *, linked: bool, drawn: bool) -> Section | None:
+    """How many look alike before and after; whether pseudonyms link rows, and gauges are drawn."""
     before, after = compared.sizes["before"], compared.sizes["after"]
     if not before.total:
         return None
@@ -829,10 +859,13 @@ def _protection(found: Release, compared: Compared) -> Section | None:
         words = [*_persons_before(found, compared, str(person), by, k), *words, OF_PERSONS]
     if len(compared.sets) > 1:
         words.append(OF_SETS)
-    words.append(ATTACKERS)
-    if matched := _matched(found):
-        words[-1] = OF_POPULATION.format(matched, percent(1 / matched))
-    with counting("rows" if of_persons else units()):
+    if linked:
+        words.append(OF_LINKED)
+    if drawn:
+        matched = _matched(found)
+        told = OF_POPULATION.format(matched, percent(1 / matched)) if matched else ATTACKERS
+        words.append(told)
+    with counting("rows" if of_persons or linked else units()):
         figures = [
             Figure(
                 f"How many {units()} look alike",
@@ -855,6 +888,9 @@ MOST_SETS = 4
 OF_PERSONS = (
     "The charts count rows, of which a person may have several: the release does not say whose "
     "they are."
+)
+OF_LINKED = (
+    "The charts count single rows, of which a person may have several; pseudonyms say which."
 )
 OF_SETS = (
     "Others may know one of several sets of columns: a row counts with the set that finds it most "
