@@ -1,0 +1,89 @@
+"""The yardstick of local recoding: its first optimum, and what repeating it gains."""
+
+from __future__ import annotations
+
+import sys
+from itertools import product
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import sfumato as sf
+from sfumato.anonymization.pipeline import prepare
+from sfumato.anonymization.request import Request
+from sfumato.budget import Budget
+from sfumato.privacy._kernels import held, holds
+from tree_partitions import TREES, small_table
+
+ROOT = Path(__file__).parents[2]
+if str(ROOT) not in sys.path:
+    sys.path.insert(0, str(ROOT))
+
+from benchmarks.iteration import _Lattice, iterated  # noqa: E402
+
+
+@pytest.mark.parametrize("rules", [{}, {"l": 3, "sensitive": ["illness"]}])
+def test_where_all_rows_are_released_at_once_it_is_full_domain_recoding(rules):
+    random = np.random.default_rng(1)
+    table = small_table(random, 60)
+    table = table.append_column("illness", pa.array(random.choice(["flu", "gout", "cold"], 60)))
+    asked = {"qi": list(TREES), "k": 4, "hierarchies": TREES, **rules}
+    whole = sf.anonymize(table, method="full-domain", **asked)
+    problem = posed(table, asked)
+    found = iterated(problem, steps=1, factor=0.5)
+    assert (found.iterations, found.left_out, found.finished) == (1, 0, True)
+    assert found.loss == pytest.approx(whole.utility["ncp"])
+    again = iterated(problem, steps=60, factor=0.5)
+    assert again.iterations > 1
+    assert again.loss < found.loss
+
+
+def test_rows_that_find_no_company_lose_everything():
+    table = pa.table({"job": ["nurse"] * 3 + ["judge"], "town": ["a"] * 4})
+    problem = posed(table, {"qi": list(TREES), "k": 2, "hierarchies": TREES})
+    found = iterated(problem, steps=100, factor=0.05)
+    assert (found.left_out, found.loss) == (1, 0.25)
+
+
+@pytest.mark.parametrize("rules", [{}, {"l": 3}, {"t": 0.25}])
+@pytest.mark.parametrize(("least", "suppressing"), [(1, 1.0), (20, 0.1), (60, 0.3)])
+def test_no_node_that_releases_enough_loses_less(rules, least, suppressing):
+    random = np.random.default_rng(2)
+    table = small_table(random, 60)
+    table = table.append_column("illness", pa.array(random.choice(["flu", "gout", "cold"], 60)))
+    told = {"sensitive": ["illness"], **rules} if rules else {}
+    problem = posed(table, {"qi": list(TREES), "k": 3, "hierarchies": TREES, **told})
+    lattice = _Lattice(problem)
+    left = np.arange(len(lattice.table))[random.random(len(lattice.table)) < 0.8]
+    found = lattice.optimum(left, least, suppressing)
+    least = min(least, int(problem.counts[left].sum()))
+    losses = {}
+    for node in product(*map(range, lattice.heights)):
+        rows, lost = 0, 0.0
+        shown = [
+            column[level][lattice.table[left, axis]]
+            for axis, (column, level) in enumerate(zip(lattice.levels, node, strict=True))
+        ]
+        _, number = np.unique(np.stack(shown), axis=1, return_inverse=True)
+        for members in (left[number.reshape(-1) == c] for c in range(number.max() + 1)):
+            size = problem.counts[members].sum()
+            told = held(members, problem.counts, lattice.sensitive, problem.rules)
+            if holds(size, told, problem.rules):
+                rows += size
+                lost += sum(
+                    problem.counts[members] @ lattice.losses[axis][node[axis]][at]
+                    for axis, at in enumerate(lattice.table[members].T)
+                )
+        if rows >= least:
+            out = problem.counts[left].sum() - rows
+            losses[node] = lost + suppressing * lattice.everything * out
+    assert (found is None) == (not losses)
+    if losses:
+        assert losses[tuple(found)] == pytest.approx(min(losses.values()))
+
+
+def posed(table, asked):
+    opened = sf.table(table)
+    return prepare(opened, Request.of({**asked, "method": "best"}).opened(opened), Budget())
