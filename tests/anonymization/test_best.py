@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import sfumato as sf
 from sfumato.anonymization.axes import positions_of
-from sfumato.anonymization.methods import annealing, lattice
+from sfumato.anonymization.methods import annealing, best, lattice
 from sfumato.anonymization.methods.best import solve
 from sfumato.anonymization.methods.pricing import (
     END,
@@ -196,6 +196,69 @@ def test_a_search_ends_early_only_where_nothing_is_left(rows, k, why):
     opened = sf.table(pa.table({"job": rows}))
     found = solve(prepare(opened, asked.opened(opened), Budget(seconds=20)))
     assert (found.details["finished"], found.stopped_by) == (why, None)
+
+
+def test_a_start_that_is_proven_optimal_is_not_searched_from():
+    """Every row finds company in its job or in its town, and nobody finds it for less."""
+    table = pa.table({"job": ["nurse", "cook"] * 2, "town": list("aabb")})
+    asked = {"qi": ["job", "town"], "k": 2, "method": "best", "hierarchies": TREES}
+    release = sf.anonymize(table, **asked)
+    assert release.details["finished"] == "no recoding with these trees loses less"
+    assert release.details["rounds"] == 0
+    assert release.utility["ncp"] == pytest.approx(optimum(table, 2))
+
+
+def test_where_classes_are_few_the_best_of_several_searches_is_kept(monkeypatch):
+    table = crowd(np.random.default_rng(14), 300)
+    asked = {"qi": table.column_names[:3], "k": 30, "method": "best", "hierarchies": TREES}
+    several = sf.anonymize(table, **asked).utility["ncp"]
+    monkeypatch.setattr(best, "RUNS", 1)
+    assert several < sf.anonymize(table, **asked).utility["ncp"]
+
+
+@pytest.mark.parametrize("rules", [{}, {"l": 2}, {"t": 0.4}])
+def test_rows_without_company_are_left_out_where_that_is_allowed_and_loses_less(rules):
+    table = pa.table(
+        {
+            "job": ["nurse"] * 4 + ["cook"] * 4 + ["judge"],
+            "town": ["a"] * 4 + ["b"] * 4 + ["e"],
+            "illness": ["flu", "gout"] * 4 + ["flu"],
+        }
+    )
+    told = {"sensitive": ["illness"], **rules} if rules else {"identifiers": ["illness"]}
+    asked = {"qi": ["job", "town"], "k": 4, "method": "best", "hierarchies": TREES, **told}
+    everybody = sf.anonymize(table, **asked)
+    too_few = sf.anonymize(table, suppression_limit=0.1, **asked)
+    assert (everybody.suppressed_rows, too_few.suppressed_rows) == (0, 0)
+    allowed = sf.anonymize(table, suppression_limit=0.12, **asked)
+    assert (allowed.suppressed_rows, allowed.details["left_out"]) == (1, 1)
+    assert allowed.k >= 4
+    assert allowed.utility["ncp"] == pytest.approx(allowed.details["loss_after"])
+    assert allowed.utility["ncp"] == pytest.approx(1 / 9)  # the others lose nothing
+    assert everybody.utility["ncp"] == pytest.approx(too_few.utility["ncp"])
+    assert everybody.utility["ncp"] > 1 / 9
+
+
+@given(seed=st.integers(0, 10**6), k=st.integers(2, 9))
+@settings(max_examples=12)
+def test_being_allowed_to_leave_rows_out_loses_no_more(seed, k):
+    table = small_table(np.random.default_rng(seed), 30)
+    asked = {"qi": ["job", "town"], "k": k, "method": "best", "hierarchies": TREES}
+    everybody = sf.anonymize(table, **asked)
+    allowed = sf.anonymize(table, suppression_limit=0.3, **asked)
+    assert allowed.suppressed_rows <= 9
+    assert allowed.k >= k
+    assert allowed.utility["ncp"] <= everybody.utility["ncp"] + 1e-12
+    assert allowed.utility["ncp"] == pytest.approx(allowed.details["loss_after"])
+
+
+def test_a_limit_of_rows_left_out_is_a_share_and_goes_with_no_bound():
+    table = small_table(np.random.default_rng(6), 20)
+    asked = {"qi": ["job", "town"], "k": 2, "method": "best", "hierarchies": TREES}
+    with pytest.raises(ParameterError, match="share of the rows, from 0 to 1"):
+        sf.anonymize(table, suppression_limit=20, **asked)
+    with pytest.raises(ParameterError, match="does not cover rows that may be left out"):
+        sf.anonymize(table, suppression_limit=0.2, bound="lp", **asked)
 
 
 def test_of_a_large_lattice_levels_are_left_out_and_not_its_top(monkeypatch):

@@ -100,7 +100,7 @@ METHODS: dict[str, Method] = {
     "best": Method(
         "sfumato.anonymization.methods.best",
         "starts from the best of the others and improves it while the time lasts",
-        ("loss", "bound", "rounds"),
+        ("loss", "bound", "rounds", "suppression_limit"),
         blurs=True,
         parts=True,
     ),
@@ -171,7 +171,11 @@ class MethodFields(TypedDict, total=False):
         float | None, Field("Rows among which `kmember` looks for neighbours.", BLURRING)
     ]
     suppression_limit: Annotated[
-        float | None, Field("Share of rows that `full-domain` may leave out.", BLURRING)
+        float | None,
+        Field(
+            "Share of rows that `full-domain` may leave out, and `best` where that loses less.",
+            BLURRING,
+        ),
     ]
     levels: Annotated[
         Mapping[str, int] | None,

@@ -39,8 +39,10 @@ __all__ = [
     "Blocks",
     "allowed_blocks",
     "lifted",
+    "most_left_out",
     "nothing_left",
     "only",
+    "own_rows",
     "releasable",
 ]
 
@@ -134,6 +136,22 @@ def only(problem: Problem, kept: Mask) -> Problem:
         apart=None if problem.apart is None else problem.apart[kept],
         people=None if problem.people is None else problem.people[kept],
     )
+
+
+def own_rows(problem: Problem) -> Array:
+    """Rows to be released that each entry stands for; none where it is people of a population."""
+    return problem.counts if problem.people is None else problem.counts * ~problem.people
+
+
+def most_left_out(problem: Problem) -> int:
+    """Rows that a method may leave out: the option ``suppression_limit`` is a share of all."""
+    share = problem.options.get("suppression_limit", 0.0)
+    if not isinstance(share, (int, float)) or not 0 <= share <= 1:
+        raise ParameterError(
+            "the suppression limit must be a share of the rows, from 0 to 1",
+            remedy="Give e.g. 0.02 for 2 %.",
+        )
+    return int(share * own_rows(problem).sum() + 1e-9)  # 0.29 of 100 rows are 29, not 28.999…
 
 
 def lifted(solution: Solution, kept: Mask, problem: Problem) -> Solution:

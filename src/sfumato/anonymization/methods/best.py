@@ -4,8 +4,9 @@ The start is the least lossy of Mondrian, lattice-descending recoding and, where
 too long, k-member clustering. A search then founds, closes and rearranges classes under all rules
 and within all boundaries. Without a time limit it makes one round, or as many as were asked for;
 with one it goes on, each round slower than the last, until the time is over or it is proven that
-nothing is left to gain. Whenever it is stopped, the best so far is the answer. Where every column
-has a tree, it can be asked to prove how much less any recoding could lose.
+nothing is left to gain. Whenever it is stopped, the best so far is the answer. Where rows may be
+left out, those that find company on no levels are, if the others gain more than these lose. Where
+every column has a tree, it can be asked to prove how much less any recoding could lose.
 
 That proof is a linear program. The rows of a group show, column by column, a node of the tree. So
 the group lies in a *class* of some node of the lattice of levels, the rows that look alike there,
@@ -33,10 +34,20 @@ from sfumato.anonymization.dual_ascent import ascend, lower_classes
 from sfumato.anonymization.methods import mondrian
 from sfumato.anonymization.methods.annealing import PASSES, Search, improve
 from sfumato.anonymization.methods.kmember import EXACT, clustered_groups
-from sfumato.anonymization.methods.lattice import descending_groups, level_groups
+from sfumato.anonymization.methods.lattice import (
+    covering_groups,
+    descending_groups,
+    level_groups,
+)
 from sfumato.anonymization.methods.pricing import PRICE, prices_of
 from sfumato.anonymization.problem import Problem, Solution
-from sfumato.anonymization.suppression import Blocks, allowed_blocks
+from sfumato.anonymization.suppression import (
+    Blocks,
+    allowed_blocks,
+    lifted,
+    most_left_out,
+    only,
+)
 from sfumato.budget import Budget
 from sfumato.errors import ParameterError, did_you_mean
 from sfumato.hierarchy import EncodedHierarchy
@@ -51,6 +62,14 @@ DOUBLED = 6
 PROVEN = 20_000_000
 """Entries times nodes of a lattice up to which a search with a time limit asks for a proof that
 nothing is left to gain."""
+SEEDS = 1_000
+"""Seeds between those of two runs; a round takes the next one."""
+RUNS, FEW_CLASSES, RUN_PIECES = 12, 64, 8_000
+"""Where there is room for few classes only, one search ends far from another. So several begin at
+the start, and the best is kept: at most so many, and together of so many pieces."""
+QUICKLY_PROVEN = 5_000_000
+"""Entries times nodes of a lattice up to which a start is compared with what rows lose at least by
+themselves: that takes a fraction of a round."""
 BOUNDS = ("none", "lp")
 SEARCHING = 0.5
 """Share of a time limit that is left to the search where a bound is asked too."""
@@ -79,7 +98,8 @@ def solve(problem: Problem) -> Solution:
 
     Options: ``loss`` (``certainty`` or ``height``); ``bound`` (``none``, or ``lp`` to prove how
     little any recoding with these trees can lose: with a time limit, that takes half of it);
-    ``rounds``, after which the search ends, time or not.
+    ``rounds``, after which the search ends, time or not; ``suppression_limit``, the share of rows
+    that may be left out where that loses less (default 0).
     """
     bound = str(problem.options.get("bound", "none"))
     if bound not in BOUNDS:
@@ -87,6 +107,8 @@ def solve(problem: Problem) -> Solution:
     if bound == "none":
         return _searched(problem)
     refused = _unbounded(problem)
+    if most_left_out(problem):
+        refused = ("the bound does not cover rows that may be left out", "Give one of both.")
     if refused is not None:
         raise ParameterError(refused[0], remedy=refused[1])
     half = replace(problem, budget=problem.budget.part(SEARCHING))
@@ -94,9 +116,49 @@ def solve(problem: Problem) -> Solution:
 
 
 def _searched(problem: Problem) -> Solution:
-    loss = _loss(problem)
     blocks = allowed_blocks(problem)
-    starts = _starts(problem, blocks, loss)
+    starts = _starts(problem, blocks, _loss(problem))
+    company = _with_company(problem, blocks, min(loss for loss, _ in starts.values()))
+    if company is None:
+        return _improved(problem, blocks, starts)
+    options = {name: x for name, x in problem.options.items() if name != "suppression_limit"}
+    fewer = only(replace(problem, options=options), company)
+    some = _searched(replace(fewer, budget=problem.budget.part(SEARCHING)))
+    kept, out = _cells(fewer) / _cells(problem), problem.rows - fewer.rows
+    losses = {
+        name: some.details[name] * kept + out / problem.rows
+        for name in ("loss_before", "loss_after")
+    }
+    everybody = _improved(problem, blocks, starts)
+    more_out = bool((some.groups < 0).any())  # of a block that holds no longer
+    if more_out or everybody.details["loss_after"] <= losses["loss_after"]:
+        return everybody
+    return lifted(
+        replace(some, details={**some.details, **losses, "left_out": out}), company, problem
+    )
+
+
+def _with_company(problem: Problem, blocks: Blocks, known: float) -> Array | None:
+    """Entries that find company on some levels, where leaving out the others is worth a search.
+
+    It is where they are no more than allowed, and where this start loses less than is known.
+    """
+    most = most_left_out(problem)
+    if not most or problem.people is not None or problem.person is not None:
+        return None
+    groups = covering_groups(replace(problem, budget=problem.budget.part(STARTING)), blocks)
+    kept: Array = groups >= 0
+    out = int(problem.counts[~kept].sum())
+    if not 0 < out <= most or out == problem.rows:
+        return None
+    lost = Search(problem, blocks, groups, _loss(problem)).loss() / _cells(problem)
+    return kept if lost + out / problem.rows < known else None
+
+
+def _improved(
+    problem: Problem, blocks: Blocks, starts: dict[str, tuple[float, Search]]
+) -> Solution:
+    """The best start, improved round by round."""
     start = min(starts, key=lambda name: starts[name][0])
     before, search = starts[start]
     after, rounds, finished, pace = before, 0, None, 0.0
@@ -105,9 +167,9 @@ def _searched(problem: Problem) -> Solution:
         if finished:
             break
         passes = _passes(problem.budget, rounds, pace)
-        begun = problem.budget.elapsed
-        after -= improve(search, problem.seed + rounds, passes) / _cells(problem)
-        pace = (problem.budget.elapsed - begun) / passes
+        begun, runs = problem.budget.elapsed, 1 if rounds else _runs(problem, search)
+        after = _best_of(search, problem.seed + rounds, passes, runs) / _cells(problem)
+        pace = (problem.budget.elapsed - begun) / (passes * runs)
         rounds += 1
     details = {
         "start": start,
@@ -118,6 +180,30 @@ def _searched(problem: Problem) -> Solution:
         **({"finished": finished} if finished else {}),
     }
     return search.solution(details=details, stopped_by=problem.budget.stopped_by)
+
+
+def _runs(problem: Problem, search: Search) -> int:
+    """How many searches begin at the start."""
+    if problem.rows >= FEW_CLASSES * problem.rules.k:
+        return 1
+    return max(1, min(RUNS, RUN_PIECES // max(len(search.entry), 1)))
+
+
+def _best_of(search: Search, seed: int, passes: int, runs: int) -> float:
+    """Improve a grouping several times from where it is and keep the best; what that loses."""
+    start = kept = search.groups
+    least = search.loss()
+    for run in range(runs):
+        search.groups = start.copy()
+        improve(search, seed + SEEDS * run, passes)
+        # large classes may show more than they must while they are improved: look again
+        loss = search.loss()
+        if loss < least:
+            least, kept = loss, search.groups
+        if search.problem.budget.spent():
+            break
+    search.groups = kept
+    return least
 
 
 def _passes(budget: Budget, rounds: int, pace: float) -> int:
@@ -150,14 +236,17 @@ def _nothing_left(problem: Problem, blocks: Blocks, loss: float, rounds: int) ->
     sizes = np.add.reduceat(problem.counts[blocks.order], blocks.starts[:-1])
     if problem.people is None and (sizes < 2 * problem.rules.k).all():
         return "there are too few rows for two classes"
-    if not rounds or problem.budget.seconds is None or _unbounded(problem) is not None:
+    if (rounds and problem.budget.seconds is None) or _unbounded(problem) is not None:
         return None
     lattice = _Lattice.of(problem, blocks.order, _loss(problem))
-    if lattice.work > PROVEN:
+    if lattice.work > (PROVEN if rounds else QUICKLY_PROVEN):
         return None
     known = loss * _cells(problem)
     brief = replace(problem, budget=problem.budget.part(PROVING))
-    least = _least_loss(brief, blocks.order, known, _loss(problem))
+    if rounds:
+        least = _least_loss(brief, blocks.order, known, _loss(problem))
+    else:
+        least = _least_alone(lattice, brief.budget)
     proven = least is not None and known <= least * (1 + 1e-6)
     return "no recoding with these trees loses less" if proven else None
 
@@ -248,7 +337,7 @@ def _least_loss(
     least = _cheapest(lattice, budget)
     if least is None:
         return None
-    proven = float(lattice.counts @ least) * (1 - _SAFE)
+    proven = _sum(lattice, least)
     if proven >= known * (1 - 2 * _SAFE):
         return proven
     for times, share in REACHES:
@@ -316,7 +405,12 @@ class _Lattice:
     @property
     def work(self) -> int:
         """Entries times nodes."""
-        return len(self.counts) * math.prod(len(column) for column in self.labels)
+        return len(self.counts) * self.size
+
+    @property
+    def size(self) -> int:
+        """Number of nodes."""
+        return math.prod(len(column) for column in self.labels)
 
     def nodes(
         self, below: Array, budget: Budget, doing: str
@@ -325,7 +419,7 @@ class _Lattice:
 
         Ends early with the budget, so whoever needs all of them asks it.
         """
-        nodes = math.prod(len(column) for column in self.labels)
+        nodes = self.size
         for at, levels in enumerate(product(*(range(len(column)) for column in self.labels))):
             if at % 64 == 0:
                 budget.progress(doing, at / nodes)
@@ -343,6 +437,16 @@ class _Lattice:
             [column[level] for column, level in zip(self.labels, levels, strict=True)],
             [column[level] for column, level in zip(self.cardinalities, levels, strict=True)],
         )
+
+
+def _least_alone(lattice: _Lattice, budget: Budget) -> float | None:
+    """What rows lose at least, each by itself, summed; None if the time was over."""
+    least = _cheapest(lattice, budget)
+    return None if least is None else _sum(lattice, least)
+
+
+def _sum(lattice: _Lattice, least: Array) -> float:
+    return float((lattice.counts * least).sum()) * (1 - _SAFE)
 
 
 def _cheapest(lattice: _Lattice, budget: Budget) -> Array | None:

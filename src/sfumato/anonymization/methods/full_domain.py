@@ -29,7 +29,12 @@ from sfumato import kernels
 from sfumato.anonymization.axes import sensitive_of
 from sfumato.anonymization.methods.lattice import nodes_by_loss
 from sfumato.anonymization.problem import Problem, Solution
-from sfumato.anonymization.suppression import Blocks, allowed_blocks
+from sfumato.anonymization.suppression import (
+    Blocks,
+    allowed_blocks,
+    most_left_out,
+    own_rows,
+)
 from sfumato.errors import ParameterError, PromiseError, did_you_mean, spell
 from sfumato.hierarchy import EncodedHierarchy
 from sfumato.privacy._kernels import groups_hold, held
@@ -77,7 +82,7 @@ def solve(problem: Problem) -> Solution:
     Options: ``suppression_limit``, the share of rows that may be left out (default 0); ``levels``,
     of columns whose level is not searched for; ``every_node``, whether all nodes are looked at.
     """
-    lattice = _Lattice(problem, _limit(problem))
+    lattice = _Lattice(problem, most_left_out(problem))
     best: Node | None = None
     allowed = _allowed(problem, lattice)
     losses = [
@@ -129,21 +134,6 @@ def _allowed(problem: Problem, lattice: _Lattice) -> list[Sequence[int]]:
     return found
 
 
-def _limit(problem: Problem) -> int:
-    share = problem.options.get("suppression_limit", 0.0)
-    if not isinstance(share, (int, float)) or not 0 <= share <= 1:
-        raise ParameterError(
-            "the suppression limit must be a share of the rows, from 0 to 1",
-            remedy="Give e.g. 0.02 for 2 %.",
-        )
-    return int(share * _own(problem).sum() + 1e-9)  # 0.29 of 100 rows are 29, not 28.999…
-
-
-def _own(problem: Problem) -> Array:
-    """Rows to be released that each entry stands for; none where it is people of a population."""
-    return problem.counts if problem.people is None else problem.counts * ~problem.people
-
-
 class _Lattice:
     """The lattice of levels, and what is known of its nodes."""
 
@@ -168,8 +158,8 @@ class _Lattice:
         self.codes = [problem.entries.column(name)[self.kept] for name, _ in self._named()]
         weights = np.array([problem.weight(name) for name, _ in self._named()])
         self.weights = weights / weights.sum() if weights.sum() else weights
-        self.own = _own(problem)[self.kept]
-        self.total = int(_own(problem).sum())
+        self.own = own_rows(problem)[self.kept]
+        self.total = int(own_rows(problem).sum())
         self.left_out = self.total - int(self.own.sum())
         self.losses = self._losses()
         names = problem.qi

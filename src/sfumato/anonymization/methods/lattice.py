@@ -27,7 +27,7 @@ from sfumato.hierarchy import EncodedHierarchy, Ranges
 from sfumato.kernels.compiling import compiled
 from sfumato.privacy._kernels import clear, enough, holds, take_in
 
-__all__ = ["descending_groups", "level_groups", "nodes_by_loss", "solve"]
+__all__ = ["covering_groups", "descending_groups", "level_groups", "nodes_by_loss", "solve"]
 
 Array = npt.NDArray[Any]
 MOST_NODES = 20_000
@@ -53,6 +53,11 @@ def solve(problem: Problem) -> Solution:
 
 def descending_groups(problem: Problem, blocks: Blocks) -> Array:
     """Group of every entry, -1 outside of the blocks."""
+    return _placed(problem, positions_of(problem), blocks, covering_groups(problem, blocks))
+
+
+def covering_groups(problem: Problem, blocks: Blocks) -> Array:
+    """Group of every entry that finds company in the end, -1 of the others."""
     shapes = [problem.shapes[name] for name in problem.qi]
     levels = [level_groups(shape) for shape in shapes]
     table = positions_of(problem)
@@ -95,7 +100,7 @@ def descending_groups(problem: Problem, blocks: Blocks) -> Array:
         )
         uncovered = uncovered[groups[uncovered] < 0]
         at = int(turn[-1]) + 1
-    return _placed(problem, table, blocks, groups)
+    return groups
 
 
 def level_groups(shape: Shape) -> list[Array]:
@@ -183,7 +188,7 @@ def _visits(prices: list[list[Array]], random: np.random.Generator) -> tuple[Arr
     if prod(map(len, prices)) > MOST_NODES:
         nodes = _drawn(middle, random)
         return nodes, np.full(len(nodes), np.inf)
-    nodes = np.array([levels for levels, _ in nodes_by_loss(middle)], dtype=np.int64)
+    nodes = _all_nodes(middle)
     low = _sums(nodes, least)
     high = _sums(nodes, most)
     first = high[high > 0].min(initial=1.0) / 4
@@ -194,6 +199,24 @@ def _visits(prices: list[list[Array]], random: np.random.Generator) -> tuple[Arr
         turns.append(np.flatnonzero((low <= limit) & (high > before)))
         before = limit
     return nodes[np.concatenate(turns)], np.repeat(limits, [len(turn) for turn in turns]) + ROUNDING
+
+
+def _all_nodes(losses: list[list[float]]) -> Array:
+    """What `nodes_by_loss` would list to its end.
+
+    Examples
+    --------
+    >>> _all_nodes([[0, 3], [0, 1, 2]]).tolist()
+    [[0, 0], [0, 1], [0, 2], [1, 0], [1, 1], [1, 2]]
+    """
+    total = np.full(1, float(sum(column[0] for column in losses)))
+    for column in losses:
+        steps = [total]
+        for more in np.diff(column):
+            steps.append(steps[-1] + more)
+        total = np.stack(steps, axis=-1).reshape(-1)
+    nodes = np.indices([len(column) for column in losses]).reshape(len(losses), -1).T
+    return np.ascontiguousarray(nodes[np.argsort(total, kind="stable")], dtype=np.int64)
 
 
 def _drawn(losses: list[list[float]], random: np.random.Generator) -> Array:
