@@ -162,6 +162,6 @@ def test_bad_arguments(words: list[str], capsys: pytest.CaptureFixture[str]) -> 
 
 
 def test_every_benchmark_is_listed() -> None:
-    tools = {"__init__", "__main__", "census", "runner", "summary", "tables"}
+    tools = {"__init__", "__main__", "census", "iteration", "runner", "summary", "tables"}
     files = {path.stem for path in (ROOT / "benchmarks").glob("*.py")}
     assert files - tools == set(suite.BENCHMARKS)
