@@ -117,8 +117,12 @@ class DuckDB:
         return self._stored
 
     def session(self, *, apart: bool = False, writing: bool = False) -> _Session:
-        """Statements to come; DuckDB holds less while a release is written."""
-        return _Session(self, sparing=writing)
+        """Statements to come; DuckDB holds less while a release is written.
+
+        One that is written from a statement alone (`apart`) is sorted by one thread: with two and
+        little memory, DuckDB cannot merge what it laid aside.
+        """
+        return _Session(self, sparing=writing, one_thread=apart and writing)
 
     def target(self, destination: str, format: str | None, schema: pa.Schema) -> None:
         """None: rows of a source are written to a file."""
@@ -166,6 +170,10 @@ class DuckDB:
             yield
         except duckdb.Error as error:
             raise _translated(error, self.name) from error
+        except OSError as error:  # what a stream of record batches makes of DuckDB's errors
+            if not str(error).startswith("Out of Memory Error"):
+                raise
+            raise _translated(duckdb.OutOfMemoryException(), self.name) from error
 
     def _converted(self, stored: Sequence[Column]) -> Spool:
         import pyarrow as pa
@@ -190,10 +198,11 @@ class _Session:
 
     runs_work = False
 
-    def __init__(self, database: DuckDB, *, sparing: bool) -> None:
+    def __init__(self, database: DuckDB, *, sparing: bool, one_thread: bool) -> None:
         self._database = database
         self._sparing = sparing and database.memory is not None
-        self._limit_before: str | None = None
+        self._one_thread = one_thread and self._sparing
+        self._before: dict[str, str | int] = {}
         self._uploaded: list[str] = []
 
     def execute(self, statement: sql.Node, columns: Sequence[Column]) -> pa.Table:
@@ -235,20 +244,27 @@ class _Session:
 
     def __enter__(self) -> _Session:
         if self._sparing:
-            connection, memory = self._database.opened(), self._database.memory or 0
+            memory = self._database.memory or 0
             limit = max(memory - _MEMORY_OF_WRITING, memory // 5, _LEAST_OF_DUCKDB)
-            ((self._limit_before,),) = connection.execute(
-                "SELECT current_setting('memory_limit')"
-            ).fetchall()
-            connection.execute("SET memory_limit = ?", [f"{limit // _MEGABYTE}MiB"])
+            self._set(memory_limit=f"{limit // _MEGABYTE}MiB")
+        if self._one_thread:
+            self._set(threads=1)
         return self
+
+    def _set(self, **settings: str | int) -> None:
+        """Change settings until the session ends."""
+        connection = self._database.opened()
+        for name, value in settings.items():
+            ((before,),) = connection.execute("SELECT current_setting(?)", [name]).fetchall()
+            self._before.setdefault(name, before)
+            connection.execute(f"SET {name} = ?", [value])
 
     def __exit__(self, *_: object) -> None:
         connection = self._database.opened()
         for name in self._uploaded:
             connection.unregister(name)
-        if self._limit_before is not None:
-            connection.execute("SET memory_limit = ?", [self._limit_before])
+        for name, value in self._before.items():
+            connection.execute(f"SET {name} = ?", [value])
 
 
 def _storable(column: Column) -> Column:

@@ -249,7 +249,7 @@ class Dealt:
     [(0, {'age': [30]}), (1, {'age': [70, 71]})]
     """
 
-    _ROWS = 2 * BATCH_ROWS
+    _ROWS = BATCH_ROWS
 
     def __init__(self, path: Path) -> None:
         self._path = path

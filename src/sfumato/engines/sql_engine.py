@@ -755,11 +755,30 @@ class SQLEngine:
             if answer is not None:
                 found = [column_of(field.name, field.type) for field in schema]
                 return session.execute(answer, found)
-            ordered = sql.sorted_by_part(statement) if parts > 1 else statement
-            stream = session.stream(ordered, [whole_number(sql.PART), *sent])
-            with closing(stream):
-                answers = [act(as_declared(t, sent)) for _, t in tables_of_parts(stream)]
+            with self._dealt(session, statement, sent, parts) as tables:
+                answers = [act(as_declared(rows, sent)) for _, rows in tables]
         return pa.concat_tables(answers) if answers else schema.empty_table()
+
+    @contextmanager
+    def _dealt(
+        self, session: Session, statement: sql.Node, sent: Sequence[Column], parts: int
+    ) -> Iterator[Iterator[tuple[int, pa.Table]]]:
+        """What a statement gives, part by part: sorted far away, or dealt to its parts on disk."""
+        here = self.source is not None
+        ordered = sql.sorted_by_part(statement) if parts > 1 and not here else statement
+        rows = BATCH_ROWS // 4 if here else BATCH_ROWS
+        stream = session.stream(ordered, [whole_number(sql.PART), *sent], rows)
+        with closing(stream):
+            if not here:
+                yield tables_of_parts(stream)
+                return
+            folder = PrivateFolder()
+            try:
+                dealt = Dealt.out(stream, folder.path / "dealt.arrow")
+                give_back()
+                yield dealt.tables()
+            finally:
+                folder.close()
 
     def try_parts(self, parted: Parted, budget: Budget | None = None) -> None:
         """Make a release part by part and keep nothing of it but the reports."""
@@ -1053,7 +1072,8 @@ def _in_sorted_order(
     session = engine.connection.session(apart=True, writing=True)
     with interrupting(budget, session.cancel, "sorting", engine.name), session:
         statement = sql.sorted_rows(engine.connection.rows(), names, sorting)
-        yield from session.stream(statement, columns_named(engine.schema(), names))
+        shown = columns_named(engine.schema(), names)
+        yield from session.stream(statement, shown, BATCH_ROWS // 4)  # several are on their way
 
 
 @dataclass(frozen=True)
