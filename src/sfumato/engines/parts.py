@@ -349,7 +349,7 @@ class InOrder:
         Name of the column with the positions.
     """
 
-    _ROWS = 8192
+    _ROWS = 2048
 
     def __init__(self, folder: Path, position: str) -> None:
         self._folder = folder

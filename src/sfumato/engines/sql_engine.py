@@ -1029,7 +1029,7 @@ class SQLEngine:
         """Rows in order; on request as they stand in a text file."""
         if as_text and isinstance(self.source, KeepsText):
             return self.source.texts(names)
-        return self.batches(names)
+        return self.batches(names, BATCH_ROWS // 2)
 
     def _beside(
         self,
