@@ -48,8 +48,7 @@ def test_no_more_threads_are_used_than_allowed(limit):
 
 def test_one_thread_is_the_callers_own():
     with cores.limited(1):
-        here = {*cores.each(_who, range(3), MANY), *map(_who, cores.ahead([1, 2], 1))}
-    assert here == {threading.get_ident()}
+        assert set(cores.each(_who, range(3), MANY)) == {threading.get_ident()}
     assert set(cores.each(_who, range(3), entries=10)) == {threading.get_ident()}
 
 
@@ -82,27 +81,6 @@ def test_a_compiled_loop_that_fails_in_a_thread_reaches_the_caller():
 
     with pytest.raises(ZeroDivisionError):
         cores.together(loop, [(1,), (0,), (2,)])
-
-
-@pytest.mark.parametrize("threads", [1, 2])
-def test_reading_ahead_gives_the_same_and_fails_at_the_same_place(threads):
-    def items():
-        yield from range(5)
-        raise OSError("the disk is gone")
-
-    met = []
-    with pytest.raises(OSError, match="the disk is gone"):
-        met += cores.ahead(items(), threads)
-    for item in cores.ahead(range(3), threads):
-        met.append(item)
-    assert met[-3:] == [0, 1, 2]
-
-
-def test_whoever_stops_early_leaves_no_thread_behind():
-    for item in cores.ahead(iter(range(100)), 2):
-        if item == 3:
-            break
-    assert not [t for t in threading.enumerate() if t.name.startswith("sfumato-ahead")]
 
 
 def test_a_verb_uses_as_many_threads_as_its_budget_allows():

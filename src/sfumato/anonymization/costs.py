@@ -7,7 +7,7 @@ of ten million rows has a million groups at most, and a few hundred values a col
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -136,17 +136,19 @@ def _measures(part: Solution) -> dict[str, Any]:
 
     held = dict(zip(problem.qi, each(rows_of_values, problem.qi, cells), strict=True))
     weights = {name: problem.weight(name) for name in problem.qi}
-    return {
-        "ncp": certainty_penalty(view),
-        "columns": column_losses(view),
-        "information_loss": information_loss(view),
-        "granularity": granularity(view),
-        "non_uniform_entropy": non_uniform_entropy(view, held),
-        "discernibility": discernibility(first),
-        "weighted_discernibility_by_label": weighted_discernibility(view, weights),
-        "average_class_size": average_class_size(first),
-        "distribution": distribution_distances(view, held=held),
+    measures: dict[str, Callable[[], Any]] = {
+        "ncp": lambda: certainty_penalty(view),
+        "columns": lambda: column_losses(view),
+        "information_loss": lambda: information_loss(view),
+        "granularity": lambda: granularity(view),
+        "non_uniform_entropy": lambda: non_uniform_entropy(view, held),
+        "discernibility": lambda: discernibility(first),
+        "weighted_discernibility_by_label": lambda: weighted_discernibility(view, weights),
+        "average_class_size": lambda: average_class_size(first),
+        "distribution": lambda: distribution_distances(view, held=held),
     }
+    found = each(lambda name: measures[name](), measures, len(view.kept) * len(problem.qi))
+    return dict(zip(measures, found, strict=True))
 
 
 def _query_errors(parts: Sequence[Solution], workload: QueryLog) -> dict[str, Any]:

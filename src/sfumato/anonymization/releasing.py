@@ -522,11 +522,13 @@ def _own_stars(name: str, shape: Shape, shown: Published, sizes: npt.NDArray[Any
 
 def _ambiguous(name: str, shape: Shape, shown: Published) -> str | None:
     """Labels of a tree that are values too, and were released for more than that value."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
     used = np.unique(shown.codes[shown.codes >= 0])
     blurred = used[shown.leaf_count[used] > 1]
-    labels = {shown.labels[int(at)].as_py() for at in blurred}
-    values = set(as_text(shape.values).to_pylist())
-    both = len((labels & values) - {None})
+    labels = shown.labels.take(pa.array(blurred)).unique().drop_null()
+    both = pc.sum(pc.is_in(labels, as_text(shape.values))).as_py()
     if not both:
         return None
     return (

@@ -11,7 +11,8 @@ unifies dictionaries at the end (`_Dictionaries`).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -30,15 +31,22 @@ from sfumato.engines.arrow_buffers import (
 from sfumato.engines.protocol import Column, column_of
 from sfumato.engines.results import CodeArray, Codes, smallest_dtype
 from sfumato.errors import BudgetError, spell
-from sfumato.kernels.cores import ahead, each, usable_threads
+from sfumato.kernels.cores import each, usable_threads
 from sfumato.wording import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["codes_among", "codes_from_arrow", "codes_of_table", "encode_batches"]
+__all__ = [
+    "codes_among",
+    "codes_from_arrow",
+    "codes_of_table",
+    "encode_apart",
+    "encode_batches",
+]
 
 _WIDEST_TABLE = 1 << 20
+_LOOKED_AT = 1 << 12
 
 
 def encode_batches(
@@ -73,37 +81,113 @@ def encode_batches(
     >>> ages.tolist(), values.to_pylist(), rows
     ([1, 0, 2], [20, 30, None], 3)
     """
-    encoders = [_encoder(column, rows) for column in columns]
-    length = 0
+    watch = _Watch(rows, limit, budget, where)
+    made, length = _encoded(batches, columns, watch, 0)
+    return tuple(array for array, _ in made), tuple(values for _, values in made), length
+
+
+def encode_apart(
+    read: Callable[[Sequence[str]], Iterable[pa.RecordBatch]],
+    columns: Sequence[Column],
+    *,
+    rows: int,
+    limit: int | None = None,
+    budget: Budget | None = None,
+    where: str | None = None,
+) -> tuple[tuple[CodeArray, ...], tuple[pa.Array, ...], int]:
+    """The same, every column read by itself, on as many cores as the budget allows.
+
+    Parameters
+    ----------
+    read
+        Gives the batches of some columns; it is asked for each column once, from several threads.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> table = pa.table({"age": [30, 20], "sex": ["F", "M"]})
+    >>> columns = [column_of("age", pa.int64()), column_of("sex", pa.string())]
+    >>> arrays, _, _ = encode_apart(lambda c: table.select(c).to_batches(), columns, rows=2)
+    >>> [array.tolist() for array in arrays]
+    [[1, 0], [0, 1]]
+    """
     threads = None if budget is None else budget.threads
-    workers = usable_threads(threads, rows or 0)
-    for batch in ahead(batches, workers):
-        if budget is not None:
-            if budget.spent():
-                raise BudgetError(
-                    f"reading stopped after {counted(length, 'row')} ({budget.stopped_by})",
-                    where=where,
-                    remedy="Allow more time.",
-                )
-            budget.progress("reading", min(1.0, length / rows) if rows else None)
-        cells = batch.num_rows * len(encoders)
-        each(_add, zip(encoders, batch.columns, strict=True), cells, max(1, workers - 1))
+    if len(columns) < 2 or usable_threads(threads, rows) < 2:
+        names = [column.name for column in columns]
+        return encode_batches(
+            read(names), columns, rows=rows, limit=limit, budget=budget, where=where
+        )
+    watch = _Watch(rows, limit, budget, where, len(columns))
+
+    def one(at: int) -> tuple[CodeArray, pa.Array, int]:
+        ((array, values),), length = _encoded(read([columns[at].name]), [columns[at]], watch, at)
+        return array, values, length
+
+    arrays, values, lengths = zip(
+        *each(one, range(len(columns)), rows * len(columns), threads), strict=True
+    )
+    return arrays, values, lengths[0]
+
+
+def _encoded(
+    batches: Iterable[pa.RecordBatch], columns: Sequence[Column], watch: _Watch, reader: int
+) -> tuple[list[tuple[CodeArray, pa.Array]], int]:
+    """Codes and values of columns that are read together, and the number of rows."""
+    encoders = [_encoder(column, watch.rows) for column in columns]
+    length = 0
+    for batch in batches:
+        watch.go_on(reader, length)
+        for encoder, array in zip(encoders, batch.columns, strict=True):
+            encoder.add(_without_runs(array))
         length += batch.num_rows
-        held = sum(encoder.held for encoder in encoders)
-        if limit is not None and held > limit:
+        watch.hold(reader, length, sum(encoder.held for encoder in encoders))
+    waiting = dict(enumerate(encoders))
+    encoders.clear()  # each is given up when it is finished
+    cells = length * len(columns)
+    return each(lambda at: waiting.pop(at).finish(), range(len(columns)), cells), length
+
+
+class _Watch:
+    """Time and memory of those who read a table, and how far they are."""
+
+    def __init__(
+        self,
+        rows: int | None,
+        limit: int | None,
+        budget: Budget | None,
+        where: str | None,
+        readers: int = 1,
+    ) -> None:
+        self.rows, self.limit, self.budget, self.where = rows, limit, budget, where
+        self._lengths, self._held = [0] * readers, [0] * readers
+        self._one_at_a_time = Lock()
+
+    def go_on(self, reader: int, length: int) -> None:
+        """A reader may go on after so many rows, unless the time is over."""
+        if self.budget is None:
+            return
+        if self.budget.spent():
+            raise BudgetError(
+                f"reading stopped after {counted(length, 'row')} ({self.budget.stopped_by})",
+                where=self.where,
+                remedy="Allow more time.",
+            )
+        with self._one_at_a_time:
+            self._lengths[reader] = length
+            done = sum(self._lengths) / len(self._lengths)
+            self.budget.progress("reading", min(1.0, done / self.rows) if self.rows else None)
+
+    def hold(self, reader: int, length: int, size: int) -> None:
+        """A reader holds so many bytes as codes of its rows."""
+        self._held[reader] = size
+        held = sum(self._held)
+        if self.limit is not None and held > self.limit:
             raise BudgetError(
                 f"the first {length} rows already take {held >> 20} MiB as codes",
-                where=where,
+                where=self.where,
                 remedy=f"Allow more memory (e.g. {spell('memory', '4GB')}), or use the DuckDB "
                 f"engine ({spell('engine', 'duckdb')}), which works out of core.",
             )
-    waiting = dict(enumerate(encoders))
-    encoders.clear()  # each is given up when it is finished
-    finished = each(
-        lambda at: waiting.pop(at).finish(), range(len(columns)), length * len(columns), threads
-    )
-    arrays = tuple(array for array, _ in finished)
-    return arrays, tuple(values for _, values in finished), length
 
 
 def codes_of_table(table: pa.Table) -> Codes:
@@ -166,11 +250,6 @@ def codes_from_arrow(table: pa.Table, count_column: str) -> Codes:
     order, _ = kernels.group_rows(ids, count)
     sorted_ = codes.take(order)
     return Codes(sorted_.columns, sorted_.arrays, sorted_.values, counts[order], codes.entries)
-
-
-def _add(column: tuple[_Numbers | _Dictionaries, pa.Array]) -> None:
-    encoder, array = column
-    encoder.add(_without_runs(array))
 
 
 def _without_runs(array: pa.Array) -> pa.Array:
@@ -343,7 +422,8 @@ class _Dictionaries:
         type_ = plain_type(self.column.type)
         if not self.dictionaries:
             return np.empty(0, np.uint8), pa.nulls(0, type_)
-        local, distinct = _ranked(_joined(self.dictionaries, self.dictionary_bytes))
+        joined = _joined(self.dictionaries, self.dictionary_bytes)
+        local, distinct = _ranked(joined, _repeats(self.dictionaries))
         # A dictionary may hold entries that no row uses: ranks count only values that occur.
         ends = np.cumsum([len(dictionary) for dictionary in self.dictionaries])
         tables = [
@@ -365,8 +445,21 @@ class _Dictionaries:
         return codes, pa.concat_arrays([values, pa.nulls(1, type_)]) if nulls else values
 
 
-def _ranked(values: pa.Array) -> tuple[npt.NDArray[np.int64], pa.Array]:
-    """Rank of each value (-1 for null), and the distinct values in order."""
+def _repeats(dictionaries: Sequence[pa.Array]) -> bool:
+    """Whether dictionaries seem to hold mostly the same values, judged by the first and last."""
+    import pyarrow.compute as pc
+
+    if len(dictionaries) < 2:
+        return False
+    some = dictionaries[-1][:_LOOKED_AT]
+    return 2 * (pc.sum(pc.is_in(some, dictionaries[0])).as_py() or 0) > len(some)
+
+
+def _ranked(values: pa.Array, repeated: bool) -> tuple[npt.NDArray[np.int64], pa.Array]:
+    """Rank of each value (-1 for null), and the distinct values in order.
+
+    Where most are `repeated`, only different ones are sorted.
+    """
     import pyarrow.compute as pc
     import pyarrow.types as t
 
@@ -375,8 +468,12 @@ def _ranked(values: pa.Array) -> tuple[npt.NDArray[np.int64], pa.Array]:
     given = values.drop_null()
     texts = (t.is_string, t.is_large_string, t.is_binary, t.is_large_binary)
     if any(is_kind(values.type) for is_kind in texts):
-        found, one_of = text_ranks(*text_cells(given))
-        distinct = given.take(as_arrow(one_of))
+        encoded = given.dictionary_encode() if repeated else None
+        each_once = given if encoded is None else encoded.dictionary
+        found, one_of = text_ranks(*text_cells(each_once))
+        distinct = each_once.take(as_arrow(one_of))
+        if encoded is not None:
+            found = found[stored_cells(encoded.indices)]
     else:
         encoded = given.dictionary_encode()
         order = stored_cells(pc.sort_indices(encoded.dictionary))

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from sfumato import kernels
 from sfumato.budget import Budget
 from sfumato.engines.arrow_buffers import as_arrow
-from sfumato.engines.encoding import codes_among, encode_batches
+from sfumato.engines.encoding import codes_among, encode_apart, encode_batches
 from sfumato.engines.protocol import (
     BATCH_ROWS,
     Capabilities,
@@ -36,7 +36,7 @@ from sfumato.engines.results import (
     too_many_classes,
 )
 from sfumato.errors import BudgetError
-from sfumato.kernels.cores import each, usable_threads
+from sfumato.kernels.cores import each, limited, usable_threads
 from sfumato.wording import counted
 
 if TYPE_CHECKING:
@@ -170,9 +170,12 @@ class MemoryEngine:
         )
         if limit is not None and count > limit:
             raise too_many_classes(columns, limit, self.name)
-        first = kernels.representatives(ids, count)
+        first, counts = each(
+            lambda reduce: reduce(ids, count),
+            (kernels.representatives, kernels.group_sums),
+            len(ids),
+        )
         taken = each(lambda array: array[first], codes.arrays, count * len(codes.arrays))
-        counts = kernels.group_sums(ids, count)
         found = Codes(codes.columns, tuple(taken), codes.values, counts, count)
         self._class_of[found] = ids  # as long as somebody holds the classes
         return found
@@ -455,14 +458,16 @@ class MemoryEngine:
             return
         known = {column.name: column for column in self.schema()}
         held = sum(array.nbytes for array, _ in self._encoded.values())
-        arrays, values, length = encode_batches(
-            self.source.batches(missing),
-            [known[name] for name in missing],
-            rows=self.source.row_count() if self._rows is None else self._rows,
-            limit=None if self.memory is None else self.memory - held,
-            budget=budget,
-            where=self.name,
-        )
+        rows = self.source.row_count() if self._rows is None else self._rows
+        wanted = [known[name] for name in missing]
+        limit = None if self.memory is None else self.memory - held
+        limits: dict[str, Any] = {"limit": limit, "budget": budget, "where": self.name}
+        with limited(self.threads):
+            if rows is not None and getattr(self.source, "columns_apart", False):
+                found = encode_apart(self.source.batches, wanted, rows=rows, **limits)
+            else:
+                found = encode_batches(self.source.batches(missing), wanted, rows=rows, **limits)
+        arrays, values, length = found
         self._rows = length
         self._encoded.update(zip(missing, zip(arrays, values, strict=True), strict=True))
 

@@ -85,7 +85,9 @@ class Source(Protocol):
     """Rows that an embedded engine can read front to back, more than once, in a stable order.
 
     Files, standard input (kept in a temporary file) and data frames are sources; `tables/` makes
-    them. Remote tables are engines themselves and have no source.
+    them. Remote tables are engines themselves and have no source. A source for which reading one
+    column does not mean reading all has the attribute ``columns_apart = True``: its columns are
+    read at the same time, in several threads.
     """
 
     name: str

@@ -361,6 +361,7 @@ class WrittenFile:
         self.paths = (path,)
         self.format = format
         self.arrow_schema = schema
+        self.columns_apart = format.kind == "parquet"
         self._spool: Spool | None = None
 
     def schema(self) -> tuple[Column, ...]:

@@ -19,7 +19,6 @@ from typing import Any, ParamSpec, TypeVar
 from sfumato.budget import Budget
 
 __all__ = [
-    "ahead",
     "each",
     "limited",
     "spans",
@@ -148,25 +147,3 @@ def submitted(pool: ThreadPoolExecutor, function: Callable[..., S], *given: Any)
 def _alone(function: Callable[..., S], *given: Any) -> S:
     with limited(1):
         return function(*given)
-
-
-def ahead(items: Iterable[T], threads: int) -> Iterator[T]:
-    """The same items, the next one being made in a thread while the last one is worked on.
-
-    With one thread nothing is made before it is asked for.
-
-    Examples
-    --------
-    >>> list(ahead(iter([3, 1, 2]), 2))
-    [3, 1, 2]
-    """
-    if threads < 2:
-        yield from items
-        return
-    source, end = iter(items), object()
-    with ThreadPoolExecutor(1, "sfumato-ahead") as pool:
-        coming = submitted(pool, next, source, end)
-        while (item := coming.result()) is not end:
-            coming = submitted(pool, next, source, end)
-            yield item
-            del item  # while the next one is waited for, nobody holds it

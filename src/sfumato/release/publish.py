@@ -22,6 +22,7 @@ from sfumato.engines.recoding import Cells, Recoding, Step
 from sfumato.engines.results import ClassSizes
 from sfumato.engines.writing import harmless
 from sfumato.errors import ParameterError, PromiseError, spell
+from sfumato.kernels.cores import each
 from sfumato.keyfiles import keyed_digest
 from sfumato.release.anonymity import Anonymity
 from sfumato.release.beside import about_promise
@@ -650,6 +651,10 @@ def _record(release: Release, written: Table, target: str) -> dict[str, Any]:
     measures say about the input stays at home.
     """
     source, recoding = _made_of(release)
+    together = source.engine.capabilities.coded and written.engine.capabilities.coded
+    read, made = each(
+        lambda one: one.fingerprint(), (source, written), written.rows if together else 0
+    )
     k, classes = release.k, release.classes
     if not all(_is_measured_on(promise, written) for promise in release.promises):
         k, classes = _classes(release.qi, (), written)
@@ -667,11 +672,11 @@ def _record(release: Release, written: Table, target: str) -> dict[str, Any]:
         "input": {
             "name": os.path.basename(source.name),
             "columns": list(source.engine.schema() and source.columns),
-            "fingerprint": keyed_digest(source.fingerprint()),
+            "fingerprint": keyed_digest(read),
         },
         "output": {
             "name": os.path.basename(shown(target)),
-            "fingerprint": written.fingerprint(),
+            "fingerprint": made,
             "rows": written.rows,
             "columns": list(written.columns),
             **({"sorted": "by cells"} if _moves(recoding) else {}),

@@ -43,6 +43,8 @@ class ArrowSource:
         The file that the rows were read from, if any.
     """
 
+    columns_apart = True
+
     def __init__(
         self,
         table: pa.Table,

@@ -42,6 +42,8 @@ class ParquetSource:
         The folder that was named, if one was: names of folders below it may hold columns.
     """
 
+    columns_apart = True
+
     def __init__(
         self,
         paths: Sequence[Path],

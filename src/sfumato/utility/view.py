@@ -41,6 +41,7 @@ from sfumato.hierarchy import (
 from sfumato.hierarchy.infer import infer
 from sfumato.hierarchy.labels import as_text, mark_of, star_beside, without_marks
 from sfumato.hierarchy.tree import Array
+from sfumato.kernels.cores import each
 from sfumato.tables import Table, table
 from sfumato.wording import counted
 
@@ -137,7 +138,8 @@ class View:
         """The class of each released entry in the release, and the number of classes."""
         from sfumato.kernels import class_ids
 
-        arrays = tuple(self.labels(name).astype(np.uint32) for name in self.columns)
+        cells = len(self.kept) * len(self.columns)
+        arrays = each(lambda name: self.labels(name).astype(np.uint32), self.columns, cells)
         ids, number = class_ids(
             arrays,
             tuple(int(array.max(initial=0)) + 1 for array in arrays),
