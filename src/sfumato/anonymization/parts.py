@@ -17,8 +17,8 @@ from __future__ import annotations
 import os
 import pickle
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -61,6 +61,7 @@ from sfumato.engines.recoding import Recoding
 from sfumato.engines.results import CELL_BYTES, ClassSizes, Codes, smallest_dtype
 from sfumato.errors import EngineError, ParameterError, TooManyClassesError, spell
 from sfumato.hierarchy import Published
+from sfumato.kernels.cores import each, limited
 from sfumato.privacy import SensitiveColumn, compile_rules, require_reachable
 from sfumato.release import Release
 from sfumato.tables import Table
@@ -109,12 +110,12 @@ def parts_for(table: Table, request: Request, budget: Budget) -> int | None:
     able = table.engine.capabilities
     if _whole_because(request) is not None or able.coded or not able.replayable:
         return None
-    rows, each = table.rows, _bytes_a_row(request)
+    rows, row = table.rows, _bytes_a_row(request)
     memory = budget.memory or ENOUGH_BYTES
-    if rows * each <= memory // 8:
+    if rows * row <= memory // 8:
         return None
     combinations = _combinations(table, request)
-    fits = combinations * each <= memory
+    fits = combinations * row <= memory
     if fits and (combinations <= WORTH_JOINING * rows or not able.remote):
         return None
     if not able.remote:
@@ -411,8 +412,9 @@ class PartSolver:
     whole: Whole
     seconds: float | None = None
 
+    @limited(1)
     def __call__(self, rows: pa.Table) -> Worked:
-        """New cells of the rows, in their order."""
+        """New cells of the rows, in their order; other parts have the other cores."""
         from sfumato.engines.memory import MemoryEngine
         from sfumato.tables.frames import ArrowSource
 
@@ -529,10 +531,13 @@ def _in_parts(
     budget: Budget,
 ) -> Solution:
     """The solution of some sets of quasi-identifiers, put together from those of parts."""
+    from sfumato.kernels import group_rows
+
     about = request.about(sets)
     problem = prepare(table, about, budget)
     part, number = _satisfying(problem, parting)
-    entries = [np.flatnonzero(part == at) for at in range(number)]
+    order, starts = group_rows(part.astype(np.uint32), number)
+    entries = [order[begin:end] for begin, end in pairwise(starts)]
     budget.progress("solving parts")
 
     def solved(chosen: Array) -> Solution:
@@ -544,8 +549,7 @@ def _in_parts(
         )
         return released(inside, about)
 
-    with ThreadPoolExecutor(min(_workers(budget), number), "sfumato-part") as pool:
-        solutions = list(pool.map(solved, entries))
+    solutions = each(solved, entries, problem.entries.entries, _workers(budget))
     whole = _together(problem, solutions, entries)
     sizes = np.bincount(part, weights=problem.counts, minlength=number)
     told = {
@@ -614,8 +618,13 @@ def _together(
         entry.append(chosen if solution.entry is None else chosen[solution.entry])
         rows.append(problem.counts[chosen] if solution.rows is None else solution.rows)
         begin += int(solution.groups.max(initial=-1)) + 1
-    order = np.argsort(np.concatenate(entry), kind="stable")
     pieces = any(solution.entry is not None for solution in solutions)
+    whose = np.concatenate(entry)
+    if pieces:
+        order = np.argsort(whose, kind="stable")
+    else:  # every entry is there once
+        order = np.empty(len(whose), np.int64)
+        order[whose] = np.arange(len(whose))
     published = {
         name: Published.joined([_shown(s.published[name], s) for s in solutions])
         for name in problem.qi
@@ -630,7 +639,7 @@ def _together(
         np.concatenate(groups)[order].astype(np.int32),
         published,
         starred,
-        np.concatenate(entry)[order].astype(np.int64) if pieces else None,
+        whose[order].astype(np.int64) if pieces else None,
         np.concatenate(rows)[order].astype(np.int64) if pieces else None,
         stopped_by=next((s.stopped_by for s in solutions if s.stopped_by), None),
         warnings=tuple(dict.fromkeys(w for s in solutions for w in s.warnings)),

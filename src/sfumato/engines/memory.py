@@ -170,11 +170,8 @@ class MemoryEngine:
         )
         if limit is not None and count > limit:
             raise too_many_classes(columns, limit, self.name)
-        first, counts = each(
-            lambda reduce: reduce(ids, count),
-            (kernels.representatives, kernels.group_sums),
-            len(ids),
-        )
+        reductions: tuple[Callable[..., Any], ...] = (kernels.representatives, kernels.group_sums)
+        first, counts = each(lambda reduced: reduced(ids, count), reductions, len(ids))
         taken = each(lambda array: array[first], codes.arrays, count * len(codes.arrays))
         found = Codes(codes.columns, tuple(taken), codes.values, counts, count)
         self._class_of[found] = ids  # as long as somebody holds the classes

@@ -24,6 +24,7 @@ import numpy.typing as npt
 
 from sfumato.engines.protocol import BATCH_ROWS, Column
 from sfumato.engines.results import as_declared
+from sfumato.kernels.cores import submitted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -322,7 +323,7 @@ def in_turn(
         waiting: deque[tuple[int, Future[Any]]] = deque()
         try:
             for part, table in parts:
-                waiting.append((part, pool.submit(act, table)))
+                waiting.append((part, submitted(pool, act, table)))
                 del table  # the next part is on its way: no third one may be held
                 if len(waiting) >= workers:
                     number, future = waiting.popleft()

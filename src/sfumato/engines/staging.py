@@ -9,6 +9,7 @@ import os
 import shutil
 import tempfile
 import weakref
+from collections import deque
 from collections.abc import Callable, Container, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
@@ -61,6 +62,10 @@ __all__ = [
     "kept_form",
     "stage_batches",
 ]
+
+
+_WAITING = 1
+"""Batches that may wait for the one that is being written: neither side stops for every delay."""
 
 
 class FileStaged:
@@ -196,13 +201,13 @@ def _write_all(writer: Writer, batches: Iterable[pa.RecordBatch], threads: int |
             writer.write(batch)
         return
     with ThreadPoolExecutor(1, "sfumato-writer") as pool:
-        written: Future[None] | None = None
+        writing: deque[Future[None]] = deque()
         for batch in batches:
-            if written is not None:
-                written.result()
-            written = submitted(pool, writer.write, batch)
+            while len(writing) > _WAITING:
+                writing.popleft().result()
+            writing.append(submitted(pool, writer.write, batch))
             del batch  # while the next one is made, only the writer holds it
-        if written is not None:
+        for written in writing:
             written.result()
 
 

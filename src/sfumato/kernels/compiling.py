@@ -161,15 +161,18 @@ class Loop:
     def interpreted(self, *arguments: Any) -> Any:
         """Run it as Python; whole numbers have 64 bits, as numba computes with them.
 
-        It works on copies: where its patience ends before it does, nothing has happened.
+        It works on copies: where its patience ends before it does, nothing has happened. Only what
+        it changed is written back, since other threads may be writing to other places.
         """
         copies: list[tuple[Any, Any]] = []
         own = [_copied(argument, copies) for argument in arguments]
+        before = [copy.copy() for _, copy in copies]
         with np.errstate(all="ignore", divide="raise"), _Alarm(self.patience):
             result = self.plain(*own)
-        for array, copy in copies:
-            if not np.array_equal(array, copy):
-                array[...] = copy
+        for (array, copy), was in zip(copies, before, strict=True):
+            changed = copy != was
+            if changed.any():
+                array[changed] = copy[changed]
         return result
 
     @property
