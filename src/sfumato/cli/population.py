@@ -207,12 +207,14 @@ def view(found: PopulationReport) -> RenderableType:
 
     people = f"{found.universe:,.0f} people"
     title = Text.assemble(
-        (f"{found.rows:,}", "bold"), " rows as a sample of ", (people, "bold"),
+        (f"{found.rows:,}", "bold"), f" {found.counted} as a sample of ", (people, "bold"),
         f" ({found.sampling_fraction:.3g} of them)",
     )  # fmt: skip
     everybody = found.whole.bound is None
     if everybody:
-        title = Text.assemble((f"{found.rows:,}", "bold"), " rows, which are all the people")
+        title = Text.assemble(
+            (f"{found.rows:,}", "bold"), f" {found.counted}, which are all the people"
+        )
     headline = Text(_headline(found), style="bold")
     models = [] if everybody else ["", _uniques(found)]
     parts: list[RenderableType] = [
@@ -297,8 +299,8 @@ def _uniques(found: PopulationReport) -> RenderableType:
     beyond = ""
     if uniqueness.estimate is not None and found.unique_by == "bound":
         beyond = (
-            f" That is more than D values let expect: of {found.whole.unique:.1%} unique rows, "
-            "such a model concludes that new values never end. Go by what is expected only if no "
+            f" That is more than D values let expect: of {found.whole.unique:.1%} unique "
+            f"{found.counted}, such a model concludes that new values never end. Go by what is expected only if no "
             "more than D values are possible."
         )
     return (

@@ -334,7 +334,8 @@ class PopulationReport(Result):
 
     `whole` is all given columns together; `sets` are the minimal column sets that can be expected
     to make a share `alpha` of the people unique, or do so by count (`complete` is False when there
-    are more). `release` is there when the plan was written.
+    are more). `release` is there when the plan was written. `counted` says what `rows` and shares
+    of the table are: rows, persons, or different rows of persons where they have several.
     """
 
     rows: int
@@ -352,6 +353,7 @@ class PopulationReport(Result):
     curves: tuple[PrivacyUtilityCurve, ...]
     warnings: tuple[str, ...] = ()
     release: Release | None = field(default=None)
+    counted: str = "rows"
 
     @property
     def unique(self) -> float:
@@ -509,6 +511,7 @@ def population(
         plan=plan,
         curves=_curves(sample.blurrers),
         warnings=(*left_out, *sample.too_small(), *_warnings(sample.blurrers, plan)),
+        counted=_counted(opened, person, sample.rows, budget),
     )
     if output is None:
         return report
@@ -534,6 +537,14 @@ def population(
         budget=budget,
     )
     return replace(report, release=written)
+
+
+def _counted(opened: Table, person: str | None, rows: int, budget: Budget) -> str:
+    """What is counted in the table."""
+    if person is None:
+        return "rows"
+    several = opened.class_sizes([person], budget).classes < rows
+    return "different rows of persons" if several else "persons"
 
 
 def _number(universe: float | str) -> float:

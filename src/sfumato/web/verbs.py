@@ -296,7 +296,7 @@ def _attacked(around: Around, given: Given) -> dict[str, Any]:
     trees = around.project.folder / f"{given['of']}.hierarchies"
     if given["of"] and trees.is_dir():
         found["hierarchies"] = str(trees)
-    if around.person and given["known"] == str(around.project.source):
+    if around.person and (not given["of"] or given["known"] == str(around.project.source)):
         found["person"] = around.person  # which the table itself says; others may not have it
     return found
 

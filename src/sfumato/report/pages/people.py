@@ -51,19 +51,19 @@ def population_summary(found: PopulationReport) -> Page:
     asked = f"{percent(1 - plan.beta)} were asked."
     return Page(
         title="Anonymity in a population",
-        subtitle=f"{found.rows:,} rows of {found.universe:,.0f} people "
+        subtitle=f"{found.rows:,} {found.counted} of {found.universe:,.0f} people "
         f"({percent(found.sampling_fraction)})",
         verdict=f"{alone}{promise}; {asked}",
         tone=tempered("good" if plan.holds else "bad", found.whole.unique, unique),
         facts=(
             ("people", f"{found.universe:,.0f}"),
-            ("alone in the table", percent(found.whole.unique)),
+            (f"{found.counted} alone in the table", percent(found.whole.unique)),
             ("values to keep, planned", f"{plan.distinct:,}"),
             ("columns looked at", f"{len(found.whole.columns):,}"),
             ("sets of them that tell", f"{len(found.sets):,}" + ("" if found.complete else "+")),
         ),
         gauges=(
-            gauge("alone in the table", found.whole.unique),
+            gauge(f"{found.counted} alone", found.whole.unique),
             gauge("alone in the population", unique),
             gauge(f"fewer than {plan.k:,} people", 1 - plan.measured.estimate),
         ),
@@ -89,7 +89,8 @@ def population_page(found: PopulationReport) -> Page:
     """The page of a table as a sample."""
     bound = found.whole.bound if found.unique_by == "bound" else None
     models = Section(
-        "In the table and in the population", figures=_uniqueness(found.uniqueness, bound)
+        "In the table and in the population",
+        figures=_uniqueness(found.uniqueness, bound, found.counted),
     )
     sections = [
         *([] if found.whole.bound is None else [models]),
@@ -135,10 +136,12 @@ def uniqueness_page(found: PopulationUniqueness) -> Page:
     return replace(uniqueness_summary(found), sections=[section])
 
 
-def _uniqueness(found: PopulationUniqueness, bound: float | None = None) -> list[Figure]:
+def _uniqueness(
+    found: PopulationUniqueness, bound: float | None = None, who: str = "rows"
+) -> list[Figure]:
     """The sample and what each model makes of it for the whole population.
 
-    `bound` is what is said in their place, where that is less.
+    `bound` is what is said in their place, where that is less; `who` is counted in the sample.
     """
     sample = f"sample ({percent(found.sampling_fraction)})"
     rows: list[tuple[str, float, float | None, float | None]] = [
@@ -154,8 +157,8 @@ def _uniqueness(found: PopulationUniqueness, bound: float | None = None) -> list
     if bound is not None:
         rows.append(("all people, at most", bound, None, None))
     caption = (
-        f"Rows alone in the sample, a fraction of {percent(found.sampling_fraction)}, and the "
-        f"estimated share of people alone when everybody is looked at."
+        f"{who.capitalize()} alone in the sample, a fraction of "
+        f"{percent(found.sampling_fraction)}, and the estimated share of people alone when everybody is looked at."
     )
     if len(rows) > 2:
         caption += " Each of the others is a model of what a sample says about everybody"

@@ -463,6 +463,7 @@ def release_page(
     page = release_summary(found)
     sections = []
     lights: list[Light] = []
+    cost = None
     with _opened(found, original) as compared:
         if compared is not None and altered:
             kept = {"rows published": f"{compared.after.rows:,}", ALIKE: _alike(found)}
@@ -503,11 +504,12 @@ def release_page(
             page = replace(page, beside=_beside(page.beside, found, compared.after))
             protects = _protection(found, compared, linked=whose is not None, drawn=bool(gauges))
             sections = [protects, _where(compared), *_shapes(compared)]
+            cost = None if altered else _paid(found, compared)
     sections += [*_cost(found), *_why(found), _record(found)]
     shown = [section for section in sections if section is not None]
     knows = found.source is not None or original is not None
     paid = Light("What it cost", None, "Not known: the file is not the one that was written.")
-    page = replace(page, lights=[*lights, paid if altered else _paid(found)])
+    page = replace(page, lights=[*lights, paid if altered else cost or _paid(found)])
     return replace(page, sections=shown, at_home=f"{AT_HOME} {PASS_ON}" if knows else "")
 
 
@@ -719,16 +721,15 @@ def _exposure(one: Inference) -> list[str]:
     return told
 
 
-def _paid(found: Release) -> Light:
+def _paid(found: Release, compared: Compared | None = None) -> Light:
     """What the release cost."""
     lost = found.utility.get("ncp")
     whole = found.rows + found.suppressed_rows
     said = [f"{percent(lost)} of the precision of what others may know"] if lost is not None else []
     if found.suppressed_rows:
         said.append(f"{found.suppressed_rows:,} of {whole:,} rows")
-    coarser = _coarsened(found)
-    if coarser:
-        said.append(f"the detail of {counted(len(coarser), 'column')}")
+    coarser = _coarsened(found, compared)
+    said += coarser
     gone = [n for n, action in found.column_actions.items() if action in ("dropped", "left out")]
     if gone:
         number = len(found.column_actions)
@@ -752,12 +753,21 @@ def _paid(found: Release) -> Light:
     return Light("What it cost", tone, answer)
 
 
-def _coarsened(found: Release) -> list[str]:
-    """Columns that Safe Harbor left a coarser form of: no measure says what that cost."""
+def _coarsened(found: Release, compared: Compared | None) -> list[str]:
+    """What Safe Harbor left in a coarser form, in words: no measure says what that cost."""
     if found.method != "safe-harbor":
         return []
     same = ("kept", "dropped", "left out")
-    return [n for n, action in found.column_actions.items() if not action.startswith(same)]
+    names = [n for n, action in found.column_actions.items() if not action.startswith(same)]
+    if compared is None:
+        return [f"the detail of {counted(len(names), 'column')}"] if names else []
+    kept = [compared.fate(name).get("as it was", 0.0) for name in names]
+    every, some = kept.count(0.0), sum(0 < share < 1 for share in kept)
+    return [
+        f"the detail of {counted(number, 'column')} in {where}"
+        for number, where in ((every, "every row"), (some, "some rows"))
+        if number
+    ]
 
 
 def worst_risk(risks: Sequence[Risk]) -> Risk:
