@@ -300,8 +300,8 @@ def _uniques(found: PopulationReport) -> RenderableType:
     if uniqueness.estimate is not None and found.unique_by == "bound":
         beyond = (
             f" That is more than D values let expect: of {found.whole.unique:.1%} unique "
-            f"{found.counted}, such a model concludes that new values never end. Go by what is expected only if no "
-            "more than D values are possible."
+            f"{found.counted}, such a model concludes that new values never end. Go by what is "
+            "expected only if no more than D values are possible."
         )
     return (
         f"Models of class sizes, which do not know D: {estimate}{between} by {uniqueness.chosen} "

@@ -158,7 +158,8 @@ def _uniqueness(
         rows.append(("all people, at most", bound, None, None))
     caption = (
         f"{who.capitalize()} alone in the sample, a fraction of "
-        f"{percent(found.sampling_fraction)}, and the estimated share of people alone when everybody is looked at."
+        f"{percent(found.sampling_fraction)}, and the estimated share of people alone when "
+        "everybody is looked at."
     )
     if len(rows) > 2:
         caption += " Each of the others is a model of what a sample says about everybody"
