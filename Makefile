@@ -13,7 +13,7 @@ BUDGET ?= 1h
 # Tests start hundreds of programs: what was compiled once is kept.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help demo test check style types examples collected docs packages slow fuzz mutants bench papers dist clean
+.PHONY: help demo test check style types examples suite collected docs packages slow fuzz mutants bench papers dist clean
 
 help:
 	@echo "make demo    first result on a synthetic hospital"
@@ -52,12 +52,17 @@ types: $(READY)
 examples: $(READY)
 	@$(BIN)/pytest --quiet tests/docs/test_docstrings.py -n $(PYTEST_WORKERS)
 
+# types are checked on one processor while tests begin on the other
 test:
-	@$(MAKE) --no-print-directory -j 4 packages style types collected
-	$(BIN)/pytest -m "not slow" -n $(PYTEST_WORKERS) --dist worksteal
+	@$(MAKE) --no-print-directory -j 4 types suite
 
-# on the second processor while types are checked: workers find all modules compiled, and do not
-# each compile them on their own; what cannot be collected they say themselves
+# not told that make runs several things at once: tests that run make themselves are on their own
+suite: packages style collected
+	@env -u MAKEFLAGS -u MFLAGS -u MAKELEVEL \
+		$(BIN)/pytest -m "not slow" -n $(PYTEST_WORKERS) --dist worksteal
+
+# once for all workers: they find all modules compiled, and do not each compile them on their own;
+# what cannot be collected they say themselves
 collected: $(READY)
 	@$(BIN)/pytest --collect-only -qq >/dev/null 2>&1 || true
 
