@@ -25,9 +25,9 @@ os.environ["SOURCE_DATE_EPOCH"] = "1700000000"  # certificates of one test are o
 
 # Everybody tries the same examples every time: nothing fails by chance. `make slow` tries all that
 # a test asks for, and `make fuzz` new ones, round after round, and keeps what fails.
-ONE_OF = 3
+ONE_OF = 5
 """How many of a test's examples there are for each that `make test` tries …"""
-FEWEST = 15
+FEWEST = 10
 """… unless there would be fewer."""
 settings.register_profile(
     "sfumato",
@@ -137,6 +137,23 @@ def _own_input_key(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("SFUMATO_INPUT_KEY", str(tmp_path_factory.mktemp("home") / "input.key"))
         yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _long_loops_are_compiled_at_once(request: pytest.FixtureRequest) -> None:
+    """All tests together call them for longer than it takes to compile them.
+
+    So none of several workers runs them as Python first, for the 4 to 20 seconds after which it
+    gives up; whoever runs a few tests alone is done before that.
+    """
+    if not hasattr(request.config, "workerinput"):
+        return
+    from sfumato.anonymization import cuts
+    from sfumato.anonymization.cells import search
+    from sfumato.anonymization.methods import annealing, kmember
+
+    for loop in (cuts._cut_blocks, kmember._cluster_blocks, annealing._anneal, search._open_groups):
+        loop.patience = 0.0
 
 
 @pytest.fixture(scope="session")

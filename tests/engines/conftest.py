@@ -32,6 +32,7 @@ KINDS = [
 LONG = {
     "test_every_class_holds_five_persons[spark-cells]",
     "test_dates_move_alike_everywhere[spark-beside]",
+    "test_every_class_of_every_part_holds_enough_persons[asked0-spark]",
     "test_protected_columns_and_prices_hold_everywhere[spark]",
 }
 """What takes seconds on Spark and is asked there, in part, by other tests as well."""
