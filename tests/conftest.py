@@ -19,6 +19,11 @@ pytest_plugins = ["servers"]
 # again, takes a fifth of the time of collecting them, and some of that of running them.
 gc.disable()
 
+# Workers share few processors: threads that turn round and round while they wait for a matrix of a
+# hundred rows take many times as long as computing with it. Programs that tests start read it, too.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
 SERVERS = ("spark", "postgres", "browser")
 
 os.environ["SOURCE_DATE_EPOCH"] = "1700000000"  # certificates of one test are of one day
