@@ -139,3 +139,35 @@ def test_nothing_is_left_when_the_workbench_ends(
         assert len(bench.workbench.projects) == 2
         assert len(kept(tmp_path)) >= 2
     assert list(tmp_path.iterdir()) == []
+
+
+def test_tables_of_one_name_are_told_apart(bench: Running) -> None:
+    """On the first page, and above every step, while they are open."""
+    (shelf,) = bench.workbench.shelf._folders
+    (shelf / "people.csv").write_bytes(TABLE)
+    bench.follow(bench.post("/open", table=str(shelf / "people.csv")))
+    assert f"(in {shelf})" not in bench.get("/").text
+    for _ in range(2):
+        bench.follow(bench.upload("people.csv", TABLE))
+    bench.follow(bench.upload("persons.csv", TABLE))
+    labels = [f"people.csv (in {shelf})", "people.csv (upload 1)", "people.csv (upload 2)"]
+    projects = list(bench.workbench.projects.values())
+    assert [one.label for one in projects] == [*labels, "persons.csv"]
+    home = bench.get("/").text
+    for one, label in zip(projects, labels, strict=False):
+        assert home.count(f">{label}</a>") == 1
+        assert f'<span class="table">{label}</span>' in bench.get(f"/p/{one.number}/configure").text
+    for one in projects[:2]:
+        bench.post(f"/p/{one.number}/close")
+    assert projects[2].label == "people.csv"
+
+
+def test_a_file_where_a_folder_should_be_is_named(bench: Running) -> None:
+    (shelf,) = bench.workbench.shelf._folders
+    (shelf / "blk.csv").write_bytes(TABLE)
+    (shelf / "blk.csv.sfumato").write_text("a note")
+    page = bench.follow(bench.post("/open", table=str(shelf / "blk.csv")))
+    assert "unexpected" not in page.text
+    assert f"{shelf / 'blk.csv.sfumato'}: a file lies where decisions and releases" in page.text
+    assert "Rename or move that file" in page.text
+    assert not bench.workbench.projects

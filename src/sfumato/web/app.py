@@ -6,7 +6,7 @@ import asyncio
 import json
 import math
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -24,7 +24,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from sfumato.budget import Budget
-from sfumato.errors import ParameterError, SfumatoError
+from sfumato.errors import ParameterError, SfumatoError, SourceError
 from sfumato.web.choices import Choices
 from sfumato.web.hierarchy_pages import Editing
 from sfumato.web.jobs import Job, Jobs, told
@@ -166,13 +166,32 @@ class Workbench:
 
     async def _open(self, place: Path, step: str = "configure") -> Response:
         project = Project(place, kept=not self.uploads.holds(place))
+        if project.folder.is_file() and not project.folder.is_symlink():
+            raise SourceError(
+                "a file lies where decisions and releases of the table would be kept",
+                where=str(project.folder),
+                remedy="Rename or move that file, and open the table again; or drop the table on "
+                "the first page: then all is kept in a private folder while it is open.",
+            )
         project.reading = await run_in_threadpool(read_reading, project.folder)
         self.projects[project.number] = project
+        self._tell_apart()
         return self.look(project, step)
+
+    def _tell_apart(self) -> None:
+        """Say of tables of one name where they lie."""
+        names = Counter(one.source.name for one in self.projects.values())
+        uploads: Counter[str] = Counter()
+        for one in self.projects.values():
+            name = one.source.name
+            uploads[name] += not one.kept
+            said = f"in {one.source.parent}" if one.kept else f"upload {uploads[name]}"
+            one.apart = said if names[name] > 1 else ""
 
     async def close_project(self, request: Request) -> Response:
         project = self.project(request)
         del self.projects[project.number]
+        self._tell_apart()
         for job in self.jobs.running():
             if job.after.startswith(f"/p/{project.number}/"):
                 self.jobs.cancel(job)
@@ -245,7 +264,7 @@ class Workbench:
             with in_page_words():
                 return work(budget)
 
-        table, queue = project.source.name, project.number
+        table, queue = project.label, project.number
         job = self.jobs.start(title, after, worded, table, keeps, queue)
         return to(f"/jobs/{job.number}")
 
@@ -253,7 +272,7 @@ class Workbench:
         """Begin the first look at a table, or go where it is said why that failed."""
         if project.problem:
             return to(f"/p/{project.number}/import")
-        return self.start(f"First look at {project.source.name}", project, step, project.look)
+        return self.start(f"First look at {project.label}", project, step, project.look)
 
     # Helpers
 

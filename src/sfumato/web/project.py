@@ -199,6 +199,8 @@ class Project:
     opened: Table | None = None
     """The table as its file is read; None until it was, or where it cannot be."""
     kept: bool = True
+    apart: str = ""
+    """Where it lies, while another table of its name is open."""
     reading: Reading = field(default_factory=Reading)
     """How its file is read."""
     tried: Reading | None = None
@@ -251,6 +253,11 @@ class Project:
         if self.opened is None:
             raise SourceError(self.problem or "the table was not read yet")
         return self.opened
+
+    @property
+    def label(self) -> str:
+        """What pages call the table."""
+        return f"{self.source.name} ({self.apart})" if self.apart else self.source.name
 
     @property
     def folder(self) -> Path:

@@ -97,7 +97,7 @@ class Steps:
             if not project.problem:
                 project.keep_reading()
 
-        return self.bench.start(f"Reading {project.source.name}", project, "import", work)
+        return self.bench.start(f"Reading {project.label}", project, "import", work)
 
     async def show_first(self, request: Request) -> Response:
         project = self.bench.project(request)
