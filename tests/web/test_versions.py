@@ -189,6 +189,21 @@ def test_trying_again_what_comes_out_the_same_makes_no_twin(
     assert page.count("<strong>chosen</strong>") == 1
 
 
+def test_a_tree_that_is_not_at_hand_is_waited_for_as_a_job(bench: Running, opened: Project) -> None:
+    place = f"/p/{opened.number}/columns/1"
+    with opened.busy:
+        job = bench.get(place)
+        assert job.status == 303
+        assert str(job.place).startswith("/jobs/")
+        assert "Reading the values of age" in bench.get(str(job.place)).text
+        bench.post(f"{job.place}/cancel")
+        told = bench.get(str(job.place)).text
+    assert f'href="/p/{opened.number}/configure">Back' in told or 'id="job"' in told
+    assert "How is age blurred?" in bench.follow(bench.get(place)).text
+    with opened.busy:
+        assert "How is age blurred?" in bench.get(place).text  # it is at hand now
+
+
 def test_pages_answer_while_a_job_has_the_table(bench: Running, opened: Project) -> None:
     base = f"/p/{opened.number}"
     bench.follow(bench.get(f"{base}/explore"))

@@ -211,7 +211,13 @@ def draw(spec: dict[str, Any], number: int) -> str:
     number
         Makes names inside the picture unique on the page.
     """
-    wide, narrow = (json.dumps(one, sort_keys=True) for one in (spec, narrowed(spec)))
+    return _both(json.dumps(spec, sort_keys=True), number)
+
+
+@lru_cache(maxsize=256)
+def _both(wide: str, number: int) -> str:
+    """The chart for both screens; one that was drawn lately is not drawn again."""
+    narrow = json.dumps(narrowed(json.loads(wide)), sort_keys=True)
     return _drawn(wide, f"c{number}", "wide") + _drawn(narrow, f"n{number}", "narrow")
 
 
@@ -261,9 +267,8 @@ def narrowed(spec: dict[str, Any]) -> dict[str, Any]:
     return small
 
 
-@lru_cache(maxsize=256)
 def _drawn(text: str, name: str, style: str) -> str:
-    """The chart of a specification; one that was drawn lately is not drawn again."""
+    """The chart of a specification."""
     try:
         import vl_convert
     except ImportError as error:

@@ -355,6 +355,8 @@ def _back(after: str) -> str:
     project, _, step = after.partition("?")[0].rpartition("/")
     if step == "rows":
         return after.partition("?")[0]
+    if project.endswith("/columns"):
+        return f"{project.removesuffix('/columns')}/configure"
     if project.endswith("/ask") or step in ("lattice", "knowledge"):
         return after
     return {"configure": "/", "utility": after, "release": after}.get(step, f"{project}/configure")

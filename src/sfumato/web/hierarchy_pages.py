@@ -172,6 +172,13 @@ class Editing:
 
     async def show(self, request: Request) -> Response:
         project, column = self._column(request)
+        if project.busy.locked() and not project.has_held(column):  # a page waits for no job
+            return self.bench.start(
+                f"Reading the values of {column}",
+                project,
+                f"columns/{request.path_params['at']}",
+                lambda _: project.held(column),
+            )
         asked = Asked(
             with_rare="rare" in request.query_params, with_all="all" in request.query_params
         )

@@ -510,6 +510,10 @@ class Project:
 
     # Trees
 
+    def has_held(self, column: str) -> bool:
+        """Whether the values of a column are at hand."""
+        return column in self._held
+
     def held(self, column: str) -> Held:
         """The values of a column whose tree can be changed."""
         if column not in self._held:

@@ -168,13 +168,14 @@ class Steps:
     async def explore(self, request: Request) -> Response:
         project, decided = self.bench.ready(request)
         choices = decided.choices
+
+        def work(budget: Budget) -> None:
+            project.explore(choices, budget)
+            budget.progress("drawing")  # here, and not while the page waits: it is drawn once
+            body_html(pages.explore(project, choices))
+
         if not project.has_explored(choices):
-            return self.bench.start(
-                "Looking for telling combinations",
-                project,
-                "explore",
-                lambda budget: project.explore(project.choices, budget),
-            )
+            return self.bench.start("Looking for telling combinations", project, "explore", work)
         shown = await run_in_threadpool(lambda: body_html(pages.explore(project, choices)))
         return page(
             "explore.html.j2", **frame(project, decided, "explore"), verbs=VERBS, body=shown
@@ -184,7 +185,7 @@ class Steps:
         project, decided = self.bench.ready(request)
         choices = decided.choices
         if not project.has_alike(choices.counted):
-            return self._count(project, "risk")
+            return self._count(project)
         shown = await run_in_threadpool(lambda: body_html(pages.risk(project, choices)))
         return page("risk.html.j2", **frame(project, decided, "risk"), verbs=VERBS,
                     body=shown, demands=DEMANDS, first=FIRST, distances=DISTANCES)  # fmt: skip
@@ -379,12 +380,15 @@ class Steps:
                 return Response(made, media_type="application/pdf", headers=named)
         raise HTTPException(404, "There is no such release.")
 
-    def _count(self, project: Project, step: str) -> Response:
+    def _count(self, project: Project) -> Response:
         def work(budget: Budget) -> None:
             budget.progress("counting who looks alike")
-            project.alike(project.choices.counted, budget)
+            choices = project.choices
+            project.alike(choices.counted, budget)
+            budget.progress("drawing")
+            body_html(pages.risk(project, choices))
 
-        return self.bench.start("Counting who looks alike", project, step, work)
+        return self.bench.start("Counting who looks alike", project, "risk", work)
 
 
 def _named(project: Project) -> tuple[str, ...]:
