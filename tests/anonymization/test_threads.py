@@ -52,6 +52,7 @@ WAYS = {
     "lattice": {"method": "lattice"},
     "full-domain": {"method": "full-domain", "suppression_limit": 0.05},
     "kmember": {"method": "kmember"},
+    "kmember in parts": {"method": "kmember", "part_size": 100},
     "best": {"method": "best"},
     "cells": {"method": "cells", "qi": ["age", "sex", "job"]},
 }

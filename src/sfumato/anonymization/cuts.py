@@ -31,7 +31,7 @@ from sfumato.kernels.cores import each, usable_threads
 from sfumato.privacy import Rules
 from sfumato.privacy._kernels import by_entries, clear, holds, sides_hold, take_in
 
-__all__ = ["Cut", "coarse_partition", "cut"]
+__all__ = ["Cut", "coarse_partition", "cut", "runs_of_blocks"]
 
 Array = npt.NDArray[Any]
 _FEWEST_MARKS = 1 << 20
@@ -167,11 +167,32 @@ def _ends_of_groups(starts: Array, threads: int | None, *given: Any) -> Array:
 
 def _cut_each(starts: Array, workers: int, least: int, given: Sequence[Any]) -> Array:
     """Cut blocks into groups, those of more than `least` entries; several blocks at a time."""
-    entries, pieces = int(starts[-1]), 1 if workers < 2 else 16 * workers
+    runs = runs_of_blocks(starts, workers)
+    ends = each(lambda run: _cut_blocks(run, least, *given), runs, int(starts[-1]), workers)
+    return np.concatenate(ends)
+
+
+def runs_of_blocks(starts: Array, threads: int | None, work: int = 1) -> list[Array]:
+    """Blocks as runs of about the same number of entries, some for each thread.
+
+    Parameters
+    ----------
+    starts
+        The blocks' first entries, and the end.
+    work
+        How much more there is to do with an entry than to go past it.
+
+    Examples
+    --------
+    >>> [run.tolist() for run in runs_of_blocks(np.array([0, 3, 9]), threads=1)]
+    [[0, 3, 9]]
+    """
+    entries = int(starts[-1])
+    workers = usable_threads(threads, work * entries)
+    pieces = 1 if workers < 2 else 16 * workers
     marks = np.searchsorted(starts, [entries * piece // pieces for piece in range(1, pieces)])
     marks = np.unique([0, *marks.tolist(), len(starts) - 1])
-    runs = [starts[a : b + 1] for a, b in pairwise(marks)] if len(marks) > 1 else [starts]
-    return np.concatenate(each(lambda run: _cut_blocks(run, least, *given), runs, entries, workers))
+    return [starts[a : b + 1] for a, b in pairwise(marks)] if len(marks) > 1 else [starts]
 
 
 def _positions(problem: Problem, chosen: Array | None) -> tuple[Array, dict[str, Array]]:

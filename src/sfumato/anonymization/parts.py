@@ -14,7 +14,6 @@ The same seed gives the same parts and the same release, whatever the number of 
 
 from __future__ import annotations
 
-import os
 import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -61,7 +60,7 @@ from sfumato.engines.recoding import Recoding
 from sfumato.engines.results import CELL_BYTES, ClassSizes, Codes, smallest_dtype
 from sfumato.errors import EngineError, ParameterError, TooManyClassesError, spell
 from sfumato.hierarchy import Published
-from sfumato.kernels.cores import each, limited
+from sfumato.kernels.cores import each, limited, usable_threads
 from sfumato.privacy import SensitiveColumn, compile_rules, require_reachable
 from sfumato.release import Release
 from sfumato.tables import Table
@@ -146,7 +145,7 @@ def _bytes_a_row(request: Request) -> int:
 def _workers(budget: Budget) -> int:
     """Parts that are solved at the same time: as many as there are cores and memory for."""
     most = (budget.memory or ENOUGH_BYTES) // WORKER_BYTES
-    return max(1, min(budget.threads or os.cpu_count() or 1, most))
+    return max(1, min(usable_threads(budget.threads), most))
 
 
 def _most_rows(request: Request, budget: Budget) -> int:

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sfumato.anonymization.axes import grouped, positions_of, sensitive_of
-from sfumato.anonymization.cuts import coarse_partition
+from sfumato.anonymization.cuts import coarse_partition, runs_of_blocks
 from sfumato.anonymization.methods.annealing import Search, improve
 from sfumato.anonymization.methods.pricing import (
     END,
@@ -36,6 +36,7 @@ from sfumato.anonymization.problem import Problem, Solution
 from sfumato.anonymization.suppression import Blocks, allowed_blocks
 from sfumato.errors import ParameterError
 from sfumato.kernels.compiling import compiled
+from sfumato.kernels.cores import each
 from sfumato.privacy._kernels import clear, forget, holds, only_more_helps, take_in
 from sfumato.privacy.rules import CLOSE_EQUAL, CLOSE_ORDERED, CLOSE_TREE, DISTINCT, PERSONS
 
@@ -43,6 +44,8 @@ __all__ = ["clustered_groups", "place_leftovers", "solve"]
 
 EXACT = 25_000
 """Entries up to which a block is clustered as a whole."""
+WORK = 64
+"""Entries that another loop has gone through while this one compares an entry with the others."""
 PART = 2_000
 """Least number of entries of the parts that larger blocks are cut into."""
 
@@ -77,16 +80,28 @@ def clustered_groups(
         blocks = coarse_partition(problem, blocks, least)
         cut = blocks.count
     groups = np.full(problem.entries.entries, -1, dtype=np.int64)
-    _cluster_blocks(
-        positions_of(problem),
-        problem.counts,
-        sensitive_of(problem),
-        blocks.order,
-        blocks.starts,
-        prices_of(problem, loss),
-        problem.rules,
-        groups,
-    )
+    table, sensitive = positions_of(problem), sensitive_of(problem)
+    prices = prices_of(problem, loss)
+    runs = runs_of_blocks(blocks.starts, problem.budget.threads, WORK)
+
+    def cluster(starts: npt.NDArray[Any]) -> int:
+        """Cluster some blocks, and number their groups from 0 on; how many there are."""
+        count: int = _cluster_blocks(
+            table,
+            problem.counts,
+            sensitive,
+            blocks.order,
+            starts,
+            prices,
+            problem.rules,
+            groups,
+        )
+        return count
+
+    first, work = 0, WORK * len(blocks.order)
+    for starts, count in zip(runs, each(cluster, runs, work, problem.budget.threads), strict=True):
+        groups[blocks.order[starts[0] : starts[-1]]] += first
+        first += count
     return groups, cut
 
 
@@ -392,7 +407,10 @@ def place_leftovers(  # type: ignore[no-untyped-def]
 
 @compiled(most=1 << 14, patience=10.0)
 def _cluster_blocks(table, weights, sensitive, order, starts, prices, rules, groups):  # type: ignore[no-untyped-def]
-    """Cluster every block; block b is ``order[starts[b]:starts[b + 1]]``. Fills `groups`."""
+    """Cluster every block; block b is ``order[starts[b]:starts[b + 1]]``. Fills `groups`.
+
+    Groups are numbered from 0 on; returns how many there are.
+    """
     group = np.int64(0)
     for block in range(starts.shape[0] - 1):
         members = order[starts[block] : starts[block + 1]]
