@@ -9,7 +9,6 @@ import os
 import shutil
 import tempfile
 import weakref
-from collections import deque
 from collections.abc import Callable, Container, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
@@ -62,10 +61,6 @@ __all__ = [
     "kept_form",
     "stage_batches",
 ]
-
-
-_WAITING = 1
-"""Batches that may wait for the one that is being written: neither side stops for every delay."""
 
 
 class FileStaged:
@@ -201,13 +196,13 @@ def _write_all(writer: Writer, batches: Iterable[pa.RecordBatch], threads: int |
             writer.write(batch)
         return
     with ThreadPoolExecutor(1, "sfumato-writer") as pool:
-        writing: deque[Future[None]] = deque()
+        written: Future[None] | None = None
         for batch in batches:
-            while len(writing) > _WAITING:
-                writing.popleft().result()
-            writing.append(submitted(pool, writer.write, batch))
+            if written is not None:  # a batch more on its way would be as much memory more
+                written.result()
+            written = submitted(pool, writer.write, batch)
             del batch  # while the next one is made, only the writer holds it
-        for written in writing:
+        if written is not None:
             written.result()
 
 
