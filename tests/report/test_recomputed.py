@@ -949,6 +949,43 @@ def test_a_missing_value_protects_nobody(
         assert numbers(one, [])[:4] == counts
 
 
+@pytest.mark.parametrize("diverse", [None, 1])
+@pytest.mark.parametrize("ills", ["hf hf hh", "hf fg gh", "h- hf h-", "hh hh hh"])
+def test_what_every_person_of_a_class_has_is_said(
+    ills: str, diverse: int | None, tmp_path: Path
+) -> None:
+    """Also where rows differ: in the first table everybody of a class has h, in some row."""
+    rows = [
+        (f"p{grp}{at}", grp, ill)
+        for grp, several in (("a", ills.split()), ("b", ["hf", "fg", "gh"]))
+        for at in range(9)
+        for ill in several[at % 3]
+    ]
+    frame = pd.DataFrame(rows, columns=["who", "grp", "ill"]).replace("-", None)
+    frame.to_csv(tmp_path / "in.csv", index=False)
+    roles = {"who": "identifier", "grp": "quasi-identifier", "ill": "sensitive"}
+    project = on_the_bench(tmp_path / "in.csv", roles=roles, person="who", k=5, l=diverse)
+    project.release(Budget())
+    after = pd.read_csv(project.folder / "release.csv")
+    assert set(after["grp"]) == {"a", "b"}
+    held = 0
+    for _, own in frame.dropna().groupby("grp"):
+        most = own.groupby("ill")["who"].nunique().max()
+        if most == own["who"].nunique() and own["ill"].nunique() > 1:
+            held += own["who"].nunique()
+    assert held == {"hf hf hh": 9, "hf fg gh": 0, "h- hf h-": 9, "hh hh hh": 0}[ills]
+    words = f"{held} of 18 persons ({part(held / 18)}) are in classes in which everybody"
+    for _ in range(2):  # as it was made, and from what was kept of it
+        assert project.made is not None
+        shown = html.unescape(re.sub(r"<[^>]+>", "", project.made.shown))
+        # The light; and what is not promised, where the column was named in the request.
+        assert (words in shown, shown.count(words) > 1) == (bool(held), bool(held and diverse))
+        assert ("Nobody’s ill for certain" in shown) == (ills == "hf fg gh")
+        project._at_hand.clear()
+        project.reopen("release", Budget())
+    project.close()
+
+
 @pytest.mark.parametrize("verb", ["mask", "safe-harbor"])
 def test_whoever_knows_all_that_is_published_but_the_value(verb: str, tmp_path: Path) -> None:
     """What can be inferred is judged by all published columns that are not worth hiding."""

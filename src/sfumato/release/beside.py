@@ -19,7 +19,7 @@ import numpy.typing as npt
 from sfumato.budget import Budget
 from sfumato.columns.persons import naming_columns
 from sfumato.columns.profile import FEW
-from sfumato.engines.results import CodeArray
+from sfumato.engines.results import CodeArray, Codes
 from sfumato.errors import spell
 from sfumato.privacy import Model
 from sfumato.release.anonymity import Anonymity
@@ -32,6 +32,7 @@ __all__ = [
     "NOT_PROMISED",
     "Beside",
     "Linked",
+    "about_persons",
     "about_promise",
     "beside",
     "largest_shares",
@@ -54,6 +55,8 @@ _NEARLY_A_KEY = 0.9
 """Columns with more different values than this share of rows find anybody alone."""
 NEARLY_ALL = 0.9
 """Share of a class that holds one value, from which on it is said."""
+_MOST_OWNED = 5_000_000
+"""Rows among which it is counted what all persons of a class have."""
 _MANY = 50
 """Different numbers of a sensitive column, from which on counting them says little."""
 
@@ -274,6 +277,62 @@ def about_promise(
     )
     whose = [linked(released, one, name, budget) for one in promise.qi[:1] for name in pseudonyms]
     return figures, (*told, *(one.say for one in whose if one is not None))
+
+
+def about_persons(
+    released: Table, promise: Anonymity, budget: Budget | None = None
+) -> tuple[dict[str, int], tuple[str, ...]]:
+    """What everybody of a class has, where rows differ and persons were counted.
+
+    By column the persons in classes in which everybody who has a value has the same one in some
+    row, as whoever made the release can count. Where no column was named as sensitive, all that
+    were kept are looked at, and nothing is said: a page may know which are worth hiding.
+    """
+    table = released if promise.owners is not None else promise.witness
+    if promise.person is None or table is None or table.rows > _MOST_OWNED:
+        return {}, ()
+    names = dict.fromkeys(name for one in promise.qi for name in one)
+    who = () if promise.owners is not None else (promise.person,)
+    kept = [name for name in table.columns if name not in names and name != promise.person]
+    hidden = promise.sensitive or kept[:_MOST_COLUMNS]
+    read = table.codes if promise.owners is not None else table.classes
+    entries = read((*names, *hidden, *who), budget=budget)
+    owners = promise.owners if promise.owners is not None else entries.column(promise.person)
+    found = {}
+    for name in hidden:
+        each = [
+            _held_by_all(entries, one, name, np.asarray(owners, np.int64)) for one in promise.qi
+        ]
+        found[name] = max(each, default=0)
+    persons = len(np.unique(owners))
+    return found, tuple(
+        f"{NOT_PROMISED}{among(number, persons, 'person', does='are', share=True)} in classes in "
+        f"which everybody has the same `{name}` in some row: whoever takes somebody there to have "
+        f"it is right; limit the share of one value, e.g. {spell('alpha', 0.5)}"
+        for name, number in found.items()
+        if number and name in promise.sensitive
+    )
+
+
+def _held_by_all(
+    entries: Codes, qi: Sequence[str], name: str, owners: npt.NDArray[np.int64]
+) -> int:
+    """Persons in classes of several values of which everybody has one."""
+    from sfumato.kernels import class_ids
+
+    own, codes = entries.select(tuple(qi)), entries.column(name).astype(np.int64)
+    ids, number = class_ids(own.arrays, own.cardinalities, entries=entries.entries)
+    there = np.asarray(entries.values_of(name).is_valid())[codes]  # a missing value tells nothing
+    classes, codes, persons = ids.astype(np.int64)[there], codes[there], owners[there]
+    width, values = int(owners.max(initial=0)) + 1, len(entries.values_of(name))
+    inside = np.unique(classes * width + persons)
+    everybody = np.bincount(inside // width, minlength=number)
+    cells, place = np.unique(classes * values + codes, return_inverse=True)
+    held = np.bincount(np.unique(place * width + persons) // width, minlength=len(cells))
+    most, kinds = np.zeros(number, np.int64), np.bincount(cells // values, minlength=number)
+    np.maximum.at(most, cells // values, held)
+    alike = (most == everybody) & (kinds > 1)
+    return len(np.unique(inside[alike[inside // width]] % width))
 
 
 def remarks(

@@ -25,7 +25,7 @@ from sfumato.errors import ParameterError, PromiseError, spell
 from sfumato.kernels.cores import each
 from sfumato.keyfiles import keyed_digest
 from sfumato.release.anonymity import Anonymity
-from sfumato.release.beside import about_promise
+from sfumato.release.beside import about_persons, about_promise
 from sfumato.release.certificate import FIELDS, Certificate, certificate_path, checked_author
 from sfumato.release.place import check_certificate_place
 from sfumato.release.promise import MEASURED_ELSEWHERE, Finding, Promise, RatioAtMost
@@ -629,7 +629,11 @@ def _not_promised(
     if about is None:
         return {}, ()
     hidden = [name for name, action in plan.column_actions.items() if "pseudonym" in action]
-    return about_promise(written, about, hidden, budget)
+    figures, told = about_promise(written, about, hidden, budget)
+    by_all, more = about_persons(written, about, budget)
+    if by_all and (persons := plan.details.get("persons")):
+        figures = {**figures, "persons": {**persons, "held_by_all": by_all}}
+    return figures, (*told, *more)
 
 
 def _classes(

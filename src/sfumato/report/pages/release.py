@@ -677,13 +677,30 @@ def _inferred(found: Release, after: Table, sensitive: Sequence[str] | None) -> 
         for same in by_column
     ]
     told = [words for one in inferred for words in _exposure(one)]
+    share, more = _held_by_all(found, hidden)
+    told += more
     if not told:
         which = phrase([f"`{name}`" for name in hidden])
         return Light(asked, "good", f"Nobody’s {which} for certain: {_differs(inferred)}.")
     worst = max(max(one.shared, one.single) / max(1, one.rows) for one in inferred)
+    worst = max(worst, share)
     shared = tuple(one.column for one in inferred if one.shared)
     single = tuple(one.column for one in inferred if one.single)
     return Light(asked, "bad" if worst > 0.2 else "warn", " ".join(told), shared, single)
+
+
+def _held_by_all(found: Release, hidden: Sequence[str]) -> tuple[float, list[str]]:
+    """What everybody of a class has in some row: the largest share of persons, and sentences."""
+    persons = found.details.get("persons") or {}
+    by_all = persons.get("held_by_all") or {}
+    whole = max(1, persons.get("persons", 0) - (persons.get("left_out") or 0))
+    counts = {name: by_all[name] for name in hidden if by_all.get(name)}
+    told = [
+        f"{among(number, whole, 'person', does='are', share=True)} in classes in which everybody "
+        f"has the same `{name}` in some row: whoever takes somebody there to have it is right."
+        for name, number in counts.items()
+    ]
+    return max(counts.values(), default=0) / whole, told
 
 
 def _differs(inferred: Sequence[Inference]) -> str:
