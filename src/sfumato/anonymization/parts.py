@@ -114,7 +114,7 @@ def parts_for(table: Table, request: Request, budget: Budget) -> int | None:
     if rows * row <= memory // 8:
         return None
     combinations = _combinations(table, request)
-    fits = combinations * row <= memory
+    fits = combinations * row <= memory and budget.holds(combinations * row)
     if fits and (combinations <= WORTH_JOINING * rows or not able.remote):
         return None
     if not able.remote:

@@ -25,7 +25,7 @@ from sfumato.tables.open import roomy
 
 __all__ = ["anonymize", "earlier_releases"]
 
-SOLVED_CELL_BYTES = 32
+SOLVED_CELL_BYTES = 56
 """What a cell takes in memory until a release is written and verified, measured."""
 
 
@@ -114,7 +114,7 @@ def anonymize(
 
 def _with_room(opened: Table, request: Request, budget: Budget) -> Table:
     """The table, out of core where a solution of all of its rows would not fit the memory."""
-    read = len(request.qi_columns) + len(request.sensitive) + 1
+    read = len(request.qi_columns) + len(request.sensitive) + (1 if request.person is None else 3)
     return roomy(opened, SOLVED_CELL_BYTES * opened.rows * read, budget)
 
 

@@ -779,6 +779,7 @@ class SQLEngine:
                 yield dealt.tables()
             finally:
                 folder.close()
+                give_back()
 
     def try_parts(self, parted: Parted, budget: Budget | None = None) -> None:
         """Make a release part by part and keep nothing of it but the reports."""
