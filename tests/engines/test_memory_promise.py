@@ -73,6 +73,16 @@ VERBS = {
     "utility": ["utility", "RELEASE", "--of", "TABLE"],
     "attack": ["attack", "RELEASE", "TABLE", "--on", "age,sex"],
     "report": ["report", "TABLE", "--qi", "age,sex,zip", "-o", "page.html"],
+    "measure-persons": ["measure", "VISITS", "-c", QI, "--person", "patient"],
+    "risk-persons": ["risk", "VISITS", "--qi", QI, "--person", "patient"],
+    "mondrian-persons": [
+        "anonymize", "VISITS", "-k", "10", "--qi", QI, "--person", "patient",
+        "-o", "persons.parquet",
+    ],
+    "diverse-persons": [
+        "anonymize", "VISITS", "-k", "10", "--qi", QI, "--person", "patient",
+        "--sensitive", "diagnosis", "-l", "2", "-o", "diverse-persons.parquet",
+    ],
 }  # fmt: skip
 ENDINGS = (0, 1)
 REFUSED = 3
@@ -105,10 +115,18 @@ def people(path: Path, rows: int) -> Path:
     return path
 
 
+def visits(path: Path, of: Path) -> None:
+    """The same rows, of about a third as many persons."""
+    table = pq.read_table(of)
+    who = np.random.default_rng(5).integers(0, int(0.3 * table.num_rows), table.num_rows)
+    table = table.append_column("patient", pa.array([f"P{one:08}" for one in who]))
+    pq.write_table(table, path, compression="zstd", row_group_size=250_000)
+
+
 def growth(folder: Path, arguments: list[str], megabytes: int = MEGABYTES) -> tuple[int, int, str]:
     """How the program ended, by how many MiB its process grew, and what it said."""
-    table, release = str(folder / "people.parquet"), str(folder / "release.parquet")
-    told = [{"TABLE": table, "RELEASE": release}.get(word, word) for word in arguments]
+    places = {"TABLE": "people.parquet", "RELEASE": "release.parquet", "VISITS": "visits.parquet"}
+    told = [str(folder / places[word]) if word in places else word for word in arguments]
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM, *told, "--memory", f"{megabytes}MB", "--quiet"],
         cwd=folder, capture_output=True, text=True, check=True,
@@ -121,7 +139,7 @@ def growth(folder: Path, arguments: list[str], megabytes: int = MEGABYTES) -> tu
 def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a table that fits the memory."""
     folder = tmp_path_factory.mktemp("small")
-    people(folder / "people.parquet", 300_000)
+    visits(folder / "visits.parquet", people(folder / "people.parquet", 300_000))
     return folder
 
 
@@ -129,7 +147,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def large(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with a table whose work does not, and a release of it."""
     folder = tmp_path_factory.mktemp("large")
-    people(folder / "people.parquet", 2_000_000)
+    visits(folder / "visits.parquet", people(folder / "people.parquet", 2_000_000))
     columns = QI.split(",")
     sf.anonymize(folder / "people.parquet", qi=columns, k=10, output=folder / "release.parquet")
     return folder
@@ -150,6 +168,18 @@ def test_no_verb_exceeds_its_limit(large: Path, verb: str) -> None:
     assert grown <= TOLERATED * MEGABYTES
     if code == REFUSED:
         assert "too many to be held" in told or "more than the 400 MiB allowed" in told
+
+
+@pytest.mark.parametrize("more", [[], ["--person", "patient"]], ids=["rows", "persons"])
+def test_a_limit_that_cannot_be_kept_is_refused_before_rows_come(
+    small: Path, more: list[str]
+) -> None:
+    table = "VISITS" if more else "TABLE"
+    asked = ["anonymize", table, "-k", "10", "--qi", QI, *more, "-o", "refused.parquet"]
+    code, grown, told = growth(small, asked, 256)
+    assert code == REFUSED
+    assert "solving it in parts takes at least 384 MiB" in told
+    assert grown <= TOLERATED * 256
 
 
 @pytest.mark.slow

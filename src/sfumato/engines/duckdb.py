@@ -33,8 +33,8 @@ _ROWS = "rows"
 _MEGABYTE = 1 << 20
 _LEAST_OF_DUCKDB = 64 * _MEGABYTE
 """Below this, DuckDB cannot even spill."""
-_MEMORY_OF_A_THREAD = 128 * _MEGABYTE
-_MEMORY_OF_THE_REST = 256 * _MEGABYTE
+_MEMORY_OF_A_THREAD = 112 * _MEGABYTE
+_MEMORY_OF_THE_REST = 288 * _MEGABYTE
 """What compiled loops, record batches on their way and DuckDB's own uncounted buffers take."""
 _MEMORY_OF_WRITING = 416 * _MEGABYTE
 """The same while a release is written: its rows are read, recoded and packed at the same time."""
