@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -154,18 +155,22 @@ def test_less_is_held_while_a_release_is_written(tmp_path: Path) -> None:
     pq.write_table(pa.table({"age": [1, 2, 1]}), path)
     engine = SQLEngine(DuckDB(ParquetSource([path], "people"), memory=512 << 20))
 
-    def limit() -> str:
+    def limit(setting: str = "memory_limit") -> Any:
         return (
             engine.connection.opened()
-            .sql("SELECT current_setting('memory_limit')")
+            .execute("SELECT current_setting(?)", [setting])
             .fetchall()[0][0]
         )
 
-    assert limit() == "256.0 MiB"
+    assert limit() == "224.0 MiB"
     with engine.connection.session(writing=True):
         assert limit() == "102.0 MiB"
-    assert limit() == "256.0 MiB"
+    assert limit() == "224.0 MiB"
     with pytest.raises(ZeroDivisionError), engine.connection.session(writing=True):
         raise ZeroDivisionError
-    assert limit() == "256.0 MiB"
+    assert limit() == "224.0 MiB"
+    threads = limit("threads")
+    with engine.connection.session(apart=True, writing=True):
+        assert (limit(), limit("threads")) == ("102.0 MiB", 1)
+    assert (limit(), limit("threads")) == ("224.0 MiB", threads)
     engine.close()
