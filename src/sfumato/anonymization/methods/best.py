@@ -67,9 +67,11 @@ SEEDS = 1_000
 RUNS, FEW_CLASSES, RUN_PIECES = 12, 64, 8_000
 """Where there is room for few classes only, one search ends far from another. So several begin at
 the start, and the best is kept: at most so many, and together of so many pieces."""
-QUICKLY_PROVEN = 5_000_000
-"""Entries times nodes of a lattice up to which a start is compared with what rows lose at least by
-themselves: that takes a fraction of a round."""
+QUICKLY_PROVEN = 400
+"""Nodes of a lattice up to which a start is compared with what rows lose at least by themselves:
+that takes a fraction of a round."""
+WORTH = 0.95
+"""Share of what the best start loses below which one that leaves rows out is searched from, too."""
 BOUNDS = ("none", "lp")
 SEARCHING = 0.5
 """Share of a time limit that is left to the search where a bound is asked too."""
@@ -141,7 +143,7 @@ def _searched(problem: Problem) -> Solution:
 def _with_company(problem: Problem, blocks: Blocks, known: float) -> Array | None:
     """Entries that find company on some levels, where leaving out the others is worth a search.
 
-    It is where they are no more than allowed, and where this start loses less than is known.
+    It is where they are no more than allowed, and where this start loses clearly less than others.
     """
     most = most_left_out(problem)
     if not most or problem.people is not None or problem.person is not None:
@@ -152,7 +154,7 @@ def _with_company(problem: Problem, blocks: Blocks, known: float) -> Array | Non
     if not 0 < out <= most or out == problem.rows:
         return None
     lost = Search(problem, blocks, groups, _loss(problem)).loss() / _cells(problem)
-    return kept if lost + out / problem.rows < known else None
+    return kept if lost + out / problem.rows < WORTH * known else None
 
 
 def _improved(
@@ -239,7 +241,7 @@ def _nothing_left(problem: Problem, blocks: Blocks, loss: float, rounds: int) ->
     if (rounds and problem.budget.seconds is None) or _unbounded(problem) is not None:
         return None
     lattice = _Lattice.of(problem, blocks.order, _loss(problem))
-    if lattice.work > (PROVEN if rounds else QUICKLY_PROVEN):
+    if lattice.work > PROVEN or (not rounds and lattice.size > QUICKLY_PROVEN):
         return None
     known = loss * _cells(problem)
     brief = replace(problem, budget=problem.budget.part(PROVING))
