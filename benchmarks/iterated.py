@@ -192,7 +192,7 @@ def _publish(ours: dict[Cell, Facts], theirs: dict[Cell, Facts]) -> Facts:
         f"{len(both)} of {len(order)} cells were measured. `best` loses less than the iteration in "
         f"{ahead} of them, as much in {len(both) - ahead - behind}, more in {behind or 'none'}. It "
         f"takes no more CPU than the iteration in {quicker} cells and at most a quarter of it in "
-        f"{quick}; over all of them {spent[0]:,.0f} s against {spent[1]:,.0f} s."
+        f"{quick or 'none'}; over all of them {spent[0]:,.0f} s against {spent[1]:,.0f} s."
     )
     put("local", "\n".join([*rows, "", told]))
     return {"cells": f"{len(both)} of {len(order)}", "behind": behind, "in a quarter": quick}
