@@ -185,6 +185,16 @@ for (const [selector, begin] of Object.entries(parts)) {
 }
 document.querySelectorAll("[data-when]").forEach(depend);
 
+/* Who clicks twice asks once: a form that is on its way is not sent again, until one comes back. */
+addEventListener("submit", (event) => {
+  if (event.defaultPrevented) return; /* it is sent in the background */
+  if (event.target.dataset.sent) event.preventDefault();
+  event.target.dataset.sent = "yes";
+});
+addEventListener("pageshow", () => {
+  for (const form of document.querySelectorAll("form[data-sent]")) delete form.dataset.sent;
+});
+
 /* Ctrl-Z takes the last decision back, except while text is being written. */
 document.addEventListener("keydown", (event) => {
   if (event.key !== "z" || !(event.ctrlKey || event.metaKey) || event.shiftKey) return;
