@@ -39,12 +39,13 @@ from sfumato.engines.recoding import Cells, Recoding, Step
 from sfumato.engines.results import ClassSizes, CodeArray, smallest_dtype
 from sfumato.errors import ColumnError, spell
 from sfumato.hierarchy import Published, ValueSets
-from sfumato.hierarchy.labels import as_text, mark_of
+from sfumato.hierarchy.labels import as_text, mark_of, read_interval
 from sfumato.kernels.cores import each
 from sfumato.keyfiles import keyed_digest
 from sfumato.populations.k_map import MatchesPopulation
 from sfumato.release import Promise, Release
 from sfumato.release.anonymity import Anonymity
+from sfumato.release.beside import NOT_PROMISED
 from sfumato.release.histories import LinkedHistories
 from sfumato.release.promise import WithoutColumns
 from sfumato.risks import Risk
@@ -131,6 +132,7 @@ def release_of(
         *_warnings(table, request, release),
         *named,
         *label_warnings(parts),
+        *_far_ends(parts, request.k),
         *(told for part in parts for told in coincidences(part, request.shows)),
         *dict.fromkeys(warning for part in parts for warning in part.warnings),
     )
@@ -479,6 +481,60 @@ def label_warnings(parts: Sequence[Solution]) -> list[str]:
             if sentence is not None:
                 told[sentence] = None
     return list(told)
+
+
+FAR_END = 0.01
+"""Share of the way to the next value within which the end of a range tells a lonely one."""
+
+
+def _far_ends(parts: Sequence[Solution], k: int) -> list[str]:
+    """Sentences about ranges that reach out to a number far from all others, and end there."""
+    import pyarrow as pa
+
+    told: dict[str, None] = {}
+    for part in parts:
+        entries = part.problem.entries
+        for name, shown in part.published.items():
+            values = entries.values_of(name)
+            if not (pa.types.is_integer(values.type) or pa.types.is_floating(values.type)):
+                continue
+            rows = np.bincount(entries.column(name), weights=entries.counts, minlength=len(values))
+            numbers = np.asarray(values.cast(pa.float64(), safe=False).fill_null(np.nan))
+            there = np.isfinite(numbers) & (rows > 0)
+            order = np.argsort(numbers[there])
+            numbers, rows = numbers[there][order], rows[there][order]
+            used = shown.labels.take(pa.array(np.unique(shown.codes[shown.codes >= 0])))
+            ranges = [read_interval(text) for text in used.cast(pa.string()).to_pylist() if text]
+            bounds = [end for one in ranges if one for end in (one.low, one.high)]
+            ends = np.array([number for end in bounds if (number := _number(end)) is not None])
+            for sign in (1, -1):
+                if _tells(numbers[::sign] * sign, rows[::sign], ends * sign, k):
+                    which, action = ("highest", "top") if sign > 0 else ("lowest", "bottom")
+                    told[
+                        f"{NOT_PROMISED}the {which} range of `{name}` ends beside a "
+                        f"number that fewer than {k} rows hold, far from all others: the end "
+                        "tells it nearly; limit it first, e.g. "
+                        f"{spell('columns', {name: {action: '…'}})}"
+                    ] = None
+    return list(told)
+
+
+def _number(end: str | None) -> float | None:
+    try:
+        return None if end is None else float(end)
+    except ValueError:
+        return None
+
+
+def _tells(
+    numbers: npt.NDArray[Any], rows: npt.NDArray[Any], ends: npt.NDArray[Any], k: int
+) -> bool:
+    """Whether an end lies beside the largest number, which few hold, far from the others."""
+    if len(numbers) < 3 or rows[-1] >= k:
+        return False
+    gap = numbers[-1] - numbers[-2]
+    near = np.abs(ends - numbers[-1]) <= FAR_END * gap
+    return bool(gap > numbers[-2] - numbers[0] and near.any())
 
 
 def _unusual(name: str, shape: Shape, shown: Published) -> str | None:
