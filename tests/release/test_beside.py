@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 
 import sfumato as sf
-from sfumato.release.beside import NOT_PROMISED, beside
+from sfumato.release.beside import NOT_PROMISED, beside, linked
 
 
 def people(rows: int = 600) -> pa.Table:
@@ -86,3 +86,12 @@ def test_kept_columns_that_find_rows_by_themselves_are_named(tmp_path: Path) -> 
     assert any("name persons: `id`" in warning for warning in release.warnings)
     told = sf.verify(tmp_path / "out.parquet").not_promised["remarks"]
     assert any(said in line for line in told)
+
+
+def test_rows_without_a_pseudonym_are_nobodys() -> None:
+    seen = pa.table({"who": ["a", "a", "b", "c", None, None], "age": [20, 30, 20, 20, 30, 30]})
+    found = linked(sf.table(seen), ["age"], "who")
+    assert found is not None
+    assert (found.persons, found.least, found.alone) == (3, 2, 1)
+    assert linked(sf.table(seen.slice(0, 1)), ["age"], "who") is None
+    assert linked(sf.table(seen.slice(4, 2)), ["age"], "who") is None

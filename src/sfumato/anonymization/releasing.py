@@ -513,8 +513,7 @@ def _far_ends(parts: Sequence[Solution], k: int) -> list[str]:
                     told[
                         f"{NOT_PROMISED}the {which} range of `{name}` ends beside a "
                         f"number that fewer than {k} rows hold, far from all others: the end "
-                        "tells it nearly; limit it first, e.g. "
-                        f"{spell('columns', {name: {action: '…'}})}"
+                        f"tells it nearly; limit it first, by the action `{action}` of the column"
                     ] = None
     return list(told)
 

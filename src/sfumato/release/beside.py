@@ -246,12 +246,16 @@ def linked(
     who = entries.column(name).astype(np.int64)
     persons = int(who.max(initial=0)) + 1
     held = np.asarray(group_distinct(ids, number, who.astype(np.uint32), persons))
+    known = np.asarray(entries.values_of(name).is_valid())  # rows without a pseudonym are nobody's
+    if not known.any():
+        return None
     order = np.lexsort((ids, who))
+    order = order[known[who[order]]]
     rows = np.column_stack([ids[order].astype(np.int64), entries.counts[order].astype(np.int64)])
-    ends = np.cumsum(np.bincount(who, minlength=persons))[:-1]
+    ends = np.flatnonzero(np.diff(who[order])) + 1
     same = Counter(one.tobytes() for one in np.split(rows, ends))
     alone = sum(times == 1 for times in same.values())
-    return Linked(name, persons, int(held.min()), alone)
+    return Linked(name, len(ends) + 1, int(held.min()), alone)
 
 
 def pseudonyms_of(asked: Mapping[str, Any]) -> tuple[str, ...]:
