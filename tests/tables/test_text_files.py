@@ -242,6 +242,7 @@ def test_ragged_line_is_named_by_its_number(file, content, words):
         ('"sep=;"\na;b\n1;2\n', ["a", "b"]),
         ("SEP=|\na|b\n1|2\n", ["a", "b"]),
         ('a,b\n1, "hi" there\n', ["a", "b"]),
+        ('a,b\n1," ""odd"\n', ["a", "b"]),
         ("note\nhello; you\nbye; me\n", ["note"]),
         ("x\n1,5\n2,5\n", ["x"]),
     ],

@@ -132,7 +132,7 @@ def release_of(
         *_warnings(table, request, release),
         *named,
         *label_warnings(parts),
-        *_far_ends(parts, request.k),
+        *_far_ends(parts, request.k or request.k_map or 2),
         *(told for part in parts for told in coincidences(part, request.shows)),
         *dict.fromkeys(warning for part in parts for warning in part.warnings),
     )

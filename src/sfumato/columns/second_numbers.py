@@ -370,7 +370,7 @@ def other_names(
     """
     persons = opened.class_sizes([person], budget).classes
     again = opened.rows - persons
-    if persons <= FEW or again < EVIDENCE:
+    if not columns or persons <= FEW or again < EVIDENCE:
         return []
     most = persons + 2 + (1 - _MOSTLY) * again  # different in nearly every row: not a person's
     nulls = opened.engine.null_counts(columns)

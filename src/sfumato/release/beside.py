@@ -266,9 +266,10 @@ def pseudonyms_of(asked: Mapping[str, Any]) -> tuple[str, ...]:
     >>> pseudonyms_of({"pseudonyms": ["who"], "columns": {"home": {"pseudonym": "street"}}})
     ('who', 'home')
     """
-    named, actions = asked.get("pseudonyms") or (), asked.get("columns")
+    said, actions = asked.get("pseudonyms"), asked.get("columns")
+    named = said if isinstance(said, list | tuple) else ()
     marked = actions.items() if isinstance(actions, Mapping) else ()
-    named = (*named, *(name for name, how in marked if how.get("pseudonym")))
+    named = (*named, *(n for n, how in marked if isinstance(how, Mapping) and how.get("pseudonym")))
     return tuple(dict.fromkeys(str(name) for name in named))
 
 

@@ -178,8 +178,8 @@ def _refuse_quotes(text: str, delimiter: str, name: str, line: int) -> None:
 
     Only the beginning of the file is looked at: whoever writes quotes in another way does it there.
     """
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    ended = 0
+    lines = io.StringIO(text, newline="").readlines()
+    reader, ended = csv.reader(lines, delimiter=delimiter, strict=True), 0
     with long_cells_allowed():
         for _ in range(_LOOKED_AT):
             try:
@@ -190,7 +190,14 @@ def _refuse_quotes(text: str, delimiter: str, name: str, line: int) -> None:
                 return
             if record is None:
                 return
-            if any(map(_MEANT_TO_QUOTE.fullmatch, record)):
+            if (
+                any(map(_MEANT_TO_QUOTE.fullmatch, record))
+                and any(
+                    _MEANT_TO_QUOTE.fullmatch(cell)  # and is not quoted itself
+                    for bare in _cut("".join(lines[ended : reader.line_num]), delimiter, True).lines
+                    for cell in bare.split(delimiter)
+                )
+            ):
                 raise SourceError(
                     f"a quote stands behind a blank in line {line + ended:,}, where it quotes "
                     "nothing, and is not closed in its cell",
