@@ -258,7 +258,7 @@ def linked(
     return Linked(name, len(ends) + 1, int(held.min()), alone)
 
 
-def pseudonyms_of(asked: Mapping[str, Any]) -> tuple[str, ...]:
+def pseudonyms_of(asked: object) -> tuple[str, ...]:
     """Columns that were to be replaced by pseudonyms.
 
     Examples
@@ -266,6 +266,8 @@ def pseudonyms_of(asked: Mapping[str, Any]) -> tuple[str, ...]:
     >>> pseudonyms_of({"pseudonyms": ["who"], "columns": {"home": {"pseudonym": "street"}}})
     ('who', 'home')
     """
+    if not isinstance(asked, Mapping):
+        return ()
     said, actions = asked.get("pseudonyms"), asked.get("columns")
     named = said if isinstance(said, list | tuple) else ()
     marked = actions.items() if isinstance(actions, Mapping) else ()
@@ -296,6 +298,8 @@ def about_persons(
     table = released if promise.owners is not None else promise.witness
     if promise.person is None or table is None or table.rows > _MOST_OWNED:
         return {}, ()
+    if not table.engine.capabilities.coded:
+        return {}, ()  # rows stay where they are
     names = dict.fromkeys(name for one in promise.qi for name in one)
     who = () if promise.owners is not None else (promise.person,)
     kept = [name for name in table.columns if name not in names and name != promise.person]
