@@ -77,6 +77,13 @@ def test_every_method_keeps_its_promise_in_parts(
         assert min(map(len, persons.values())) >= 4
 
 
+def about_persons(release: sf.Release) -> dict[str, Any]:
+    """What is told of persons, but for what is only counted where rows are held in memory."""
+    told = dict(release.details.get("persons") or {})
+    told.pop("held_by_all", None)
+    return told
+
+
 @pytest.mark.parametrize(
     "asked",
     [
@@ -109,7 +116,7 @@ def test_engines_and_workers_make_the_same_release(asked: dict[str, Any]) -> Non
         assert other.suppressed_rows == first.suppressed_rows
         assert other.suppressed_cells == first.suppressed_cells
         assert other.column_actions == first.column_actions
-        assert other.details.get("persons") == first.details.get("persons")
+        assert about_persons(other) == about_persons(first)
         assert other.k == first.k
         assert other.utility["ncp"] == pytest.approx(first.utility["ncp"])
         entropy = first.utility["non_uniform_entropy"]
