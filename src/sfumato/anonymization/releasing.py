@@ -503,12 +503,12 @@ def _far_ends(parts: Sequence[Solution], k: int) -> list[str]:
             there = np.isfinite(numbers) & (rows > 0)
             order = np.argsort(numbers[there])
             numbers, rows = numbers[there][order], rows[there][order]
-            used = shown.labels.take(pa.array(np.unique(shown.codes[shown.codes >= 0])))
-            ranges = [read_interval(text) for text in used.cast(pa.string()).to_pylist() if text]
-            bounds = [end for one in ranges if one for end in (one.low, one.high)]
-            ends = np.array([number for end in bounds if (number := _number(end)) is not None])
-            for sign in (1, -1):
-                if _tells(numbers[::sign] * sign, rows[::sign], ends * sign, k):
+            lonely = [
+                sign for sign in (1, -1) if _is_lonely(numbers[::sign] * sign, rows[::sign], k)
+            ]
+            ends = _ends(shown) if lonely else np.empty(0)
+            for sign in lonely:
+                if _tells(numbers[::sign] * sign, ends * sign):
                     which, action = ("highest", "top") if sign > 0 else ("lowest", "bottom")
                     told[
                         f"{NOT_PROMISED}the {which} range of `{name}` ends beside a "
@@ -525,15 +525,26 @@ def _number(end: str | None) -> float | None:
         return None
 
 
-def _tells(
-    numbers: npt.NDArray[Any], rows: npt.NDArray[Any], ends: npt.NDArray[Any], k: int
-) -> bool:
-    """Whether an end lies beside the largest number, which few hold, far from the others."""
+def _ends(shown: Published) -> npt.NDArray[np.float64]:
+    """The numbers at which the ranges of a column end."""
+    import pyarrow as pa
+
+    used = shown.labels.take(pa.array(np.unique(shown.codes[shown.codes >= 0])))
+    ranges = [read_interval(text) for text in used.cast(pa.string()).to_pylist() if text]
+    bounds = [_number(end) for one in ranges if one for end in (one.low, one.high)]
+    return np.array([number for number in bounds if number is not None])
+
+
+def _is_lonely(numbers: npt.NDArray[Any], rows: npt.NDArray[Any], k: int) -> bool:
+    """Whether few rows hold the largest number, and it lies far from the others."""
     if len(numbers) < 3 or rows[-1] >= k:
         return False
-    gap = numbers[-1] - numbers[-2]
-    near = np.abs(ends - numbers[-1]) <= FAR_END * gap
-    return bool(gap > numbers[-2] - numbers[0] and near.any())
+    return bool(numbers[-1] - numbers[-2] > numbers[-2] - numbers[0])
+
+
+def _tells(numbers: npt.NDArray[Any], ends: npt.NDArray[np.float64]) -> bool:
+    """Whether an end lies beside the largest number."""
+    return bool((np.abs(ends - numbers[-1]) <= FAR_END * (numbers[-1] - numbers[-2])).any())
 
 
 def _unusual(name: str, shape: Shape, shown: Published) -> str | None:

@@ -56,7 +56,7 @@ _NEARLY_A_KEY = 0.9
 NEARLY_ALL = 0.9
 """Share of a class that holds one value, from which on it is said."""
 _MOST_OWNED = 5_000_000
-"""Rows among which it is counted what all persons of a class have."""
+"""Rows among which it is counted what persons of a class have, and whom pseudonyms give away."""
 _MANY = 50
 """Different numbers of a sensitive column, from which on counting them says little."""
 
@@ -225,6 +225,9 @@ def linked(
 ) -> Linked | None:
     """Whom a column of pseudonyms gives away; None where each stands in one row.
 
+    Like what persons have in common, it is counted where rows are held in memory, and not by
+    bringing them here.
+
     Examples
     --------
     >>> import pyarrow as pa
@@ -234,8 +237,7 @@ def linked(
     """
     from sfumato.kernels import class_ids, group_distinct
 
-    able = released.engine.capabilities
-    if able.remote or not able.replayable or name not in released.columns:
+    if name not in released.columns or not _at_hand(released):
         return None
     if released.class_sizes([name], budget).classes == released.rows:
         return None
@@ -296,10 +298,8 @@ def about_persons(
     were kept are looked at, and nothing is said: a page may know which are worth hiding.
     """
     table = released if promise.owners is not None else promise.witness
-    if promise.person is None or table is None or table.rows > _MOST_OWNED:
+    if promise.person is None or table is None or not _at_hand(table):
         return {}, ()
-    if not table.engine.capabilities.coded:
-        return {}, ()  # rows stay where they are
     names = dict.fromkeys(name for one in promise.qi for name in one)
     who = () if promise.owners is not None else (promise.person,)
     kept = [name for name in table.columns if name not in names and name != promise.person]
@@ -321,6 +321,11 @@ def about_persons(
         for name, number in found.items()
         if number and name in promise.sensitive
     )
+
+
+def _at_hand(rows: Table) -> bool:
+    """Whether persons can be counted row by row: rows are held as codes, and are not too many."""
+    return rows.engine.capabilities.coded and rows.rows <= _MOST_OWNED
 
 
 def _held_by_all(
