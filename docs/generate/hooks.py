@@ -35,3 +35,8 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
     if path.parent.name == "verbs":
         return markdown + reference.options_of(path.stem)
     return markdown
+
+
+def on_post_template(output: str, template_name: str, **_: Any) -> str:
+    """Leave out the page for what is not found: its links hold only on a server."""
+    return "" if template_name == "404.html" else output

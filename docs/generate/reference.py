@@ -147,7 +147,7 @@ def python_verbs() -> str:
         if inspect.ismodule(thing):
             lines += [f"## sf.{name}", "", inspect.getdoc(thing) or "", ""]
         elif hasattr(thing, "__qualname__"):
-            lines += [*_directive(thing, f"sf.{name}")]
+            lines += _directive(thing, f"sf.{name}", f"sfumato.{name}")
     return "\n".join(lines)
 
 
@@ -164,7 +164,7 @@ def python_module(name: str) -> str:
         if where in elsewhere:
             lines += [f"`{public}` is described among [the verbs](python.md).", ""]
         elif where.startswith("sfumato.") and where not in seen and not inspect.ismodule(thing):
-            lines += _directive(thing, public)
+            lines += _directive(thing, public, f"{name}.{public}")
         seen.add(where)
     return "\n".join(lines)
 
@@ -174,8 +174,10 @@ def place(thing: Any) -> str:
     return f"{getattr(thing, '__module__', '')}.{getattr(thing, '__qualname__', '')}"
 
 
-def _directive(thing: Any, title: str) -> list[str]:
+def _directive(thing: Any, title: str, typed: str) -> list[str]:
+    """What describes a name, which is found by what a user types and by where it is defined."""
     return [
+        *([] if typed == place(thing) else [f'<a id="{typed}"></a>', ""]),
         f"::: {thing.__module__}.{thing.__qualname__}",
         "    options:",
         f'      heading: "{title}"',

@@ -493,7 +493,7 @@ def test_a_second_number_of_a_person_stops_a_release(tmp_path: Path) -> None:
     assert any("`SUBJ`" in one for one in told)
     key = secret(tmp_path)
     told = sf.anonymize(table, **asked, pseudonyms=["SUBJ"], key_file=key).warnings
-    assert any("`SUBJ` has one value a person" in one for one in told)
+    assert any("`SUBJ` has one value per person" in one for one in told)
 
 
 def test_blank_persons_are_nobody_and_words_for_nobody_are_spoken_of() -> None:

@@ -158,7 +158,7 @@ def test_risks_that_are_not_told_are_shown_in_words(tmp_path: Path) -> None:
     pq.write_table(visits().drop_columns(["row"]), tmp_path / "visits.parquet")
     asked = ("visits.parquet", "-k", 5, "--parts", 4, "--person", "patient", "--qi", ",".join(QI))
     shown = sfumato("anonymize", *asked, "--engine", "duckdb", "-o", "made.parquet")
-    assert "Not told: a person is as exposed as the worst of her rows" in shown.out
+    assert "Not told: a person is as exposed as the worst of their rows" in shown.out
     assert "Written and verified" in shown.out
     assert (
         sfumato("anonymize", *asked, "--engine", "duckdb", "--dry-run", "--json").json["risk"] == []

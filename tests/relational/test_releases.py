@@ -156,7 +156,7 @@ def test_the_check_of_tables_sees_what_fewer_than_k_persons_have() -> None:
         "visits": sf.table(pa.table({"patient": ["p1"], "code": ["a"]})),
     }
     promise = LinkedTables(1, 1, ("patients", "id"), ("sex",), {"visits": ("code",)}, (), keys)
-    with pytest.raises(ColumnError, match="does not name one person a row"):
+    with pytest.raises(ColumnError, match="does not name one person per row"):
         promise.check(twice)
 
 

@@ -426,7 +426,7 @@ def _beside_person(
         raise refused_names(guilty, opened.name, "identifiers", [f"or {_replacing(names)}"])
     told += perhaps_persons([name for name in perhaps if name not in guilty], person)
     told += [
-        f"`{name}` has one value a person: though it is replaced by pseudonyms, it tells which "
+        f"`{name}` has one value per person: though it is replaced by pseudonyms, it tells which "
         f"rows belong together; leave it out ({spell('identifiers', [name])})"
         for name in others
         if name in replaced

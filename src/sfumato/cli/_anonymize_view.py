@@ -279,7 +279,7 @@ def _risks(release: Release) -> RenderableType:
     persons, linked = "persons" in release.details, release.details.get("linkable")
     if not found and persons:
         return Text(
-            "Not told: a person is as exposed as the worst of her rows, and they may lie in "
+            "Not told: a person is as exposed as the worst of their rows, and they may lie in "
             "several parts."
         )
     if not found:

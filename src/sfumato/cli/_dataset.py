@@ -231,7 +231,7 @@ def _verdict(found: DatasetScan) -> list[str]:
             lines.append(f"{one.nobodys:,} rows of `{one.name}` belong to nobody.")
         for column, number in (one.contradictions or {}).items():
             lines.append(
-                f"`{one.name}.{column}` has one value a person but for {number:,} of them: it "
+                f"`{one.name}.{column}` has one value per person but for {number:,} of them: it "
                 "counts as an event."
             )
     lines.append(

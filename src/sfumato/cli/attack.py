@@ -173,7 +173,7 @@ def view(found: AttackResult) -> RenderableType:
         unread.append(
             Text(
                 "Rows of the other table were counted. If a person has several there, say which "
-                "are hers: --person COLUMN.",
+                "are theirs: --person COLUMN.",
                 "dim",
             )
         )

@@ -73,7 +73,7 @@ def show(
 ) -> None:
     """Check a hierarchy file and draw it.
 
-    Files are in ARX's form: one line a value, with the value first and ever more general labels
+    Files are in ARX's form: one line per value, with the value first and ever more general labels
     after it, separated by semicolons. What is wrong with a file is told with its line.
     """
     from sfumato.hierarchy import read_arx, read_taxonomy

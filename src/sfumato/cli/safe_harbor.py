@@ -61,8 +61,8 @@ def safe_harbor(
         typer.Option(
             metavar="FILE",
             show_default=False,
-            help="Small three-digit ZIP areas, one a line, or lines of area,population; instead of "
-            "the list of the guidance.",
+            help="Small three-digit ZIP areas, one per line, or lines of area,population; instead "
+            "of the list of the guidance.",
         ),
     ] = None,
     pad_zip: Annotated[

@@ -193,7 +193,7 @@ def _persons(found: PersonScan) -> Text:
         f" {names} {counted(found.persons, 'person')} with {counted(found.rows, 'row')}.", "default"
     )
     if found.own:
-        text.append(f" One value a person: {phrase(found.own)}.", "default")
+        text.append(f" One value per person: {phrase(found.own)}.", "default")
     if found.by:
         text.append(
             f" By {phrase(found.by)}, {counted(found.unique_rows, 'row', does='stand')} alone; "

@@ -384,7 +384,7 @@ line the same number; pad short branches by repeating a label.
         ) from None
     if not rows:
         raise HierarchyError(
-            "the hierarchy is empty", where=where, remedy="Write one line a value, e.g. Female;*"
+            "the hierarchy is empty", where=where, remedy="Write one line per value, e.g. Female;*"
         )
     for row, line in zip(rows, lines, strict=True):
         if len(row) != len(rows[0]):

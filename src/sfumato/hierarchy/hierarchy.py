@@ -233,7 +233,7 @@ def _refuse_repeated_leaf(codes: Array, line: Array, where: str | None) -> None:
         raise HierarchyError(
             f"line {line[again]} repeats the value of line {line[first[code]]}",
             where=where,
-            remedy="Keep one line a value.",
+            remedy="Keep one line per value.",
         )
 
 

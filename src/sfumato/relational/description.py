@@ -667,9 +667,9 @@ def require_person(made: Dataset) -> tuple[str, str]:
             else f"it has {sizes.classes:,} values"
         )
         raise InputError(
-            f"`{name}.{column}` does not name one person a row: {told} in {sizes.rows:,} rows",
+            f"`{name}.{column}` does not name one person per row: {told} in {sizes.rows:,} rows",
             where=shown(made.name),
-            remedy="Name the table with one row a person. One table with several rows a person is "
-            f"no dataset: release it with {spell('person', column)}.",
+            remedy="Name the table with one row per person. One table with several rows per person "
+            f"is no dataset: release it with {spell('person', column)}.",
         )
     return name, column

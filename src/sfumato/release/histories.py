@@ -113,7 +113,7 @@ class LinkedHistories:
             check=self.kind,
             holds=not failing and all(check.holds for check in checks),
             say=f"whoever knows {', '.join(self.own) or 'no own column'} of a person and {many} of "
-            f"her rows ({', '.join(self.events) or 'which say nothing more'}) is left with at "
+            f"their rows ({', '.join(self.events) or 'which say nothing more'}) is left with at "
             f"least {fewest or 0:,} persons, {self.k:,} asked"
             + "".join(f"; of their values, counting persons, {sentence(one)}" for one in checks),
             measured={"k": fewest, "known": len(had), "failing": failing}

@@ -94,7 +94,7 @@ class TextFile:
             raise SourceError(
                 f"the first line is longer than {_SAMPLE >> 20} MB",
                 where=name,
-                remedy="Check that this is a table: a line of column names, then a line a row.",
+                remedy="Check that this is a table: a line of column names, then one line per row.",
             )
         tabs = ".tsv" in path.name or ".tab" in path.name
         self.encoding, self.layout = _reading_of(sample, name, delimiter, encoding, header, tabs)
