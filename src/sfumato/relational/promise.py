@@ -210,7 +210,7 @@ class LinkedTables:
         own = {keys[column]: cells for cells, keys in read[table] if column in keys}
         if len(own) < len(read[table]):
             raise ColumnError(
-                f"`{table}.{column}` does not name one person a row",
+                f"`{table}.{column}` does not name one person per row",
                 where=tables[table].name,
                 remedy="Get the released table again.",
             )
