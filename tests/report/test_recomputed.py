@@ -762,6 +762,48 @@ def test_the_sheet_of_persons(tmp_path: Path) -> None:
     assert dict(fresh.facts)["smallest class (k)"] == f"{made.k:,} persons"
 
 
+def write_key(tmp_path: Path) -> str:
+    (tmp_path / "key").write_text(hashlib.sha256(b"a key").hexdigest())
+    (tmp_path / "key").chmod(0o600)
+    return str(tmp_path / "key")
+
+
+@pytest.mark.parametrize("verb", ["mask", "anonymize"])
+def test_the_sheet_of_persons_counted_beside_the_rows(verb: str, tmp_path: Path) -> None:
+    """Of a mask, and of pseudonyms that are not those of persons, it says what was counted."""
+    visits(tmp_path).assign(home=lambda frame: frame["pid"] // 3).to_csv(
+        tmp_path / "in.csv", index=False
+    )
+    source, output = str(tmp_path / "in.csv"), str(tmp_path / "out.csv")
+    if verb == "mask":
+        made = sf.mask(source, measure="separation", beta=0.9, person="pid", must_drop=["home"],
+                       output=output)  # fmt: skip
+    else:
+        made = sf.anonymize(source, k=5, qi=["age", "sex"], person="pid", pseudonyms=["home"],
+                            key_file=write_key(tmp_path), output=output)  # fmt: skip
+    assert made.certificate is not None
+    svg = certificate_svg(made.certificate)
+    texts = [html.unescape(text) for text in re.findall(r"<text[^>]*>([^<]*)</text>", svg)]
+    whole, after = " ".join(texts), pd.read_csv(output, dtype=str)
+    known = [*after.columns] if verb == "mask" else ["age", "sex"]
+    rows = sizes(after, known).min()
+    figures = {"rows of the smallest class": f"{rows:,}"}
+    if verb == "mask":
+        figures["highest risk if each row is a person"] = part(1 / rows)
+        assert "asked, counting pairs of different persons by pid; measured when it was" in whole
+        assert "smallest class (k)" not in texts
+    else:
+        figures["highest risk by one row"] = "≤ 20%"
+        assert "replaced by pseudonyms: home" in whole
+        assert "recoded: age" in whole
+        assert "Pseudonyms of home may say which rows belong together" in whole
+        assert "Rows were counted" not in whole
+        read = certified_release(output, sf.table(source))
+        assert read.column_actions["home"] == "replaced by pseudonyms"
+    assert {name: texts[texts.index(name) + 1] for name in figures} == figures
+    assert "measures again what the released file shows" in whole
+
+
 def smallest(frame: Frame, sets: Sequence[Sequence[str]], person: str | None = None) -> list[int]:
     """For every row, or person, the smallest class that holds it by one of the sets."""
     found: dict[Any, int] = {}
@@ -877,11 +919,9 @@ def test_pseudonyms_that_repeat_are_counted_as_persons(times: list[int], tmp_pat
     ages = [20 + 10 * (at // 8) for at in range(len(who))]
     frame = pd.DataFrame({"who": who, "age": ages, "ill": ["a", "b"] * (len(who) // 2)})
     frame.to_csv(tmp_path / "in.csv", index=False)
-    (tmp_path / "key").write_text(hashlib.sha256(b"a key").hexdigest())
-    (tmp_path / "key").chmod(0o600)
     source, output = str(tmp_path / "in.csv"), str(tmp_path / "out.csv")
     made = sf.anonymize(source, k=5, qi=["age"], pseudonyms=["who"], sensitive=["ill"],
-                        key_file=str(tmp_path / "key"), output=output)  # fmt: skip
+                        key_file=write_key(tmp_path), output=output)  # fmt: skip
     after = pd.read_csv(output)
     least = after.groupby("age")["who"].nunique().min()
     rows = after.groupby("age").size().min()

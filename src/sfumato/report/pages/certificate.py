@@ -17,7 +17,7 @@ from sfumato.release.beside import pseudonyms_of
 from sfumato.release.certificate import Certificate
 from sfumato.wording import counted, percent, phrase
 
-__all__ = ["certificate_pdf", "certificate_svg", "persons_promised"]
+__all__ = ["actions_of", "certificate_pdf", "certificate_svg", "persons_promised"]
 
 WIDTH, HEIGHT = 595, 842
 """A4, in points."""
@@ -66,10 +66,13 @@ def certificate_svg(certificate: Certificate) -> str:
     if not body["promises"]:
         sheet.point("Nothing was promised.", BAD, "–")
     if hidden := _linking(body):
-        sheet.point(f"Rows were counted: pseudonyms of {phrase(hidden, MOST_NAMES)} may say which "
-                    "rows are one person’s", BAD, "!")  # fmt: skip
+        which = f"seudonyms of {phrase(hidden, MOST_NAMES)} may say which rows"
+        said = f"Rows were counted: p{which} are one person’s"
+        if _unnamed(body) is not None:
+            said = f"P{which} belong together, and of those together nothing is promised"
+        sheet.point(said, BAD, "!")
     sheet.head("What happened to the columns")
-    for action, names in _columns(body["column_actions"]).items():
+    for action, names in _columns(actions_of(body)).items():
         sheet.point(f"{action}: {phrase(names, MOST_NAMES)}", SOFT, "·")
     sheet.head("How it was made")
     sheet.point(f"Method {body['method']}. Asked: {_asked(body['asked'])}.", SOFT, "·")
@@ -81,7 +84,7 @@ def certificate_svg(certificate: Certificate) -> str:
     again = "everything again from the released file"
     if mapped:
         again = "everything again, with the table of people that the maker of the release had"
-    if persons_promised(body) is not None:
+    if _unnamed(body) is not None:
         again = "again what the released file shows, which does not say whose rows they are"
     sheet.point(f"It measures {again}; this sheet proves nothing.", SOFT, "·")
     signed = "Signed" if certificate.signed is not None else "Not signed"
@@ -93,6 +96,7 @@ def certificate_svg(certificate: Certificate) -> str:
 def _facts(body: Mapping[str, Any]) -> list[tuple[str, str]]:
     k, classes = body.get("k"), body.get("classes")
     smallest = "–" if k is None else f"{k:,}"
+    linking = bool(_linking(body))
     facts = [
         ("rows published", f"{body['rows']:,}"),
         ("rows left out", f"{body['suppressed_rows']:,}"),
@@ -100,26 +104,44 @@ def _facts(body: Mapping[str, Any]) -> list[tuple[str, str]]:
     ]
     if (persons := persons_promised(body)) is not None:
         facts += [
-            ("smallest class (k)", f"≥ {counted(persons, 'person')}"),
+            (ALIKE, f"≥ {counted(persons, 'person')}"),
             ("rows of the smallest class", smallest),
         ]
-        risk = f"≤ {percent(1 / persons)}"
+        risk, by = f"≤ {percent(1 / persons)}", "highest risk by one row" if linking else ""
     else:
-        facts.append(("smallest class (k)", smallest))
+        counts_rows = _unnamed(body) is not None
+        facts.append(("rows of the smallest class" * counts_rows or ALIKE, smallest))
         risk = percent(None if not k else 1 / k)
+        by = "highest risk if each row is a person" if linking or counts_rows else ""
     return [
         *facts,
         (
             "classes" if len(body.get("qi", ())) < 2 else "classes by the first set",
             "–" if classes is None else f"{classes:,}",
         ),
-        ("highest risk if each row is a person" if _linking(body) else "highest risk", risk),
+        (by or "highest risk", risk),
     ]
+
+
+ALIKE = "smallest class (k)"
+
+
+def actions_of(body: Mapping[str, Any]) -> dict[str, str]:
+    """What happened to each column, as a certificate and what was asked say it."""
+    done = {str(name): str(action) for name, action in body["column_actions"].items()}
+    hidden = [name for name in pseudonyms_of(body["asked"]) if done.get(name) == "recoded"]
+    return done | dict.fromkeys(hidden, "replaced by pseudonyms")
 
 
 def _linking(body: Mapping[str, Any]) -> tuple[str, ...]:
     """Pseudonyms that may say which rows are one person's, where nothing is promised of those."""
     return () if body["asked"].get("linkable") else pseudonyms_of(body["asked"])
+
+
+def _unnamed(body: Mapping[str, Any]) -> str | None:
+    """The column by which persons were counted whom the release does not name."""
+    told = (one for one in body["promises"] if one.get("person") and not one.get("measured"))
+    return next((str(one["person"]) for one in told), None)
 
 
 def persons_promised(body: Mapping[str, Any]) -> int | None:
@@ -145,8 +167,12 @@ def _promises(promises: Sequence[Mapping[str, Any]]) -> Iterator[tuple[bool, str
             yield not there, f"{counted(len(gone), 'column')} left out: {phrase(gone, MOST_NAMES)}"
         elif promise["kind"] == "ratio-at-most":
             about = f"{promise['measure']} ratio of {phrase(promise['columns'], MOST_NAMES)}"
-            ratio, most = measured["ratio"], promise["beta"]
-            yield ratio <= most + 1e-12, f"{about}: at most {most:g} asked, {ratio:.6g} measured"
+            ratio, most = measured.get("ratio"), promise["beta"]
+            told = f"{about}: at most {most:g} asked, "
+            if ratio is None:
+                yield True, f"{told}counting pairs of different persons by {_elsewhere(promise)}"
+            else:
+                yield ratio <= most + 1e-12, f"{told}{ratio:.6g} measured"
         elif promise["kind"] == "safe-harbor-forms":
             wrong = measured.get("wrong", {})
             right = [name for name in promise["forms"] if name not in wrong]
@@ -157,9 +183,9 @@ def _promises(promises: Sequence[Mapping[str, Any]]) -> Iterator[tuple[bool, str
         else:
             kind = str(promise["kind"]).replace("-", " ")
             asked = _figures({n: v for n, v in promise.items() if n != "measured"})
-            told = [f"{asked} asked"] if asked else []
-            told.append(f"{found} measured" if (found := _figures(measured)) else ELSEWHERE)
-            yield True, f"{kind}: {', '.join(told)}"
+            parts = [f"{asked} asked"] if asked else []
+            parts.append(f"{found} measured" if (found := _figures(measured)) else ELSEWHERE)
+            yield True, f"{kind}: {', '.join(parts)}"
 
 
 ELSEWHERE = "measured when it was made"
@@ -174,8 +200,13 @@ def _of_persons(promise: Mapping[str, Any]) -> Iterator[str]:
             asked = _figures({name: value for name, value in model.items() if name != "column"})
             yield (
                 f"{model['model']}{about}, for whoever knows {known}: {asked} asked, counting "
-                f"persons by {promise['person']}; {ELSEWHERE}, and not shown by the release"
+                f"persons by {_elsewhere(promise)}"
             )
+
+
+def _elsewhere(promise: Mapping[str, Any]) -> str:
+    """The column of persons, and that a reader does not see it."""
+    return f"{promise['person']}; {ELSEWHERE}, and not shown by the release"
 
 
 def _checked(one: Mapping[str, Any]) -> str:
@@ -202,7 +233,7 @@ def _columns(actions: Mapping[str, str]) -> dict[str, list[str]]:
     """Columns by what was done to them."""
     found: dict[str, list[str]] = {}
     for name, action in actions.items():
-        found.setdefault(str(action), []).append(name)
+        found.setdefault(action, []).append(name)
     return found
 
 

@@ -51,7 +51,7 @@ from sfumato.report.disclosure import (
     only_common,
 )
 from sfumato.report.page import AT_HOME, Figure, Grid, Light, Page, Section, Tone, tempered
-from sfumato.report.pages.certificate import persons_promised
+from sfumato.report.pages.certificate import ALIKE, actions_of, persons_promised
 from sfumato.report.pages.risk import findings_grid, risk_gauges
 from sfumato.risks import Alike, Risk, alike, risk_of_classes
 from sfumato.tables import Table, table
@@ -303,7 +303,7 @@ def certified_release(
     own = {field.name for field in fields(Release)} - {"output", "certificate", "promises"}
     known = {name: body[name] for name in own if name in body}
     known["qi"] = tuple(tuple(names) for names in body.get("qi", ()))
-    actions = body["column_actions"]
+    known["column_actions"] = actions = actions_of(body)
     details: dict[str, Any] = {}
     if (persons := persons_promised(body)) is not None:
         known["k"], details["persons_promised"] = None, persons  # the certificate counts rows
@@ -351,7 +351,6 @@ MEASURES = {
 """Names and meanings of measures."""
 OF_FIRST = ("discernibility", "average_class_size")
 """Measures that are those of the first of several sets of columns."""
-ALIKE = "smallest class (k)"
 ATTACKERS = (
     "The gauges show three attackers. The prosecutor knows that somebody is in the table, the "
     "journalist does not; both are judged by the row that is easiest to find. The marketer matches "
