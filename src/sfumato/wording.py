@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -9,6 +10,7 @@ from contextvars import ContextVar
 __all__ = [
     "among",
     "amount",
+    "at_most",
     "counted",
     "counting",
     "noun",
@@ -74,6 +76,17 @@ def percent(share: float | None) -> str:
         return ">99.9%"
     said = f"{share:.1%}".replace(".0%", "%")
     return "0%" if said == "-0%" else said
+
+
+def at_most(share: float | None) -> str:
+    """A share that nothing exceeds, rounded up: what is said of a limit must not be below it.
+
+    Examples
+    --------
+    >>> at_most(1 / 26), percent(1 / 26), at_most(0.2), at_most(0.00001), at_most(None)
+    ('3.9%', '3.8%', '20%', '0.1%', '–')
+    """
+    return percent(None if share is None else min(1.0, math.ceil(share * 1000 - 1e-9) / 1000))
 
 
 def phrase(names: Sequence[str], most: int = 12) -> str:

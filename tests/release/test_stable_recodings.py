@@ -180,7 +180,7 @@ def test_a_range_that_holds_one_value_now_is_still_shown_as_a_range():
     january = sf.anonymize(pa.table({"age": [20, 24, 30, 34]}), qi=["age"], k=2, exact_ends=True)
     february = sf.anonymize(pa.table({"age": [22, 22, 31, 31]}), like=january)
     assert february.to_arrow()["age"].to_pylist() == ["[20, 25)"] * 2 + ["[30, 35)"] * 2
-    assert february.column_actions["age"] == "blurred in 100.0% of rows"
+    assert february.column_actions["age"] == "blurred in 100% of rows"
     frame = pd.DataFrame({"age": [22, 22, 31, 31]})
     assert sf.anonymize(frame, like=january).to_pandas()["age"][0] == "[20, 25)"
 

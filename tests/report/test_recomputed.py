@@ -350,7 +350,7 @@ def actions(fates: Mapping[str, Mapping[str, float]], rows: int, left: int) -> S
         told = [shares[kind] * rows / (rows - left) for kind in ("blurred", "starred")
                 if shares.get(kind)]  # fmt: skip
         if told:
-            found[f"column: {name}"] = [f"{s:.1%}" if s >= 0.001 else "0.1%" for s in told]
+            found[f"column: {name}"] = [part(s).removeprefix("<").removeprefix(">") for s in told]
     return found
 
 
@@ -1653,7 +1653,7 @@ def looked_at(frame: Frame, found: sf.Scan) -> Said:
         cells = frame[column.name]
         missing = int(cells.isna().sum())
         values = len(set(written(cells.dropna())))
-        single = f"{alone(frame, [column.name]) / rows:.1%}"
+        single = part(alone(frame, [column.name]) / rows)
         expected[f"column: {column.name}"] = [f"{values:,}", f"{missing:,}", single]
     steps, before = {}, 0
     for one in found.ladder:

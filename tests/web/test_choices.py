@@ -188,3 +188,20 @@ def test_decisions_that_lack_something_can_be_compared() -> None:
         assert then.differs(now)
         assert now.differs(then)
         assert now.differs(now) == []
+
+
+def test_what_differs_is_named() -> None:
+    known = {"age": "quasi-identifier", "zip": "quasi-identifier"}
+    then = Choices(known, method="full-domain", weights={"age": 3})
+    said = {
+        "zip was read then": replace(then, roles={"age": "quasi-identifier"}),
+        "job was not read then": replace(then, roles={**known, "job": "other"}),
+        "the weight of age, 3, is now 1": replace(then, weights={}),
+        "up to 0% of the rows left out is now up to 5%": replace(then, suppression_limit=0.05),
+        "levels searched is now 1·0": replace(then, levels={"age": 1, "zip": 0}),
+    }
+    assert {told: then.differs(now) for told, now in said.items()} == {one: [one] for one in said}
+    assert then.same(replace(then, suppression_limit=0.0))
+    mondrian = replace(then, method="mondrian", levels={"age": 1, "zip": 0})
+    pinned = said["levels searched is now 1·0"]
+    assert "levels are searched" not in pinned.otherwise(mondrian)

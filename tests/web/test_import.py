@@ -173,6 +173,11 @@ def test_sheets_and_statistical_files_can_be_opened(bench: Running, tmp_path: Pa
         assert sf.verify(str(tmp_path / f"{name}.sfumato" / "release.csv")).holds
 
 
+def test_a_column_that_is_left_unread_is_turned_into_nothing() -> None:
+    form = {"exclude": ["b"], "parse-0": ["date"], "parse-1": ["number"]}
+    assert Reading.asked(form, ["a", "b"]).parse == {"a": "date"}
+
+
 def test_saved_words_that_are_none_are_refused(tmp_path: Path) -> None:
     for text in ("delimiter = 3", "header = 'yes'", "null_values = 'NA'", "parse = []", "= ="):
         (tmp_path / "reading.toml").write_text(text)

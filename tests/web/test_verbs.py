@@ -346,6 +346,11 @@ def test_a_node_of_the_lattice_is_looked_at_and_chosen(bench: Running, opened: P
     assert "<strong>chosen</strong>" in again
     assert "Verified: k = 5." in bench.follow(bench.post(f"{base}/release")).text
     assert "levels" in (opened.folder / "release.toml").read_text()
+    assert opened.made is not None
+    assert opened.made.how == f"Full-domain with k = 5, levels {dearer.name}"
+    bench.follow(bench.post(f"{base}/utility", method="full-domain"))
+    assert opened.choices.levels == {}  # it searches, whatever node was tried before
+    assert opened.candidates[-1].lost == pytest.approx(min(n.lost for n in nodes if n.holds))
     for wrong in ("9·9·9", "x", "1", ""):
         assert bench.post(f"{base}/lattice", node=wrong).status == 404
     assert bench.get(f"{base}/lattice?node=9").status == 404
@@ -418,7 +423,7 @@ def test_every_row_matches_people_of_a_population(
     shown = opened.made.shown
     assert "journalist:" not in shown  # they look people up elsewhere
     assert (
-        "finds at least 12 for every row: a match is right with a chance of at most 8.3%" in shown
+        "finds at least 12 for every row: a match is right with a chance of at most 8.4%" in shown
     )
     found = sf.attack(str(opened.folder / "release.csv"), asked["population"], on=KNOWN, k=12)
     assert found.k_map

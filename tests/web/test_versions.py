@@ -158,6 +158,71 @@ def test_a_page_that_is_out_of_date_takes_no_demand_back(bench: Running, opened:
     assert late.status == 400
     assert "changed on another page" in late.text
     assert (opened.choices.k, opened.choices.l) == (5, 3)
+    knows = f"/p/{opened.number}/knowledge"
+    edition = re.search(r'name="edition" value="(\d+)"', bench.get(knows).text)
+    assert edition is not None
+    bench.post(knows, unit="clients", target="illness", edition=edition[1])
+    assert "changed on another page" in bench.post(knows, unit="rows", edition=edition[1]).text
+    assert (opened.choices.unit, opened.choices.target) == ("clients", "illness")
+    assert "Pages speak of clients." in bench.get(knows).text
+
+
+def test_the_list_does_not_say_what_was_measured_of_other_files(
+    bench: Running, opened: Project, tmp_path: Path
+) -> None:
+    base = f"/p/{opened.number}"
+    bench.follow(bench.post(f"{base}/release"))
+    people = tmp_path / "register.csv"
+    pd.concat([pd.read_csv(opened.source)] * 2).to_csv(people, index=False)
+    bench.follow(bench.post(f"{base}/knowledge", k_map=12, population=str(people)))
+    page = bench.follow(bench.post(f"{base}/release")).text
+    assert [one.changed for one in opened.versions()] == [False, False]
+    assert "people of register.csv" in page
+    assert "may have been changed since" not in page
+    assert "The settings that repeat it" in page
+    output = opened.folder / "release.csv"
+    output.write_text(output.read_text() + "33,F,Elsewhere,flu\n")
+    assert [one.alike for one in opened.versions()][1] == "–"
+    assert "may have been changed since" in bench.get(f"{base}/release").text
+    settings = opened.folder / "release-2.toml"
+    settings.write_text(settings.read_text().replace("k = 5", "k = 2"))
+    again = bench.follow(bench.get(f"{base}/release")).text
+    assert "The settings that repeat it" not in again
+    assert "it is not known to repeat it" in again
+    people.write_text("".join(people.read_text().splitlines(keepends=True)[:9]))
+    assert 'data-holds="no"' in bench.follow(bench.get(f"{base}/release")).text
+
+
+def test_a_column_by_which_one_person_is_found_is_not_called_harmless(tmp_path: Path) -> None:
+    rows = "".join(f"{row % 7},{row % 2}\n" for row in range(1999))
+    (tmp_path / "many.csv").write_text(f"age,sex\n99,0\n{rows}")
+    with running([tmp_path]) as bench:
+        bench.follow(bench.post("/open", table=str(tmp_path / "many.csv")))
+        (project,) = bench.workbench.projects.values()
+        for place in ("configure?view=board", "configure?view=table", "explore"):
+            page = bench.follow(bench.get(f"/p/{project.number}/{place}")).text
+            assert "&lt;0.1%" in page, place
+            assert "0.0%" not in page, place
+
+
+def test_rows_that_were_left_out_are_shown_as_nothing(tmp_path: Path) -> None:
+    place = tmp_path / "odd.csv"
+    place.write_text("age,sex\n" + "30,F\n" * 60 + "".join(f"{age},M\n" for age in range(41, 51)))
+    project = Project(place)
+    project.look(Budget())
+    roles = {"age": "quasi-identifier", "sex": "quasi-identifier"}
+    way = replace(project.choices, roles=roles, method="full-domain", suppression_limit=0.5)
+    project.decide(replace(way, levels={"age": 0, "sex": 0}))
+    project.release(Budget())
+    assert project.made is not None
+    for which in ORDERS:
+        found = rows_of(project.made.release, which)
+        assert found is not None
+        gone = [row for row in found.rows if row.left_out]
+        assert all(was == now for row in gone for was, now in row.cells)
+        assert [row.number for row in gone] == [-1] * len(gone)
+        assert (len(gone), gone) == (10, list(found.rows[-10:]))
+    project.close()
 
 
 def test_a_search_that_was_stopped_is_called_so(
@@ -286,7 +351,7 @@ def test_the_release_that_is_being_made_is_named(bench: Running, opened: Project
     with opened.busy:
         bench.post(f"/p/{opened.number}/release")
         (told,) = json.loads(bench.get("/jobs").text)["running"]
-    assert told["title"] == "Making the release: mondrian, k = 5"
+    assert told["title"] == "Making the release: mondrian with k = 5"
 
 
 def test_a_job_ends_with_the_best_it_has(bench: Running, opened: Project) -> None:

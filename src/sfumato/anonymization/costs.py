@@ -38,6 +38,7 @@ from sfumato.utility import (
     non_uniform_entropy,
     weighted_discernibility,
 )
+from sfumato.wording import percent
 
 __all__ = [
     "PartCosts",
@@ -268,13 +269,10 @@ def in_words(touched: Mapping[str, int], total: int) -> str:
     Examples
     --------
     >>> in_words({"blurred": 5, "starred": 1}, 50), in_words({"starred": 0}, 50)
-    ('blurred in 10.0% of rows, starred in 2.0%', 'kept')
+    ('blurred in 10% of rows, starred in 2%', 'kept')
     """
     shares = {verb: rows / max(total, 1) for verb, rows in touched.items() if rows}
-    said = [
-        f"{verb} in {f'{share:.1%}' if share >= 0.001 else 'fewer than 0.1%'}"
-        for verb, share in shares.items()
-    ]
+    said = [f"{verb} in {percent(share)}" for verb, share in shares.items()]
     return ", ".join([f"{said[0]} of rows", *said[1:]]) if said else "kept"
 
 

@@ -18,7 +18,7 @@ from importlib.resources import files
 from typing import Any
 
 from sfumato.errors import MissingExtraError
-from sfumato.wording import percent
+from sfumato.wording import at_most, percent
 
 __all__ = [
     "ACCENT",
@@ -328,21 +328,26 @@ def _kept(attribute: re.Match[str]) -> str:
     return text if attribute[1] == "opacity" and text != ' opacity="1"' else ""
 
 
-def gauge(label: str, value: float | None, after: float | None = None) -> str:
+def gauge(
+    label: str, value: float | None, after: float | None = None, *, highest: bool = False
+) -> str:
     """A half circle that fills with a risk from 0 to 1; a second one inside is the risk afterwards.
+
+    The `highest` of risks is rounded up, as nobody's is above it.
 
     Examples
     --------
     >>> "highest risk: 100% before, 20% after the release" in gauge("highest risk", 1.0, 0.2)
     True
     """
+    say = at_most if highest else percent
     if after is None:
         parts = [_arc(50, 10, value)]
-        text, spoken, below = percent(value), f"{label}: {percent(value)}", 60
+        text, spoken, below = say(value), f"{label}: {say(value)}", 60
     else:
         parts = [_arc(52, 6, value), _arc(41, 10, after)]
-        text, below = f"{percent(value)} → {percent(after)}", 82
-        spoken = f"{label}: {percent(value)} before, {percent(after)} after the release"
+        text, below = f"{say(value)} → {say(after)}", 82
+        spoken = f"{label}: {say(value)} before, {say(after)} after the release"
     # bold figures are two thirds as wide as they are high, letters half; there is room for 116
     size = 18 if after is None else min(15.0, 116 / (0.66 * len(text)))
     small = min(10.5, 116 / (0.54 * len(label)))

@@ -220,6 +220,12 @@ class Choices(_Demands):  # type: ignore[misc]
         return ", ".join(said)
 
     @property
+    def way(self) -> str:
+        """How a release is made, and what holds then."""
+        levels = f", levels {self._levels}" if self.used_levels else ""
+        return f"{self.method} with {self.demand}{levels}"
+
+    @property
     def promise(self) -> tuple[Any, ...]:
         """What is promised to people: releases that promise the same can be compared by cost."""
         hidden = self.with_role("sensitive") if self.protects_sensitive else ()
@@ -234,9 +240,10 @@ class Choices(_Demands):  # type: ignore[misc]
         ]
         if other.person != self.person:
             said.append(f"persons by {other.person}" if other.person else "rows are counted")
-        if other.suppression_limit != self.suppression_limit and other.method == "full-domain":
-            said.append(f"up to {100 * (other.suppression_limit or 0):g}% of the rows left out")
-        if other.used_levels != self.used_levels:
+        share = other.suppression_limit or 0
+        if share != (self.suppression_limit or 0) and other.method == "full-domain":
+            said.append(f"up to {100 * share:g}% of the rows left out")
+        if other.used_levels != self.used_levels and other.method == "full-domain":
             said.append(f"levels {other._levels}" if other.used_levels else "levels are searched")
         if other.known != self.known and other.qi == self.qi:
             said.append("other sets of columns" if len(other.known) > 1 else "one set of columns")
@@ -267,6 +274,8 @@ class Choices(_Demands):  # type: ignore[misc]
             other = now.roles.get(name, role)
             if other != role:
                 said.append(f"{name} was {role}, and is now {other}")
+        said += [f"{name} was read then" for name in self.roles if name not in now.roles]
+        said += [f"{name} was not read then" for name in now.roles if name not in self.roles]
         if now.replaced != self.replaced or (self.replaced and now.key_file != self.key_file):
             said.append("other columns get pseudonyms, or by another key")
         if now.person != self.person:
@@ -278,10 +287,20 @@ class Choices(_Demands):  # type: ignore[misc]
         if now.used_target != self.used_target:
             was, name = (one or "no column" for one in (self.used_target, now.used_target))
             said.append(f"{was} was kept predictable, now it is {name}")
-        if now.used_levels != self.used_levels:
+        if now.used_levels != self.used_levels and now.method == self.method:
             said.append(f"levels {self._levels} is now {now._levels}")
-        if not said and now._told() != self._told():
-            said.append("weights, or the share of rows that may be left out, are others")
+        then, told = self._told(), now._told()
+        were, are = (one.get("weights", {}) for one in (then, told))
+        said += [
+            f"the weight of {name}, {were.get(name, 1):g}, is now {are.get(name, 1):g}"
+            for name in {**were, **are}
+            if were.get(name, 1) != are.get(name, 1) and name in now.roles
+        ]
+        left, may = (100 * (one.get("suppression_limit") or 0) for one in (then, told))
+        if left != may and now.method == self.method:
+            said.append(f"up to {left:g}% of the rows left out is now up to {may:g}%")
+        if not said and then != told:
+            said.append("settings that are not listed here")
         return said
 
     def same(self, other: Choices) -> bool:
@@ -380,7 +399,7 @@ class Choices(_Demands):  # type: ignore[misc]
         weights = {n: w for n, w in self.weights.items() if n in self.qi and w != 1}
         if weights:
             given["weights"] = weights
-        if self.method == "full-domain" and self.suppression_limit is not None:
+        if self.method == "full-domain" and self.suppression_limit:
             given["suppression_limit"] = self.suppression_limit
         if self.used_levels:
             given["levels"] = self.used_levels

@@ -24,7 +24,7 @@ from sfumato.risks import Risk
 from sfumato.web.choices import Choices, choices_from, choices_to
 from sfumato.web.reading import Reading
 
-__all__ = ["Asked", "Kept", "digest_of", "questions_from", "questions_to"]
+__all__ = ["Asked", "Kept", "digest", "digest_of", "questions_from", "questions_to", "size_of"]
 
 
 @dataclass(frozen=True)
@@ -41,16 +41,20 @@ class Kept:
     """Of persons, where they were counted: the release does not say who is who."""
     k: int | None = None
     """Persons of the smallest class; None where rows were counted."""
+    settings: str = ""
+    """The digest of the settings that repeat it."""
+    size: tuple[int, ...] = ()
+    """Bytes of the file, and when they were written."""
 
     @classmethod
-    def of(cls, release: Release, reading: Reading) -> Kept:
+    def of(cls, release: Release, reading: Reading, settings: str = "") -> Kept:
         """What a release that was just made knows of itself."""
         persons = release.details.get("persons") or {}
         risks = release.details.get("risk")
         risk = worst_risk(risks) if persons and risks else None
         return cls(
             reading, release.utility, release.column_actions, release.warnings, persons, risk,
-            release.k if persons else None,
+            release.k if persons else None, digest(settings),
         )  # fmt: skip
 
     def known_to(self, release: Release) -> Release:
@@ -78,6 +82,8 @@ class Kept:
             "persons": plain(self.persons),
             "risk": None if self.risk is None else plain(self.risk.to_dict()),
             "k": self.k,
+            "settings": self.settings,
+            "size": size_of(home / output),
         }
         write_text(home / f"{name}.made.json", json.dumps(told, indent=1) + "\n")
 
@@ -96,6 +102,8 @@ class Kept:
                 _counts(told["persons"]),
                 _risk(told["risk"]),
                 None if told.get("k") is None else int(told["k"]),
+                str(told.get("settings", "")),
+                tuple(map(int, told.get("size", ()))),
             )
         except (SfumatoError, OSError, ValueError, TypeError, KeyError, AttributeError):
             return None
@@ -103,8 +111,21 @@ class Kept:
 
 def digest_of(home: Path, output: str) -> str:
     """By which it is seen that a certificate is the one that was written then."""
-    text = read_unlinked(home / f"{output}.certificate.json", "the certificate")
+    return digest(read_unlinked(home / f"{output}.certificate.json", "the certificate"))
+
+
+def digest(text: str) -> str:
+    """By which a text is known again."""
     return hashlib.sha256(text.encode()).hexdigest()
+
+
+def size_of(place: Path) -> tuple[int, ...]:
+    """The size of a file, and when it was written; nothing where there is none."""
+    try:
+        found = place.stat()
+    except OSError:
+        return ()
+    return found.st_size, found.st_mtime_ns
 
 
 def _is_counted(warning: str) -> bool:

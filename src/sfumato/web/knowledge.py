@@ -19,7 +19,7 @@ from starlette.routing import Route
 from sfumato.budget import Budget
 from sfumato.errors import ParameterError
 from sfumato.web.choices import Choices
-from sfumato.web.pages import Form, form_of, frame, number_or_none, page, to, whole
+from sfumato.web.pages import Form, edition_of, form_of, frame, number_or_none, page, to, whole
 from sfumato.web.project import Project
 from sfumato.wording import percent
 
@@ -67,7 +67,9 @@ class Knowledge:
         project, _ = self.bench.ready(request)
         form = await form_of(request)
         tables = await self._tables(project)
-        decided = await run_in_threadpool(project.alter, lambda now: _decided(now, form, tables))
+        decided = await run_in_threadpool(
+            project.alter, lambda now: _decided(now, form, tables), edition_of(form)
+        )
         person = decided.choices.person
         wanted = [((one,), person) for one in decided.choices.known]
         missing = [one for one in wanted if not project.has_alike(one)]

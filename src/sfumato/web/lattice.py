@@ -126,7 +126,7 @@ class Levels:
         return page("lattice.html.j2", **around, lattice=lattice, picture=picture, curve=curve,
                     node=known[wanted], listed=_listed(nodes)[:MOST_LISTED],
                     held=len(_listed(nodes)), heights=_heights(lattice),
-                    percent=percent, chosen=_chosen(choices, lattice["columns"]))  # fmt: skip
+                    chosen=_chosen(choices, lattice["columns"]))  # fmt: skip
 
     async def act(self, request: Request) -> Response:
         project, decided = self.bench.ready(request)

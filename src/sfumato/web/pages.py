@@ -23,7 +23,7 @@ from sfumato.report.page import Grid, Page, Section, Tone, tempered
 from sfumato.report.pages.table import classes_of, scan_page
 from sfumato.web.choices import OFFERED, Choices
 from sfumato.web.project import Decided, Project
-from sfumato.wording import among, counted, counting, percent, phrase, sentence, units
+from sfumato.wording import among, at_most, counted, counting, percent, phrase, sentence, units
 
 __all__ = [
     "BEGAN",
@@ -31,6 +31,7 @@ __all__ = [
     "Form",
     "along",
     "blurred",
+    "edition_of",
     "explore",
     "form_of",
     "frame",
@@ -80,7 +81,7 @@ def _templates() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    found.filters["named"] = _named
+    found.filters |= {"named": _named, "percent": percent, "at_most": at_most}
     return found
 
 
@@ -141,6 +142,11 @@ def whole(form: Form, name: str) -> int:
         return int(form.get(name, [""])[0])
     except ValueError as error:
         raise ParameterError(f"`{name}` is not a whole number") from error
+
+
+def edition_of(form: Form) -> int | None:
+    """The edition of the decisions that a page showed, where it says so."""
+    return whole(form, "edition") if "edition" in form else None
 
 
 def number_or_none(form: Form, name: str) -> float | None:
@@ -296,7 +302,7 @@ def risk(project: Project, choices: Choices) -> Page:
             *((("classes", f"{sizes.classes:,}"),) if sizes.classes is not None else ()),
         ),
         gauges=(
-            gauge("highest risk", 1 / sizes.k if sizes.k else None),
+            gauge("highest risk", 1 / sizes.k if sizes.k else None, highest=True),
             gauge("average risk", sizes.average),
             gauge(f"{sizes.who}s below {k:,} alike", below / sizes.total),
         ),

@@ -49,7 +49,15 @@ from sfumato.web.choices import (
     write_trees,
 )
 from sfumato.web.hierarchies import MOST_VALUES, EditableHierarchy, Held, inferred
-from sfumato.web.kept import Asked, Kept, digest_of, questions_from, questions_to
+from sfumato.web.kept import (
+    Asked,
+    Kept,
+    digest,
+    digest_of,
+    questions_from,
+    questions_to,
+    size_of,
+)
 from sfumato.web.reading import FirstRows, Reading, in_page_words
 from sfumato.wording import counted, counting, phrase, sentence
 
@@ -118,6 +126,8 @@ class Made:
     """How the file was read; None where that is not known any more."""
     seen: tuple[Stamp | None, ...] = ()
     """Its files when they were measured; see `Project.altered`."""
+    repeats: bool = True
+    """Whether the settings are known to be those it was made with."""
 
     @property
     def unchecked(self) -> Names:
@@ -137,7 +147,7 @@ class Made:
     def how(self) -> str:
         """How it was made, in words."""
         if self.choices is not None:
-            return f"{self.choices.method.capitalize()} with {self.choices.demand}"
+            return sentence(self.choices.way).removesuffix(".")
         asked = _demand(self.release.asked)
         return self.release.method.capitalize() + (f" with {asked}" if asked else "")
 
@@ -182,6 +192,8 @@ class Version:
     """What was done to columns otherwise than in others of the same method and numbers."""
     other: bool = False
     """Whether it was made of another table than the one that is open."""
+    changed: bool = False
+    """Whether its file may be another one than was measured."""
 
 
 @dataclass(eq=False)
@@ -702,8 +714,10 @@ class Project:
                 # A certificate opens nothing: the people of a k-map are named again.
                 asked = _matched(choices, home / folder)
                 holds = verify(str(output), budget=budget.unhurried(), **asked).holds
-                page = self._finish(name, choices, settings, release, holds, budget, self.reading)
-                self._keep(name, release, page, home)
+                made, page = self._finish(
+                    name, choices, settings, release, holds, budget, self.reading
+                )
+                self._keep(made, release, page, home)
             self._recognise(self.table)
             used = replace(choices, trees=choices.used_trees)
             write_choices(used, self.folder, self.source.name, f"{name}.decisions", folder)
@@ -725,8 +739,10 @@ class Project:
                 write_text(home / f"{name}.toml", settings)
                 budget.progress("verifying what was written")
                 holds = verify(str(home / output), budget=budget.unhurried()).holds
-                page = self._finish(name, None, settings, release, holds, budget, self.reading)
-                self._keep(name, release, page, home)
+                made, page = self._finish(
+                    name, None, settings, release, holds, budget, self.reading
+                )
+                self._keep(made, release, page, home)
             self._recognise(self.table)
 
     def answer(self, name: str, asked: Answered, work: Callable[[], Any], budget: Budget) -> None:
@@ -777,14 +793,15 @@ class Project:
                 elif kept is not None:
                     release = kept.known_to(release)
                 reading = None if kept is None else kept.reading
-                self._finish(name, choices, settings, release, holds, budget, reading)
+                repeats = kept is not None and kept.settings == digest(settings)
+                self._finish(name, choices, settings, release, holds, budget, reading, repeats)
             self._unreadable.discard(name)
 
-    def _keep(self, name: str, release: Release, page: Page, home: Path) -> None:
+    def _keep(self, made: Made, release: Release, page: Page, home: Path) -> None:
         """Keep what is known of a release that was just made, at hand and in the folder."""
-        output = f"{name}{_ending(self.source)}"
+        name, output = made.name, f"{made.name}{_ending(self.source)}"
         write_page(page, home / f"{name}.html", force=True)
-        Kept.of(release, self.reading).save(home, name, output)
+        Kept.of(release, self.reading, made.settings).save(home, name, output)
         self._at_hand.pop(name, None)
         self._at_hand[name] = (digest_of(home, output), release)
         while len(self._at_hand) > MOST_AT_HAND:
@@ -799,7 +816,8 @@ class Project:
         holds: bool,
         budget: Budget,
         reading: Reading | None,
-    ) -> Page:
+        repeats: bool = True,
+    ) -> tuple[Made, Page]:
         """Draw the page of a release that was written, and show it."""
         output = f"{name}{_ending(self.source)}"
         budget.progress("drawing")
@@ -813,20 +831,25 @@ class Project:
         shared = () if choices is None or choices.protects_sensitive else shared
         single = () if choices is None else single
         shown = body_html(page)
-        seen = tuple(map(_stamp_of, self._measured(name)))
-        self.made = Made(
-            name, choices, settings, release, holds, shown, shared, single, reading, seen
+        seen = self._measured(name, choices)
+        made = Made(
+            name, choices, settings, release, holds, shown, shared, single, reading, seen, repeats
         )
-        return page
+        self.made = made
+        return made, page
 
-    def _measured(self, name: str) -> tuple[Path, Path]:
-        """The files of a release that say what is verified."""
+    def _measured(self, name: str, choices: Choices | None) -> tuple[Stamp | None, ...]:
+        """The files by which a release is verified, and its settings, as they are now."""
         output = self.folder / f"{name}{_ending(self.source)}"
-        return output, output.with_name(f"{output.name}.certificate.json")
+        places = [output, output.with_name(f"{output.name}.certificate.json")]
+        places.append(self.folder / f"{name}.toml")
+        if choices is not None and choices.population:
+            places.append(Path(choices.population))
+        return tuple(map(_stamp_of, places))
 
     def altered(self, made: Made) -> bool:
         """Whether files of a release are not those that were measured."""
-        return made.seen != tuple(map(_stamp_of, self._measured(made.name)))
+        return made.seen != self._measured(made.name, made.choices)
 
     def _repeats(self, name: str) -> str:
         """The command that repeats a release, as the first line of its settings."""
@@ -864,7 +887,9 @@ class Project:
                     kept = Kept.read(home, name, output)
                     body = Certificate.read(place).body
                     other = self._print and names_same(body["input"]["fingerprint"], self._print)
-                    found.append(replace(_version(name, output, body, kept), other=other is False))
+                    changed = kept is None or kept.size != size_of(home / output)
+                    one = _version(name, output, body, kept, changed)
+                    found.append(replace(one, other=other is False))
                     done[name] = body.get("column_actions", {})
         found = [replace(one, apart=_apart(one, found, done)) for one in found]
         return sorted(found, key=lambda one: -int(one.name.partition("-")[2] or 1))
@@ -990,11 +1015,15 @@ def _ending(source: Path) -> str:
     return ".csv"
 
 
-def _version(name: str, output: str, body: Mapping[str, Any], kept: Kept | None) -> Version:
+def _version(
+    name: str, output: str, body: Mapping[str, Any], kept: Kept | None, changed: bool
+) -> Version:
     """A release as its certificate describes it, and what was kept of the persons in it."""
     k, persons = body.get("k"), persons_promised(body)
     alike = "–" if k is None else f"{k:,}"
-    if kept is not None and kept.k is not None:
+    if kept is not None and changed:
+        alike = "–"
+    elif kept is not None and kept.k is not None:
         alike = counted(kept.k, "person")
     elif persons is not None:
         alike = f"≥ {counted(persons, 'person')}"
@@ -1006,6 +1035,7 @@ def _version(name: str, output: str, body: Mapping[str, Any], kept: Kept | None)
         demand=_demand(body["asked"], len(body.get("qi", ()))),
         alike=alike,
         rows=int(body["rows"]),
+        changed=changed,
     )
 
 
@@ -1026,6 +1056,8 @@ def _demand(asked: Mapping[str, Any], sets: int = 1) -> str:
         for symbol, value in asked.items()
         if isinstance(value, (int, float)) and not isinstance(value, bool)
     ]
+    people = asked.get("population")
+    said += [f"people of {Path(people).name}"] if isinstance(people, str) else []
     return ", ".join([*said, *([f"for each of {sets} sets of columns"] if sets > 1 else [])])
 
 

@@ -119,14 +119,15 @@ class Reading:
         delimiter = said("other_delimiter") or form.get("delimiter", [""])[0]
         kinds = {name: said(f"parse-{at}") for at, name in enumerate(names)}
         unnamed = ("",) if "unnamed" in form else ()
+        exclude = (*_listed(said("exclude")), *unnamed)
         return cls(
             part=form.get("part", [""])[0],
             header="header" in form or "text" not in form,
             delimiter=delimiter,
             encoding=said("encoding"),
             null_values=_listed(said("null_values")),
-            exclude=(*_listed(said("exclude")), *unnamed),
-            parse={name: kind for name, kind in kinds.items() if kind},
+            exclude=exclude,
+            parse={n: kind for n, kind in kinds.items() if kind and n not in exclude},
             unparsed=said("unparsed") or "stop",
         )
 

@@ -38,11 +38,11 @@ class Row:
     """One combination of values: what it said, what it says, and how many look like that."""
 
     cells: tuple[tuple[str, str], ...]
-    """Each cell before and after; empty where nothing is there."""
+    """Each cell before and after, empty where nothing is there; the same where it is left out."""
     alike_before: int
     alike_after: int
     number: int
-    """Of its class in the release."""
+    """Of its class in the release; -1 where it is not in it."""
     left_out: bool
     times: int = 1
     """Rows of the table that are this one."""
@@ -82,21 +82,22 @@ def rows_of(release: Release, which: str, only: int | None = None, by: int = 0) 
     shown_as = [cells.get(name, before[name]) for name in names]  # the others are as they were
     kept = np.ones(match.entries, np.bool_) if step.keep is None else step.keep
     classes, sizes = _alike(shown_as, counts * kept)
+    classes = np.where(kept, classes, -1)
     held = [before[name] for name in names]
     mine, own = _alike(held, counts)
     lost = np.zeros(match.entries)
     for one, other in zip(held, shown_as, strict=True):
         lost += _lost(one, other)
-    order = _order(which, counts, own[mine], lost)
+    order = _order(which, counts, own[mine], np.where(kept, lost, -1))
     if only is not None:
-        order = order[(classes[order] == only) & kept[order]]
-    same, first, times = _equal(mine, classes, kept, counts)
+        order = order[classes[order] == only]
+    same, first, times = _equal(mine, classes, counts)
     order = order[first[same[order]] == order]
-    chosen = sorted(order[:MOST_ROWS].tolist(), key=lambda at: (int(classes[at]), at))
+    chosen = sorted(order[:MOST_ROWS].tolist(), key=lambda at: (not kept[at], classes[at], at))
     return Rows(tuple(names), tuple(
         Row(
             tuple(
-                (was[codes[at]] or "", now[shown[at]] or "")
+                (was[codes[at]] or "", (now[shown[at]] if kept[at] else was[codes[at]]) or "")
                 for (codes, was), (shown, now) in zip(held, shown_as, strict=True)
             ),
             int(own[mine[at]]), int(sizes[classes[at]]), int(classes[at]), not bool(kept[at]),
@@ -147,11 +148,9 @@ def _alike(columns: Sequence[Texts], counts: Array) -> tuple[Array, Array]:
     return ids.astype(np.int64), np.bincount(ids, weights=counts, minlength=number_of).astype(int)
 
 
-def _equal(
-    before: Array, after: Array, kept: npt.NDArray[np.bool_], counts: Array
-) -> tuple[Array, Array, Array]:
+def _equal(before: Array, after: Array, counts: Array) -> tuple[Array, Array, Array]:
     """Which entries are the same row, before and after; the first of each, and their rows."""
-    keys = (before * (int(after.max(initial=0)) + 1) + after) * 2 + kept
+    keys = before * (int(after.max(initial=0)) + 2) + after + 1
     _, first, same = np.unique(keys, return_index=True, return_inverse=True)
     return same, first, np.bincount(same, weights=counts, minlength=len(first)).astype(int)
 

@@ -21,7 +21,7 @@ from sfumato.web import pages
 from sfumato.web.candidates import best_of, curve, names_of
 from sfumato.web.choices import DEMANDS, DISTANCES, FIRST, Choices, methods
 from sfumato.web.jobs import Job
-from sfumato.web.pages import Form, form_of, frame, number_or_none, page, to, whole
+from sfumato.web.pages import Form, edition_of, form_of, frame, number_or_none, page, to, whole
 from sfumato.web.project import MOST_AT_HAND, Decided, Project
 from sfumato.web.reading import DELIMITERS, KINDS, Reading
 from sfumato.web.rows import ORDERS, rows_of
@@ -126,9 +126,8 @@ class Steps:
         if not project.looked:
             raise HTTPException(409, "This table has not been looked at yet.")
         keys = await run_in_threadpool(self.bench.shelf.keys)
-        edition = whole(form, "edition") if "edition" in form else None
         decided = await run_in_threadpool(
-            project.alter, lambda now: _decided(project, now, form, keys), edition
+            project.alter, lambda now: _decided(project, now, form, keys), edition_of(form)
         )
         if "application/json" in request.headers.get("accept", ""):
             return await self._meter(project, decided)
@@ -205,9 +204,8 @@ class Steps:
         project, _ = self.bench.ready(request)
         form = await form_of(request)
         whole(form, "k")  # without it this is not the form
-        edition = whole(form, "edition") if "edition" in form else None
         decided = await run_in_threadpool(
-            project.alter, lambda now: _demanded(now, form, ()), edition
+            project.alter, lambda now: _demanded(now, form, ()), edition_of(form)
         )
         if "application/json" in request.headers.get("accept", ""):
             return await self._meter(project, decided)
@@ -232,7 +230,9 @@ class Steps:
         keys = await run_in_threadpool(self.bench.shelf.keys)
         if "method" not in form:
             raise ParameterError("no method is ticked", remedy="Tick at least one.")
-        decided = await run_in_threadpool(project.alter, lambda now: _demanded(now, form, keys))
+        decided = await run_in_threadpool(  # levels of a node are searched for again
+            project.alter, lambda now: replace(_demanded(now, form, keys), levels={})
+        )
         chosen = decided.choices
         await run_in_threadpool(self.bench.may_open, chosen)
         others = [name for name in form.get("method", []) if name != chosen.method]
@@ -354,7 +354,7 @@ class Steps:
                     "the key of the pseudonyms is not in the folders that were opened",
                     remedy="Choose another under Configure, or name its folder.",
                 )
-        title = f"Making the release: {decided.choices.method}, {decided.choices.demand}"
+        title = f"Making the release: {decided.choices.way}"
         return self.bench.start(title, project, "release", project.release, True)
 
     async def file(self, request: Request) -> Response:

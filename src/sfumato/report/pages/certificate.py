@@ -15,7 +15,7 @@ from sfumato.errors import MissingExtraError
 from sfumato.privacy import model_from_dict
 from sfumato.release.beside import pseudonyms_of
 from sfumato.release.certificate import Certificate
-from sfumato.wording import counted, percent, phrase
+from sfumato.wording import at_most, counted, phrase
 
 __all__ = ["actions_of", "certificate_pdf", "certificate_svg", "persons_promised"]
 
@@ -107,11 +107,11 @@ def _facts(body: Mapping[str, Any]) -> list[tuple[str, str]]:
             (ALIKE, f"≥ {counted(persons, 'person')}"),
             ("rows of the smallest class", smallest),
         ]
-        risk, by = f"≤ {percent(1 / persons)}", "highest risk by one row" if linking else ""
+        risk, by = f"≤ {at_most(1 / persons)}", "highest risk by one row" if linking else ""
     else:
         counts_rows = _unnamed(body) is not None
         facts.append(("rows of the smallest class" * counts_rows or ALIKE, smallest))
-        risk = percent(None if not k else 1 / k)
+        risk = at_most(None if not k else 1 / k)
         by = "highest risk if each row is a person" if linking or counts_rows else ""
     return [
         *facts,

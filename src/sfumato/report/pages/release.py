@@ -55,7 +55,17 @@ from sfumato.report.pages.certificate import ALIKE, actions_of, persons_promised
 from sfumato.report.pages.risk import findings_grid, risk_gauges
 from sfumato.risks import Alike, Risk, alike, risk_of_classes
 from sfumato.tables import Table, table
-from sfumato.wording import among, counted, counting, percent, phrase, sentence, shortened, units
+from sfumato.wording import (
+    among,
+    at_most,
+    counted,
+    counting,
+    percent,
+    phrase,
+    sentence,
+    shortened,
+    units,
+)
 
 __all__ = [
     "Compared",
@@ -537,7 +547,7 @@ def _found(after: Risk, alone: int) -> Light:
             asked, "bad",
             f"{found}: whoever knows their published columns finds them for certain.",
         )  # fmt: skip
-    alike, sure = round(1 / after.prosecutor), percent(after.prosecutor)
+    alike, sure = round(1 / after.prosecutor), at_most(after.prosecutor)
     said = f"At least {alike:,} {who} look alike: a match is right with a chance of at most {sure}."
     return Light(asked, tempered("bad" if alike == 1 else "good", after.prosecutor), said)
 
@@ -573,7 +583,7 @@ def _found_linked(whose: Linked) -> Light:
     least = counted(whose.least, "person")
     said += (
         f" The rows of a class are those of at least {least}: a match of a single row is right "
-        f"with a chance of at most {percent(1 / whose.least)}."
+        f"with a chance of at most {at_most(1 / whose.least)}."
     )
     tone: Tone = "bad" if whose.alone or whose.least == 1 else "good"
     return Light("Who can be found", tempered(tone, 1 / whose.least), said)
@@ -889,7 +899,7 @@ def _protection(found: Release, compared: Compared, *, linked: bool, drawn: bool
         words.append(OF_LINKED)
     if drawn:
         matched = _matched(found)
-        told = OF_POPULATION.format(matched, percent(1 / matched)) if matched else ATTACKERS
+        told = OF_POPULATION.format(matched, at_most(1 / matched)) if matched else ATTACKERS
         words.append(told)
     with counting("rows" if of_persons or linked else units()):
         figures = [

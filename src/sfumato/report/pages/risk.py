@@ -13,7 +13,7 @@ from sfumato.report import charts
 from sfumato.report.drawing import gauge
 from sfumato.report.page import AT_HOME, Figure, Grid, Page, Section, Tone
 from sfumato.risks import Risk
-from sfumato.wording import among, percent, phrase
+from sfumato.wording import among, at_most, percent, phrase
 
 __all__ = [
     "findings_grid",
@@ -33,8 +33,8 @@ def risk_gauges(before: Risk) -> tuple[str, ...]:
     """Prosecutor, journalist and marketer, before and after where both are known."""
     after = before.after
     return (
-        gauge("prosecutor", before.prosecutor, after.prosecutor if after else None),
-        gauge("journalist", before.journalist, after.journalist if after else None),
+        gauge("prosecutor", before.prosecutor, after.prosecutor if after else None, highest=True),
+        gauge("journalist", before.journalist, after.journalist if after else None, highest=True),
         gauge("marketer", before.marketer, after.marketer if after else None),
     )
 
@@ -64,7 +64,7 @@ def risk_summary(found: Risk) -> Page:
         verdict=verdict[0].upper() + verdict[1:],
         tone=tone,
         facts=(
-            ("highest risk", percent(last.prosecutor)),
+            ("highest risk", at_most(last.prosecutor)),
             ("average risk", percent(last.marketer)),
             (f"above {percent(found.threshold)}", percent(last.share_above)),
             ("classes", f"{last.classes:,}"),
@@ -79,8 +79,8 @@ def risk_page(found: Risk) -> Page:
         (
             name,
             meaning,
-            percent(getattr(found, field)),
-            percent(getattr(found.after, field)) if found.after else "–",
+            say(getattr(found, field)),
+            say(getattr(found.after, field)) if found.after else "–",
         )
         for name, field, meaning in (
             ("prosecutor", "prosecutor", "knows the person is in the table; the worst row"),
@@ -92,6 +92,7 @@ def risk_page(found: Risk) -> Page:
                 "rows whose risk exceeds the threshold",
             ),
         )
+        for say in [at_most if field in ("prosecutor", "journalist") else percent]
     ]
     if found.households is not None:
         after = None if found.after is None else found.after.households

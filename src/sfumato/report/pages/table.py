@@ -174,7 +174,7 @@ def _page_of_persons(findings: TableFindings, sizes: Alike) -> Page:
             ("smallest class, in people", "–" if sizes.k is None else f"{sizes.k:,}"),
         ),
         gauges=(
-            gauge("highest risk", None if not sizes.k else 1 / sizes.k),
+            gauge("highest risk", None if not sizes.k else 1 / sizes.k, highest=True),
             gauge("average risk", sizes.average if number else None),
             gauge(f"people below {k} alike", below / number if number else None),
         ),
@@ -205,7 +205,7 @@ def _page_of_rows(findings: TableFindings) -> Page:
             ),
         ),
         gauges=(
-            gauge("highest risk", None if not sizes.k else 1 / sizes.k),
+            gauge("highest risk", None if not sizes.k else 1 / sizes.k, highest=True),
             gauge("average risk", sizes.classes / rows if sizes.rows else None),
             gauge(f"rows below {k} alike", below / rows if sizes.rows else None),
         ),
@@ -373,7 +373,7 @@ def columns_of(found: Scan) -> list[Section]:
             column.type,
             f"{column.values:,}",
             f"{column.nulls:,}",
-            f"{column.unique:.1%}",
+            percent(column.unique),
             ", ".join((column.why, *column.flags)),
         )
         for column in found.columns
