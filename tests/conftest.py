@@ -7,6 +7,7 @@ import gc
 import os
 import signal
 from collections.abc import Iterator
+from hashlib import sha256
 from pathlib import Path
 
 import pytest
@@ -32,7 +33,7 @@ os.environ["SOURCE_DATE_EPOCH"] = "1700000000"  # certificates of one test are o
 # a test asks for, and `make fuzz` new ones, round after round, and keeps what fails.
 ONE_OF = 5
 """How many of a test's examples there are for each that `make test` tries …"""
-FEWEST = 10
+FEWEST = 5
 """… unless there would be fewer."""
 settings.register_profile(
     "sfumato",
@@ -95,6 +96,31 @@ def fuzz_seed(request: pytest.FixtureRequest, fuzz_round: int) -> int:
     return int(request.config.getoption("--fuzz-seed")) + 10_000 * fuzz_round
 
 
+def leave_more_of_the_same(items: list[pytest.Item]) -> None:
+    """Of a test marked `crossed` leave to `make slow` what tries nothing new.
+
+    `make test` runs so many of its parameters that each value of each of them occurs, and at least
+    as many as the mark says. Which ones depends on nothing but their names.
+    """
+    families: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("crossed") is not None:
+            families.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for family in families.values():
+        (least,) = family[0].get_closest_marker("crossed").args  # type: ignore[union-attr]
+        family.sort(key=lambda item: sha256(item.nodeid.encode()).digest())
+        tried: set[tuple[str, str]] = set()
+        repeated = []
+        for item in family:
+            values = {(name, repr(value)) for name, value in item.callspec.params.items()}  # type: ignore[attr-defined]
+            if values <= tried:
+                repeated.append(item)
+            tried |= values
+        for item in repeated[max(0, least - len(family) + len(repeated)) :]:
+            item.add_marker("slow")
+
+
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Let workers, of which each starts with an equal part, meet late and share what they can.
 
@@ -102,6 +128,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     longest to start, at the very beginning, those of others within a part of their own. Tests that
     run whole programs come last: by then another test has compiled what they need.
     """
+    leave_more_of_the_same(items)
 
     def server(item: pytest.Item) -> str:
         return next((name for name in SERVERS if item.get_closest_marker(name) is not None), "")

@@ -45,6 +45,7 @@ def released(method: str, way: str, **asked: object) -> pa.Table:
         return release.to_arrow()
 
 
+@pytest.mark.crossed(6)
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("method", ["mondrian", "kmember", "lattice"])
 def test_groups_are_the_same(method, model):

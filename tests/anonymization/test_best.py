@@ -29,10 +29,11 @@ from sfumato.errors import ParameterError
 from tree_partitions import TREES, optimum, small_table
 
 
-def test_small_tables_come_close_to_the_optimum():
+@pytest.mark.parametrize("tables", [4, pytest.param(12, marks=pytest.mark.slow)])
+def test_small_tables_come_close_to_the_optimum(tables):
     random = np.random.default_rng(7)
     gaps, starts = [], []
-    for _ in range(12):
+    for _ in range(tables):
         k = int(random.integers(2, 4))
         table = small_table(random, int(random.integers(2 * k, 10)))
         release = sf.anonymize(table, qi=list(TREES), k=k, method="best", hierarchies=TREES)

@@ -36,6 +36,7 @@ def people(rows: int = ROWS, seed: int = 1) -> pa.Table:
     )
 
 
+@pytest.mark.crossed(6)
 @pytest.mark.parametrize("how", HOWS)
 @pytest.mark.parametrize("method", ["mondrian", "kmember", "full-domain"])
 def test_promises_hold_whatever_stands_for_a_class(how: str, method: str, tmp_path: Path) -> None:
@@ -303,6 +304,7 @@ def test_only_ends_that_were_chosen_so_are_said_to_be_nobodys() -> None:
         assert ("ends of ranges never are" in said) is not exact
 
 
+@pytest.mark.crossed(8)
 @pytest.mark.parametrize("how", HOWS)
 @pytest.mark.parametrize("method", ["mondrian", "kmember", "lattice"])
 @pytest.mark.parametrize("person", [None, "who"])

@@ -48,6 +48,7 @@ ODD = {
 }
 
 
+@pytest.mark.crossed(20)
 @pytest.mark.parametrize("method", ["mondrian", "lattice", "full-domain"])
 @pytest.mark.parametrize("name", ODD)
 def test_odd_columns_are_released_and_verified(name: str, method: str, tmp_path: Path) -> None:

@@ -49,6 +49,7 @@ def classes(table: pa.Table, names: list[str]) -> Counter[Any]:
     return Counter(tuple(row.values()) for row in table.select(names).to_pylist())
 
 
+@pytest.mark.crossed(7)
 @pytest.mark.parametrize("method", ["mondrian", "kmember", "lattice", "cells", "best"])
 @pytest.mark.parametrize("engine", ["memory", "duckdb"])
 @pytest.mark.parametrize("whose", [{}, {"person": "patient"}], ids=["rows", "persons"])

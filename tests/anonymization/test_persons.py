@@ -47,6 +47,7 @@ def histories(table: pa.Table, release: Any) -> dict[tuple[Any, ...], list[tuple
     return classes
 
 
+@pytest.mark.crossed(16)
 @pytest.mark.parametrize("method", COUNTING)
 @pytest.mark.parametrize("seed", range(8))
 def test_every_class_holds_k_persons(method: str, seed: int) -> None:
@@ -128,6 +129,7 @@ MODELS: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.crossed(12)
 @pytest.mark.parametrize("method", ["mondrian", "lattice", "kmember", "full-domain", "cells"])
 @pytest.mark.parametrize("asked", MODELS, ids=str)
 def test_models_count_a_person_once_for_each_value(method: str, asked: dict[str, Any]) -> None:

@@ -84,6 +84,7 @@ def test_every_model_holds_on_embedded_engines(engine, model):
     assert release.verified
 
 
+@pytest.mark.crossed(16)
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("demand", ["k", "l", "sets", "actions", "boundaries"])
 def test_every_method_keeps_its_promise(method, demand):

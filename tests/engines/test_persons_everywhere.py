@@ -46,6 +46,7 @@ def admissions() -> pa.Table:
     )
 
 
+@pytest.mark.crossed(4)
 @pytest.mark.parametrize("method", ["mondrian", "cells"])
 def test_every_class_holds_five_persons(opened: Opener, destination: str, method: str) -> None:
     table = admissions()
@@ -83,6 +84,7 @@ def released_rows(source: Table, destination: str) -> list[dict[str, Any]]:
         return list(released)
 
 
+@pytest.mark.crossed(4)
 @pytest.mark.parametrize("qi", [QI, [*QI, "admitted"]], ids=["beside", "among"])
 def test_dates_move_alike_everywhere(
     opened: Opener, destination: str, key: Path, qi: list[str]

@@ -70,7 +70,14 @@ LUCK = {"motwani-xu": r"Table 4, .*(ratio|key size)"}
 """Cells whose verdict may be another with so few samples."""
 
 
-@pytest.fixture(scope="module", params=PAPERS)
+LONG = {"miller-campan-truta", "park-shim", "ryger-kardes-wright"}
+"""Papers whose quick run takes as long as all others together, and more: `make slow` runs them."""
+
+
+@pytest.fixture(
+    scope="module",
+    params=[pytest.param(name, marks=[pytest.mark.slow] * (name in LONG)) for name in PAPERS],
+)
 def quick(request):
     return reproduce(request.param, quick=True)
 

@@ -70,6 +70,7 @@ def test_secrets_do_not_show():
     assert str(KEY.p) not in repr(KEY)
 
 
+@pytest.mark.crossed(12)
 @pytest.mark.parametrize("ring", RINGS, ids=str)
 @pytest.mark.parametrize("degree", [1, 2, 5])
 def test_polynomials_by_transfers(ring, degree):
