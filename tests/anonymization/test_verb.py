@@ -544,3 +544,13 @@ def test_a_range_that_ends_beside_a_lonely_number_is_pointed_out(far: float, sai
     told = [one for one in found.warnings if "ends beside a number" in one]
     assert len(told) == bool(said)
     assert all(f"the {said} range of `num`" in one and "987" not in one for one in told)
+
+
+@pytest.mark.parametrize(("far", "said"), [("1899-12-24", "lowest"), ("2001-04-01", "")])
+def test_a_range_that_ends_beside_a_lonely_date_is_pointed_out(far: str, said: str) -> None:
+    days = [f"2001-{1 + at // 28:02d}-{1 + at % 28:02d}" for at in range(80)] + [far]
+    table = pa.table({"day": pa.array(days).cast(pa.date32())})
+    found = sf.anonymize(table, k=5, qi=["day"])
+    told = [one for one in found.warnings if "ends beside a date" in one]
+    assert len(told) == bool(said)
+    assert all(f"the {said} range of `day`" in one and "1899" not in one for one in told)

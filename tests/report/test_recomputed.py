@@ -307,7 +307,7 @@ def record(after: Frame, known: Sequence[str], k: int, shown: Said) -> Said:
         "certificate: output": [f"{len(after):,}"],
         "certificate: seed": ["0"],
     }
-    place = "certificate: no method costs less than"
+    place = "certificate: no release that only stars cells costs less than"
     if place in shown:  # a proof, which no count can repeat: it must not be above what was paid
         found[place] = shown[place]
         assert float(shown[place][0].replace(",", "")) <= float(

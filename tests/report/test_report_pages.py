@@ -23,7 +23,7 @@ from sfumato.report.charts import histogram, shares
 from sfumato.report.drawing import picture as drawn_alone
 from sfumato.report.page import page_html
 from sfumato.report.pages.people import _people, uniqueness_page
-from sfumato.report.pages.release import release_page
+from sfumato.report.pages.release import inferences, release_page
 from sfumato.report.pages.table import findings_of, table_page
 from sfumato.report.registry import _HOMES, page_of
 from sfumato.results import Result
@@ -416,3 +416,21 @@ def test_ticks_of_huge_numbers_are_short_and_without_noise() -> None:
         assert len(ticks) > 2
         assert max(map(len, ticks)) <= longest, ticks
     assert "80,000" in ticks
+
+
+@pytest.mark.parametrize(
+    ("worth", "single"),
+    [
+        (pa.array(range(40)), 40),
+        (pa.array(range(40), pa.int32()).cast(pa.date32()), 40),
+        (pa.array([f"title {row}" for row in range(40)]), 40),
+        (pa.array(["flu", "cold"] * 19 + ["gout", "rabies"]), 0),  # few know a rare word
+    ],
+    ids=["number", "date", "text", "words"],
+)
+def test_whoever_knows_an_exact_value_of_ones_own_finds_the_row(
+    worth: pa.Array, single: int
+) -> None:
+    rows = sf.table(pa.table({"grp": ["a", "b"] * 20, "worth": worth}))
+    (found,) = inferences(rows, ["grp"], ["worth"])
+    assert found.single == single

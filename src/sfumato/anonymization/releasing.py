@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Container, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -488,7 +489,7 @@ FAR_END = 0.01
 
 
 def _far_ends(parts: Sequence[Solution], k: int) -> list[str]:
-    """Sentences about ranges that reach out to a number far from all others, and end there."""
+    """Sentences about ranges that reach out to a number or date far from all others."""
     import pyarrow as pa
 
     told: dict[str, None] = {}
@@ -496,7 +497,10 @@ def _far_ends(parts: Sequence[Solution], k: int) -> list[str]:
         entries = part.problem.entries
         for name, shown in part.published.items():
             values = entries.values_of(name)
-            if not (pa.types.is_integer(values.type) or pa.types.is_floating(values.type)):
+            dates = pa.types.is_date(values.type) or pa.types.is_timestamp(values.type)
+            if dates:
+                values = values.cast(pa.timestamp("us")).cast(pa.int64())
+            elif not (pa.types.is_integer(values.type) or pa.types.is_floating(values.type)):
                 continue
             rows = np.bincount(entries.column(name), weights=entries.counts, minlength=len(values))
             numbers = np.asarray(values.cast(pa.float64(), safe=False).fill_null(np.nan))
@@ -510,19 +514,28 @@ def _far_ends(parts: Sequence[Solution], k: int) -> list[str]:
             for sign in lonely:
                 if _tells(numbers[::sign] * sign, ends * sign):
                     which, action = ("highest", "top") if sign > 0 else ("lowest", "bottom")
+                    thing = "date" if dates else "number"
+                    remedy = (
+                        "make it missing, or leave out its row first"
+                        if dates
+                        else f"limit it first, by the action `{action}` of the column"
+                    )
                     told[
-                        f"{NOT_PROMISED}the {which} range of `{name}` ends beside a "
-                        f"number that fewer than {k} rows hold, far from all others: the end "
-                        f"tells it nearly; limit it first, by the action `{action}` of the column"
+                        f"{NOT_PROMISED}the {which} range of `{name}` ends beside a {thing} that "
+                        f"fewer than {k} rows hold, far from all others: the end tells it nearly; "
+                        f"{remedy}"
                     ] = None
     return list(told)
 
 
 def _number(end: str | None) -> float | None:
-    try:
-        return None if end is None else float(end)
-    except ValueError:
+    """The end of a range as a number; of a date its microseconds."""
+    if end is None:
         return None
+    for read in (float, lambda text: float(np.datetime64(text, "us").astype(np.int64))):
+        with suppress(ValueError):
+            return read(end)
+    return None
 
 
 def _ends(shown: Published) -> npt.NDArray[np.float64]:

@@ -76,6 +76,7 @@ def view(found: Scan) -> RenderableType:
     """The first look as a person reads it, on a terminal of 80 columns."""
     from rich.console import Group
     from rich.padding import Padding
+    from rich.text import Text
 
     parts: list[RenderableType] = [_title(found), ""]
     who = "Persons" if found.person is not None and found.person.counted else "Rows"
@@ -99,7 +100,7 @@ def view(found: Scan) -> RenderableType:
                 _combinations(found),
             ]
         if found.choice is not None:
-            parts += [Padding(_choice(found), (0, 0, 0, 2))]
+            parts += [Padding(Text(found.choice.said(found.rows), "dim"), (0, 0, 0, 2))]
         if found.proposed:
             parts += ["", _heading("Quasi-identifiers to blur"), Padding(_proposal(found), (0, 2))]
     parts += ["", _heading("Who can be found"), Padding(_verdict(found), (0, 2))]
@@ -253,28 +254,6 @@ def _steps(found: Scan) -> RenderableType:
         if colon:
             lines.append(Text(f"     sfumato {command}", no_wrap=True, overflow="ignore"))
     return Group(*lines)
-
-
-def _choice(found: Scan) -> Text:
-    from rich.text import Text
-
-    choice = found.choice
-    assert choice is not None
-    limits = {"pair": choice.other_pairs_at_most, "triple": choice.other_triples_at_most}
-    told = [
-        f"{_ratio(limit)} by another {what}"
-        for what, limit in limits.items()
-        if limit is not None and limit < 1
-    ]
-    sentences = []
-    if choice.sample < found.rows:
-        sentences.append(f"Chosen on {choice.sample:,} sampled rows, counted on all rows.")
-    if told:
-        sentences.append(f"{choice.confidence:.0%} sure: at most {', '.join(told)}.")
-    if None in limits.values():
-        sentences.append("Not all combinations were looked at.")
-    text = " ".join(sentences)
-    return Text(text, style="dim")
 
 
 def _proposal(found: Scan) -> Text:

@@ -34,6 +34,7 @@ from sfumato.engines.results import ClassSizes, Codes, PersonSizes
 from sfumato.errors import BudgetError, ColumnError
 from sfumato.quasi.measure import Measures, measures_of, measures_of_persons
 from sfumato.results import Result
+from sfumato.wording import at_most
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -65,7 +66,7 @@ ROWS_AT_FIRST = (5_000, 50_000)
 FINALISTS = 100
 """Pairs, and triples, that are counted again on the larger sample."""
 WIDEST = 100
-"""Columns that are combined; in wider tables those with most values."""
+"""Columns that are combined; in wider tables those of the ladder, and those with most values."""
 MOST_TRIPLES = 12_000
 """Beyond this only triples that extend one of the best pairs are looked at."""
 EXTENDED = 40
@@ -93,6 +94,23 @@ class Choice(Result):
     triples: int
     other_pairs_at_most: float | None
     other_triples_at_most: float | None
+
+    def said(self, rows: int) -> str:
+        """How they were chosen of a table with so many rows, in sentences."""
+        limits = {"pair": self.other_pairs_at_most, "triple": self.other_triples_at_most}
+        told = [
+            f"{at_most(limit)} by another {what}"
+            for what, limit in limits.items()
+            if limit is not None and limit < 1
+        ]
+        sentences = []
+        if self.sample < rows:
+            sentences.append(f"Chosen on {self.sample:,} sampled rows, counted on all rows.")
+        if told:
+            sentences.append(f"{self.confidence:.0%} sure: at most {', '.join(told)}.")
+        if None in limits.values():
+            sentences.append("Not all combinations were looked at.")
+        return " ".join(sentences)
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,9 +148,21 @@ def most_identifying(
     person
         Which rows belong to one person: persons who stand alone are counted, not rows.
     """
-    names = _widest(columns, look)
-    sample = look.sample.select(names if person is None else [*names, person])
-    small = _smaller(sample, len(names), seed)
+
+    def exact(chosen: ColumnSet) -> Measures:
+        if person is not None:
+            return measures_of_persons(chosen, table.person_sizes(chosen, person, budget))
+        return measures_of(chosen, table.class_sizes(chosen, budget))
+
+    def sampled(names: Sequence[str]) -> tuple[Codes, Codes]:
+        sample = look.sample.select(names if person is None else [*names, person])
+        return sample, _smaller(sample, len(names), seed)
+
+    ladder: list[Measures] = []
+    if len(columns) > WIDEST:  # the ladder leads to columns that tell much beside others
+        ladder = _ladder(columns, _Counts(sampled(columns)[1], budget, person), exact, budget)
+    names = _widest(columns, look, ladder[-1].columns if ladder else ())
+    sample, small = sampled(names)
     first = _Counts(small, budget, person)
     pairs = list(combinations(names, 2))
     first.count(pairs, "comparing pairs")
@@ -143,11 +173,6 @@ def most_identifying(
         second = _Counts(sample, budget, person)
         second.count(first.ranked(2)[:FINALISTS], "comparing the best pairs again")
         second.count(first.helping_triples()[:FINALISTS], "comparing the best triples again")
-
-    def exact(chosen: ColumnSet) -> Measures:
-        if person is not None:
-            return measures_of_persons(chosen, table.person_sizes(chosen, person, budget))
-        return measures_of(chosen, table.class_sizes(chosen, budget))
 
     chosen = [*second.ranked(2)[:SHOWN], *second.helping_triples()[:SHOWN]]
     best = _while_time(budget, exact, chosen)
@@ -166,12 +191,14 @@ def most_identifying(
             other_pairs_at_most=None if person else left_out.at_most(2, every_set[0]),
             other_triples_at_most=None if person else left_out.at_most(3, every_set[1]),
         )
-    return Combinations(tuple(best), tuple(_ladder(names, second, exact, budget)), choice)
+    ladder = ladder or _ladder(names, second, exact, budget)
+    return Combinations(tuple(best), tuple(ladder), choice)
 
 
-def _widest(columns: Sequence[str], look: Profile) -> list[str]:
+def _widest(columns: Sequence[str], look: Profile, first: Sequence[str]) -> list[str]:
+    """The columns to combine: those named first, and those with most values."""
     classes = {facts.name: facts.classes for facts in look.facts}
-    kept = set(sorted(columns, key=lambda name: -classes[name])[:WIDEST])
+    kept = set(sorted(columns, key=lambda name: (name not in first, -classes[name]))[:WIDEST])
     return [name for name in columns if name in kept]
 
 

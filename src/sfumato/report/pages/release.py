@@ -601,7 +601,7 @@ class Inference:
     shared: int
     """Rows of classes in which all who have a value have the same one."""
     single: int
-    """Rows with a number that no other row holds."""
+    """Rows with a number, a date or a text of their own, that no other row holds."""
     rows: int
     nearly: int = 0
     """Rows of classes in which nearly all who have a value, and not all, have the same one."""
@@ -637,9 +637,12 @@ def inferences(after: Table, qi: Sequence[str], sensitive: Sequence[str]) -> lis
         for name in names:
             values, codes = entries.values_of(name), entries.column(name)
             single = 0
-            if _is_number(values.type):
-                held = np.bincount(codes, weights=counts, minlength=len(values))
-                single = int((held[np.asarray(values.is_valid())] == 1).sum())
+            held = np.bincount(codes, weights=counts, minlength=len(values))
+            alone = int((held[np.asarray(values.is_valid())] == 1).sum())
+            # few know a rare word of somebody; a date, an amount, or what all have their own of
+            exact = _is_number(values.type) or pa.types.is_temporal(values.type)
+            if exact or 2 * alone > counts.sum():
+                single = alone
             found.append(_in_classes(name, ids, number, codes, counts, values, single))
     return found
 
@@ -1162,6 +1165,9 @@ def _record(found: Release) -> Section:
         ("stopped by", STOPPED.get(found.stopped_by) or str(found.stopped_by)),
     ]
     if found.lower_bound is not None:
-        facts.append(("no method costs less than", f"{found.lower_bound:,.6g}"))
+        least = "no recoding with these trees loses less than"
+        if "cost" in found.details:
+            least = "no release that only stars cells costs less than"
+        facts.append((least, f"{found.lower_bound:,.6g}"))
     grids.append(Grid(("certificate", "value"), facts))
     return Section("For the record", [sentence(w) for w in found.warnings], grids=grids)

@@ -11,7 +11,7 @@ from sfumato.budget import Budget
 from sfumato.engines.results import ClassSizes
 from sfumato.errors import ParameterError
 from sfumato.quasi.measure import Measures
-from sfumato.quasi.scan import Scan, scan
+from sfumato.quasi.scan import RUNGS, Scan, scan
 from sfumato.report import charts
 from sfumato.report.disclosure import name_of
 from sfumato.report.drawing import gauge
@@ -264,7 +264,7 @@ def ladder_of(found: Scan) -> list[Figure]:
         _ladder_title(found),
         f"Each bar adds one column to those above it, each time the one that singles out most: "
         f"with {len(last.columns)} of them {percent(last.unique)} of the {_who_of(last)}s stand "
-        "alone.",
+        f"alone.{' By more columns it may be more.' * (len(last.columns) == RUNGS)}",
         charts.ladder(
             f"{_who_of(last).capitalize()}s that stand alone, adding one column after the other",
             found.ladder,
@@ -350,10 +350,7 @@ def combinations_of(found: Scan) -> list[Figure]:
     ordered = sorted(found.combinations, key=lambda m: -m.unique)[:10]
     caption = f"The pairs and triples by which most {_who_of(ordered[0])}s stand alone. "
     if found.choice is not None:
-        caption += (
-            f"They were chosen on a sample of {found.choice.sample:,} rows and counted on all; "
-            f"with {found.choice.confidence:.0%} confidence no other is much stronger."
-        )
+        caption += found.choice.said(found.rows)
     return [
         Figure(
             "The most telling combinations",
@@ -401,6 +398,9 @@ def scan_summary(found: Scan) -> Page:
     if direct:
         said.append(f"{phrase(direct, SAID)} can point at one person.")
     known = [column for column in found.columns if column.role == "quasi-identifier"]
+    together = {name for m in found.ladder for name in m.columns}
+    together |= {name for group in found.twins for name in group[1:]}
+    whole = all(column.name in together for column in known if column.classes > 1)
     single = max(known, key=lambda column: column.unique, default=None)
     counts: tuple[int, int, str, Sequence[str]] | None = None
     if strongest is not None:
@@ -411,10 +411,9 @@ def scan_summary(found: Scan) -> Page:
         alone, total, who, by = counts
         told = among(alone, total, who, does="stand alone", share=True)
         said.append(f"{told} by {phrase(by)}.")
+        if alone < total and not whole:
+            said.append("By all that others may know it may be more.")
     good = "Nobody stands alone by any of the combinations that were counted."
-    together = {name for m in found.ladder for name in m.columns}
-    together |= {name for group in found.twins for name in group[1:]}
-    whole = all(column.name in together for column in known if column.classes > 1)
     if not found.rows:
         good = "There are no rows, so nothing was counted."
     elif strongest is None and found.with_role("quasi-identifier"):
