@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.csv
 
 from benchmarks.runner import cache_folder
-from sfumato.papers.tables import adult_distinct as adult
-from sfumato.papers.tables import covtype
+from sfumato.papers.reproduction import adult_distinct as adult
+from sfumato.papers.reproduction import covtype
 
 __all__ = ["adult", "as_csv", "covtype"]
 

@@ -14,7 +14,7 @@ from typing import Any
 
 from typer.testing import CliRunner
 
-from sfumato.cli._main import app, main
+from sfumato.cli import app, main
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from typing import Any
 
 import sfumato
 from sfumato.anonymization.request import RequestFields
-from sfumato.cli._main import VERBS, load
+from sfumato.cli import VERBS, load
 from sfumato.fields import parameters
 from sfumato.keyfiles import INPUT_KEY
 from sfumato.release.certificate import FIELDS

@@ -21,7 +21,7 @@ import pytest
 
 import sfumato as sf
 from cli_tools import sfumato
-from sfumato.cli._main import VERBS, load
+from sfumato.cli import VERBS, load
 from sfumato.demo import people, write_hospital
 
 NOT_RUN = {

@@ -17,9 +17,8 @@ import typer
 
 from cli_tools import sfumato
 from sfumato._version import __version__
-from sfumato.cli import _ending
+from sfumato.cli import VERBS, _ending, load
 from sfumato.cli._ending import guarded
-from sfumato.cli._main import VERBS, load
 from sfumato.errors import EngineError, PromiseError
 from sfumato.quasi import measure as measure_module
 

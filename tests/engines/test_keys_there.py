@@ -11,7 +11,7 @@ import pytest
 
 import sfumato as sf
 from sfumato.engines.protocol import Engine
-from sfumato.quasi import counterexamples
+from sfumato.quasi import proof
 from sfumato.tables import Table
 
 Opener = Callable[[pa.Table], Engine]
@@ -31,8 +31,8 @@ def kind(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(autouse=True)
 def small(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every table is too large to be pulled over, and samples are too small to know all."""
-    monkeypatch.setattr(counterexamples, "PULLED_BYTES", 1)
-    monkeypatch.setattr(counterexamples, "SAMPLE_ROWS", 12)
+    monkeypatch.setattr(proof, "PULLED_BYTES", 1)
+    monkeypatch.setattr(proof, "SAMPLE_ROWS", 12)
 
 
 def people(rows: int = 400, seed: int = 0, *, twice: bool = False) -> pa.Table:
@@ -112,6 +112,6 @@ def test_statements_and_rows_are_counted(monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_small_tables_are_pulled_as_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(counterexamples, "PULLED_BYTES", 1 << 30)
+    monkeypatch.setattr(proof, "PULLED_BYTES", 1 << 30)
     there = sf.table(people(), engine="duckdb")
     assert sf.minimum_key(there).steps

@@ -17,7 +17,7 @@ from cli_tools import sfumato
 from sfumato.anonymization import parts as solving
 from sfumato.columns import second_numbers
 from sfumato.engines.protocol import Engine
-from sfumato.quasi import counterexamples
+from sfumato.quasi import proof
 from sfumato.release import anonymity
 from sfumato.report.registry import page_of
 from sfumato.tables import Table
@@ -210,8 +210,8 @@ def test_what_travels_is_what_the_documentation_says(
     source = Table(opened(table))
     monkeypatch.setattr(solving, "SAMPLE_ROWS", 100)
     monkeypatch.setattr(anonymity, "ENOUGH_BYTES", 1 << 20)
-    monkeypatch.setattr(counterexamples, "PULLED_BYTES", 1)
-    monkeypatch.setattr(counterexamples, "SAMPLE_ROWS", 50)
+    monkeypatch.setattr(proof, "PULLED_BYTES", 1)
+    monkeypatch.setattr(proof, "SAMPLE_ROWS", 50)
     session = type(source.engine.connection.session())  # type: ignore[attr-defined]
     travelled = Travelled(monkeypatch, session)
     sizes = source.class_sizes(["a", "b"])
@@ -221,7 +221,7 @@ def test_what_travels_is_what_the_documentation_says(
     key = sf.minimum_key(source, proven=True)
     counted = 0 if kind == "duckdb" else 1
     assert key.notes[-1].startswith(f"{travelled.statements - counted:,} statements, besides")
-    assert travelled.answered <= 50 + counterexamples.CLASSES * travelled.statements
+    assert travelled.answered <= 50 + proof.CLASSES * travelled.statements
     assert travelled.streamed == 0
 
     travelled.statements = travelled.answered = 0

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from sfumato.engines.reservoirs import PairReservoir, RowReservoir
+from sfumato.engines.stream import PairReservoir, RowReservoir
 from sfumato.errors import ParameterError
 
 

@@ -368,7 +368,7 @@ def test_a_share_that_is_interrupted_leaves_nothing_behind(
 
 SLOWLY = """
 import sys, time
-from sfumato.cli._main import main
+from sfumato.cli import main
 from sfumato.joint import leakage_report
 
 def endless(*given, **settings):

@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 from cli_tools import sfumato
 from sfumato.joint.validation import ModelScore
 from sfumato.papers import fung_et_al, lodha_thomas
-from sfumato.papers.findings import (
+from sfumato.papers.reproduction import (
+    BEGIN,
+    END,
     PAPERS,
     VERDICTS,
     Grid,
@@ -24,11 +26,13 @@ from sfumato.papers.findings import (
     Section,
     claim,
     figure,
+    home,
+    lines,
     reproduce,
     sampled,
+    write,
     written,
 )
-from sfumato.papers.page import BEGIN, END, home, lines, write
 
 PAGES = Path(__file__).parents[2] / "docs" / "papers"
 DIFFERING = {

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sfumato.columns.postal import is_postal_name, looks_postal, postal_text
+from sfumato.columns.codebooks import is_postal_name, looks_postal, postal_text
 from sfumato.errors import ColumnError
 from sfumato.hierarchy import Hierarchy
 from sfumato.populations.blur import Blurrer

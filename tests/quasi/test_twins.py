@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 import sfumato as sf
 from sfumato.budget import Budget
 from sfumato.columns import profile as looking
-from sfumato.columns.equivalent import find_twins
-from sfumato.columns.profile import profile
+from sfumato.columns.profile import find_twins, profile
 
 
 def twins_of(table: pa.Table):

@@ -16,7 +16,7 @@ from houses import fewest_left, orphans, owner_of, random_house
 from relational.conftest import house_tables
 from sfumato.budget import Budget
 from sfumato.errors import BudgetError, ColumnError, ParameterError
-from sfumato.relational.promise import LinkedTables, WholeReferences
+from sfumato.relational.verification import LinkedTables, WholeReferences
 
 
 def read(folder: Path) -> dict[str, list[dict[str, Any]]]:

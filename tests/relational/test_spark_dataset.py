@@ -106,12 +106,12 @@ def test_frames_are_released_without_keys_and_not_collected(
 def test_nothing_appears_where_something_goes_wrong(
     clinic: dict[str, Any], key: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from sfumato.relational import promise
+    from sfumato.relational import verification
 
     def broken(*_: Any, **__: Any) -> None:
         raise PromiseError("nothing was published", remedy="None.")
 
-    monkeypatch.setattr(promise.LinkedTables, "check", broken)
+    monkeypatch.setattr(verification.LinkedTables, "check", broken)
     with pytest.raises(PromiseError):
         ask(clinic, key, tmp_path / "released")
     assert list(tmp_path.glob("*released*")) == []

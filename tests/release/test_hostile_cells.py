@@ -155,7 +155,7 @@ def test_files_that_would_take_all_memory_are_refused_before(tmp_path: Path, kin
     """In a process that may have 700 MB more than it has at its start."""
     place = bomb_of(kind, tmp_path)
     program = (
-        "import resource, sys, pyarrow, sfumato.cli._main as cli\n"
+        "import resource, sys, pyarrow, sfumato.cli as cli\n"
         "used = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
         "resource.setrlimit(resource.RLIMIT_AS, (used + 700_000_000,) * 2)\n"
         "sys.argv = ['sfumato', 'measure', sys.argv[1]]\n"

@@ -19,7 +19,7 @@ from sfumato.secure import (
     reveal,
     together,
 )
-from sfumato.secure.dot_product import many_cross_counts
+from sfumato.secure.counting import many_cross_counts
 
 
 @st.composite

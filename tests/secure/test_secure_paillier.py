@@ -10,7 +10,7 @@ import pytest
 from sfumato import secure
 from sfumato.errors import ParameterError, PeerError
 from sfumato.secure import Ring, Shares, polynomial
-from sfumato.secure.dot_product import many_cross_counts
+from sfumato.secure.counting import many_cross_counts
 from sfumato.secure.polynomial import KEY_BITS, PrivateKey, PublicKey
 from two_parties import P60, RINGS, agree, residues, split
 

@@ -11,9 +11,9 @@ import pytest
 
 import sfumato as sf
 from cli_tools import sfumato
-from sfumato.engines.reservoirs import PairReservoir, RowReservoir
+from sfumato.engines.stream import PairReservoir, RowReservoir
 from sfumato.errors import EngineError, ParameterError, SourceError
-from sfumato.tables.stream import stream
+from sfumato.tables.open import stream
 from sfumato.tables.text import text_batches
 
 

@@ -14,11 +14,14 @@ from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
 from functools import cached_property, partial
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+
+import typer
 
 from sfumato.budget import Budget, parse_memory, parse_time
 from sfumato.cli import _options
 from sfumato.cli._ending import guarded, visible, visible_json
+from sfumato.cli._options import READING, split_columns
 from sfumato.errors import EngineError, ParameterError, spelling
 from sfumato.kernels.cores import limited
 from sfumato.results import Result
@@ -32,6 +35,8 @@ if TYPE_CHECKING:
 __all__ = [
     "ProgressLine",
     "Run",
+    "Stream",
+    "read_as_stream",
     "table_verb",
     "verb",
 ]
@@ -422,3 +427,42 @@ def _budget(common: dict[str, Any], progress: ProgressLine) -> Budget:
         threads=common["threads"],
         on_progress=progress,
     )
+
+
+Stream = Annotated[
+    bool | None,
+    typer.Option(
+        "--stream/--no-stream",
+        show_default=False,
+        rich_help_panel=READING,
+        help="Read the table once and keep nothing of it but a sample; by default for standard "
+        "input if a sample is enough. Cells of text files are then compared as text.",
+    ),
+]
+
+
+def read_as_stream(run: Run, wanted: bool | None, *, once: bool) -> None:
+    """Open the table of a run as a stream if that is wanted, or likely and possible.
+
+    Parameters
+    ----------
+    wanted
+        What the user said; None where nothing was said.
+    once
+        Whether one pass is enough for what is asked.
+    """
+    if run.reading.get("parse") and wanted is None:
+        return
+    if not (once and run.source == "-" if wanted is None else wanted):
+        return
+    if run.reading.get("parse"):
+        raise ParameterError(
+            "columns of a stream cannot be parsed: their cells pass by once",
+            remedy="Leave out --parse or --stream.",
+        )
+    from sfumato.tables.open import stream
+
+    assert run.source is not None
+    left_out = ("engine", "parse", "unparsed")
+    reading = {name: value for name, value in run.reading.items() if name not in left_out}
+    run.table = stream(run.source, exclude=split_columns(run.exclude), **reading)

@@ -20,8 +20,7 @@ from sfumato.cli._options import (
     new_app,
     parse_weights,
 )
-from sfumato.cli._running import Run, table_verb
-from sfumato.cli._streaming import Stream, read_as_stream
+from sfumato.cli._running import Run, Stream, read_as_stream, table_verb
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -21,8 +21,7 @@ from sfumato.cli._options import (
     parse_weights,
     split_columns,
 )
-from sfumato.cli._running import Run, table_verb
-from sfumato.cli._streaming import Stream, read_as_stream
+from sfumato.cli._running import Run, Stream, read_as_stream, table_verb
 from sfumato.wording import counted
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ from sfumato.cli._running import Run, verb
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from sfumato.papers.findings import Reproduction, Shelf
+    from sfumato.papers.reproduction import Reproduction, Shelf
 
 app = new_app()
 
@@ -52,13 +52,13 @@ def paper(
     The program runs each experiment with the paper's own parameters, compares figure by figure,
     and counts those that are exact, within noise of samples, different, or not comparable.
     """
-    from sfumato.papers.findings import reproduce, shelf
+    from sfumato.papers.reproduction import reproduce, shelf
 
     if name is None:
         run.show(shelf(), _all)
         return
     done = reproduce(name, quick=quick, budget=run.budget)
-    from sfumato.papers.page import home, write
+    from sfumato.papers.reproduction import home, write
 
     folder = output if output is not None or quick else home()
     run.show(done if folder is None else write(done, folder), _view)

@@ -1,14 +1,16 @@
-"""Abbreviations of the large surveys: what a column such as ``HINCP``, ``v130`` or ``PH010`` is.
+"""Codes that others define: abbreviations of the large surveys, and postal codes.
 
-The American Community Survey (ACS), the Demographic and Health Surveys (DHS), the European Union's
-statistics on income and living conditions (EU-SILC), the National Health and Nutrition Examination
-Survey (NHANES), the tables of clinical trials (CDISC), the Current Population Survey (CPS) and its
-harmonized form (IPUMS).
+What a column such as ``HINCP``, ``v130`` or ``PH010`` is. The American Community Survey (ACS), the
+Demographic and Health Surveys (DHS), the European Union's statistics on income and living
+conditions (EU-SILC), the National Health and Nutrition Examination Survey (NHANES), the tables of
+clinical trials (CDISC), the Current Population Survey (CPS) and its harmonized form (IPUMS).
 
 Names so short mean something only in their survey, so a codebook is opened where a table has some
 of the names that give it away. Sources: the Census Bureau's PUMS data dictionaries, the DHS
 standard recode manual, Eurostat's list of EU-SILC target variables, the NHANES documentation,
 CDISC's SDTM, and IPUMS.
+
+Postal codes are digits that are no number, whose first digits name an area.
 """
 
 from __future__ import annotations
@@ -16,10 +18,24 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from sfumato.columns.vocabulary import Meaning, Role
+from sfumato.errors import ColumnError, spell
 
-__all__ = ["CODEBOOKS", "Codebook", "codebooks_of"]
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = [
+    "CODEBOOKS",
+    "RESTRICTED_AREAS",
+    "Codebook",
+    "codebooks_of",
+    "is_postal_name",
+    "looks_postal",
+    "postal_text",
+]
+
 
 _LAW = {
     "an age": ("C", "age"),
@@ -269,3 +285,88 @@ def codebooks_of(names: Iterable[str]) -> tuple[Codebook, ...]:
     """
     plain = {name.lower() for name in names}
     return tuple(book for book in CODEBOOKS if len(plain & book.telling) >= book.needed)
+
+
+RESTRICTED_AREAS = frozenset(
+    {
+        "036", "059", "063", "102", "203", "556", "692", "790", "821",
+        "823", "830", "831", "878", "879", "884", "890", "893",
+    }
+)  # fmt: skip
+"""Three-digit ZIP areas with 20,000 people or fewer, as in the guidance of the US Department of
+Health and Human Services on de-identification (from the Census of 2000). The law asks for current
+figures: give another list where there is one."""
+
+_NAME = re.compile(r"(?:^|_)(?:zip(?:_?code)?\d?|postal(?:_?code)?|post_?code|plz)(?:$|_)")
+_CODE = r"^\d{3,10}(?:-\d{4})?$"
+
+
+def is_postal_name(name: str) -> bool:
+    """Whether a column's name says that it holds postal codes.
+
+    Examples
+    --------
+    >>> [is_postal_name(name) for name in ("zip", "ZipCode", "home_zip_5", "unzipped")]
+    [True, True, True, False]
+    """
+    snake = re.sub(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+", "_", name).lower()
+    return _NAME.search(snake) is not None
+
+
+def looks_postal(name: str, values: pa.Array) -> bool:
+    """Whether a column holds ZIP-like codes: text of digits of one length, or the name says so.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> looks_postal("area", pa.array(["02138", "02139"])), looks_postal("age", pa.array([2138]))
+    (True, False)
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    present = values.drop_null()
+    if len(present) == 0:
+        return False
+    if pa.types.is_integer(present.type):
+        return is_postal_name(name) and bool(pc.min(present).as_py() >= 0)
+    if not (pa.types.is_string(present.type) or pa.types.is_large_string(present.type)):
+        return False
+    if not pc.all(pc.match_substring_regex(present, _CODE)).as_py():
+        return False
+    lengths = pc.unique(pc.utf8_length(present))
+    return is_postal_name(name) or len(lengths) == 1
+
+
+def postal_text(name: str, values: pa.Array, *, pad: bool = False) -> pa.Array:
+    """ZIP-like codes as text of one length.
+
+    Codes shorter than the others have lost leading zeros, mostly to a spreadsheet. With `pad` they
+    get them back; otherwise the column is refused, since 2138 cut to three digits is another place.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> postal_text("zip", pa.array([2138, 10001]), pad=True).to_pylist()
+    ['02138', '10001']
+    """
+    import pyarrow as pa
+
+    texts = values.cast(pa.string()).to_pylist()
+    heads = [None if text is None else text.partition("-")[0] for text in texts]
+    longest = max((len(head) for head in heads if head is not None), default=0)
+    if longest == 4 and is_postal_name(name) and pa.types.is_integer(values.type):
+        longest = 5  # every code lost its zero
+    short = sum(head is not None and len(head) < longest for head in heads)
+    if short and not pad:
+        raise ColumnError(
+            f"{short:,} distinct codes have fewer than {longest} digits: their leading zeros were "
+            "lost, as spreadsheets do",
+            where=f"column `{name}`",
+            remedy=f"Read the column as text, or put the zeros back ({spell('pad_zip', True)}).",
+        )
+    padded = [
+        text if text is None or head is None else head.zfill(longest) + text[len(head) :]
+        for text, head in zip(texts, heads, strict=True)
+    ]
+    return pa.array(padded, pa.string())

@@ -583,7 +583,7 @@ def _stem(name: str) -> str:
 
 def _read_twins(look: Profile, found: dict[str, Recognised]) -> None:
     """Columns that decide each other are about the same: a code takes after its description."""
-    from sfumato.columns.equivalent import equivalents
+    from sfumato.columns.profile import equivalents
 
     sample = look.sample
     for first, others in equivalents(sample).items():

@@ -1,15 +1,25 @@
-"""Rows that pass by once: an engine that can only draw one sample.
+"""Rows that pass by once: an engine that draws one sample of them, in constant memory.
 
 The pass happens when the sample is drawn. What needs the rows a second time (class sizes, an exact
 check, a release) is refused with the reason.
+
+Rows: Algorithm L (Li 1994) jumps over the rows that do not enter the sample instead of deciding row
+by row. A stream of n rows costs about r·ln(n/r) replacements in all, whatever a row weighs.
+
+Pairs: every pair is a reservoir of two rows of its own, as Motwani & Xu's streaming remark asks.
+All of them are moved forward together: a pair changes only about 2·ln(n/2) times in n rows, and
+each knows the row at which it will change next.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NoReturn
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from sfumato.budget import Budget
@@ -24,16 +34,18 @@ from sfumato.engines.protocol import (
     columns_named,
 )
 from sfumato.engines.recoding import Recoding
-from sfumato.engines.reservoirs import PairReservoir, RowReservoir
 from sfumato.engines.results import as_declared
-from sfumato.errors import EngineError, SourceError
+from sfumato.errors import EngineError, ParameterError, SourceError
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from sfumato.engines.spark import Spark
 
-__all__ = ["PartitionedStream", "StreamEngine"]
+__all__ = [
+    "PairReservoir",
+    "PartitionedStream",
+    "RowReservoir",
+    "StreamEngine",
+]
 
 
 class StreamEngine:
@@ -241,8 +253,6 @@ class PartitionedStream(StreamEngine):
             yield seen, kept, [seed, part]
 
     def _empty(self, names: Sequence[str]) -> pa.Table:
-        import pyarrow as pa
-
         declared = columns_named(self._spark.rows().columns, names)
         return pa.schema([(column.name, column.type) for column in declared]).empty_table()
 
@@ -284,8 +294,6 @@ def _pairs_of(size: int, seed: int) -> Callable[[Iterator[Any]], Iterator[Any]]:
 
 
 def _packed(part: int, seen: int, left: pa.Table, right: pa.Table | None) -> pa.RecordBatch:
-    import pyarrow as pa
-
     def as_bytes(table: pa.Table | None) -> bytes | None:
         if table is None:
             return None
@@ -305,7 +313,317 @@ def _packed(part: int, seen: int, left: pa.Table, right: pa.Table | None) -> pa.
 
 
 def _unpacked(data: bytes) -> pa.Table:
-    import pyarrow as pa
-
     with pa.ipc.open_stream(pa.py_buffer(data)) as reader:
         return reader.read_all()
+
+
+class RowReservoir:
+    """Uniform sample without replacement of `size` rows of a stream.
+
+    Parameters
+    ----------
+    size
+        Rows to keep; a shorter stream is kept whole.
+    seed
+        The same stream, cut into the same batches or others, gives the same sample.
+
+    Examples
+    --------
+    >>> reservoir = RowReservoir(2, seed=1)
+    >>> reservoir.add(pa.record_batch({"x": list(range(100))}))
+    >>> reservoir.rows_seen, reservoir.sample().num_rows
+    (100, 2)
+    """
+
+    def __init__(self, size: int, seed: int | Sequence[int] = 0) -> None:
+        if size < 1:
+            raise ParameterError(
+                f"a sample of {size} rows is not possible", remedy="Ask for at least 1."
+            )
+        self.size = size
+        self.rows_seen = 0
+        self._random = np.random.default_rng(seed)
+        self._slots = SlotStore(size)
+        self._schema: pa.Schema | None = None
+        self._filled = 0
+        self._next = size - 1
+        self._log_weight = 0.0
+        self._jump()
+
+    def add(self, batch: pa.RecordBatch | pa.Table) -> None:
+        """Let the next rows of the stream pass by."""
+        if self._schema is None:
+            self._schema = batch.schema
+        start, end = self.rows_seen, self.rows_seen + batch.num_rows
+        slots: list[int] = []
+        rows: list[int] = []
+        if self._filled < self.size:
+            fresh = min(self.size - self._filled, batch.num_rows)
+            slots.extend(range(self._filled, self._filled + fresh))
+            rows.extend(range(fresh))
+            self._filled += fresh
+        while self._next < end:
+            slots.append(int(self._random.integers(self.size)))
+            rows.append(self._next - start)
+            self._jump()
+        self._slots.put(np.array(slots, dtype=np.int64), batch, np.array(rows, dtype=np.int64))
+        self.rows_seen = end
+
+    def _jump(self) -> None:
+        """Choose the next row that enters the sample, counted from the start of the stream."""
+        self._log_weight += math.log(1.0 - self._random.random()) / self.size
+        # log1p(-exp(w)) keeps its digits where the acceptance probability is tiny.
+        gap = math.log(1.0 - self._random.random()) / math.log1p(-math.exp(self._log_weight))
+        self._next += int(gap) + 1
+
+    def sample(self) -> pa.Table:
+        """The sample so far, in no particular order."""
+        if self._schema is None or self._filled == 0:
+            return pa.table({}) if self._schema is None else self._schema.empty_table()
+        return self._slots.take(np.arange(self._filled))
+
+    @classmethod
+    def restored(
+        cls, size: int, rows_seen: int, kept: pa.Table, seed: int | Sequence[int] = 0
+    ) -> RowReservoir:
+        """A reservoir that was filled elsewhere; it can be merged, but not be fed any further."""
+        restored = cls(size, seed)
+        restored._schema, restored.rows_seen = kept.schema, rows_seen
+        restored._filled = kept.num_rows
+        everything = np.arange(kept.num_rows)
+        restored._slots.put(everything, kept, everything)
+        restored._next = -1
+        return restored
+
+    def merge(self, other: RowReservoir) -> RowReservoir:
+        """The sample of both streams together, as if they had been one.
+
+        How many of its rows come from which stream is hypergeometric, as for a uniform sample of
+        the union; within a stream its own sample is uniform already. Neither side may be fed any
+        further.
+        """
+        if other.size != self.size:
+            raise ParameterError(
+                f"samples of {self.size} and {other.size} rows cannot be merged",
+                remedy="Use the same size everywhere.",
+            )
+        merged = RowReservoir(self.size, seed=int(self._random.integers(2**63)))
+        total = self.rows_seen + other.rows_seen
+        filled = min(self.size, total)
+        random = merged._random
+        from_self = 0
+        if filled:
+            from_self = int(random.hypergeometric(self.rows_seen, other.rows_seen, filled))
+        parts = []
+        for part, wanted in ((self, from_self), (other, filled - from_self)):
+            if wanted:
+                chosen = random.choice(part._filled, wanted, replace=False)
+                parts.append(part._slots.take(np.sort(chosen)))
+        merged._schema = self._schema if self._schema is not None else other._schema
+        merged.rows_seen, merged._filled = total, filled
+        if parts:
+            union = pa.concat_tables(parts)
+            everything = np.arange(filled)
+            merged._slots.put(everything, union, everything)
+        merged._next = -1
+        return merged
+
+
+class PairReservoir:
+    """`size` independent pairs of different rows of a stream, each uniform over all pairs.
+
+    Parameters
+    ----------
+    size
+        Number of pairs.
+    seed
+        The same stream gives the same pairs, however it is cut into batches.
+
+    Examples
+    --------
+    >>> reservoir = PairReservoir(3, seed=1)
+    >>> reservoir.add(pa.record_batch({"x": [1, 2, 3, 4]}))
+    >>> left, right = reservoir.pairs()
+    >>> all(a != b for a, b in zip(left["x"].to_pylist(), right["x"].to_pylist(), strict=True))
+    True
+    """
+
+    def __init__(self, size: int, seed: int | Sequence[int] = 0) -> None:
+        if size < 1:
+            raise ParameterError(
+                f"a sample of {size} pairs is not possible", remedy="Ask for at least 1."
+            )
+        self.size = size
+        self.rows_seen = 0
+        self._random = np.random.default_rng(seed)
+        # Each pair draws from its own sequence, so that the cut into batches changes nothing.
+        self._stream = self._random.integers(0, 2**64, size, dtype=np.uint64)
+        self._drawn = np.zeros(size, dtype=np.uint64)
+        self._slots = SlotStore(2 * size)  # slots p and size + p hold the two rows of pair p
+        self._schema: pa.Schema | None = None
+        self._log_weight = np.zeros(size)
+        self._next = np.full(size, 1, dtype=np.float64)
+        self._jump(np.arange(size))
+
+    def add(self, batch: pa.RecordBatch | pa.Table) -> None:
+        """Let the next rows of the stream pass by."""
+        if self._schema is None:
+            self._schema = batch.schema
+        start, end = self.rows_seen, self.rows_seen + batch.num_rows
+        slots, rows = [], []
+        for first in (0, 1):  # the first two rows of the stream begin every pair
+            if start <= first < end:
+                slots.append(np.arange(self.size) + first * self.size)
+                rows.append(np.full(self.size, first - start))
+        due = np.flatnonzero(self._next < end)
+        while len(due):
+            slots.append(due + self.size * (self._draw(due) < 0.5))
+            rows.append(self._next[due].astype(np.int64) - start)
+            self._jump(due)
+            due = due[self._next[due] < end]
+        if slots:
+            self._slots.put(np.concatenate(slots), batch, np.concatenate(rows))
+        self.rows_seen = end
+
+    def _jump(self, pairs: npt.NDArray[np.int64]) -> None:
+        """Choose the next row that enters each of these pairs (Algorithm L with two slots)."""
+        self._log_weight[pairs] += np.log1p(-self._draw(pairs)) / 2
+        gaps = np.log1p(-self._draw(pairs)) / np.log1p(-np.exp(self._log_weight[pairs]))
+        self._next[pairs] += np.floor(gaps) + 1
+
+    def _draw(self, pairs: npt.NDArray[np.int64]) -> npt.NDArray[np.float64]:
+        """The next uniform number in [0, 1) of each of these pairs' sequences (SplitMix64)."""
+        self._drawn[pairs] += np.uint64(1)
+        state = self._stream[pairs] + self._drawn[pairs] * np.uint64(0x9E3779B97F4A7C15)
+        state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        state ^= state >> np.uint64(31)
+        return np.asarray((state >> np.uint64(11)) * 2.0**-53, dtype=np.float64)
+
+    def pairs(self) -> tuple[pa.Table, pa.Table]:
+        """First and second rows of the pairs, aligned; empty below two rows."""
+        if self.rows_seen < 2:
+            empty = pa.table({}) if self._schema is None else self._schema.empty_table()
+            return empty, empty
+        slots = np.arange(self.size)
+        return self._slots.take(slots), self._slots.take(slots + self.size)
+
+    def kept(self) -> tuple[pa.Table, pa.Table | None]:
+        """What another process needs to restore it; a single row is half of every pair."""
+        slots = np.arange(self.size)
+        if self.rows_seen == 1:
+            return self._slots.take(slots), None
+        return self.pairs()
+
+    @classmethod
+    def restored(
+        cls,
+        size: int,
+        rows_seen: int,
+        left: pa.Table,
+        right: pa.Table | None = None,
+        *,
+        seed: int | Sequence[int] = 0,
+    ) -> PairReservoir:
+        """A reservoir that was filled elsewhere; it can be merged, but not be fed any further."""
+        restored = cls(size, seed)
+        restored._schema, restored.rows_seen = left.schema, rows_seen
+        slots = np.arange(size)
+        restored._slots.put(slots, left, slots)
+        if right is not None:
+            restored._slots.put(slots + size, right, slots)
+        restored._next[:] = np.inf
+        return restored
+
+    def merge(self, other: PairReservoir) -> PairReservoir:
+        """The pairs of both streams together, as if they had been one.
+
+        For each pair the number of its rows that come from this stream is hypergeometric; neither
+        side may be fed any further.
+        """
+        if other.size != self.size:
+            raise ParameterError(
+                f"samples of {self.size} and {other.size} pairs cannot be merged",
+                remedy="Use the same size everywhere.",
+            )
+        merged = PairReservoir(self.size, seed=int(self._random.integers(2**63)))
+        merged._schema = self._schema if self._schema is not None else other._schema
+        merged.rows_seen = self.rows_seen + other.rows_seen
+        merged._next[:] = np.inf
+        if merged.rows_seen < 2:
+            for part in (self, other):
+                if part.rows_seen == 1:
+                    slots = np.arange(self.size)
+                    merged._slots.put(slots, part._slots.take(slots), slots)
+            return merged
+        random = merged._random
+        from_self = random.hypergeometric(self.rows_seen, other.rows_seen, 2, size=self.size)
+        own = self.size * random.integers(0, 2, self.size)
+        theirs = self.size * random.integers(0, 2, self.size)
+        pairs = np.arange(self.size)
+        both, none = from_self == 2, from_self == 0
+        # A stream of one row fills only the first slot of its pairs.
+        own = np.where((self.rows_seen == 1), 0, own)
+        theirs = np.where((other.rows_seen == 1), 0, theirs)
+        left_own, left_theirs = ~none, none
+        merged._fill(pairs[left_own], self, pairs[left_own] + np.where(both, 0, own)[left_own])
+        merged._fill(pairs[left_theirs], other, pairs[left_theirs])
+        right_own, right_theirs = both, ~both
+        merged._fill(pairs[right_own] + self.size, self, pairs[right_own] + self.size)
+        at = pairs + np.where(none, self.size, theirs)
+        merged._fill(pairs[right_theirs] + self.size, other, at[right_theirs])
+        return merged
+
+    def _fill(
+        self,
+        slots: npt.NDArray[np.int64],
+        source: PairReservoir,
+        theirs: npt.NDArray[np.int64],
+    ) -> None:
+        if len(slots):
+            self._slots.put(slots, source._slots.take(theirs), np.arange(len(slots)))
+
+
+Indices = npt.NDArray[np.int64]
+
+
+class SlotStore:
+    """A fixed number of slots, each holding one row of a stream of record batches.
+
+    Replaced rows stay in memory until there are several times as many as slots, then the store is
+    packed: storing is cheap and memory stays proportional to the slots.
+    """
+
+    def __init__(self, slots: int) -> None:
+        self._at: Indices = np.full(slots, -1, dtype=np.int64)
+        self._pieces: list[pa.Table] = []
+        self._stored = 0
+
+    def put(self, slots: Indices, batch: pa.RecordBatch | pa.Table, rows: Indices) -> None:
+        """Place rows of a batch into slots; of several rows for one slot the last one stays."""
+        if len(slots) == 0:
+            return
+        wanted, inverse = np.unique(rows, return_inverse=True)
+        taken = batch.take(pa.array(wanted))
+        piece = taken if isinstance(taken, pa.Table) else pa.Table.from_batches([taken])
+        self._at[slots] = self._stored + inverse
+        self._pieces.append(piece)
+        self._stored += len(wanted)
+        if self._stored > 4 * len(self._at) + 4096:
+            self._pack()
+
+    def take(self, slots: Any) -> pa.Table:
+        """The rows in some slots, in the order given; all of them must be filled."""
+        if not self._pieces:
+            raise IndexError("nothing was put in a slot yet")
+        return pa.concat_tables(self._pieces, promote_options="none").take(
+            pa.array(self._at[slots])
+        )
+
+    def _pack(self) -> None:
+        filled = np.flatnonzero(self._at >= 0)
+        kept, inverse = np.unique(self._at[filled], return_inverse=True)
+        table = pa.concat_tables(self._pieces).take(pa.array(kept)).combine_chunks()
+        self._pieces = [table]
+        self._stored = len(kept)
+        self._at[filled] = inverse

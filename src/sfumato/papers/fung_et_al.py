@@ -20,8 +20,7 @@ from sfumato.errors import MissingExtraError
 from sfumato.joint import Agreement, Category, Number, Outcome, Projection, encode, encode_outcome
 from sfumato.joint.local_data import equivalent_dose
 from sfumato.joint.validation import Evaluation, ModelScore, evaluate
-from sfumato.papers.findings import Cell, Found, Grid, Picture, claim, elsewhere, figure
-from sfumato.papers.page import lines
+from sfumato.papers.reproduction import Cell, Found, Grid, Picture, claim, elsewhere, figure, lines
 
 __all__ = ["EXPERIMENTS"]
 

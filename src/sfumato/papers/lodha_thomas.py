@@ -16,18 +16,18 @@ import numpy.typing as npt
 
 import sfumato as sf
 from sfumato.kernels.sorted_groups import quantile_groups, quantile_mask, sample_size
-from sfumato.papers.findings import (
+from sfumato.papers.reproduction import (
     Cell,
     Found,
     Grid,
     Picture,
     claim,
     figure,
+    lines,
+    read,
     seconds,
     timed,
 )
-from sfumato.papers.page import lines
-from sfumato.papers.tables import read
 from sfumato.populations.plan import (
     allot,
     distinct_allowed,

@@ -22,17 +22,17 @@ from sfumato.anonymization.registry import method
 from sfumato.anonymization.request import Request
 from sfumato.budget import Budget
 from sfumato.hierarchy import Boundaries, Hierarchy, Ranges, flat
-from sfumato.papers.findings import (
+from sfumato.papers.reproduction import (
     Found,
     Grid,
     Picture,
+    adult_complete,
     claim,
     elsewhere,
     figure,
+    lines,
     timed,
 )
-from sfumato.papers.page import lines
-from sfumato.papers.tables import adult_complete
 from sfumato.utility.view import boundary_violations
 
 __all__ = ["EXPERIMENTS"]

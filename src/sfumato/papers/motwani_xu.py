@@ -16,8 +16,8 @@ import pyarrow as pa
 
 import sfumato as sf
 from sfumato.budget import Budget
-from sfumato.papers import tables
-from sfumato.papers.findings import (
+from sfumato.papers import reproduction
+from sfumato.papers.reproduction import (
     Cell,
     Found,
     Grid,
@@ -26,11 +26,11 @@ from sfumato.papers.findings import (
     elsewhere,
     faster,
     figure,
+    lines,
     sampled,
     seconds,
     timed,
 )
-from sfumato.papers.page import lines
 from sfumato.quasi.greedy import Goal
 from sfumato.quasi.key import KeyQuery, goal_of
 from sfumato.quasi.lattice import levelwise
@@ -57,7 +57,7 @@ def _opened(name: str) -> sf.Table:
 
 @cache
 def _read(source: str) -> sf.Table:
-    table = sf.table(getattr(tables, source)())
+    table = sf.table(getattr(reproduction, source)())
     table.codes()  # what reading costs is not part of any time
     return table
 
@@ -196,7 +196,7 @@ def figure_1(quick: bool) -> Iterator[Found]:
     if quick:
         return
     name = "ca"
-    rows = len(tables.census_adults())
+    rows = len(reproduction.census_adults())
     for part, measure, beta, told in (
         ("a", "distinct", 0.5, 30_000),
         ("b", "separation", 0.8, 50_000),

@@ -33,9 +33,18 @@ from sfumato.anonymization.cells.search import improved
 from sfumato.anonymization.cells.table import PRICE_UNIT, table_of_codes
 from sfumato.budget import Budget
 from sfumato.errors import ParameterError
-from sfumato.papers.findings import Cell, Found, Grid, Picture, claim, elsewhere, figure, timed
-from sfumato.papers.page import lines
-from sfumato.papers.tables import read
+from sfumato.papers.reproduction import (
+    Cell,
+    Found,
+    Grid,
+    Picture,
+    claim,
+    elsewhere,
+    figure,
+    lines,
+    read,
+    timed,
+)
 
 __all__ = ["EXPERIMENTS", "coded"]
 

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from sfumato import secure
-from sfumato.papers.findings import Found, Grid, claim, figure, seconds, timed
+from sfumato.papers.reproduction import Found, Grid, claim, figure, seconds, timed
 from sfumato.secure.arithmetic import _wrap_circuit
 from sfumato.secure.logarithm import SCALINGS, Setting, _paper_circuit, log2_quick
 from sfumato.secure.polynomial import PrivateKey, taylor_scale

@@ -22,9 +22,16 @@ from sfumato.anonymization.registry import method
 from sfumato.anonymization.request import Request
 from sfumato.budget import Budget
 from sfumato.hierarchy import Ranges
-from sfumato.papers.findings import Found, Grid, Picture, claim, figure
-from sfumato.papers.page import lines
-from sfumato.papers.tables import adult_complete, read
+from sfumato.papers.reproduction import (
+    Found,
+    Grid,
+    Picture,
+    adult_complete,
+    claim,
+    figure,
+    lines,
+    read,
+)
 from sfumato.utility import discernibility, weighted_discernibility
 
 __all__ = ["EXPERIMENTS"]

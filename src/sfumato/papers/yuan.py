@@ -9,8 +9,7 @@ from math import ceil, comb, log
 import pyarrow as pa
 
 import sfumato as sf
-from sfumato.papers.findings import Cell, Found, Grid, claim, figure
-from sfumato.papers.tables import adult_distinct
+from sfumato.papers.reproduction import Cell, Found, Grid, adult_distinct, claim, figure
 
 __all__ = ["EXPERIMENTS"]
 

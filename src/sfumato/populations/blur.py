@@ -19,7 +19,7 @@ import numpy.typing as npt
 
 from sfumato import kernels
 from sfumato.budget import Budget
-from sfumato.columns.postal import looks_postal, postal_text
+from sfumato.columns.codebooks import looks_postal, postal_text
 from sfumato.engines.recoding import Cells, Recoding, Step
 from sfumato.engines.results import ClassSizes, Codes, smallest_dtype
 from sfumato.errors import ColumnError

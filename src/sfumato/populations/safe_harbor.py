@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from sfumato.budget import Budget
-from sfumato.columns.postal import RESTRICTED_AREAS, postal_text
+from sfumato.columns.codebooks import RESTRICTED_AREAS, postal_text
 from sfumato.columns.profile import profile
 from sfumato.columns.recognise import KINDS, Recognised, recognise_columns
 from sfumato.columns.second_numbers import known_persons, not_compared, numbers_of_persons

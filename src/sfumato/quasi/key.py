@@ -19,12 +19,11 @@ import numpy.typing as npt
 from sfumato.budget import Budget
 from sfumato.errors import ParameterError, did_you_mean, spell
 from sfumato.quasi import sampling
-from sfumato.quasi.counterexamples import Collisions, proven_there, stay_there
 from sfumato.quasi.greedy import Goal, Path, column_weights, greedy, without_redundant
 from sfumato.quasi.lattice import levelwise
 from sfumato.quasi.measure import Measures, measures_of, measures_of_persons
 from sfumato.quasi.persons import Histories, persons_of, require_separation
-from sfumato.quasi.proof import proven_minimum
+from sfumato.quasi.proof import Collisions, proven_minimum, proven_there, stay_there
 from sfumato.quasi.sampling import all_combinations, differing_columns, pulled, sampled_rows
 from sfumato.results import Result
 from sfumato.tables import Table, table

@@ -28,11 +28,11 @@ from sfumato.columns.persons import (
 from sfumato.engines.recoding import Recoding
 from sfumato.engines.results import Codes
 from sfumato.errors import ParameterError, did_you_mean, spell
-from sfumato.quasi.counterexamples import Asked, stay_there
 from sfumato.quasi.greedy import column_weights
 from sfumato.quasi.hitting_sets import SetFamily, minimum_hitting_set
 from sfumato.quasi.measure import measures_of, measures_of_persons
 from sfumato.quasi.persons import Histories, PersonSeparation, require_separation
+from sfumato.quasi.proof import Asked, stay_there
 from sfumato.quasi.sampling import (
     all_combinations,
     differing_columns,

@@ -16,10 +16,9 @@ import numpy.typing as npt
 
 from sfumato import kernels
 from sfumato.budget import Budget
-from sfumato.columns.equivalent import equivalents, expanded
+from sfumato.columns.profile import equivalents, expanded
 from sfumato.engines.results import Codes
 from sfumato.errors import ParameterError, did_you_mean, spell
-from sfumato.quasi.counterexamples import Collisions, minimal_sets_there, stay_there
 from sfumato.quasi.greedy import Goal, histogram
 from sfumato.quasi.hitting_sets import SetFamily, differences_within_classes
 from sfumato.quasi.key import KeyQuery, goal_of
@@ -34,6 +33,7 @@ from sfumato.quasi.lattice import (
     minimal_from_subsets,
 )
 from sfumato.quasi.persons import Histories, persons_of, require_separation
+from sfumato.quasi.proof import Collisions, minimal_sets_there, stay_there
 from sfumato.quasi.sampling import all_combinations, pair_indices, prune_below, pulled
 from sfumato.results import Result
 from sfumato.tables import Table, table

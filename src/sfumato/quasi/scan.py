@@ -25,9 +25,8 @@ import numpy.typing as npt
 
 from sfumato.budget import Budget
 from sfumato.columns.content import looks_coded
-from sfumato.columns.equivalent import find_twins
 from sfumato.columns.persons import person_columns, require_person
-from sfumato.columns.profile import ColumnFacts, Profile, cells_of, positions, profile
+from sfumato.columns.profile import ColumnFacts, Profile, cells_of, find_twins, positions, profile
 from sfumato.columns.recognise import SURE, Recognised, recognise_columns
 from sfumato.columns.vocabulary import Role
 from sfumato.engines.results import ClassSizes, Codes, PersonSizes

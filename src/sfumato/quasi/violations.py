@@ -18,10 +18,10 @@ import numpy as np
 from sfumato.budget import Budget
 from sfumato.engines.results import ClassSizes, Codes
 from sfumato.errors import ParameterError
-from sfumato.quasi.counterexamples import Asked, stay_there
 from sfumato.quasi.greedy import Goal, histogram
 from sfumato.quasi.lattice import DEPTH_FIRST_COLUMNS, Minimal, levelwise, violating
 from sfumato.quasi.persons import Histories, persons_of
+from sfumato.quasi.proof import Asked, stay_there
 from sfumato.quasi.sampling import all_combinations
 from sfumato.results import Result
 from sfumato.tables import table

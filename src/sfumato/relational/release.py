@@ -42,7 +42,6 @@ from sfumato.relational.events import Blurred, blur
 from sfumato.relational.histories import Histories, Part, read_histories
 from sfumato.relational.owners import free_name, moved_dates, of_somebody, without_names
 from sfumato.relational.plan import Plan, plan_of
-from sfumato.relational.promise import LinkedTables, WholeReferences
 from sfumato.relational.publishing import (
     CERTIFICATE,
     TableRelease,
@@ -54,6 +53,7 @@ from sfumato.relational.publishing import (
     description_of,
     place_of,
 )
+from sfumato.relational.verification import LinkedTables, WholeReferences
 from sfumato.release import Certificate, Release
 from sfumato.release.beside import remarks
 from sfumato.release.certificate import checked_author

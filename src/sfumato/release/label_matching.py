@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from sfumato.columns.postal import RESTRICTED_AREAS, looks_postal, postal_text
+from sfumato.columns.codebooks import RESTRICTED_AREAS, looks_postal, postal_text
 from sfumato.errors import ColumnError
 from sfumato.hierarchy.labels import as_text, braces_around, set_members
 from sfumato.kernels.compiling import compiled

@@ -36,11 +36,11 @@ if TYPE_CHECKING:
         multiply as multiply, rescale as rescale, scale as scale, share_wrapping as share_wrapping,
     )
     from sfumato.secure.bayes import BayesNet as BayesNet, search_net as search_net
-    from sfumato.secure.counting import HeldCells as HeldCells, HeldRows as HeldRows
-    from sfumato.secure.decision_tree import DecisionTree as DecisionTree, grow_tree as grow_tree
-    from sfumato.secure.dot_product import (
-        cross_counts as cross_counts, scalar_product as scalar_product,
+    from sfumato.secure.counting import (
+        HeldCells as HeldCells, HeldRows as HeldRows, cross_counts as cross_counts,
+        scalar_product as scalar_product,
     )
+    from sfumato.secure.decision_tree import DecisionTree as DecisionTree, grow_tree as grow_tree
     from sfumato.secure.logarithm import (
         log as log, log2_quick as log2_quick, log_error as log_error, x_log_x as x_log_x,
     )
@@ -66,9 +66,8 @@ if TYPE_CHECKING:
 _NAMES = {
     "arithmetic": "argmax argmin below is_zero multiply rescale scale share_wrapping",
     "bayes": "BayesNet search_net",
-    "counting": "HeldCells HeldRows",
+    "counting": "HeldCells HeldRows cross_counts scalar_product",
     "decision_tree": "DecisionTree grow_tree",
-    "dot_product": "cross_counts scalar_product",
     "logarithm": "log log2_quick log_error x_log_x",
     "party": "Logarithms Meeting Outcome ToldCategories bayes_net id3 log_of_sums read_schema "
     "told_categories warm_up",

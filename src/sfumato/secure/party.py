@@ -430,7 +430,7 @@ def warm_up(progress: Callable[[str], None] | None = None) -> float:
     started = time.monotonic()
     import numpy as np
 
-    from sfumato.secure.dot_product import scalar_product
+    from sfumato.secure.counting import scalar_product
     from sfumato.secure.logarithm import log
     from sfumato.secure.shares import Ring, private
 

@@ -17,9 +17,8 @@ from sfumato.engines.foreign import FOREIGN, json_kind, read_foreign
 from sfumato.engines.spool import PrivateFolder
 from sfumato.errors import SourceError
 from sfumato.files import similar_names, unreadable
-from sfumato.tables.arrow import ArrowFile
+from sfumato.tables.columnar import ArrowFile, ParquetSource
 from sfumato.tables.frames import ArrowSource
-from sfumato.tables.parquet import ParquetSource
 from sfumato.tables.source import TemporarySource, kept
 from sfumato.tables.text import TextFile
 
