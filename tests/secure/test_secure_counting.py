@@ -15,7 +15,6 @@ from sfumato.secure import (
     Ring,
     Schema,
     counting,
-    dot_product,
     reveal,
     together,
 )
@@ -78,7 +77,7 @@ def test_tables_of_parts(table, data):
 @pytest.mark.parametrize("together_bytes", [1 << 10, 1 << 22])
 @pytest.mark.parametrize("ring", [Ring.power_of_two(64), Ring.power_of_two(20), Ring.odd(10007)])
 def test_many_tasks_in_common_messages(monkeypatch, ring, together_bytes):
-    monkeypatch.setattr(dot_product, "_BYTES", together_bytes)
+    monkeypatch.setattr(counting, "_BYTES", together_bytes)
     rng = np.random.default_rng(4)
     shapes = [(1, 1, 5), (3, 2, 300), (40, 1, 17), (1, 6, 129)]
     tasks = [(rng.random((a, n)) < 0.5, rng.random((b, n)) < 0.5) for a, b, n in shapes]
