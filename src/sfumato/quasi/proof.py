@@ -32,6 +32,7 @@ from sfumato.budget import Budget
 from sfumato.engines.results import CELL_BYTES, ClassSizes, Codes
 from sfumato.quasi.greedy import Goal, without_redundant
 from sfumato.quasi.hitting_sets import (
+    Hitting,
     SetFamily,
     differences_within,
     differences_within_classes,
@@ -110,7 +111,6 @@ def proven_minimum(
     random = np.random.default_rng(seed)
     search = _Search(codes, costs, goal, all_separable, random)
     best = without_redundant(first, costs, search.met)
-    whole_costs = all(float(cost).is_integer() for cost in costs)
     lower, rounds = 0.0, 0
     while not budget.spent():
         rounds += 1
@@ -118,8 +118,7 @@ def proven_minimum(
         if candidate is not None and search.cost(candidate) < search.cost(best):
             best = candidate
         hit = minimum_hitting_set(search.family, costs, budget)
-        bound = math.ceil(hit.lower_bound - 1e-6) if whole_costs else hit.lower_bound
-        lower = max(lower, bound)
+        lower = max(lower, _bound(hit, costs))
         budget.progress(f"at least {lower:g}, found {search.cost(best):g}")
         if lower >= search.cost(best) - 1e-9:
             break
@@ -138,6 +137,12 @@ def proven_minimum(
         len(search.family),
         budget.stopped_by,
     )
+
+
+def _bound(hit: Hitting, costs: Sequence[float]) -> float:
+    """What no set undercuts; rounded up where all costs are whole."""
+    whole_costs = all(float(cost).is_integer() for cost in costs)
+    return math.ceil(hit.lower_bound - 1e-6) if whole_costs else hit.lower_bound
 
 
 class _Search:
@@ -281,8 +286,6 @@ class Collisions(Asked):
 
     def first(self) -> Matrix:
         """Difference sets of sampled rows: what these demand the whole table demands too."""
-        from sfumato import kernels
-
         codes = sampled_rows(self.opened, SAMPLE_ROWS, self.seed)
         self.jobs += 1
         self.collected += codes.entries
@@ -320,7 +323,6 @@ def proven_there(asks: Collisions, costs: Sequence[float], *, prove: bool, budge
     family = SetFamily(len(costs))
     family.add(asks.first())
     lower, rounds = 0.0, 0
-    whole_costs = all(float(cost).is_integer() for cost in costs)
     best = tuple(range(len(costs)))
 
     def cost(columns: Sequence[int]) -> float:
@@ -337,8 +339,7 @@ def proven_there(asks: Collisions, costs: Sequence[float], *, prove: bool, budge
         if prove:
             hit = minimum_hitting_set(family, costs, budget)
             candidate = hit.columns
-            bound = math.ceil(hit.lower_bound - 1e-6) if whole_costs else hit.lower_bound
-            lower = max(lower, bound)
+            lower = max(lower, _bound(hit, costs))
         else:
             candidate = greedy_hitting_set(family, costs)
         if met(candidate):
