@@ -18,13 +18,12 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from sfumato.columns.vocabulary import Meaning, Role
 from sfumato.errors import ColumnError, spell
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 __all__ = [
     "CODEBOOKS",
@@ -322,9 +321,6 @@ def looks_postal(name: str, values: pa.Array) -> bool:
     >>> looks_postal("area", pa.array(["02138", "02139"])), looks_postal("age", pa.array([2138]))
     (True, False)
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     present = values.drop_null()
     if len(present) == 0:
         return False
@@ -350,8 +346,6 @@ def postal_text(name: str, values: pa.Array, *, pad: bool = False) -> pa.Array:
     >>> postal_text("zip", pa.array([2138, 10001]), pad=True).to_pylist()
     ['02138', '10001']
     """
-    import pyarrow as pa
-
     texts = values.cast(pa.string()).to_pylist()
     heads = [None if text is None else text.partition("-")[0] for text in texts]
     longest = max((len(head) for head in heads if head is not None), default=0)

@@ -8,16 +8,14 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from sfumato.columns.profile import ColumnFacts
 from sfumato.columns.vocabulary import Role, words_of
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 __all__ = [
     "Forms",
@@ -203,8 +201,6 @@ def share(cells: pa.Array, what: str) -> float:
 
 
 def _share(cells: pa.Array, pattern: str) -> float:
-    import pyarrow.compute as pc
-
     if pattern in _DATED and not _has_digits(cells):
         return 0.0
     fits = pc.match_substring_regex(_text(cells), rf"^(?:{pattern})$")
@@ -213,16 +209,11 @@ def _share(cells: pa.Array, pattern: str) -> float:
 
 def _text(cells: pa.Array) -> pa.Array:
     """Cells as text; blanks around them say nothing."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     text = cells if pa.types.is_string(cells.type) else cells.cast(pa.string())
     return pc.utf8_trim_whitespace(text)
 
 
 def _has_digits(cells: pa.Array) -> bool:
-    import pyarrow.compute as pc
-
     return bool(pc.any(pc.match_substring_regex(_text(cells), "[0-9]")).as_py())
 
 
@@ -264,8 +255,6 @@ def form_of(cells: pa.Array) -> Found | None:
 
 def _fitting(text: pa.Array, form: Found) -> float:
     """Share of cells of a form; 0 where there are too few to say."""
-    import pyarrow.compute as pc
-
     if form.what == "sexes":
         if not 2 <= len(text) <= 5:
             return 0.0
@@ -290,8 +279,6 @@ def dates_inside(cells: pa.Array) -> float:
     >>> dates_inside(pa.array(['{"seen": "2021-03-04"}', '{"seen": null}']))
     0.5
     """
-    import pyarrow.compute as pc
-
     if not len(cells) or not _has_digits(cells):
         return 0.0
     pattern = rf"(?i)(?:^|[^\d./-])(?:{_DATE})(?:$|[^\d/-])"
@@ -308,8 +295,6 @@ def is_free_text(cells: pa.Array) -> bool:
     >>> is_free_text(pa.array(notes)), is_free_text(pa.array(["Some-college", "Bachelors"]))
     (True, False)
     """
-    import pyarrow.compute as pc
-
     text = _text(cells)
     if not len(text):
         return False
@@ -390,8 +375,6 @@ def words_in(cells: pa.Array) -> tuple[Role, str] | None:
     >>> words_in(pa.array(["Acute bronchitis (disorder)", "Asthma", "Fracture of foot"]))
     ('sensitive', 'health')
     """
-    import pyarrow.compute as pc
-
     text = _text(cells)
     if len(text) < 2:
         return None
@@ -407,9 +390,6 @@ def words_in(cells: pa.Array) -> tuple[Role, str] | None:
 
 def _numbers(cells: pa.Array) -> npt.NDArray[np.float64]:
     """The cells that are numbers, sorted."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if not len(cells):
         return np.empty(0)
     if pa.types.is_string(cells.type) or pa.types.is_large_string(cells.type):

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from sfumato.columns.profile import FEW
 from sfumato.columns.recognise import GROUPS
@@ -24,8 +26,6 @@ from sfumato.tables.celltypes import MISSING_WORDS
 from sfumato.wording import counted
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from sfumato.budget import Budget
     from sfumato.tables import Table
 
@@ -218,9 +218,6 @@ class _Known:
     @classmethod
     def of(cls, persons: Persons, cells: set[str]) -> _Known:
         """Pass over all persons with the cells that are to be found among them."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         made, wanted = cls(persons), pa.array(sorted(cells), pa.string())
         made.prefix = made._common_prefix()
         for values in persons.plain():
@@ -235,8 +232,6 @@ class _Known:
 
     def _common_prefix(self) -> str:
         """The letters before the numbers of all persons; none if they are not the same in all."""
-        import pyarrow.compute as pc
-
         prefix = None
         for values in self.persons.plain():
             if len(values) and prefix is None:
@@ -250,8 +245,6 @@ class _Known:
         return prefix or ""
 
     def _without_prefix(self, values: pa.Array) -> pa.Array:
-        import pyarrow.compute as pc
-
         return pc.utf8_slice_codeunits(values, len(self.prefix)) if self.prefix else values
 
     def hold(self, cells: set[str]) -> bool:
@@ -311,9 +304,6 @@ _WHOLE = "^[0-9]+$"
 
 
 def _whole_numbers(texts: pa.Array) -> npt.NDArray[np.float64]:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     whole = texts.filter(pc.match_substring_regex(texts, _WHOLE))
     return np.asarray(whole.cast(pa.float64()))
 
@@ -452,9 +442,6 @@ def _one_way(values: pa.Array) -> pa.Array:
     Whole numbers beside empty cells may have been read as 17.0; a dash that nothing stands before
     is a sign.
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     from sfumato.engines.statements import BLANKS, SPELLINGS
 
     texts = as_text(values).cast(pa.string())
@@ -468,9 +455,6 @@ def _one_way(values: pa.Array) -> pa.Array:
 
 def _spelled(values: pa.Array) -> pa.Array:
     """Values as text in one spelling; words for nobody are null."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     texts = as_text(values).cast(pa.string())
     plain = pc.utf8_lower(pc.utf8_trim_whitespace(texts))
     nobody = pc.is_in(plain, value_set=pa.array(sorted(_NOBODY)))

@@ -13,18 +13,17 @@ import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from sfumato.budget import Budget
 from sfumato.demo import vocabulary as words
 from sfumato.errors import BudgetError, ParameterError, spell
 from sfumato.results import Result
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 __all__ = [
     "Written",
@@ -66,8 +65,6 @@ def people(rows: int = 20_000, seed: int = 0) -> pa.Table:
     >>> table.num_rows, table.column_names[:6]
     (100, ['patient_id', 'name', 'ssn', 'birth_date', 'sex', 'zip'])
     """
-    import pyarrow as pa
-
     return pa.Table.from_batches(people_batches(rows, seed), people_schema())
 
 
@@ -91,8 +88,6 @@ def _blocks(rows: int, seed: int) -> Iterator[pa.RecordBatch]:
 
 def people_schema() -> pa.Schema:
     """Columns and types of the synthetic hospital."""
-    import pyarrow as pa
-
     text, day = pa.string(), pa.date32()
     return pa.schema(
         [
@@ -140,9 +135,6 @@ class _Numbering:
 def _block(
     rng: np.random.Generator, at: Ints, numbering: tuple[_Numbering, _Numbering]
 ) -> pa.RecordBatch:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     n = len(at)
     quarter = _draw(rng, [q.weight for q in words.QUARTERS], n)
     zips, zip_code = _zip_codes(rng, quarter)
@@ -286,29 +278,20 @@ def _languages(rng: np.random.Generator, ethnicity: Ints) -> Ints:
 
 
 def _words(vocabulary: Sequence[str], codes: Ints, missing: Flags | None = None) -> pa.Array:
-    import pyarrow as pa
-
     indices = pa.array(codes.astype(np.int32), mask=missing)
     return pa.array(vocabulary, pa.string()).take(indices)
 
 
 def _dates(days: Ints, missing: Flags | None = None) -> pa.Array:
-    import pyarrow as pa
-
     return pa.array((FIRST_DAY + days).astype("datetime64[D]"), pa.date32(), mask=missing)
 
 
 def _digits(before: str, numbers: Ints, width: int) -> pa.Array:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     padded = pc.utf8_lpad(pa.array(numbers).cast(pa.string()), width, "0")
     return pc.binary_join_element_wise(before, padded, "")
 
 
 def _joined(separator: str, *parts: Any) -> pa.Array:
-    import pyarrow.compute as pc
-
     return pc.binary_join_element_wise(*parts, separator)
 
 
@@ -320,9 +303,6 @@ def _social_security(numbers: Ints) -> pa.Array:
 
 
 def _phones(rng: np.random.Generator, numbers: Ints) -> pa.Array:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     numbers = numbers + 2_000_000
     written = _joined(
         "-", _digits("(555) ", numbers // 10_000, 3), _digits("", numbers % 10_000, 4)
@@ -357,9 +337,6 @@ def _from_lists(
 
 
 def _emails(rng: np.random.Generator, first: pa.Array, last: pa.Array, age: Floats) -> pa.Array:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     n = len(age)
     number = pa.array(rng.integers(1, 10_000, n)).cast(pa.string())
     domain = _words(("@example.com", "@example.org", "@example.net"), _draw(rng, [6, 3, 1], n))
@@ -551,8 +528,6 @@ def write_hospital(
 
 
 def _empty() -> pa.RecordBatch:
-    import pyarrow as pa
-
     schema = people_schema()
     return pa.record_batch([pa.array([], field.type) for field in schema], schema=schema)
 
@@ -597,8 +572,6 @@ def _tables(batch: pa.RecordBatch, seed: int, admitted: int) -> dict[str, pa.Tab
 
     `admitted` is how many admissions there were before.
     """
-    import pyarrow as pa
-
     rng = np.random.default_rng([seed, 2, admitted])
     patients = pa.table({name: batch.column(name) for name in _OWN})
     stays = 1 + rng.poisson(1.2, batch.num_rows)

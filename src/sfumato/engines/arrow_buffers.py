@@ -6,13 +6,12 @@ installed.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+import pyarrow as pa
+import pyarrow.types as t
 
 __all__ = [
     "as_arrow",
@@ -32,9 +31,6 @@ _ALL_VALID = np.empty(0, np.bool_)
 
 def plain_type(type_: pa.DataType) -> pa.DataType:
     """The type in which values are compared: no dictionary, no runs, no views."""
-    import pyarrow as pa
-    import pyarrow.types as t
-
     if t.is_dictionary(type_) or t.is_run_end_encoded(type_):
         return plain_type(type_.value_type)
     if t.is_string_view(type_):
@@ -54,8 +50,6 @@ def sortable(array: pa.Array) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.boo
     >>> bool(keys[1] < keys[2] == keys[3] < keys[0]), len(valid)
     (True, 0)
     """
-    import pyarrow.types as t
-
     type_ = plain_type(array.type)
     if type_ != array.type:
         array = array.cast(type_)
@@ -82,9 +76,6 @@ def values_of(keys: npt.NDArray[np.int64], type_: pa.DataType, nulls: bool) -> p
     >>> values_of(keys, pa.float64(), nulls=True).to_pylist()
     [1.5, -2.0, None]
     """
-    import pyarrow as pa
-    import pyarrow.types as t
-
     type_ = plain_type(type_)
     if t.is_floating(type_):
         bits = keys ^ ((keys >> 63) & _ALL_BUT_SIGN)
@@ -108,8 +99,6 @@ def as_arrow(numbers: npt.NDArray[Any], type_: pa.DataType | None = None) -> pa.
     >>> as_arrow(np.array([1], np.int32), pa.date32()).to_pylist()
     [datetime.date(1970, 1, 2)]
     """
-    import pyarrow as pa
-
     numbers = np.ascontiguousarray(numbers)
     type_ = type_ or pa.from_numpy_dtype(numbers.dtype)
     return pa.Array.from_buffers(type_, len(numbers), [None, pa.py_buffer(numbers)])
@@ -135,8 +124,6 @@ def stored_cells(array: pa.Array) -> npt.NDArray[Any]:
 
 def text_cells(array: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.int64]]:
     """Bytes of all texts, and where each begins and the last one ends."""
-    import pyarrow.types as t
-
     wide = t.is_large_string(array.type) or t.is_large_binary(array.type)
     dtype = np.dtype(np.int64 if wide else np.int32)
     if len(array) == 0:
@@ -149,8 +136,6 @@ def text_cells(array: pa.Array) -> tuple[npt.NDArray[np.uint8], npt.NDArray[np.i
 
 def _stored_as(type_: pa.DataType) -> np.dtype[Any]:
     """How Arrow keeps values of a type: dates, times and durations as integers."""
-    import pyarrow.types as t
-
     own = t.is_integer(type_) or t.is_floating(type_)
     dtype: np.dtype[Any] = np.dtype(type_.to_pandas_dtype() if own else f"int{type_.bit_width}")
     return dtype

@@ -10,12 +10,15 @@ import io
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as t
+
 from sfumato.engines.protocol import Column, column_of
 from sfumato.engines.writing import lines, parsed
 from sfumato.errors import ColumnError, ParameterError
 
 if TYPE_CHECKING:
-    import pyarrow as pa
     from pyspark.sql import DataFrame
 
 __all__ = [
@@ -52,8 +55,6 @@ def arrow_type(name: str, category: str, precision: int | None, scale: int | Non
     >>> arrow_type("uuid", "U", None, None)
     DataType(string)
     """
-    import pyarrow as pa
-
     plain = {
         "bool": pa.bool_(),
         "int2": pa.int16(),
@@ -83,8 +84,6 @@ def arrow_type(name: str, category: str, precision: int | None, scale: int | Non
 
 def decimal_of(whole: int, scale: int) -> pa.DataType | None:
     """A decimal with so many digits before and after the point; None if Arrow has none."""
-    import pyarrow as pa
-
     scale = max(scale, 0)
     digits = max(whole, 0) + scale
     if digits <= 38:
@@ -101,9 +100,6 @@ def postgres_type(type_: pa.DataType) -> str:
     >>> postgres_type(pa.decimal128(10, 2)), postgres_type(pa.large_string())
     ('decimal(10, 2)', 'text')
     """
-    import pyarrow as pa
-    import pyarrow.types as t
-
     if t.is_dictionary(type_):
         return postgres_type(type_.value_type)
     if t.is_decimal(type_):
@@ -144,16 +140,12 @@ def csv_batches(
 
 def csv_lines(table: pa.Table | pa.RecordBatch) -> Iterator[Any]:
     """A table of at least two columns as text that COPY reads."""
-    import pyarrow as pa
-
     for batch in [table] if isinstance(table, pa.RecordBatch) else table.to_batches():
         arrays = [_hexadecimal(array) for array in batch.columns]
         yield lines(pa.RecordBatch.from_arrays(arrays, names=batch.schema.names), ",")
 
 
 def _parsed(data: memoryview, columns: Sequence[Column], where: str) -> pa.RecordBatch:
-    import pyarrow as pa
-    import pyarrow.csv
 
     names = [f"c{at}" for at in range(len(columns))]
     text = pa.csv.read_csv(
@@ -185,10 +177,6 @@ def _parsed(data: memoryview, columns: Sequence[Column], where: str) -> pa.Recor
 
 
 def _valued(text: pa.Array, type_: pa.DataType) -> pa.Array:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    import pyarrow.types as t
-
     if t.is_boolean(type_):
         return pc.equal(text, "t")
     if t.is_binary(type_):
@@ -199,8 +187,6 @@ def _valued(text: pa.Array, type_: pa.DataType) -> pa.Array:
 
 
 def _hexadecimal(array: pa.Array) -> pa.Array:
-    import pyarrow as pa
-
     if column_of("", array.type).kind != "binary":
         return array
     return pa.array([None if v is None else "\\x" + v.hex() for v in array.to_pylist()])
@@ -234,7 +220,6 @@ def by_position(frame: DataFrame) -> DataFrame:
 
 def uploadable(table: pa.Table) -> tuple[pa.Table, Any]:
     """An Arrow table in types that Spark has, and its Spark schema."""
-    import pyarrow as pa
     from pyspark.sql import types as s
 
     pairs = [_spark_type(field.type) for field in table.schema]
@@ -250,7 +235,6 @@ def uploadable(table: pa.Table) -> tuple[pa.Table, Any]:
 
 
 def _arrow_type(field: Any, where: str) -> pa.DataType:
-    import pyarrow as pa
     from pyspark.sql import types as s
 
     type_ = field.dataType
@@ -299,8 +283,6 @@ def _needs_text(type_: Any) -> bool:
 
 def _spark_type(type_: pa.DataType) -> tuple[pa.DataType, Any]:
     """The Arrow type to convert to, and the Spark type it becomes."""
-    import pyarrow as pa
-    import pyarrow.types as t
     from pyspark.sql import types as s
 
     if t.is_dictionary(type_):

@@ -13,9 +13,10 @@ import re
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import duckdb
+import pyarrow as pa
+import pyarrow.types as t
 from sqlglot import exp
 
 from sfumato.engines import statements as sql
@@ -23,9 +24,6 @@ from sfumato.engines.protocol import BATCH_ROWS, Capabilities, Column, Source, c
 from sfumato.engines.results import as_declared
 from sfumato.engines.spool import PrivateFolder, Spool
 from sfumato.errors import EngineError, EngineMemoryError, SfumatoError, spell
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 __all__ = ["DuckDB", "connect", "lock_down"]
 
@@ -176,8 +174,6 @@ class DuckDB:
             raise _translated(duckdb.OutOfMemoryException(), self.name) from error
 
     def _converted(self, stored: Sequence[Column]) -> Spool:
-        import pyarrow as pa
-
         schema = pa.schema([pa.field(f"c{at}", c.type) for at, c in enumerate(stored)])
         converted = (
             pa.RecordBatch.from_arrays(
@@ -215,8 +211,6 @@ class _Session:
         self, statement: sql.Node, columns: Sequence[Column], rows: int = BATCH_ROWS
     ) -> Generator[pa.RecordBatch]:
         """The answer to a statement, batch by batch."""
-        import pyarrow as pa
-
         relation = self._database.opened().sql(sql.text(statement, _DIALECT))
         with self._database.guarded(), relation.to_arrow_reader(rows) as reader:
             for batch in reader:
@@ -273,9 +267,6 @@ def _storable(column: Column) -> Column:
     DuckDB has no 16-bit floats, no decimals beyond 38 digits, and intervals only to the microsecond
     and with calendar units.
     """
-    import pyarrow as pa
-    import pyarrow.types as t
-
     if t.is_float16(column.type):
         return replace(column, type=pa.float32())
     if t.is_duration(column.type):

@@ -13,10 +13,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from threading import Lock
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as t
 
 from sfumato.budget import Budget
 from sfumato.engines.arrow_buffers import (
@@ -33,9 +36,6 @@ from sfumato.engines.results import CodeArray, Codes, smallest_dtype
 from sfumato.errors import BudgetError, spell
 from sfumato.kernels.cores import each, usable_threads
 from sfumato.wording import counted
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 __all__ = [
     "codes_among",
@@ -214,8 +214,6 @@ def codes_among(values: pa.Array, known: pa.Array) -> npt.NDArray[np.int64]:
     >>> codes_among(pa.array([30, None, 7]), pa.array([20, 30, None])).tolist()
     [1, 2, -1]
     """
-    import pyarrow as pa
-
     both = codes_of_table(pa.table({"value": pa.chunked_array([known, values.cast(known.type)])}))
     ranks = both.arrays[0]
     code = np.full(both.cardinalities[0], -1, np.int64)
@@ -240,8 +238,6 @@ def codes_from_arrow(table: pa.Table, count_column: str) -> Codes:
     >>> codes.arrays[0].tolist(), codes.counts.tolist(), codes.values[0].to_pylist()
     ([0, 1], [4, 3], ['F', 'M'])
     """
-    import pyarrow as pa
-
     from sfumato import kernels
 
     counts = stored_cells(table.column(count_column).cast(pa.int64()).combine_chunks())
@@ -253,9 +249,6 @@ def codes_from_arrow(table: pa.Table, count_column: str) -> Codes:
 
 
 def _without_runs(array: pa.Array) -> pa.Array:
-    import pyarrow.compute as pc
-    import pyarrow.types as t
-
     return pc.run_end_decode(array) if t.is_run_end_encoded(array.type) else array
 
 
@@ -394,9 +387,6 @@ class _Dictionaries:
         return self.numbers.held + self.dictionary_bytes
 
     def add(self, array: pa.Array) -> None:
-        import pyarrow as pa
-        import pyarrow.types as t
-
         from sfumato.kernels.ranking import number_indices
 
         if len(array) == 0:
@@ -417,8 +407,6 @@ class _Dictionaries:
         self.numbers.keep(numbers)
 
     def finish(self) -> tuple[CodeArray, pa.Array]:
-        import pyarrow as pa
-
         type_ = plain_type(self.column.type)
         if not self.dictionaries:
             return np.empty(0, np.uint8), pa.nulls(0, type_)
@@ -447,8 +435,6 @@ class _Dictionaries:
 
 def _repeats(dictionaries: Sequence[pa.Array]) -> bool:
     """Whether dictionaries seem to hold mostly the same values, judged by the first and last."""
-    import pyarrow.compute as pc
-
     if len(dictionaries) < 2:
         return False
     some = dictionaries[-1][:_LOOKED_AT]
@@ -460,9 +446,6 @@ def _ranked(values: pa.Array, repeated: bool) -> tuple[npt.NDArray[np.int64], pa
 
     Where most are `repeated`, only different ones are sorted.
     """
-    import pyarrow.compute as pc
-    import pyarrow.types as t
-
     from sfumato.kernels.ranking import text_ranks
 
     given = values.drop_null()
@@ -489,9 +472,6 @@ def _ranked(values: pa.Array, repeated: bool) -> tuple[npt.NDArray[np.int64], pa
 
 def _joined(dictionaries: list[pa.Array], size: int) -> pa.Array:
     """All dictionaries in one array, with wide offsets where narrow ones would overflow."""
-    import pyarrow as pa
-    import pyarrow.types as t
-
     wide = {t.is_string: pa.large_string(), t.is_binary: pa.large_binary()}
     for narrow, type_ in wide.items():
         if size >= 1 << 31 and narrow(dictionaries[0].type):

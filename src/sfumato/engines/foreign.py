@@ -16,7 +16,12 @@ from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, TypeVar
+from typing import Any, BinaryIO, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as t
 
 from sfumato.budget import available_memory
 from sfumato.engines.protocol import MOST_COLUMNS
@@ -28,9 +33,6 @@ from sfumato.errors import (
     SourceError,
     did_you_mean,
 )
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 __all__ = ["FOREIGN", "Foreign", "carried", "json_kind", "parts_of", "read_foreign",
            "write_foreign"]  # fmt: skip
@@ -121,8 +123,6 @@ def write_foreign(kind: str, rows: pa.Table, path: Path, name: str) -> None:
 
 def carried(kind: str, schema: pa.Schema, name: str) -> pa.Schema:
     """The types in which a kind of file carries columns; what it cannot carry is refused."""
-    import pyarrow as pa
-    import pyarrow.types as t
 
     def of(field: pa.Field) -> pa.DataType:
         held = field.type
@@ -224,9 +224,6 @@ def _that_fit(rows: Iterable[Row]) -> Iterator[Row]:
 
 def _flat(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Lists and maps as JSON text, since no engine counts them."""
-    import pyarrow as pa
-    import pyarrow.types as t
-
     if not t.is_nested(column.type):
         return column
     texts = [None if v is None else json.dumps(v, default=str) for v in column.to_pylist()]
@@ -238,8 +235,6 @@ def _flat(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 def _table(names: Sequence[Any], rows: Iterable[Sequence[Any]]) -> pa.Table:
     """A table from rows of Python values, each column of the one type that its cells have."""
-    import pyarrow as pa
-
     _check_width(len(names))
     held = list(_that_fit(rows))
     columns = []
@@ -263,8 +258,6 @@ def _array(cells: list[Any]) -> pa.Array:
     >>> _array([1, 2.5, None]).to_pylist(), _array([1, "n/a"]).to_pylist()
     ([1.0, 2.5, None], ['1', 'n/a'])
     """
-    import pyarrow as pa
-
     kinds = {type(cell) for cell in cells if cell is not None}
     if kinds <= {dt.date, dt.datetime} and dt.datetime in kinds:
         stamps = [c if c is None or isinstance(c, dt.datetime) else _midnight(c) for c in cells]
@@ -432,9 +425,6 @@ def _write_excel(rows: pa.Table, path: Path) -> None:
 
 def _check_for_excel(rows: pa.Table) -> None:
     """Refuse what a workbook would lose or change."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     lost = None
     if rows.num_rows >= _EXCEL_ROWS:
         lost = f"there are more than {_EXCEL_ROWS - 1:,} rows"
@@ -457,9 +447,6 @@ def _check_for_excel(rows: pa.Table) -> None:
 
 
 def _holds(column: pa.ChunkedArray, pattern: str) -> bool:
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     text = pa.types.is_string(column.type)
     return text and bool(pc.any(pc.match_substring_regex(column, pattern)).as_py())
 
@@ -469,7 +456,6 @@ def _holds(column: pa.ChunkedArray, pattern: str) -> bool:
 
 def _statistics(reader: str) -> Callable[[Path, str | None], pa.Table]:
     def read(path: Path, part: str | None) -> pa.Table:
-        import pyarrow as pa
         import pyreadstat
 
         columns, meta = getattr(pyreadstat, reader)(str(path), output_format="dict")
@@ -484,9 +470,6 @@ def _statistics(reader: str) -> Callable[[Path, str | None], pa.Table]:
 
 def _statistics_array(cells: Any) -> pa.Array:
     """Numbers of these programs are floats; those that are all whole are integers."""
-    import numpy as np
-    import pyarrow as pa
-
     numbers = np.asarray(cells)
     if numbers.dtype.kind == "f":
         missing = np.isnan(numbers)
@@ -506,16 +489,12 @@ def _missing(cell: Any) -> bool:
 
 def _labelled(array: pa.Array, labels: dict[Any, str]) -> pa.Array:
     """Labels in place of codes where every code has one; `-9 = refused` alone names no category."""
-    import pyarrow as pa
-
     codes = array.unique().drop_null().to_pylist()
     if not labels or not codes or not all(code in labels for code in codes):
         return array
     named = pa.array([str(labels[code]) for code in codes], pa.string())
     if len(set(named.to_pylist())) < len(codes):
         return array
-    import pyarrow.compute as pc
-
     at = pc.index_in(array, value_set=pa.array(codes, array.type))
     return pa.DictionaryArray.from_arrays(at, named)
 
@@ -524,7 +503,6 @@ def _statistics_writer(writer: str, title: str) -> Callable[[pa.Table, Path], No
     def write(rows: pa.Table, path: Path) -> None:
         try:
             import pandas as pd
-            import pyarrow as pa
             import pyreadstat
         except ImportError:
             raise MissingExtraError("formats", f"writing {title}") from None
@@ -548,9 +526,6 @@ def _statistics_writer(writer: str, title: str) -> Callable[[pa.Table, Path], No
 
 def _beyond_exact(column: pa.ChunkedArray) -> bool:
     """Whether a column has numbers so large that floats do not hold all whole ones."""
-    import pyarrow.compute as pc
-    import pyarrow.types as t
-
     if not (t.is_integer(column.type) or t.is_floating(column.type)):
         return False
     large = pc.or_(pc.greater(column, _EXACT), pc.less(column, -_EXACT))
@@ -558,8 +533,6 @@ def _beyond_exact(column: pa.ChunkedArray) -> bool:
 
 
 def _pandas_type(column: pa.ChunkedArray) -> str:
-    import pyarrow.types as t
-
     if t.is_integer(column.type):
         return "float64" if column.null_count else "int64"
     return "float64" if t.is_floating(column.type) else "object"
@@ -586,8 +559,6 @@ def _tables_in(database: sqlite3.Connection) -> list[str]:
 
 
 def _write_sqlite(rows: pa.Table, path: Path) -> None:
-    import pyarrow.types as t
-
     def declared(type_: pa.DataType) -> str:
         if t.is_integer(type_):
             return "INTEGER"
@@ -609,8 +580,6 @@ def _write_sqlite(rows: pa.Table, path: Path) -> None:
 
 def _read_json(path: Path, part: str | None) -> pa.Table:
     """A list of objects, or an object whose only list they are."""
-    import pyarrow as pa
-
     _check_memory(_OBJECTS * path.stat().st_size)
     read = json.loads(path.read_bytes())
     if isinstance(read, dict):
@@ -658,8 +627,6 @@ def json_kind(path: Path) -> str:
 
 
 def _read_json_lines(path: Path, part: str | None) -> pa.Table:
-    import pyarrow as pa
-    import pyarrow.json
 
     _check_memory(4 * path.stat().st_size)
     try:
@@ -696,9 +663,6 @@ def _json_lines_by_hand(path: Path) -> pa.Table:
 
 def _dates_read(rows: pa.Table) -> pa.Table:
     """JSON has no dates: text that is an ISO date throughout is one."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     for at, field in enumerate(rows.schema):
         column = rows.column(at)
         if pa.types.is_string(field.type) and column.null_count < len(column):
@@ -764,8 +728,6 @@ def _read_avro(path: Path, part: str | None) -> pa.Table:
 
 
 def _write_avro(rows: pa.Table, path: Path) -> None:
-    import pyarrow.types as t
-
     try:
         import fastavro
     except ImportError:

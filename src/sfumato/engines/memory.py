@@ -10,6 +10,8 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from sfumato import kernels
 from sfumato.budget import Budget
@@ -41,8 +43,6 @@ from sfumato.wording import counted
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pyarrow as pa
 
     from sfumato.engines.parts import Parted
 
@@ -196,9 +196,6 @@ class MemoryEngine:
 
     def rows_of_words(self, column: str, words: Collection[str]) -> dict[str, int]:
         """Rows of the cells that are one of some words but for case and blanks."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         codes, values = self.codes([column]).arrays[0], self.codes([column]).values[0]
         known = pa.array(sorted(words))
         found: dict[str, int] = {}
@@ -234,8 +231,6 @@ class MemoryEngine:
 
     def sample(self, rows: int, columns: Sequence[str] | None = None, seed: int = 0) -> pa.Table:
         """Rows at seeded positions, in the order of the table."""
-        import pyarrow as pa
-
         names = names_in(self.schema(), columns)
         total = self.row_count()
         codes = self.codes(names)
@@ -283,8 +278,6 @@ class MemoryEngine:
 
     def recoded(self, recoding: Recoding) -> tuple[pa.Table, npt.NDArray[np.bool_] | None]:
         """New cells of all rows, in their order, and which rows stay; None if all do."""
-        import pyarrow as pa
-
         from sfumato.engines.recoding import unmatched
 
         cells: dict[str, pa.Array] = {}
@@ -360,8 +353,6 @@ class MemoryEngine:
 
         Cells of the columns in `text` stay as they stand in the file.
         """
-        import pyarrow as pa
-
         from sfumato.engines.recoding import unmatched
 
         keys: dict[tuple[str, ...], _Key] = {}
@@ -407,8 +398,6 @@ class MemoryEngine:
 
     def _texts(self, names: Sequence[str]) -> dict[str, tuple[CodeArray, pa.Array]]:
         """Cells as they stand in a text file, as codes."""
-        import pyarrow as pa
-
         if not names:
             return {}
         assert isinstance(self.source, KeepsText)
@@ -503,8 +492,6 @@ def _keys(step: Step) -> dict[tuple[str, ...], _Key]:
 
     Where it is known which entries have the same cells, these are compared once and not row by row.
     """
-    import pyarrow as pa
-
     from sfumato.engines.encoding import codes_of_table
 
     ranked = {n: codes_of_table(pa.table({n: made.values})) for n, made in step.cells.items()}

@@ -17,17 +17,15 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from sfumato.engines.protocol import BATCH_ROWS, Column
 from sfumato.engines.results import as_declared
 from sfumato.kernels.cores import submitted
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 __all__ = [
     "Cut",
@@ -87,8 +85,6 @@ class Parting:
 
     def thresholds(self, types: Mapping[str, pa.DataType]) -> pa.Table:
         """The values of all cuts in one row, to stand beside the rows that are cut."""
-        import pyarrow as pa
-
         return pa.table(
             {
                 f"t{at}_{nth}": cut.values.slice(nth, 1).cast(types[cut.column])
@@ -184,8 +180,6 @@ class Recoder:
     schema: pa.Schema
 
     def __call__(self, rows: pa.Table) -> tuple[pa.Table, bytes]:
-        import pyarrow as pa
-
         declared = as_declared(rows, self.sent)
         cells, keep, report = self.work(declared.select(list(self.reads)))
         found = [
@@ -210,8 +204,6 @@ def tables_of_parts(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa
     >>> [(part, table.num_rows) for part, table in tables_of_parts([rows])]
     [(0, 2), (2, 1)]
     """
-    import pyarrow as pa
-
     held: list[pa.RecordBatch] = []
     current = -1
     for batch in batches:
@@ -260,8 +252,6 @@ class Dealt:
     @classmethod
     def out(cls, batches: Iterable[pa.RecordBatch], path: Path) -> Dealt:
         """Deal rows that come with the number of their part in front; a part keeps their order."""
-        import pyarrow as pa
-
         dealt, held, file = cls(path), list[pa.RecordBatch](), None
         options = pa.ipc.IpcWriteOptions(compression="lz4")
         with ExitStack() as stack:
@@ -279,8 +269,6 @@ class Dealt:
         return dealt
 
     def _write(self, rows: pa.Table, file: pa.ipc.RecordBatchFileWriter) -> None:
-        import pyarrow as pa
-
         numbers = rows.column(0).to_numpy()
         order = np.argsort(numbers, kind="stable")
         parts, starts = np.unique(numbers[order], return_index=True)
@@ -294,8 +282,6 @@ class Dealt:
 
     def tables(self) -> Iterator[tuple[int, pa.Table]]:
         """The rows of each part."""
-        import pyarrow as pa
-
         if not self._blocks:
             return
         with pa.OSFile(str(self._path)) as source, pa.ipc.open_file(source) as file:
@@ -360,8 +346,6 @@ class InOrder:
 
     def add(self, rows: pa.Table) -> None:
         """Lay the rows of a part aside."""
-        import pyarrow as pa
-
         path = self._folder / f"part-{len(self._paths)}.arrow"
         options = pa.ipc.IpcWriteOptions(compression="lz4")
         with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(
@@ -373,8 +357,6 @@ class InOrder:
 
     def before(self, end: int) -> pa.RecordBatch | None:
         """Rows before a position that were not asked for yet, in order; None if there are none."""
-        import pyarrow as pa
-
         if self._readers is None:
             self._readers = [_Reader(path, self._position) for path in self._paths]
         found = [table for reader in self._readers for table in reader.before(end)]
@@ -412,8 +394,6 @@ class _Reader:
 
 
 def _batches(path: Path) -> Iterator[pa.Table]:
-    import pyarrow as pa
-
     with pa.OSFile(str(path)) as source, pa.ipc.open_file(source) as file:
         for index in range(file.num_record_batches):
             yield pa.Table.from_batches([file.get_batch(index)])

@@ -15,6 +15,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import pyarrow as pa
 from sqlglot import exp
 
 from sfumato.addresses import shown
@@ -45,7 +46,6 @@ from sfumato.errors import (
 
 if TYPE_CHECKING:
     import psycopg
-    import pyarrow as pa
 
     from sfumato.engines.protocol import Kind
 
@@ -316,8 +316,6 @@ class Postgres:
         types: dict[int, tuple[str, str]],
     ) -> sql.Rows:
         """The relation with its columns' types; digits are counted only where none are declared."""
-        import pyarrow as pa
-
         columns: list[Column] = []
         open_ended: list[str] = []
         for column in described:
@@ -422,8 +420,6 @@ class _Session:
 
     def execute(self, statement: sql.Node, columns: Sequence[Column]) -> pa.Table:
         """The answer to a statement."""
-        import pyarrow as pa
-
         schema = pa.schema([pa.field(column.name, column.type) for column in columns])
         return pa.Table.from_batches(self.stream(statement, columns), schema)
 

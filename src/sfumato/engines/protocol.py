@@ -16,6 +16,9 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
+import pyarrow as pa
+import pyarrow.types as t
+
 from sfumato.errors import ColumnError, spell
 
 if TYPE_CHECKING:
@@ -24,7 +27,6 @@ if TYPE_CHECKING:
     import duckdb
     import numpy as np
     import numpy.typing as npt
-    import pyarrow as pa
 
     from sfumato.budget import Budget
     from sfumato.engines.parts import Parted
@@ -299,8 +301,6 @@ def column_of(name: str, type_: pa.DataType, *, where: str | None = None) -> Col
     >>> column_of("age", pa.int8()).kind
     'integer'
     """
-    import pyarrow.types as t
-
     if t.is_dictionary(type_):
         return column_of(name, type_.value_type, where=where)
     if t.is_run_end_encoded(type_):
@@ -320,8 +320,6 @@ def column_of(name: str, type_: pa.DataType, *, where: str | None = None) -> Col
 @lru_cache(maxsize=256)
 def _kind_of(type_: pa.DataType) -> Kind | None:
     """What a plain type holds; None if it is not plain."""
-    import pyarrow.types as t
-
     tests: tuple[tuple[Kind, tuple[object, ...]], ...] = (
         ("boolean", (t.is_boolean,)),
         ("integer", (t.is_integer,)),
@@ -343,15 +341,11 @@ def _kind_of(type_: pa.DataType) -> Kind | None:
 
 def whole_number(name: str) -> Column:
     """The column of a count."""
-    import pyarrow as pa
-
     return column_of(name, pa.int64())
 
 
 def wide_number(name: str) -> Column:
     """The column of a sum that 64 bits might not hold."""
-    import pyarrow as pa
-
     return column_of(name, pa.decimal128(38, 0))
 
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from sfumato.engines.arrow_buffers import as_arrow
 from sfumato.engines.protocol import Column, TextForm
@@ -26,8 +27,6 @@ from sfumato.errors import EngineError
 from sfumato.kernels.cores import each
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from sfumato.engines.parts import Parted
 
 __all__ = [
@@ -160,8 +159,6 @@ class Lookup:
     """
 
     def __init__(self, step: Step, where: str) -> None:
-        import pyarrow as pa
-
         self.step = step
         self.where = where
         match = step.match
@@ -267,7 +264,6 @@ def mapping_table(step: Step) -> pa.Table:
     >>> mapping_table(step).to_pydict()
     {'k0': [20, 30], 'keep': [True, True], 'v0': ['*', '*']}
     """
-    import pyarrow as pa
 
     def taken(codes: npt.NDArray[Any], values: pa.Array) -> pa.Array:
         return values.take(pa.array(codes.astype(np.int64)))
@@ -291,8 +287,6 @@ def mapping_table(step: Step) -> pa.Table:
 
 def output_schema(columns: Sequence[Column], recoding: Recoding | Parted) -> pa.Schema:
     """Columns and types of what a recoding writes."""
-    import pyarrow as pa
-
     types = {column.name: column.type for column in columns} | dict(recoding.written)
     return pa.schema([pa.field(n, type_) for n, type_ in types.items() if n not in recoding.drop])
 
@@ -313,8 +307,6 @@ def recoded_batch(
     threads: int | None = 1,
 ) -> pa.RecordBatch:
     """Some rows after a recoding, given the entry each of them meets in every step."""
-    import pyarrow as pa
-
     keep = np.ones(batch.num_rows, dtype=np.bool_)
     written: dict[str, tuple[Cells, npt.NDArray[np.integer[Any]]]] = {}
     for step, found in zip(recoding.steps, entries, strict=True):

@@ -14,16 +14,15 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.types as t
 
 from sfumato.engines.protocol import Column
 from sfumato.errors import TooManyClassesError
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 __all__ = [
     "CELL_BYTES",
@@ -367,8 +366,6 @@ def as_declared(found: pa.Table, columns: Sequence[Column]) -> pa.Table:
 
     Engines have fewer types than Arrow (one size of text, microseconds); what comes back is cast.
     """
-    import pyarrow as pa
-
     if not columns:
         return found.select([])
     arrays = [_cast(found.column(at), column.type) for at, column in enumerate(columns)]
@@ -408,9 +405,6 @@ def rows_identity(found: pa.Table, columns: Sequence[Column], engine: str) -> st
 
 
 def _cast(array: pa.ChunkedArray, type_: pa.DataType) -> pa.ChunkedArray:
-    import pyarrow as pa
-    import pyarrow.types as t
-
     if array.type == type_:
         return array
     if t.is_null(type_):

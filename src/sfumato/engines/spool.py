@@ -15,12 +15,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+import pyarrow.types as t
+
 from sfumato.engines.protocol import BATCH_ROWS
 from sfumato.errors import EngineError
 
 if TYPE_CHECKING:
     import duckdb
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
 __all__ = ["PrivateFolder", "Spool", "allow", "give_back", "text_as_dictionary"]
@@ -125,8 +127,6 @@ class Spool:
 
     def table(self) -> pa.Table | None:
         """The rows if they are held in memory."""
-        import pyarrow as pa
-
         self._check_open()
         return None if self.path else pa.Table.from_batches(self._held, self.schema)
 
@@ -180,8 +180,6 @@ class Spool:
         )
 
     def _flush(self) -> None:
-        import pyarrow as pa
-
         if self._held:
             assert self._writer is not None
             self._guarded(
@@ -203,8 +201,6 @@ class Spool:
 
 def text_as_dictionary(schema: pa.Schema) -> list[str]:
     """Text columns, which Parquet hands out dictionary-encoded almost for free."""
-    import pyarrow.types as t
-
     return [
         field.name for field in schema
         if t.is_string(field.type) or t.is_large_string(field.type)
@@ -214,7 +210,6 @@ def text_as_dictionary(schema: pa.Schema) -> list[str]:
 
 def _as_spooled(batch: pa.RecordBatch, names: list[str], schema: pa.Schema) -> pa.RecordBatch:
     """Columns as they went in: Parquet has its own order of columns and its own units of time."""
-    import pyarrow as pa
 
     def plain(type_: pa.DataType) -> pa.DataType:
         return type_.value_type if pa.types.is_dictionary(type_) else type_
@@ -229,8 +224,6 @@ def _as_spooled(batch: pa.RecordBatch, names: list[str], schema: pa.Schema) -> p
 def give_back() -> None:
     """Let the system have what Arrow and C keep for later: DuckDB allocates for itself."""
     import ctypes
-
-    import pyarrow as pa
 
     pa.default_memory_pool().release_unused()
     with suppress(OSError, AttributeError, TypeError):  # only the GNU C library has it

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
+import pyarrow as pa
 
 from sfumato.engines import statements as sql
 from sfumato.engines.parts import (
@@ -77,8 +78,6 @@ from sfumato.wording import counted
 
 if TYPE_CHECKING:
     from pathlib import Path
-
-    import pyarrow as pa
 
     from sfumato.budget import Budget
 
@@ -337,8 +336,6 @@ class SQLEngine:
 
         Values that become others are listed, and go back with what they become.
         """
-        import pyarrow as pa
-
         rows, becomes = self.connection.rows(), None
         session = self.connection.session(writing=True)
         with interrupting(budget, session.cancel, "counting persons", self.name), session:
@@ -362,8 +359,6 @@ class SQLEngine:
 
     def sample(self, rows: int, columns: Sequence[str] | None = None, seed: int = 0) -> pa.Table:
         """Rows at seeded positions in their order, or the first in a seeded random order."""
-        import pyarrow as pa
-
         names = names_in(self.schema(), columns)
         declared = columns_named(self.schema(), names)
         if not self.capabilities.ordered:
@@ -577,8 +572,6 @@ class SQLEngine:
 
         Columns that are not `typed` come as text.
         """
-        import pyarrow as pa
-
         fields = [f if f.name in typed else pa.field(f.name, pa.string()) for f in schema]
         aside = self._laid_aside(batches, pa.schema(fields))
         try:
@@ -604,8 +597,6 @@ class SQLEngine:
 
         After them, for some of the steps, the number of the row among those of its combination.
         """
-        import pyarrow as pa
-
         if not lookups:
             yield Combinations(iter(()), 0, self.name)
             return
@@ -652,8 +643,6 @@ class SQLEngine:
 
         A set of which all classes hold equal rows has none.
         """
-        import pyarrow as pa
-
         flags = [column_of(f"d{at}", pa.bool_()) for at in range(len(columns))]
         statement = sql.collisions(self.connection.rows(), sets, columns, limit)
         found = self._ask(statement, [whole_number("nth"), *flags], budget, "looking for rows")
@@ -664,8 +653,6 @@ class SQLEngine:
 
     def ends(self, column: str) -> pa.Array:
         """The smallest and the largest value of a column, and null if it occurs."""
-        import pyarrow as pa
-
         (declared,) = columns_named(self.schema(), [column])
         low, high = (replace(declared, name=name) for name in ("low", "high"))
         statement = sql.ends(self.connection.rows(), column)
@@ -696,8 +683,6 @@ class SQLEngine:
         budget: Budget | None = None,
     ) -> Codes:
         """How many persons hold each value of a column, or each of some values."""
-        import pyarrow as pa
-
         rows, (declared,) = self.connection.rows(), columns_named(self.schema(), [column])
         session = self.connection.session(writing=True)
         with interrupting(budget, session.cancel, "counting persons", self.name), session:
@@ -742,8 +727,6 @@ class SQLEngine:
         to where the rows are if the database can run what is done, else here one part at a time.
         Where nearly every row is a class, they need not be `grouped`: then rows come as they are.
         """
-        import pyarrow as pa
-
         rows = self.connection.rows()
         parts = parts if rows.dialect.class_hash(rows.keys(by)) is not None else 1
         statement = sql.classes_in_parts(rows, columns, by, parts, grouped=grouped)
@@ -883,8 +866,6 @@ class SQLEngine:
         far: bool,
     ) -> tuple[Beside, TextForm | None]:
         """The rows of a release with their owners: in the database, or in a private file."""
-        import pyarrow as pa
-
         schema = output_schema(self.schema(), owned)
         if far:
             return Beside(self._stage_parts(owned, schema, destination, format, budget)), None
@@ -945,8 +926,6 @@ class SQLEngine:
         passing: Sequence[str] = (),
     ) -> Iterator[tuple[Session, sql.Node, Recoder]]:
         """A session, the statement that gives rows part by part, and what is done with them."""
-        import pyarrow as pa
-
         rows = self.connection.rows()
         names = [n for n in rows.names if n in parted.reads or n in schema.names]
         with self._cutting(parted.parting, budget) as (session, thresholds):
@@ -996,8 +975,6 @@ class SQLEngine:
         self, parted: Parted, schema: pa.Schema, budget: Budget | None, *, as_text: bool
     ) -> Iterator[pa.RecordBatch]:
         """Parts are solved and laid aside one after the other, then read in the order of rows."""
-        import pyarrow as pa
-
         rows = self.connection.rows()
         names = [name for name in rows.names if name in parted.reads]
         place = max((*names, ""), key=len) + "\0position"
@@ -1042,8 +1019,6 @@ class SQLEngine:
         budget: Budget | None,
     ) -> Iterator[pa.RecordBatch]:
         """Rows of the source in order, with the cells that were laid aside."""
-        import pyarrow as pa
-
         total, done = self.row_count(), 0
         for batch in batches:
             cells = aside.before(done + batch.num_rows)

@@ -16,6 +16,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Protocol
 
+import pyarrow as pa
+
 from sfumato.engines.foreign import FOREIGN, read_foreign
 from sfumato.engines.protocol import (
     BATCH_ROWS,
@@ -47,7 +49,6 @@ if TYPE_CHECKING:
     import duckdb
     import numpy as np
     import numpy.typing as npt
-    import pyarrow as pa
 
     from sfumato.engines import statements as sql
     from sfumato.engines.sql_engine import Session
@@ -386,8 +387,6 @@ class WrittenFile:
         self, columns: Sequence[str] | None = None, rows: int = BATCH_ROWS
     ) -> Iterator[pa.RecordBatch]:
         """The rows as they stand in the file."""
-        import pyarrow as pa
-
         names = list(self.arrow_schema.names) if columns is None else list(columns)
         readers = {"parquet": self._parquet, "arrow": self._arrow}
         foreign = self.format.kind in FOREIGN
@@ -435,15 +434,11 @@ class WrittenFile:
                 yield batch.select(names)
 
     def _arrow(self, names: list[str], rows: int) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-
         with pa.memory_map(str(self.path)) as mapped, pa.ipc.open_file(mapped) as file:
             for index in range(file.num_record_batches):
                 yield file.get_batch(index).select(names)
 
     def _foreign(self, names: list[str], rows: int) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-
         table = read_foreign(self.format.kind, self.path, None, self.name)
         columns = []
         for name in names:
@@ -455,8 +450,6 @@ class WrittenFile:
 
     def _text(self, names: list[str], rows: int) -> Iterator[pa.RecordBatch]:
         """Text in blocks that grow when a line does not fit, going on where it stopped."""
-        import pyarrow as pa
-
         given, block = 0, _BLOCK
         while True:
             try:
@@ -474,8 +467,6 @@ class WrittenFile:
                 block *= 8
 
     def _blocks(self, names: list[str], block: int) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-        import pyarrow.csv
 
         head = header_line(self.arrow_schema.names, self.form.delimiter)
         null = ONE_COLUMN_NULL if len(self.arrow_schema) == 1 else ""

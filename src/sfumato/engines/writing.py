@@ -17,16 +17,16 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path, PurePath
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as t
 
 from sfumato.engines.foreign import FOREIGN, carried, write_foreign
 from sfumato.engines.protocol import BATCH_ROWS, TextForm
 from sfumato.errors import EngineError, ParameterError, SourceError, did_you_mean, spell
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 __all__ = [
     "DELIMITERS",
@@ -196,8 +196,6 @@ class Writer:
         return Path(name)
 
     def _open(self) -> None:
-        import pyarrow as pa
-
         keep = self._open_files.enter_context
         if self.format.kind in FOREIGN:
             return
@@ -224,8 +222,6 @@ class Writer:
 
         Zeros are written without a sign: it would tell rows apart that are equal.
         """
-        import pyarrow as pa
-
         text = self.format.kind in ("csv", "tsv")
         arrays = []
         for field, array in zip(self._stored, batch.columns, strict=True):
@@ -273,8 +269,6 @@ class Writer:
 
     def _write_held(self, size: int) -> None:
         """Write held rows in groups of one size: the same rows give the same bytes."""
-        import pyarrow as pa
-
         if sum(batch.num_rows for batch in self._held) < size:
             return
         table = pa.Table.from_batches(self._held, self.schema)
@@ -285,8 +279,6 @@ class Writer:
 
     def _write_whole(self) -> None:
         """Other programs' files are written at once."""
-        import pyarrow as pa
-
         rows = pa.Table.from_batches(self._held, self.schema)
         self._held.clear()
         write_foreign(self.format.kind, rows, self.path, self.destination)
@@ -317,8 +309,6 @@ class Writer:
 
 def _bare(schema: pa.Schema) -> pa.Schema:
     """The schema without metadata and with plain types in place of dictionaries."""
-    import pyarrow as pa
-    import pyarrow.types as t
 
     def plain(type_: pa.DataType) -> pa.DataType:
         encoded = t.is_dictionary(type_) or t.is_run_end_encoded(type_)
@@ -335,8 +325,6 @@ def _bare(schema: pa.Schema) -> pa.Schema:
 
 def _as_text(schema: pa.Schema, form: TextForm) -> pa.Schema:
     """The schema with text for columns whose cells stay as they stand."""
-    import pyarrow as pa
-
     return pa.schema(
         [pa.field(f.name, pa.string() if f.name in form.readers else f.type) for f in schema]
     )
@@ -344,9 +332,6 @@ def _as_text(schema: pa.Schema, form: TextForm) -> pa.Schema:
 
 def _unsigned_zeros(array: pa.Array) -> pa.Array:
     """Floats with 0.0 in place of -0.0."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if pa.types.is_float16(array.type):  # Arrow does not calculate with them
         return pc.add(array.cast(pa.float32()), pa.scalar(0.0, pa.float32())).cast(array.type)
     return pc.add(array, pa.scalar(0.0, array.type))
@@ -354,8 +339,6 @@ def _unsigned_zeros(array: pa.Array) -> pa.Array:
 
 def _copied(table: pa.Table) -> pa.RecordBatch:
     """One batch that starts its own buffers: a slice of another's is written differently."""
-    import pyarrow as pa
-
     arrays = [
         pa.concat_arrays([*column.chunks, pa.nulls(0, column.type)]) for column in table.columns
     ]
@@ -396,10 +379,6 @@ def written(array: pa.Array, name: str) -> pa.Array:
     >>> written(pa.array([1.0, 0.5, None]), "height").to_pylist()
     ['1.0', '0.5', None]
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    import pyarrow.types as t
-
     type_ = array.type
     if t.is_run_end_encoded(type_):
         return written(pc.run_end_decode(array), name)
@@ -426,9 +405,6 @@ def written(array: pa.Array, name: str) -> pa.Array:
 
 def _refuse_far_years(array: pa.Array, name: str) -> None:
     """Readers know years of four digits; the earliest and the latest cell decide for all."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     extremes = pc.min_max(array)
     text = pa.array([extremes["min"], extremes["max"]], array.type).cast(pa.string())
     if pc.any(pc.invert(pc.match_substring_regex(text, "^[0-9]{4}-"))).as_py():
@@ -444,8 +420,6 @@ _NUMBER = r"^[+-]?([0-9]+[.]?[0-9]*|[.][0-9]+)([eE][+-]?[0-9]+)?$"
 
 def _formulas(text: pa.Array) -> pa.Array:
     """Which cells a spreadsheet takes for formulas; negative numbers are none."""
-    import pyarrow.compute as pc
-
     begins = pc.match_substring_regex(text, _FORMULA)
     return pc.and_not(begins, pc.match_substring_regex(text, _NUMBER)).fill_null(False)
 
@@ -463,10 +437,6 @@ def count_formulas(column: pa.Array) -> int:
     >>> count_formulas(pa.array(["=HYPERLINK(...)", "-5", "@SUM(A1)", "a=b", None]))
     2
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    import pyarrow.types as t
-
     if t.is_dictionary(column.type):
         if not _is_text(column.type.value_type):
             return 0
@@ -488,8 +458,6 @@ def harmless(column: pa.Array) -> pa.Array:
     >>> harmless(pa.array(["=1+1", "'=1+1", "-5", "a=b"])).to_pylist()
     ["'=1+1", "''=1+1", '-5', 'a=b']
     """
-    import pyarrow.compute as pc
-
     if not _is_text(column.type):
         return column
     bare = pc.utf8_ltrim(column, "'")
@@ -498,8 +466,6 @@ def harmless(column: pa.Array) -> pa.Array:
 
 
 def _is_text(type_: pa.DataType) -> bool:
-    import pyarrow.types as t
-
     return bool(t.is_string(type_) or t.is_large_string(type_) or t.is_string_view(type_))
 
 
@@ -512,10 +478,6 @@ def parsed(text: pa.Array, type_: pa.DataType) -> pa.Array:
     >>> parsed(pa.array(["1.0", None]), pa.float64()).to_pylist()
     [1.0, None]
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    import pyarrow.types as t
-
     if t.is_dictionary(type_):
         return parsed(text, type_.value_type)
     if t.is_null(type_):
@@ -541,9 +503,6 @@ def lines(batch: pa.RecordBatch, delimiter: str) -> pa.Buffer:
     "",40
     ,50
     """
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     null = ONE_COLUMN_NULL if batch.num_columns == 1 else ""
     cells = [
         _quoted(column, name, null, delimiter)
@@ -573,10 +532,6 @@ def header_line(names: list[str], delimiter: str) -> bytes:
 
 def _quoted(column: pa.Array, name: str, null: str, delimiter: str) -> pa.Array:
     """One column's cells as they stand in the file, null where the cell is null."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-    import pyarrow.types as t
-
     type_ = column.type
     if t.is_run_end_encoded(type_):
         return _quoted(pc.run_end_decode(column), name, null, delimiter)

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
 
 from sfumato.budget import Budget
 from sfumato.engines.results import CELL_BYTES, Codes
@@ -183,8 +184,6 @@ def differing_columns(opened: Table, pairs: int, seed: int) -> npt.NDArray[np.bo
     from sfumato.engines.encoding import codes_of_table
 
     if isinstance(opened.engine, StreamEngine):
-        import pyarrow as pa
-
         left_rows, right_rows = opened.engine.pairs(pairs, opened.columns, seed)
         codes = codes_of_table(pa.concat_tables([left_rows, right_rows]))
         half = left_rows.num_rows

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from sfumato.addresses import shown
 from sfumato.engines.foreign import FOREIGN
 from sfumato.errors import ColumnError, InputError, ParameterError, SourceError, did_you_mean, spell
@@ -295,7 +297,6 @@ def is_dataset(source: Any) -> bool:
 
 def _header(file: Path) -> tuple[str, ...]:
     """Names of the columns of a Parquet file; none where it is not one."""
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:

@@ -11,13 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
-
-if TYPE_CHECKING:
-    import pyarrow as pa
+import pyarrow as pa
+import pyarrow.compute as pc
 
 __all__ = [
     "MISSING_WORDS",
@@ -39,8 +38,6 @@ _DIGITS = 38
 
 def cast_or_none(cells: pa.Array, type_: pa.DataType) -> pa.Array | None:
     """Cells cast to a type, or None if one of them cannot be."""
-    import pyarrow as pa
-
     try:
         return cells.cast(type_)
     except pa.ArrowException:
@@ -49,9 +46,6 @@ def cast_or_none(cells: pa.Array, type_: pa.DataType) -> pa.Array | None:
 
 def written_back(values: pa.Array | None, cells: pa.Array) -> bool:
     """Whether values, written as text, are exactly the cells they came from."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     return values is not None and bool(pc.all(pc.equal(values.cast(pa.string()), cells)).as_py())
 
 
@@ -72,14 +66,10 @@ class BooleanText:
 
     def type(self) -> pa.DataType:
         """Boolean."""
-        import pyarrow as pa
-
         return pa.bool_()
 
     def convert(self, cells: pa.Array) -> pa.Array:
         """Cells as truth values."""
-        import pyarrow.compute as pc
-
         return pc.equal(cells, self._spellings[0][0])
 
 
@@ -92,8 +82,6 @@ class IntegerText:
 
     def type(self) -> pa.DataType:
         """A signed integer of 64 bits."""
-        import pyarrow as pa
-
         return pa.int64()
 
     def convert(self, cells: pa.Array) -> pa.Array:
@@ -106,8 +94,6 @@ class BigIntegerText(IntegerText):
 
     def type(self) -> pa.DataType:
         """A decimal without fraction."""
-        import pyarrow as pa
-
         return pa.decimal128(_DIGITS, 0)
 
 
@@ -120,8 +106,6 @@ class DecimalText:
 
     def accepts(self, cells: pa.Array) -> bool:
         """Whether all cells have the same scale and fit 38 digits."""
-        import pyarrow.compute as pc
-
         points = pc.find_substring(cells, ".")
         lengths = pc.binary_length(cells)
         scales = pc.min_max(pc.subtract(pc.subtract(lengths, points), 1)).as_py()
@@ -136,8 +120,6 @@ class DecimalText:
 
     def type(self) -> pa.DataType:
         """A decimal of that scale."""
-        import pyarrow as pa
-
         return pa.decimal128(self._digits, self._scale)
 
     def convert(self, cells: pa.Array) -> pa.Array:
@@ -162,9 +144,6 @@ class FloatText:
 
     def accepts(self, cells: pa.Array) -> bool:
         """Whether one form fits all cells."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         values = cast_or_none(cells, pa.float64())
         if values is None:
             return False
@@ -197,8 +176,6 @@ class FloatText:
 
     def type(self) -> pa.DataType:
         """A float of 64 bits."""
-        import pyarrow as pa
-
         return pa.float64()
 
     def convert(self, cells: pa.Array) -> pa.Array:
@@ -257,9 +234,6 @@ class DateText:
 
     def accepts(self, cells: pa.Array) -> bool:
         """Whether all cells are dates of the calendar."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         lengths = pc.min_max(pc.binary_length(cells)).as_py()
         if lengths != {"min": 10, "max": 10} or pc.min(cells).as_py() < _FIRST_YEAR:
             return False
@@ -267,8 +241,6 @@ class DateText:
 
     def type(self) -> pa.DataType:
         """A date."""
-        import pyarrow as pa
-
         return pa.date32()
 
     def convert(self, cells: pa.Array) -> pa.Array:
@@ -291,8 +263,6 @@ class TimestampText:
 
     def accepts(self, cells: pa.Array) -> bool:
         """Whether all cells are points in time of one layout."""
-        import pyarrow.compute as pc
-
         parts = pc.extract_regex(cells, _PARTS)
         if parts.null_count or pc.min(cells).as_py() < _FIRST_YEAR:
             return False
@@ -318,8 +288,6 @@ class TimestampText:
 
     def type(self) -> pa.DataType:
         """A timestamp in microseconds, or nanoseconds where needed, in the zone of the cells."""
-        import pyarrow as pa
-
         unit = "ns" if max(self._fraction_digits, default=0) > 6 else "us"
         return pa.timestamp(unit, _zone_name(self._layout[1] if self._layout else ""))
 
@@ -332,8 +300,6 @@ class TimestampText:
 
     @staticmethod
     def _normal(cells: pa.Array) -> pa.Array:
-        import pyarrow.compute as pc
-
         return pc.replace_substring(cells, "T", " ", max_replacements=1)
 
 
@@ -414,9 +380,6 @@ class ColumnReading:
 
     def see(self, cells: pa.Array) -> None:
         """Take cells into account: text, plain or dictionary-encoded, with nulls."""
-        import pyarrow as pa
-        import pyarrow.compute as pc
-
         if not self._candidates:
             return
         self._seen_null = self._seen_null or cells.null_count > 0
@@ -462,14 +425,10 @@ class ColumnReading:
 
     def type(self) -> pa.DataType:
         """The type of the column; text where nothing else is without loss."""
-        import pyarrow as pa
-
         return self._candidates[0].type() if self.typed else pa.string()
 
     def convert(self, cells: pa.Array) -> pa.Array:
         """Cells as values of the column's type."""
-        import pyarrow as pa
-
         words = self._null_words + self.missing
         if not self.typed and not words:
             return cells
@@ -482,8 +441,6 @@ class ColumnReading:
 
     def native_type(self) -> pa.DataType | None:
         """The type if Arrow's own reader reads the column without help."""
-        import pyarrow as pa
-
         type_ = self.type()
         helped = self.missing or self._null_words
         return None if helped or type_ not in (pa.int64(), pa.float64(), pa.date32()) else type_
@@ -491,18 +448,12 @@ class ColumnReading:
 
 def _without(cells: pa.Array, words: Sequence[str]) -> pa.Array:
     """Cells with null in place of some words."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     absent = pc.is_in(cells, value_set=pa.array(words, pa.string()))
     return pc.if_else(absent, pa.scalar(None, pa.string()), cells)
 
 
 def _recoded(indices: pa.Array, values: pa.Array) -> pa.DictionaryArray:
     """Dictionary-encoded text whose codes never point to a null."""
-    import numpy as np
-    import pyarrow as pa
-
     if values.null_count:
         valid = values.is_valid().to_numpy(zero_copy_only=False)
         moved = pa.array(np.cumsum(valid, dtype=np.int32) - 1, mask=~valid)

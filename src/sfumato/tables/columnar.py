@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
+import pyarrow as pa
+
 from sfumato.engines.protocol import BATCH_ROWS, Column, column_of
 from sfumato.engines.spool import PrivateFolder, Spool, allow, text_as_dictionary
 from sfumato.errors import ColumnError, EngineMemoryError, SourceError
@@ -30,7 +32,6 @@ from sfumato.tables.source import (
 
 if TYPE_CHECKING:
     import duckdb
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
 __all__ = [
@@ -109,15 +110,12 @@ class ParquetSource:
 
     @cached_property
     def _arrow_schema(self) -> pa.Schema:
-        import pyarrow as pa
-
         return pa.schema([(column.name, column.type) for column in self._schema])
 
     def batches(
         self, columns: Sequence[str] | None = None, rows: int = BATCH_ROWS
     ) -> Iterator[pa.RecordBatch]:
         """The rows, file by file; text comes dictionary-encoded."""
-        import pyarrow as pa
         import pyarrow.parquet as pq
 
         several = usable_threads(None) > 1
@@ -177,8 +175,6 @@ class ParquetSource:
 
     def _arranged(self, batch: pa.RecordBatch, names: list[str], index: int) -> pa.RecordBatch:
         """Columns in the order asked for, of the table's types, with those of the folder names."""
-        import pyarrow as pa
-
         arrays = []
         for name in names:
             if name in self._folders:
@@ -232,13 +228,10 @@ class CopySource(ParquetSource):
 
 
 def _text() -> pa.DataType:
-    import pyarrow as pa
-
     return pa.string()
 
 
 def _metadata(path: Path, name: str) -> pq.FileMetaData:
-    import pyarrow as pa
     import pyarrow.parquet as pq
 
     try:
@@ -285,8 +278,6 @@ def _damaged(path: Path, name: str) -> SourceError:
 
 def _common_schema(metadata: list[Any], paths: Sequence[Path], name: str) -> pa.Schema:
     """One schema for all files: the same names, and types that fit together."""
-    import pyarrow as pa
-
     schemas = [m.schema.to_arrow_schema().remove_metadata() for m in metadata]
     first = schemas[0]
     for path, schema in zip(paths[1:], schemas[1:], strict=True):
@@ -352,8 +343,6 @@ class ArrowFile:
         columns: Sequence[str] | None = None,
         exclude: Sequence[str] | None = None,
     ) -> None:
-        import pyarrow as pa
-
         self.name = name
         self.paths = (path,)
         self._path = path
@@ -390,8 +379,6 @@ class ArrowFile:
         self, columns: Sequence[str] | None = None, rows: int = BATCH_ROWS
     ) -> Iterator[pa.RecordBatch]:
         """The rows in the order of the file."""
-        import pyarrow as pa
-
         names = self._names if columns is None else list(columns)
         at = [self._at[self._names.index(name)] for name in names]
         wanted = pa.schema([self._arrow_schema.field(name) for name in names])
@@ -426,8 +413,6 @@ class ArrowFile:
     @contextmanager
     def _opened(self) -> Iterator[Any]:
         """The reader of the file, its failures in our words."""
-        import pyarrow as pa
-
         try:
             with pa.memory_map(str(self._path)) as mapped:
                 opened = pa.ipc.open_stream if self._stream else pa.ipc.open_file

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as t
 
 from sfumato.engines.protocol import Column
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 __all__ = ["rows_fingerprint"]
 
@@ -90,9 +90,6 @@ def _mixed(words: Words) -> Words:
 
 def _cell_hashes(column: pa.Array) -> tuple[Words, Words]:
     """Both halves of the hash of every cell of a column; equal values hash alike."""
-    import pyarrow.compute as pc
-    import pyarrow.types as t
-
     if t.is_run_end_encoded(column.type):
         column = pc.run_end_decode(column)
     if t.is_dictionary(column.type):
@@ -114,8 +111,6 @@ def _cell_hashes(column: pa.Array) -> tuple[Words, Words]:
 
 
 def _is_bytes(type_: pa.DataType) -> bool:
-    import pyarrow.types as t
-
     return not (
         t.is_integer(type_) or t.is_floating(type_) or t.is_boolean(type_) or t.is_temporal(type_)
         or t.is_null(type_)
@@ -124,9 +119,6 @@ def _is_bytes(type_: pa.DataType) -> bool:
 
 def _as_words(column: pa.Array) -> Words:
     """Values of fixed width as 64-bit words, equal values as equal words."""
-    import pyarrow as pa
-    import pyarrow.types as t
-
     type_ = column.type
     words: Words
     if t.is_null(type_):
@@ -148,9 +140,6 @@ def _as_words(column: pa.Array) -> Words:
 
 def _byte_hashes(column: pa.Array) -> tuple[Words, Words]:
     """Hashes of values of any length, eight bytes at a time over all values at once."""
-    import pyarrow as pa
-    import pyarrow.types as t
-
     if t.is_decimal(column.type):
         column = column.cast(pa.string())
     column = column.cast(pa.large_binary())

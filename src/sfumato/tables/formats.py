@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Literal
 
+import pyarrow as pa
+
 from sfumato.engines.foreign import FOREIGN, json_kind, read_foreign
 from sfumato.engines.spool import PrivateFolder
 from sfumato.errors import SourceError
@@ -299,8 +301,6 @@ def _open_file(path: Path, name: str, opening: Opening, part: str | None = None)
         compression is not None
         and _inner_kind(path, name, compression, opening.delimiter) != "text"
     ):
-        import pyarrow as pa
-
         with pa.input_stream(str(path), compression=compression) as unpacked:
             return _open_stream(unpacked, name, opening)
     if kind != "text":
@@ -350,8 +350,6 @@ def _beginning(path: Path, name: str) -> bytes:
 
 def _inner_kind(path: Path, name: str, compression: str, delimiter: str | None) -> str:
     """What a compressed file holds; a damaged one is left to whoever reads it as text."""
-    import pyarrow as pa
-
     try:
         with pa.input_stream(str(path), compression=compression) as unpacked:
             kind, _ = kind_of(unpacked.read(_BEGINNING), name, delimiter)

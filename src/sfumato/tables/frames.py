@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from sfumato.engines.protocol import BATCH_ROWS, Column, column_of
 from sfumato.errors import ColumnError, SourceError
 from sfumato.files import file_fingerprint
@@ -14,7 +16,6 @@ from sfumato.tables.source import chosen, plain_type, with_plain_types
 
 if TYPE_CHECKING:
     import duckdb
-    import pyarrow as pa
 
 __all__ = [
     "ArrowSource",
@@ -133,8 +134,6 @@ def from_pandas(
     Text columns of objects are dictionary-encoded, which usually takes less memory than pandas
     itself needs.
     """
-    import pyarrow as pa
-
     if frame.columns.nlevels > 1:
         raise ColumnError(
             "the column names of this data frame have several levels",
@@ -168,8 +167,6 @@ def from_polars(
     exclude: Sequence[str] | None = None,
 ) -> pa.Table:
     """A polars data frame as an Arrow table; NaN and null stay apart, as polars keeps them."""
-    import pyarrow as pa
-
     names = chosen(frame.columns, columns, exclude, name)
     arrays = []
     for series in arrow_ready(frame.select(names)):
@@ -238,8 +235,6 @@ class DatasetSource:
         self, columns: Sequence[str] | None = None, rows: int = BATCH_ROWS
     ) -> Iterator[pa.RecordBatch]:
         """The rows, fragment by fragment."""
-        import pyarrow as pa
-
         names = self._names if columns is None else list(columns)
         try:
             for batch in self._dataset.to_batches(columns=names, batch_size=rows):

@@ -17,6 +17,8 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal
 
+import pyarrow as pa
+
 from sfumato.addresses import shown
 from sfumato.budget import Budget, available_memory, checked_memory, parse_memory
 from sfumato.errors import ParameterError, SourceError, did_you_mean
@@ -252,8 +254,6 @@ def _polars(source: Any, opening: Opening) -> Table | None:
 
 def _pyarrow(source: Any, opening: Opening) -> Table | None:
     if _is(source, "pyarrow", "RecordBatch"):
-        import pyarrow as pa
-
         source = pa.Table.from_batches([source])
     if _is(source, "pyarrow", "Table"):
         from sfumato.tables.frames import ArrowSource
@@ -291,8 +291,6 @@ def _arrow_stream(source: Any, opening: Opening) -> Table | None:
     """Ibis tables, record batch readers and all others that speak Arrow's stream interface."""
     if not hasattr(source, "__arrow_c_stream__"):
         return None
-    import pyarrow as pa
-
     from sfumato.tables.source import StreamSource
 
     name = "the ibis table" if _is(source, "ibis", "Table") else f"the {type(source).__name__}"
@@ -599,8 +597,6 @@ def _standard_input(reading: dict[str, Any]) -> Iterable[Any]:
 
 def _batches(piped: BinaryIO, name: str, reading: dict[str, Any]) -> Iterable[Any]:
     """Record batches of whatever the first bytes announce."""
-    import pyarrow as pa
-
     from sfumato.tables.formats import kind_of
     from sfumato.tables.text import joined, read_fully, text_batches
 
@@ -620,8 +616,6 @@ def _batches(piped: BinaryIO, name: str, reading: dict[str, Any]) -> Iterable[An
 
 
 def _arrow_batches(piped: BinaryIO, name: str) -> Iterator[Any]:
-    import pyarrow as pa
-
     try:
         yield from pa.ipc.open_stream(pa.PythonFile(piped, mode="r"))
     except (pa.ArrowException, OSError):

@@ -16,6 +16,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal
 
+import pyarrow as pa
+
 from sfumato.engines.protocol import BATCH_ROWS, Column, Source, TextForm, column_of
 from sfumato.engines.spool import Spool
 from sfumato.errors import ColumnError, ParameterError, did_you_mean, spell
@@ -23,7 +25,6 @@ from sfumato.tables.celltypes import MISSING_WORDS
 
 if TYPE_CHECKING:
     import duckdb
-    import pyarrow as pa
 
     from sfumato.tables.text import TextFile
 
@@ -369,15 +370,11 @@ class ParsedSource:
         return map(self._parsed_batch, self._source.batches(columns, rows))
 
     def _parsed_batch(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        import pyarrow as pa
-
         names = batch.schema.names
         arrays = [self._parsed(n, array) for n, array in zip(names, batch.columns, strict=True)]
         return pa.RecordBatch.from_arrays(arrays, names=names)
 
     def _parsed(self, name: str, array: pa.Array) -> pa.Array:
-        import pyarrow as pa
-
         if name not in self._readers:
             return array
         if not pa.types.is_dictionary(array.type):
@@ -388,8 +385,6 @@ class ParsedSource:
 
     def relation(self, connection: duckdb.DuckDBPyConnection) -> duckdb.DuckDBPyRelation:
         """The rows as DuckDB scans them, from a copy."""
-        import pyarrow as pa
-
         if self._spool is None:
             schema = pa.schema([(column.name, column.type) for column in self.schema()])
             rows = (batch.cast(schema) for batch in self.batches())
@@ -430,8 +425,6 @@ _WHOLE = re.compile(r"[-+]?\d{1,18}")
 
 def _cells(source: Source, names: Sequence[str]) -> dict[str, Counter[str]]:
     """The different cells of some columns, and how often they occur."""
-    import pyarrow as pa
-
     found: dict[str, Counter[str]] = {name: Counter() for name in names}
     for batch in source.batches(names):
         for name in names:
@@ -447,8 +440,6 @@ def _cells(source: Source, names: Sequence[str]) -> dict[str, Counter[str]]:
 
 
 def _type(kind: str, texts: Sequence[str]) -> pa.DataType:
-    import pyarrow as pa
-
     if kind.startswith("date"):
         return pa.date32()
     return pa.int64() if _all_whole(texts) else pa.float64()

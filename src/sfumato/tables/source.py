@@ -13,6 +13,10 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.types as t
+
 from sfumato.engines.protocol import BATCH_ROWS, MOST_COLUMNS, Column, Source, column_of
 from sfumato.engines.spool import PrivateFolder, Spool
 from sfumato.errors import (
@@ -29,7 +33,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import duckdb
-    import pyarrow as pa
 
 __all__ = [
     "StreamSource",
@@ -70,8 +73,6 @@ class StreamSource:
         columns: Sequence[str] | None = None,
         exclude: Sequence[str] | None = None,
     ) -> None:
-        import pyarrow as pa
-
         self.name = name
         self._names = chosen(schema.names, columns, exclude, name)
         self._at = [schema.names.index(column) for column in self._names]
@@ -121,8 +122,6 @@ class StreamSource:
         return self._spool
 
     def _plain(self) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-
         with failures_in_our_words(self.name):
             for batch in self._read():
                 shown = [batch.column(at) for at in self._at]
@@ -303,9 +302,6 @@ def plain_type(type_: pa.DataType) -> pa.DataType:
     >>> plain_type(pa.date64())
     DataType(date32[day])
     """
-    import pyarrow as pa
-    import pyarrow.types as t
-
     if isinstance(type_, pa.BaseExtensionType):
         if type_.extension_name == _PERIOD:
             return pa.date32() if type_.freq == "D" else pa.string()
@@ -333,8 +329,6 @@ def plain_type(type_: pa.DataType) -> pa.DataType:
 
 @cache
 def _known_zone(name: str) -> bool:
-    import pyarrow as pa
-
     try:
         pa.array([0], pa.timestamp("s", name)).cast(pa.string())
     except pa.ArrowException:
@@ -344,9 +338,6 @@ def _known_zone(name: str) -> bool:
 
 def plain_array(array: pa.Array) -> pa.Array:
     """The same values in the type of `plain_type`."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     wanted = plain_type(array.type)
     if isinstance(array.type, pa.BaseExtensionType):
         if array.type.extension_name == _PERIOD:
@@ -363,7 +354,6 @@ _PERIOD = "pandas.period"
 def _periods(array: pa.Array) -> pa.Array:
     """Periods of pandas, which are stored as numbers since 1970: days as dates, others as text."""
     import pandas as pd
-    import pyarrow as pa
 
     if array.type.freq == "D":
         return array.storage.cast(pa.int32()).cast(pa.date32())
@@ -375,8 +365,6 @@ def _periods(array: pa.Array) -> pa.Array:
 
 def with_plain_types(table: pa.Table) -> pa.Table:
     """The same rows in the types of `plain_type`."""
-    import pyarrow as pa
-
     columns = [
         pa.chunked_array([plain_array(chunk) for chunk in column.chunks], plain_type(column.type))
         for column in table.columns

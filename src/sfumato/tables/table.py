@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pyarrow as pa
 
 from sfumato.budget import Budget
 from sfumato.engines.protocol import BATCH_ROWS, Column, Engine
 from sfumato.engines.results import ClassSizes, Codes, PersonSizes
 from sfumato.errors import ColumnError, did_you_mean
 from sfumato.results import Frames
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 __all__ = ["Table"]
 
@@ -144,8 +143,6 @@ class Table(Frames):
 
     def to_arrow(self) -> pa.Table:
         """All rows as an Arrow table; they must fit into memory."""
-        import pyarrow as pa
-
         schema = pa.schema([(column.name, column.type) for column in self.schema])
         batches = [batch.cast(schema) for batch in self.batches()]
         return pa.Table.from_batches(batches, schema)

@@ -14,6 +14,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, cast
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from sfumato.engines.protocol import BATCH_ROWS, Column, TextForm, column_of
 from sfumato.engines.spool import Spool
 from sfumato.engines.writing import ONE_COLUMN_NULL
@@ -34,7 +37,6 @@ from sfumato.wording import counted
 
 if TYPE_CHECKING:
     import duckdb
-    import pyarrow as pa
     import pyarrow.csv as pc
 
 __all__ = ["TextFile", "joined", "read_fully", "text_batches"]
@@ -190,8 +192,6 @@ class TextFile:
             self._passes = 0
 
     def _spooled(self) -> Spool:
-        import pyarrow as pa
-
         fields = [(column.name, column.type) for column in self.schema()]
         schema = pa.schema(fields)
         batches = (batch.cast(schema) for batch in self._typed(self._names))
@@ -247,8 +247,6 @@ class TextFile:
                 raise problem
 
     def _typed(self, names: list[str]) -> Iterator[pa.RecordBatch]:
-        import pyarrow as pa
-
         readings = dict(zip(self._names, self._decided(), strict=True))
         looked, self._looked = self._looked, None
         batches = (
@@ -265,8 +263,6 @@ class TextFile:
 
     def _read(self, names: list[str], *, typed: bool) -> Iterator[pa.RecordBatch]:
         """Record batches of some columns: all text, or values where Arrow reads them itself."""
-        import pyarrow as pa
-
         if self.layout.empty:
             return
         stored = {self._at[self._names.index(n)]: self._stored(n, typed) for n in names}
@@ -279,8 +275,6 @@ class TextFile:
 
     def _stored(self, name: str, typed: bool) -> pa.DataType:
         """The type in which Arrow reads a column."""
-        import pyarrow as pa
-
         at = self._names.index(name)
         if typed and self._readings is not None:
             native = self._readings[at].native_type()
@@ -318,8 +312,6 @@ class TextFile:
     @contextmanager
     def _bytes(self) -> Iterator[BinaryIO]:
         """The unpacked bytes of the file."""
-        import pyarrow as pa
-
         try:
             with pa.input_stream(str(self._path), compression=self._compression) as stream:
                 yield stream
@@ -334,8 +326,6 @@ class TextFile:
     @contextmanager
     def _text(self) -> Iterator[pa.NativeFile]:
         """The rows of the file as UTF-8."""
-        import pyarrow as pa
-
         with pa.input_stream(str(self._path), compression=self._compression) as stream:
             yield _rows_of(stream, self.encoding, self.layout)
 
@@ -374,8 +364,6 @@ def _rows_of(stream: pa.NativeFile, encoding: str, layout: Layout) -> pa.NativeF
     What stands above is skipped here and not by Arrow's reader, which loses rows when there is
     a zero byte in the header.
     """
-    import pyarrow as pa
-
     if encoding != "utf-8":
         stream = pa.transcoding_input_stream(stream, encoding, "utf-8")
     left = layout.above
@@ -394,7 +382,6 @@ def _batches(
     on_ragged: Callable[[pc.InvalidRow], str] | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """Some columns of the rows, by position, in the types that Arrow reads them in."""
-    import pyarrow as pa
     import pyarrow.csv as pc
 
     inner = [f"c{at}" for at in range(len(layout.names))]
@@ -441,8 +428,6 @@ def text_batches(
     >>> [batch.to_pydict() for batch in batches]
     [{'age': [], 'sex': []}, {'age': ['30', '40'], 'sex': ['F', 'M']}]
     """
-    import pyarrow as pa
-
     sample = read_fully(stream, _SAMPLE)
     spelled, layout = _reading_of(sample, name, delimiter, encoding, header, tabs=False)
     schema = pa.schema([(column, pa.string()) for column in layout.names])
@@ -468,9 +453,6 @@ def text_batches(
 
 def _without(cells: pa.Array, words: Sequence[str] | None) -> pa.Array:
     """Cells with null in place of some words."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
     if not words:
         return cells
     absent = pc.is_in(cells, value_set=pa.array(words, pa.string()))
